@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.artifact import ComponentArtifact
-from tests.lanes.go.conftest import Module, Reply
+from tests.lanes.go.conftest import HELLO, Module, Reply
 from tests.lanes.go.native import natively
 from tests.lanes.go.peer import Peer
 from tests.lanes.go.program import artifact, module, native, other
@@ -40,8 +40,12 @@ def ask(request: pytest.FixtureRequest, hosted: Ask, other: Peer) -> Ask:
     return answered
 
 
-def test_a_component_of_it_is_small(artifact: ComponentArtifact) -> None:
-    assert artifact.component.stat().st_size < 3 << 20
+def test_component_is_smaller_than_net_http_by_the_same_go(
+    artifact: ComponentArtifact, tmp_path: Path, cache: Path
+) -> None:
+    hello = Module(tmp_path / "hello", cache)
+    hello.program(HELLO)
+    assert artifact.component.stat().st_size < 0.5 * hello.build("deploy").component.stat().st_size
 
 
 def test_a_request_is_as_the_client_sent_it(ask: Ask) -> None:

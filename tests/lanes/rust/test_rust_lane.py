@@ -160,7 +160,7 @@ def test_what_answers_nothing_is_told(crate: Crate) -> None:
         "pub fn nothing() {}\n", MANIFEST.replace("[lib]", "[lib]\n# cdylib").replace('"cdylib"', '"lib"')
     )
     error = failure(crate)
-    assert "library" in error.message and 'crate-type = ["cdylib"]' in error.hint
+    assert "not built as a runnable component" in error.message and 'crate-type = ["cdylib"]' in error.hint
     crate.write("Cargo.toml", MANIFEST)
     error = failure(crate)
     assert "api.wasm answers no requests" in error.message and "handler!(handle)" in error.hint
