@@ -21,7 +21,7 @@ from svc_tui.user_home import Home
 
 DOMAIN = "apps.example"
 HOST = f"front--flips.{DOMAIN}"
-PASSWORD = "a password that nobody guesses"
+PASSWORD = "a password hard to guess"
 _MANIFEST = """[project]
 name = "flips"
 

@@ -75,7 +75,7 @@ def traffic(url: str) -> None:
         ask(url, f"/{lane}/entries", {"author": author, "message": message})
         ask(url, "/")
         ask(url, f"/{lane}/entries")
-    ask(url, "/js/entries", {"author": "", "message": "nobody"})
+    ask(url, "/js/entries", {"author": "", "message": "stranger"})
     for lane in ("js", "go", "rust") * 4:
         ask(url, f"/{lane}/entries")
 

@@ -36,7 +36,7 @@ _SEVERITIES = {
 def read(data: bytes) -> Iterator[tuple[GuestRecord | BadRecord, Texts]]:
     """Yield each record with the attributes around it.
 
-    Raises `ValueError` when the document is none, and `TooMany`: at once or after some records.
+    Raises `ValueError` when the document is malformed, and `TooMany`: at once or after some records.
     """
     try:
         document = json.loads(data)
@@ -120,7 +120,7 @@ def _pairs(told: list[Any], depth: int = 0) -> Pairs:
 
 
 def _tolerant(told: dict[str, Any]) -> Pairs:
-    """Return the attributes of a resource or scope; those that are none are left out."""
+    """Return the attributes of a resource or scope; malformed ones are left out."""
     try:
         return _pairs(_list(told, "attributes")[:ATTRIBUTES])
     except (BadRecord, ValueError):
@@ -163,9 +163,9 @@ def _integer(told: Any, name: str) -> int:
     try:
         number = 0 if told is None else int(told)
     except (TypeError, ValueError, OverflowError):
-        raise BadRecord(f"{name} is no number") from None
+        raise BadRecord(f"{name} is not a number") from None
     if isinstance(told, bool) or (isinstance(told, float) and number != told):
-        raise BadRecord(f"{name} is no whole number")
+        raise BadRecord(f"{name} is not a whole number")
     if not -(2**63) <= number < 2**64:
         raise BadRecord(f"{name} does not fit in 64 bits")
     return number
@@ -177,7 +177,7 @@ def _double(told: Any) -> float:
             return float(told)
         except (ValueError, OverflowError):
             pass
-    raise BadRecord("doubleValue is no number")
+    raise BadRecord("doubleValue is not a number")
 
 
 def _bytes(told: str) -> bytes:
@@ -186,7 +186,7 @@ def _bytes(told: str) -> bytes:
     try:
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except (binascii.Error, ValueError):
-        raise BadRecord("bytesValue is no base64") from None
+        raise BadRecord("bytesValue is not base64") from None
 
 
 def _id(told: dict[str, Any], name: str, length: int) -> str:

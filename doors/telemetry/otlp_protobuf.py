@@ -28,7 +28,7 @@ _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 def read(data: bytes) -> Iterator[tuple[GuestRecord | BadRecord, Texts]]:
     """Yield each record with the attributes around it.
 
-    Raises `ValueError` when the document is none, and `TooMany`: at once or after some records.
+    Raises `ValueError` when the document is malformed, and `TooMany`: at once or after some records.
     """
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope

@@ -39,4 +39,4 @@ def _number(value: float) -> str:
 def _plain(value: object) -> str:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    raise TypeError(f"{type(value).__name__} is no AnyValue")
+    raise TypeError(f"{type(value).__name__} is not an AnyValue")

@@ -57,7 +57,7 @@ class Conflicts(ModalScreen[str]):
             yield Static(
                 Content.from_markup(
                     "[@click=screen.choose('rest')][b $primary]r[/] apply the rest[/]   "
-                    "[@click=screen.choose('mine')][b $primary]m[/] keep mine[/]   "
+                    "[@click=screen.choose('mine')][b $primary]m[/] take mine[/]   "
                     "[@click=screen.choose('theirs')][b $primary]t[/] take theirs[/]   "
                     "[@click=screen.choose('')][b $primary]esc[/] apply nothing[/]"
                 ),

@@ -1,7 +1,7 @@
 """Changes of rows that wait until they are applied, with undo and redo. Pure.
 
-A row is known by its key, as the control API's grids have it. What a cell was when it was changed stays with
-the change, so that the table is not changed over what somebody else wrote meanwhile.
+A row is known by its key, as in the grids of the control API. A change stores the cell's earlier value, so
+that applying it does not overwrite a concurrent change.
 """
 
 from collections.abc import Mapping, Sequence
@@ -147,7 +147,7 @@ class Draft:
         return found
 
     def settle(self, theirs: Mapping[Key, Mapping[str, Any] | None], *, mine: bool) -> None:
-        """Take up how rows are now that somebody else changed: with `mine` the changes stay, over theirs.
+        """Update rows after concurrent changes: with `mine` the pending changes stay, over theirs.
 
         A row that is gone takes its changes with it.
         """

@@ -11,7 +11,7 @@ from svc_tui.column_types import TypeInfo
 
 
 def command_of(environ: Mapping[str, str]) -> list[str]:
-    """Return the command of the editor: `VISUAL`, `EDITOR`, or vi."""
+    """Return the command of the editor: `VISUAL`, `EDITOR`, or vi. Raises `SvcError` for an open quote."""
     try:
         return shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or "vi") or ["vi"]
     except ValueError as error:
@@ -34,6 +34,6 @@ def edited(text: str, type: TypeInfo, command: list[str]) -> str | None:
         try:
             found = file.read_bytes().decode()
         except (OSError, ValueError) as error:
-            raise SvcError("what the editor left is no text", "The cell stays as it was.") from error
+            raise SvcError("the edited file is not text", "The cell stays as it was.") from error
         found = found if text.endswith("\n") else found.removesuffix("\n")  # which editors add
         return found if found != text else None

@@ -97,11 +97,11 @@ class ImportForm(FileForm[str]):
         if table not in tables:
             return f"a new table {table}"
         if self.value("rows").strip() == REPLACE:
-            return f"in place of all rows of {table}"
+            return f"instead of all rows of {table}"
         return f"rows for {table}"
 
     async def work(self) -> str:
-        """Import it."""
+        """Import the file. Raises `SvcError` if `rows` is neither add nor replace."""
         require_filled([("file", self.value("file"))])
         name = self.value("file").strip()
         format = format_of(name)

@@ -37,7 +37,7 @@ class PasteScreen(ModalScreen[str]):
     ]
 
     def __init__(self, table: str, told: Mapping[str, Any], to: Sequence[TableColumn | None]) -> None:
-        """`told` is what the preview of the range tells, `to` are the columns that it goes to."""
+        """`told` is the preview of the range, `to` are its target columns."""
         super().__init__()
         self._table, self._told, self._to = table, told, to
 

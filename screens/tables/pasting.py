@@ -36,7 +36,7 @@ class PastedTable(EditedTable):
         self._start_work("paste", self._look_at, grid, _lines(event.text))
 
     def on_cell_input_lines(self, event: CellInput.Lines) -> None:
-        """Go on with a text of several lines where there is room for it; of anything else take the first."""
+        """Open a text of several lines in a field; insert only the first line into a short cell."""
         if self._editing is None or not self._editing[1].type.is_long:
             self.query_one(CellInput).insert_text_at_cursor(event.pasted.splitlines()[0])
             return

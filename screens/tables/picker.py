@@ -93,13 +93,13 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
         self.offer(self._choices)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Take the name that is chosen."""
+        """Close with the highlighted name."""
         options = self.query_one(OptionList)
         if options.highlighted is not None:
             self.dismiss(str(options.get_option_at_index(options.highlighted).id))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Take the name that was clicked."""
+        """Close with the clicked name."""
         self.dismiss(str(event.option.id))
 
     def action_move(self, rows: int) -> None:

@@ -39,7 +39,7 @@ class Query:
     sorts: tuple[tuple[str, bool], ...] = ()
 
     def filtered(self, line: str, columns: Collection[str]) -> "Query":
-        """Return this with what a line says in place of its conditions. Raises `SvcError`."""
+        """Return this with its conditions replaced by those of a line. Raises `SvcError`."""
         try:
             words = shlex.split(line)
         except ValueError as error:
@@ -75,7 +75,7 @@ class Query:
         return replace(self, search="")
 
     def sorted_by(self, column: str, *, more: bool) -> "Query":
-        """Return this sorted by a column: up, then down, then not. `more` keeps the other sorts before it."""
+        """Return this sorted by a column: up, then down, then not. `more` leaves other sorts before it."""
         before = dict(self.sorts)
         kept = tuple(each for each in self.sorts if each[0] != column) if more else ()
         if column not in before:

@@ -87,7 +87,7 @@ class TablesScreen(PastedTable):
         return super().check_action(action, parameters)
 
     def commands(self) -> Sequence[Command]:
-        """Return what Tables can be told in words."""
+        """Return the commands of Tables."""
         return [
             Command("table NAME", "Open a table", self.navigate),
             Command("sql [STATEMENT]", "Run SQL", lambda words: self.action_sql(" ".join(words))),
@@ -195,7 +195,7 @@ class TablesScreen(PastedTable):
             self.rows.cursor_column = number
 
     def _settle(self, grid: Grid, waits: Sequence[tuple[Key | int, Any]], conflicts: Sequence[Any]) -> None:
-        """Ask what is to become of rows that somebody else changed."""
+        """Ask how to resolve rows with concurrent changes."""
         told: list[tuple[Key, Mapping[str, Any], Any]] = []
         for each in conflicts:
             which, change = waits[each["index"]]

@@ -54,7 +54,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         & #head { height: 1; padding: 0 1; background: $panel; link-style: none; }
         & Statement { height: 8; max-height: 40%; border: none; padding: 0 1; background: $surface; }
         & Statement:focus { border: none; }
-        & #told { height: auto; max-height: 4; padding: 0 1; }
+        & #outcome { height: auto; max-height: 4; padding: 0 1; }
         & VirtualRows { height: 1fr; }
     }
     """
@@ -76,7 +76,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         """Place the statement, what it did, and its rows."""
         yield Static(id="head")
         yield Statement(self._text, show_line_numbers=False)
-        yield Static(id="told")
+        yield Static(id="outcome")
         yield VirtualRows(Nothing(), (), cursor="cell")
         yield Footer(compact=True, show_command_palette=False)
 
@@ -94,10 +94,10 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         self.query_one("#head", Static).update(content)
 
     def _tell(self, text: str, style: str) -> None:
-        self.query_one("#told", Static).update(Content.styled(text, style))
+        self.query_one("#outcome", Static).update(Content.styled(text, style))
 
     def action_writes(self) -> None:
-        """Allow statements to write, or have them read only again."""
+        """Toggle between statements that may write and statements that only read."""
         self._writes = not self._writes
         self._tell_head()
 
@@ -134,7 +134,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         self._tell(describe_result(result), "$text-success" if not result["cut"] else "$text-warning")
 
     def _wrong(self, text: str, error: SvcError) -> None:
-        """Say what is wrong, and go where it is."""
+        """Show an error, and select its place in the statement."""
         self._tell(error.text, "$text-error")
         at = position(error.message)
         if at is not None:

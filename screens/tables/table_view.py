@@ -361,7 +361,7 @@ class ShownTable(ConsoleScreen):
             self._lost(grid, error)
 
     async def _refreshed(self, grid: Grid, *, marked: bool = True) -> None:
-        """Show the rows that there are now; those that somebody else changed are `marked`.
+        """Show the current rows; `marked` marks concurrent changes.
 
         The cursor stays on its row.
         """

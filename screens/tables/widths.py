@@ -1,6 +1,6 @@
 """Default widths of the columns of a grid, measured from their titles and first rows. Pure.
 
-Widths are measured when a table is opened, not while scrolling, so that columns keep their positions.
+Widths are measured when a table is opened, not while scrolling, so that columns do not move.
 """
 
 from collections.abc import Iterable, Sequence

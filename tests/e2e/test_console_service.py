@@ -25,7 +25,7 @@ def elsewhere(tmp_path: Path, environ: dict[str, str]) -> Path:
     """A folder without a project, and no saved session."""
     folder = tmp_path / "elsewhere"
     folder.mkdir()
-    environ["SVC_HOME"] = str(tmp_path / "nobody")
+    environ["SVC_HOME"] = str(tmp_path / "no-session")
     return folder
 
 

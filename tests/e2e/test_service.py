@@ -115,8 +115,8 @@ def login(server: Server, project: Path, environ: dict[str, str]) -> None:
 
 
 def test_the_whole_way_from_login_to_rollback(server: Server, project: Path, environ: dict[str, str]) -> None:
-    nobody = run(project, environ, "deploy")
-    assert nobody.returncode == 3 and "svc login" in nobody.stderr
+    refused = run(project, environ, "deploy")
+    assert refused.returncode == 3 and "svc login" in refused.stderr
     login(server, project, environ)
     planned = run(project, environ, "deploy", "--plan")
     assert planned.returncode == 0 and "web" in planned.stdout and server.get().status_code == 404

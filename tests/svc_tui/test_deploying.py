@@ -134,9 +134,9 @@ def test_secrets_can_be_set_listed_and_removed_over_the_api(hosted: Hosted, proj
 
 
 def test_deploy_without_a_session_or_as_viewer_fails(hosted: Hosted, project: Path) -> None:
-    with hosted.claim() as owner, Client(hosted.control, "wrong") as nobody:
+    with hosted.claim() as owner, Client(hosted.control, "wrong") as stranger:
         with pytest.raises(ApiError) as refused:
-            deploy(nobody, project)
+            deploy(stranger, project)
         assert refused.value.code == "unauthenticated"
         wish = {"name": "ci", "role": "viewer", "projects": ["*"]}
         with Client(hosted.control, owner.call("POST", "/v1/tokens", wish)["token"]) as viewer:

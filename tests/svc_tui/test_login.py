@@ -96,8 +96,8 @@ def test_login_with_invalid_input_fails(svc: Svc, service: Service) -> None:
     assert wrong[0] == 3 and "user name or the password is wrong" in wrong[2]
     assert svc(*first, stdin="")[0] == 2
     assert svc(*first, stdin="x" * 10_000_000)[0] == 2
-    nobody = svc("login", service.url, "-u", "ann")
-    assert nobody[0] == 2 and "stdin is not a terminal" in nobody[2]
+    refused = svc("login", service.url, "-u", "ann")
+    assert refused[0] == 2 and "stdin is not a terminal" in refused[2]
     assert svc("login", service.url, "--data", "x")[0] == 2
 
 

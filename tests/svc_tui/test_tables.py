@@ -1,4 +1,4 @@
-"""`svc tables` as it is typed, on a Project that nobody serves."""
+"""`svc tables` from the command line, on a Project without a running engine."""
 
 import io
 import json

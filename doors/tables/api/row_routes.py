@@ -31,7 +31,7 @@ MAX_BYTES = 32 << 20
 class KeyAndWas(StrictModel):
     """A row, and the cells that the client has read. Other cells are not compared.
 
-    The key is a list, as a grid's rows have it, or an object by the names of its columns.
+    The key is a list, as in a grid's rows, or an object by column name.
     """
 
     key: dict[str, Any] | list[Any]

@@ -84,7 +84,7 @@ def _rows(source: Connection, target: Connection, part: Part, what: str) -> Iter
 
 
 def _own(source: Connection, target: Connection, part: Part) -> None:
-    """Copy notes, and the record of migrations if the target does not have one."""
+    """Copy notes, and the record of migrations if the target lacks it."""
     if part.name != NOTES and migrations.applied(target):
         return
     target.execute(notes.CREATE_NOTES if part.name == NOTES else migrations.TABLE)

@@ -53,13 +53,13 @@ def load(
 ) -> Iterator[Progress]:
     """Read a file, which can be read twice, into tables; yield how far it is, and do nothing until asked.
 
-    `csv`, `json` and `jsonl` go into one `table`: after the rows that it has, or, with `replace`, in their
-    place. Where there is none it is made, of `columns`, or of what `preview` tells. `sql` and `db` bring
-    tables along; with `replace` those of the same names make room.
+    `csv`, `json` and `jsonl` files are appended to one `table`; `replace` deletes its rows first. A missing
+    table is created from `columns`, or from the columns that `preview` infers. `sql` and `db` files contain
+    their tables; `replace` drops those of the same names.
 
     All of the file is in the tables when this ends, or, when it raises `TablesError` or is closed before,
     nothing. Others write meanwhile, and wait only while what was read goes into place. The memory that this
-    takes does not grow with the file. The connection is none of guests', may do anything, and is in no
+    takes does not grow with the file. The connection is unrestricted, unlike those of guests, and not in a
     transaction.
     """
     if format in ("sql", "db"):

@@ -24,7 +24,7 @@ class Order:
 
     `source` is what a window is read from, `single` what one row is, both with the row as `t`. `place` is an
     expression that is `first` for the first row and one more for each that follows. `columns` are those of a
-    row, `handle` tells it from others and is null in `source` where the row is gone. `top` is the greatest
+    row, `handle` identifies it and is null in `source` where the row is gone. `top` is the greatest
     number of a row, None where rows have none. `dense`: a row's own number is its place.
     """
 

@@ -84,7 +84,7 @@ def applied(connection: Connection) -> dict[str, str]:
 def pending(connection: Connection, migrations: Sequence[Migration]) -> tuple[Migration, ...]:
     """Return the pending migrations. Raises `TablesError` for those that cannot be applied.
 
-    A missing file is not an error: an older deployment does not have it after a rollback.
+    A missing file is not an error: after a rollback, the older deployment lacks it.
     """
     done = applied(connection)
     last = max(done, key=str.encode, default="")

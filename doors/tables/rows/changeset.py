@@ -1,4 +1,4 @@
-"""A list of changes of rows, made in one transaction: each only if its row still is what somebody saw."""
+"""A list of row changes, applied in one transaction: each only if its row is as the client read it."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,9 +39,9 @@ from doors.tables.types.convert import preview
 from doors.tables.types.grid_cell import CUT, cell, full_cell, same, selected, stored, value_of
 
 TIMEOUT_SECONDS = 30.0
-"""How long a list of changes may take: others who write wait meanwhile."""
+"""Time limit of a list of changes; other writers wait meanwhile."""
 MAX_ERRORS = 100
-"""How many mistakes are told."""
+"""Maximum of errors in the answer."""
 _WHAT = "the rows were not changed"
 _WHOLE = 1 << 31
 _STEPS_PER_CHECK = 20_000
@@ -57,7 +57,7 @@ class _InvalidChange(Exception):
 
 
 class _Stale(Exception):
-    """A row is not what somebody saw."""
+    """A row differs from the one that the client read."""
 
     def __init__(self, key: list[Value], reason: Reason, columns: list[str]) -> None:
         super().__init__(reason)

@@ -8,7 +8,7 @@ from doors.tables.sqlite.catalog import Table
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """How the rows of a table are told apart.
+    """The columns that identify the rows of a table.
 
     `key` are the columns by which a row may be changed; where there are none, `reason` says why, as the end
     of a sentence that begins with the table. `handle` is what finds a row within one grid: the name of the
@@ -22,7 +22,7 @@ class Identity:
 
 
 def identity(table: Table) -> Identity:
-    """Return how the rows of a table are told apart.
+    """Return the columns that identify the rows of a table.
 
     The key is the primary key where none of its columns may be empty (SQLite allows null in those of old
     tables: https://sqlite.org/quirks.html#primary_keys_can_sometimes_contain_nulls), or else the first
@@ -31,7 +31,7 @@ def identity(table: Table) -> Identity:
     if table.kind == "view":
         return Identity((), (), "is a view: its rows belong to other tables")
     if table.kind == "virtual":
-        return Identity((), (), "is a virtual table: its rows are kept in a way of its own")
+        return Identity((), (), "is a virtual table: its module stores its rows")
     number = row_name(table)
     key, reason = _key(table)
     return Identity(key, (number,) if number else key, reason, number is not None)
@@ -44,5 +44,5 @@ def _key(table: Table) -> tuple[tuple[str, ...], str]:
         if column.unique and not column.nullable:
             return (column.name,), ""
     if table.key:
-        return (), "has a primary key that may be empty, so that it does not tell rows apart"
-    return (), "has no primary key, so that nothing tells its rows apart"
+        return (), "has a primary key that may be empty, so that it does not identify rows"
+    return (), "has no primary key, so that nothing identifies its rows"

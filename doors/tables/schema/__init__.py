@@ -1,1 +1,1 @@
-"""Changes of the schema: `change.py` says what there is to change, `apply.py` does it, all or nothing."""
+"""Changes of the schema: `change.py` defines them, `apply.py` applies them in one transaction."""

@@ -76,7 +76,7 @@ def _add_numbers(connection: Connection, table: Table, column: Column) -> None:
 
 
 def rename(connection: Connection, change: RenameColumn) -> None:
-    """Rename a column."""
+    """Rename a column. Raises `TablesError` if another column has the name."""
     table = existing(connection, change.table)
     column = table.column(change.column)
     check_column_name(change.name)
@@ -129,7 +129,10 @@ def drop(connection: Connection, change: DropColumn) -> None:
 
 
 def retype(connection: Connection, change: RetypeColumn) -> None:
-    """Convert a column and its values to another type."""
+    """Convert a column and its values to another type.
+
+    Raises `TablesError` if the column is computed, or its default does not fit the type.
+    """
     table = existing(connection, change.table)
     column = table.column(change.column)
     if column.generated:
@@ -183,7 +186,7 @@ def _retyped(
 
 
 def set_nullable(connection: Connection, change: SetNullable) -> None:
-    """Allow or refuse null in a column."""
+    """Allow or refuse null in a column. Raises `TablesError` if a column of the key would allow it."""
     table = existing(connection, change.table)
     column = table.column(change.column)
     definition = definition_of(connection, table)
@@ -199,7 +202,7 @@ def set_nullable(connection: Connection, change: SetNullable) -> None:
 
 
 def set_default(connection: Connection, change: SetDefault) -> None:
-    """Set or drop the default of a column."""
+    """Set or drop the default of a column. Raises `TablesError` if the column is computed."""
     table = existing(connection, change.table)
     column = table.column(change.column)
     if column.generated:

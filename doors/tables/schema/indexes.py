@@ -9,7 +9,7 @@ from doors.tables.sqlite.errors import Connection, TablesError, fold, quoted
 
 
 def create(connection: Connection, change: CreateIndex) -> None:
-    """Create an index."""
+    """Create an index. Raises `TablesError` without columns, or with a column named twice."""
     table = existing(connection, change.table)
     columns = [table.column(name).name for name in change.columns]
     if not columns or len(set(columns)) < len(columns):
@@ -27,7 +27,10 @@ def create(connection: Connection, change: CreateIndex) -> None:
 
 
 def drop(connection: Connection, change: DropIndex) -> None:
-    """Drop an index that `CREATE INDEX` made. Those of keys and unique columns cannot be dropped alone."""
+    """Drop an index that `CREATE INDEX` made.
+
+    Raises `TablesError` for other names, including indexes of keys and unique columns.
+    """
     for table in read(connection).values():
         for index in table.indexes:
             if fold(index.name) == fold(change.name):

@@ -31,7 +31,10 @@ def set_unique(connection: Connection, change: SetUnique) -> None:
 
 
 def set_primary_key(connection: Connection, change: SetPrimaryKey) -> None:
-    """Set or drop the primary key of a table."""
+    """Set or drop the primary key of a table.
+
+    Raises `TablesError` if the key has computed columns or a column twice.
+    """
     table = existing(connection, change.table)
     columns = [table.column(name) for name in change.columns]
     key = tuple(column.name for column in columns)

@@ -1,4 +1,4 @@
-"""A table made anew from another definition, with its rows: for what ALTER TABLE cannot do.
+"""Rebuild of a table from another definition, with its rows: for changes that ALTER TABLE cannot make.
 
 The rows wait in a table without rules while theirs is replaced. Renaming a table instead would read, and
 might rewrite, whatever names it: its own checks, views, triggers, foreign keys.
@@ -48,7 +48,7 @@ def rebuild(
     )
     last = _last_number(connection, table)
     aside = [f"c{at}" for at in range(len(sources))]
-    # Columns without a type keep every value as it is.
+    # Columns without a type do not convert values.
     connection.execute(f"CREATE TABLE {_ASIDE} ({', '.join(['number', *aside])})")
     order = number or ", ".join(map(quoted, table.key))
     connection.execute(

@@ -34,7 +34,10 @@ def refuse_taken(connection: Connection, name: str, of: str = "table") -> None:
 
 
 def create(connection: Connection, change: CreateTable) -> None:
-    """Create a table."""
+    """Create a table.
+
+    Raises `TablesError` if the number of columns is out of range or a name repeats.
+    """
     check_name(change.table, "a table")
     refuse_taken(connection, change.table)
     if not 1 <= len(change.columns) <= MAX_COLUMNS:
@@ -110,7 +113,7 @@ def rename(connection: Connection, change: RenameTable) -> None:
 
 
 def drop(connection: Connection, change: DropTable) -> None:
-    """Drop a table."""
+    """Drop a table. Raises `TablesError` if another table refers to it."""
     table = existing(connection, change.table)
     for other in rows(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'"):
         parents = rows(connection, 'SELECT "table" FROM pragma_foreign_key_list(?)', other[0])
@@ -123,7 +126,7 @@ def drop(connection: Connection, change: DropTable) -> None:
 
 
 def set_note(connection: Connection, change: SetNote) -> None:
-    """Set the note on a table or column."""
+    """Set the note on a table or column. Raises `TablesError` if the note is too long."""
     table = find(read(connection), change.table)
     if len(change.note) > notes.MAX_NOTE_LENGTH:
         raise TablesError(f"the note has {len(change.note)} characters", f"Maximum {notes.MAX_NOTE_LENGTH}.")

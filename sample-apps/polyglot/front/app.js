@@ -1,6 +1,6 @@
 const CELLS = 50;
 // A browser reads an answer only when it has sent its request, so a big file goes in slices that fit into the
-// buffers between: an echo that nobody reads stands still.
+// buffers between: an echo stops when its answer is not read.
 const SLICE = 256 * 1024;
 const NAMES = { js: 'JavaScript', go: 'Go', rust: 'Rust' };
 
@@ -19,7 +19,7 @@ class Lane {
   }
 
   // The browser comes back by itself when a stream ends, which happens each 25 seconds. It gives up on an
-  // answer that is not a stream, as long as the lane is still being built: then ask anew.
+  // answer that is not a stream, as long as the lane is still being built: then ask again.
   listen() {
     const state = this.find('.clock span');
     const source = new EventSource(`/${this.name}/events`);

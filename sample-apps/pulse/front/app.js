@@ -44,7 +44,7 @@ async function ask() {
 document.querySelector('#ask').addEventListener('click', ask);
 
 // The browser reconnects by itself when a stream ends, which happens each 25 seconds and is not worth a
-// word. It gives up on an answer that is not a stream, as long as the api is still being built: then ask anew.
+// word. It gives up on an answer that is not a stream, as long as the api is still being built: then ask again.
 let silence;
 function listen() {
   const source = new EventSource('/api/events');

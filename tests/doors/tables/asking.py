@@ -71,7 +71,7 @@ class Tables:
         return self.sending("/v1/exec", json.dumps({"sql": sql, "params": params}).encode())
 
     def owner(self) -> Connection:
-        """A connection that may change the schema, as migrations have it."""
+        """Return a connection that may change the schema, like that of migrations."""
         return open_owner(self.folder / DATABASE_NAME)
 
     def schema(self, *statements: str) -> None:

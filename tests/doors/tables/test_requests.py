@@ -32,7 +32,7 @@ def test_exec_counts_changes_and_tells_the_last_id(tables: Tables) -> None:
 def test_returning_gives_rows(tables: Tables) -> None:
     answer = tables.exec("insert into users (name) values ($1) returning id, upper(name) as loud", "Ada")
     assert answer.document == {"changes": 1, "last_id": 1, "rows": [{"id": 1, "loud": "ADA"}]}
-    answer = tables.exec("delete from users where name = 'nobody' returning id")
+    answer = tables.exec("delete from users where name = 'stranger' returning id")
     assert answer.document == {"changes": 0, "last_id": 0, "rows": []}
 
 

@@ -230,7 +230,7 @@ def test_a_query_that_writes_is_refused_with_the_remedy(tables: Tables, sql: str
 
 
 def test_a_text_in_double_quotes_is_a_name(tables: Tables) -> None:
-    assert tables.query('select "nobody" as a').document["detail"].startswith("no such column: ")
+    assert tables.query('select "stranger" as a').document["detail"].startswith("no such column: ")
 
 
 def test_a_default_with_random_bytes_works(tables: Tables) -> None:

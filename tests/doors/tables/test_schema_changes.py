@@ -1,4 +1,4 @@
-"""The schema changes beneath the Door, by migrations or other processes: nobody is told wrong."""
+"""Schema changes beneath the Door, by migrations or other processes: answers stay correct."""
 
 import asyncio
 

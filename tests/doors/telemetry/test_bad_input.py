@@ -1,4 +1,4 @@
-"""What is malformed, too large or addressed to the wrong place; and what is bad among good records."""
+"""Requests that are malformed, too large or sent to the wrong path; and bad records among good ones."""
 
 import asyncio
 import gzip

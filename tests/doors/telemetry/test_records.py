@@ -1,4 +1,4 @@
-"""What becomes of the fields of a record."""
+"""The fields of a record."""
 
 from collections.abc import Callable
 from typing import Any

@@ -177,7 +177,7 @@ def test_history_shows_difference_and_rolls_back(
     run(opened, shop, desk.deployer, test)
 
 
-def nobody() -> Credentials:
+def logged_out() -> Credentials:
     raise NotLoggedIn("you are not logged in", "Log in with `svc login URL`.")
 
 
@@ -185,7 +185,7 @@ def test_deploy_without_session_shows_login_hint(
     opened: Opened, shop: Shop, tmp_path: Path, snapshot: Snapshot
 ) -> None:
     deployer = ConsoleDeployer(
-        "shop", nobody, ProjectFiles(shop.root, tmp_path / "deploy-cache", lambda _: None)
+        "shop", logged_out, ProjectFiles(shop.root, tmp_path / "deploy-cache", lambda _: None)
     )
 
     async def test(shown: Board) -> None:

@@ -121,7 +121,7 @@ async def test_a_broken_rule_is_told_in_place_and_nothing_is_lost(people: Shop, 
 
 
 async def conflict(shown: Tables, shop: Shop) -> None:
-    """Edit two rows, of which somebody else changes one."""
+    """Edit two rows, one of which another client changes."""
     await shown.press("l", "e")
     await shown.write("mine")
     await shown.press("j", "e")
@@ -176,7 +176,7 @@ async def test_what_somebody_else_writes_into_a_cell_that_waits_is_said_where_th
         await shown.shows("1 row changed · ctrl+s applies")
         await shown.press("h", "u")
         await shown.shows("Annabel")
-        await shown.hides("somebody else")
+        await shown.hides("others wrote")
 
 
 async def test_both_sides_of_a_conflict_are_shown(people: Shop, snapshot: Snapshot) -> None:

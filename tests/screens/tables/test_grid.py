@@ -1,4 +1,4 @@
-"""What is shown of a table, and what others do to it meanwhile."""
+"""The grid of a table, with concurrent changes."""
 
 import asyncio
 from collections.abc import Callable
@@ -44,7 +44,7 @@ async def test_a_filter_that_is_wrong_is_told_beside_it_and_can_be_mended(people
 
 async def test_a_filter_that_nothing_passes_says_so(people: Shop) -> None:
     async with tables(people) as shown:
-        shown.screen.navigate(["people", "name~nobody"])
+        shown.screen.navigate(["people", "name~stranger"])
         await shown.shows("no row passes the filter")
         await shown.press("backspace")
         await shown.shows("Ann")

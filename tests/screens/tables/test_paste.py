@@ -1,4 +1,4 @@
-"""What is pasted into the grid."""
+"""Pasting into the grid."""
 
 import asyncio
 from collections.abc import Callable

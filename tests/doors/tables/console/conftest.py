@@ -34,7 +34,7 @@ def api(data: Path) -> Iterator[str]:
 
 
 class Shop:
-    """The tables of the Project, asked by somebody of a role."""
+    """The tables of the Project, for a client of one role."""
 
     def __init__(self, client: Client, data: Path) -> None:
         self.client = client

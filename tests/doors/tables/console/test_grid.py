@@ -122,7 +122,7 @@ def test_a_filter_leaves_rows_whose_value_fits(shop: Shop, filter: list[Any], wa
 def test_a_search_looks_into_every_column(users: Shop) -> None:
     assert names(users, search="gra") == ["Grace"]
     assert names(users, search="2", filter=[{"column": "id", "op": "=", "value": 2}]) == ["Grace"]
-    assert names(users, search="nobody") == []
+    assert names(users, search="stranger") == []
 
 
 def test_a_filter_that_no_value_can_fit_is_refused(users: Shop) -> None:

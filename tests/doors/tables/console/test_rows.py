@@ -1,4 +1,4 @@
-"""Rows changed over the control API: many at once, each only as somebody saw it."""
+"""Rows changed over the control API: many at once, each only if unchanged since it was read."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def test_a_row_that_is_not_what_it_was_is_a_conflict_and_nothing_is_changed(user
     changes = (
         {"insert": {"name": "Edsger"}},
         {"update": {"key": [2], "was": {"name": "Grace"}, "set": {"name": "G."}}},
-        {"delete": {"key": [7], "was": {"name": "nobody"}}},
+        {"delete": {"key": [7], "was": {"name": "stranger"}}},
     )
     done = changed(users, *changes)
     assert (done["applied"], done["errors"], done["inserted"], done["rows"]) == (0, [], [], [])

@@ -236,7 +236,7 @@ def test_a_statement_without_an_end_is_given_up_and_undoes_all(database: Connect
     assert caught.value.code == "timeout"
     assert list(read(database)) == []
     counted = endless.replace("from a)", "from a limit 100000)")
-    assert scalar(database, counted) == 100_000  # what comes next has no end set
+    assert scalar(database, counted) == 100_000  # the next statement has no time limit
 
 
 def test_two_that_apply_at_once_apply_each_migration_once(database: Connection, tmp_path: Path) -> None:

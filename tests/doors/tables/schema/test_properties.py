@@ -1,4 +1,4 @@
-"""Random changes of a schema: rows are kept, and what is refused changes nothing."""
+"""Random changes of a schema: rows survive, and refused changes have no effect."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

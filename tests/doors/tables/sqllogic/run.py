@@ -22,7 +22,7 @@ _NOT_HERE = {"begin", "commit", "rollback", "end", "savepoint", "release", "atta
 
 @dataclass(slots=True)
 class Tally:
-    """What came of a file: failures name the line and what is wrong."""
+    """The results of a file: failures name the line and the error."""
 
     records: int = 0
     skipped: int = 0
@@ -30,7 +30,7 @@ class Tally:
 
 
 def run_script(tables: Tables, name: str, text: str) -> Tally:
-    """Run a whole file; it goes on after failures."""
+    """Run a whole file; failures do not end it."""
     tally = Tally()
     for record in read_script(text):
         tally.records += 1

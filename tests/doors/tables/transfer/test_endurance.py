@@ -1,4 +1,4 @@
-"""What takes processes and seconds: memory that does not grow with files, and imports that are killed."""
+"""Slow tests in processes of their own: memory that does not grow with files, and imports that are killed."""
 
 import signal
 import subprocess

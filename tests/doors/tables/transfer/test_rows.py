@@ -17,7 +17,7 @@ USERS = CreateTable(
     "users",
     (
         Column("id", "integer", primary_key=True),
-        Column("name", "text", nullable=False, default="'nobody'"),
+        Column("name", "text", nullable=False, default="'stranger'"),
         Column("age", "integer"),
         Column("at", "timestamp", nullable=False, default="now()"),
         Column("extra", "json"),
@@ -63,10 +63,10 @@ def test_columns_that_must_have_a_value_take_their_default(users: Connection) ->
     put(users, 'name,at\n,\n"",2024-01-01\n', "csv", table="users")
     put(users, '{"at": null}\n{"name": null, "age": 1}\n', "jsonl", table="users")
     assert rows(users, "select name from users where id > 1") == [
-        ("nobody",),
+        ("stranger",),
         ("",),
-        ("nobody",),
-        ("nobody",),
+        ("stranger",),
+        ("stranger",),
     ]
     assert scalar(users, "select count(*) from users where at is not null") == 5
 
