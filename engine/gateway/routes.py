@@ -147,7 +147,7 @@ class RouteTable:
 
 
 def host_name(authority: str) -> str:
-    """Return the host of `host[:port]`, or nothing for what is none: lower-case, no brackets, no last dot."""
+    """Return the lower-case host of `host[:port]` without brackets and last dot; empty if it is invalid."""
     found = _AUTHORITY.fullmatch(authority)
     if found is None or int(found["port"] or 0) > _LAST_PORT:
         return ""

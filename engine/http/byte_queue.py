@@ -1,4 +1,4 @@
-"""A FIFO queue of bytes that keeps the parts in which they were added."""
+"""A FIFO queue of bytes that preserves the parts in which they were added."""
 
 from collections import deque
 

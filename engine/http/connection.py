@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def secure(self) -> bool:
-        """Whether the connection uses TLS."""
+        """Return whether the connection uses TLS."""
         return self.transport.get_extra_info("ssl_object") is not None
 
     @property
@@ -175,7 +175,7 @@ class Connection(asyncio.Protocol):
     # -- the end -----------------------------------------------------------------------------------------
 
     def announce_shutdown(self) -> None:
-        """Tell the client that the connection will close."""
+        """Announce to the client that the connection will close."""
 
     def close_if_idle(self) -> None:
         """Close the connection unless a request is in progress."""

@@ -1,4 +1,4 @@
-"""Who is at the other end of connections, and how many each of them has. Owns those counts."""
+"""A limit on the connections of each client address."""
 
 import ipaddress
 import socket
@@ -6,22 +6,22 @@ from collections import Counter
 from typing import Any
 
 PER_ADDRESS = 256
-"""Connections that one address may have: a house of browsers, or an office behind one address."""
+"""The maximum number of connections for an address, which a household or an office may share."""
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _ESTABLISHED = 1  # tcp_info.tcpi_state
 
 
 class ConnectionLimiter:
-    """Counts connections by address. Those from this machine are free: a proxy on it speaks for everybody."""
+    """A counter of connections by address. Loopback is exempt: a local proxy connects for all its clients."""
 
     def __init__(self, most: int = PER_ADDRESS, *, local_is_free: bool = True) -> None:
-        """`most` is what each address may have; 0 for no limit."""
+        """Allow each address `most` connections; 0 means no limit."""
         self.limit = most
         self._local_is_free = local_is_free
         self._counts = Counter[str]()
 
     def acquire(self, address: str) -> bool:
-        """Count a connection, which `leave` has to follow; false for one too many, which is not counted."""
+        """Count a connection until `release`; return false, without counting, if it exceeds the limit."""
         if self._is_free(address):
             return True
         whose = client_key(address)
@@ -31,7 +31,7 @@ class ConnectionLimiter:
         return True
 
     def release(self, address: str) -> None:
-        """Note that a connection that was counted has ended."""
+        """Subtract a counted connection that has ended."""
         if self._is_free(address):
             return
         whose = client_key(address)
@@ -44,7 +44,7 @@ class ConnectionLimiter:
 
 
 def client_key(address: str) -> str:
-    """Return whom an address stands for: itself, or of IPv6 the 64 bits that one household has."""
+    """Return the key of an address: itself, or for IPv6 its /64 network, which one household has."""
     found = parse_ip(address)
     if found is None:
         return address
@@ -54,13 +54,13 @@ def client_key(address: str) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address is this machine's own, which nobody else can have."""
+    """Return whether an address is a loopback address."""
     found = parse_ip(address)
     return found is not None and found.is_loopback
 
 
 def peer_connected(opened: Any) -> bool:
-    """Whether the other side of a connection is there, as far as this system knows and tells."""
+    """Return whether the peer is still connected; always true where the system does not report it."""
     if not hasattr(socket, "TCP_INFO"):
         return True
     try:
@@ -70,7 +70,7 @@ def peer_connected(opened: Any) -> bool:
 
 
 def parse_ip(address: str) -> Address | None:
-    """Return an address, or `None` for what is none; an IPv4 address within IPv6 is the IPv4 address."""
+    """Return the parsed address, or `None` if it is invalid; unmap an IPv4-mapped IPv6 address."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -70,12 +70,12 @@ class RequestBody:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the body has ended, and every part of it was taken."""
+        """Return whether the body has ended, and every part of it was read."""
         return self.complete and not self._parts
 
     @property
     def full(self) -> bool:
-        """Whether the client should be throttled."""
+        """Return whether the client should be throttled."""
         return self.size > BODY_BYTES and not self.complete
 
     def feed(self, data: bytes) -> None:

@@ -5,7 +5,7 @@ Workarounds for Hypercorn:
 - A handler that fails after its response began leaves a stream open forever: it is reset here.
 - Data for a stream that was answered ends the whole connection: the stream is reset here instead.
 - Its buffer does not apply backpressure when the client's flow-control window is empty: it is replaced.
-- A writer that waits for the window keeps waiting after a disconnect: its buffer is closed here.
+- A writer that waits for the window still waits after a disconnect: its buffer is closed here.
 - It has no GOAWAY before shutdown, and no header timeout.
 """
 
@@ -39,7 +39,7 @@ _log = logging.getLogger("svc.server")
 
 
 class Hypercorn:
-    """What Hypercorn's protocols share: their configuration, and whether the server has terminated."""
+    """The state that Hypercorn's protocols share: configuration, and whether the server has terminated."""
 
     def __init__(self) -> None:
         self.config = Config()
@@ -282,7 +282,7 @@ class _ClosedStream:
         self._stream = stream
 
     async def handle(self, _event: object) -> None:
-        """Tell the client to stop sending (RFC 9113 8.1), once it has the whole response."""
+        """Reset the stream to stop the upload (RFC 9113 8.1), once the client has the whole response."""
         if self._stream not in self._protocol.stream_buffers:
             with contextlib.suppress(h2.exceptions.ProtocolError):
                 self._protocol.connection.reset_stream(self._stream, h2.errors.ErrorCodes.NO_ERROR)

@@ -169,7 +169,10 @@ class ResponseEncoder:
         self.started = False
 
     def head(self, status: int, headers: Headers, *, close: bool) -> bytes:
-        """Return the status line and the fields; `close` announces the end of the connection."""
+        """Return the status line and the fields; `close` announces the end of the connection.
+
+        Raises ValueError when the head is invalid, or is the second one.
+        """
         lines = [b"%b: %b\r\n" % field for field in headers if field[0] not in _CONNECTION_FIELDS]
         block = b"".join(lines)
         if self.started or not 200 <= status <= 999:
@@ -191,7 +194,10 @@ class ResponseEncoder:
         return b"HTTP/1.1 %d \r\n%b%b%b%b" % (status, block, _date(int(time.time())), framing, end)
 
     def body(self, data: bytes, *, end: bool) -> bytes:
-        """Return a part of the body, framed as the head announced."""
+        """Return a part of the body, framed as the head announced.
+
+        Raises ValueError when the head is missing, or when the body has another length than announced.
+        """
         if not self.started:
             raise ValueError("a body before its head")
         if self._bodiless:

@@ -1,4 +1,4 @@
-"""Listening sockets: which addresses, which port, and what to say when they can not be had."""
+"""Listening sockets: their addresses and ports, and the errors of binding them."""
 
 import contextlib
 import errno
@@ -19,9 +19,9 @@ class PortInUse(SvcError):
 
 
 def raise_fd_limit() -> None:
-    """Let this process, and those that it starts, have as many open files as the system allows: one a client.
+    """Raise the soft limit on open files, which child processes inherit, because each client needs one.
 
-    Many systems let a program have 1024 unless it asks for more.
+    It becomes the hard limit, but at most `MAX_OPEN_FILES`. Many systems start a program with 1024.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(MAX_OPEN_FILES, hard)
@@ -38,20 +38,20 @@ def fd_limit() -> int:
 
 
 def authority(opened: socket.socket) -> str:
-    """Return `host:port` of a listening socket, as a URL has it."""
+    """Return `host:port` of a listening socket, as in a URL."""
     host, port = opened.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def resolve_localhost(host: str) -> list[str]:
-    """Return the addresses that a host stands for: `localhost` means both 127.0.0.1 and ::1."""
+    """Return the addresses of a host: both 127.0.0.1 and ::1 for `localhost`."""
     return ["127.0.0.1", "::1"] if host == "localhost" else [host]
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
-    """Return listening sockets on an address, or on both of `localhost`; `::` is all of IPv6 and of IPv4.
+    """Return listening sockets on an address, or on both of `localhost`; `::` includes all of IPv4.
 
-    Port 0 takes a free one, the same for both families. Raises `PortInUse`, or `SvcError` for an address
+    Port 0 selects a free port, the same for both families. Raises `PortInUse`, or `SvcError` for an address
     that this machine does not have.
     """
     tries = _PORTS_TRIED if port == 0 else 1
@@ -65,9 +65,9 @@ def bind(host: str, port: int) -> list[socket.socket]:
 
 
 def bind_reuseport(host: str, port: int, count: int) -> list[list[socket.socket]]:
-    """Return as many sets of sockets as `bind` does, all for the same address: one for each process.
+    """Return `count` sets of listening sockets on the same address, one for each process.
 
-    The kernel spreads connections over them. Raises what `bind` raises, too when another program of this
+    The kernel spreads connections over them. Raises the errors of `bind`, even if another program of this
     user shares the port.
     """
     first = bind(host, port)

@@ -1,4 +1,4 @@
-"""The certificate that secures connections. Owns what its files mean, and what to say of wrong ones."""
+"""The TLS certificate of the server."""
 
 import ssl
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from engine.errors import SvcError
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A certificate with its chain, and its key, as files in PEM."""
+    """A certificate chain and its key, as PEM files."""
 
     chain: Path
     key: Path
 
     def context(self) -> ssl.SSLContext:
-        """Return what connections are secured with: TLS 1.2 and later, HTTP/2 where the client has it.
+        """Return the TLS context: TLS 1.2 and later, HTTP/2 by ALPN.
 
-        Raises `CertificateError`.
+        Raises `CertificateError` when the files cannot be used.
         """
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -35,6 +35,6 @@ class Certificate:
 
 
 class CertificateError(SvcError):
-    """TLS can not be served with these files."""
+    """The certificate files cannot be used for TLS."""
 
     code = "certificate"

@@ -1,4 +1,4 @@
-"""What is not HTTP, or nearly: never a crash, a traceback, a hang, or a wrong answer to the next client."""
+"""Malformed HTTP never causes a crash, a traceback, a hang, or a wrong response to the next client."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ PATIENCE = 10.0
 
 
 async def throw(site: Site, data: bytes) -> bytes:
-    """Send bytes and the end of the sending side; return what comes until the server closes."""
+    """Send bytes and the end of the sending side; return the bytes received until the server closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
     try:
         with contextlib.suppress(ConnectionError):

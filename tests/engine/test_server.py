@@ -34,7 +34,7 @@ def asking() -> h2.connection.H2Connection:
 
 
 async def until_ended(port: int, begun: bytes, *more: bytes) -> bytes:
-    """Send the beginning of something and then, over and over, more; return what comes until the end."""
+    """Send the beginning of something and then, over and over, more; return the response until its end."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(begun)
 

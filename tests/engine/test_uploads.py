@@ -1,4 +1,4 @@
-"""Bodies of a known length over HTTP/1.1: what applications are told, whatever parts the bytes come in."""
+"""Bodies of a known length over HTTP/1.1: what applications read, for every split of the bytes."""
 
 import asyncio
 import contextlib
@@ -165,7 +165,7 @@ def test_an_application_that_takes_nothing_holds_the_client_back() -> None:
 
 @pytest.mark.parametrize("size", [2 * BODY_BYTES, 64 * MIB])
 def test_what_waits_for_an_application_is_little(size: int) -> None:
-    """Of what the request holds itself, not the system."""
+    """The limit applies to the bytes in the request, not to those in the system's buffers."""
     waiting: list[int] = []
 
     async def handler(exchange: Exchange) -> None:
@@ -193,7 +193,7 @@ def test_what_waits_for_an_application_is_little(size: int) -> None:
 def test_a_client_that_leaves_in_the_middle_is_told_to_the_request(
     taken: bool, sent: int, reset: bool
 ) -> None:
-    """Whether its application takes what comes, or waits: then the server has to ask the system."""
+    """An application that does not read depends on the server, which has to query the socket."""
 
     async def main() -> None:
         begun, heard = asyncio.Event(), asyncio.Event()

@@ -153,7 +153,7 @@ def test_an_application_may_say_that_the_connection_ends_with_its_answer() -> No
 @pytest.mark.parametrize("at_once", [1, 3, 10_000])
 @pytest.mark.parametrize("sent", [5, 3 * BODY_BYTES])
 def test_subscriber_gets_every_part_and_the_interruption(at_once: int, sent: int) -> None:
-    """Of a body that is never complete, `at_once` parts at a time."""
+    """The body is never complete; the subscriber accepts `at_once` parts at a time."""
     parts: list[bytes | None] = []
 
     async def main() -> None:

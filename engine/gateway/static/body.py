@@ -33,7 +33,7 @@ class BodyCache:
         self._bodies: OrderedDict[str, bytes] = OrderedDict()
 
     def get(self, representation: Representation) -> bytes | None:
-        """Return the content, `None` if it has to be streamed. Raises OSError, FileChanged."""
+        """Return the content, or `None` if it has to be streamed. Raises `OSError` and `FileChanged`."""
         if representation.body is not None:
             return representation.body
         if representation.stamp is not None or representation.size > self._largest:
@@ -57,7 +57,7 @@ class FileStream:
     """A large file, opened before the head is sent so that its length is still true."""
 
     def __init__(self, representation: Representation) -> None:
-        """Open the file. Raises OSError if it is missing, `FileChanged` if it was replaced."""
+        """Open the file. Raises `OSError` if it is missing, `FileChanged` if it was replaced."""
         self._place = representation.place
         self._stamp = representation.stamp
         self._descriptor = open_file(self._place)

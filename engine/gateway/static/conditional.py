@@ -1,7 +1,4 @@
-"""Conditional and partial requests: `If-None-Match`, `If-Range`, `Range` (RFC 9110, 13 and 14).
-
-Owns reading these headers; it knows nothing of files.
-"""
+"""Conditional and partial requests: `If-None-Match`, `If-Range`, `Range` (RFC 9110, 13 and 14)."""
 
 import re
 from typing import Literal
@@ -11,14 +8,14 @@ _RANGE = re.compile(rb"\s*bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.IGNORE
 
 
 def none_match(header: bytes, etag: bytes) -> bool:
-    """Whether `If-None-Match` names the entity tag (weak comparison), so that 304 is the answer."""
+    """Return whether `If-None-Match` names the entity tag (weak comparison), which calls for a 304."""
     return header.strip() == b"*" or etag in _ETAG.findall(header)
 
 
 def byte_range(header: bytes, size: int) -> tuple[int, int] | Literal["unsatisfiable"] | None:
-    """Return the single range asked for as (first, one past the last) byte of `size`.
+    """Return the single requested range as (first, one past the last) byte of `size`.
 
-    `None` when the header is to be ignored: another unit, several ranges, or not a range at all.
+    Returns `None` if the header has to be ignored: another unit, several ranges, or an invalid range.
     """
     found = _RANGE.fullmatch(header)
     if found is None:

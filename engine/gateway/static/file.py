@@ -1,7 +1,4 @@
-"""One file that can be served: its representations, with everything a response head needs worked out.
-
-Owns these values and their headers; finding files and answering requests is elsewhere.
-"""
+"""Servable files: their representations, with precomputed response headers."""
 
 import re
 from collections.abc import Mapping
@@ -22,10 +19,10 @@ REVALIDATE = b"no-cache"
 
 @lru_cache(maxsize=2048)
 def carries_hash(name: str) -> bool:
-    """Whether a file name carries a hash of the content, as bundlers write them.
+    """Return whether a file name carries a hash of the content, as bundlers write them.
 
-    Cautious: a name taken for hashed by mistake would be kept by browsers for a year, one not recognised
-    costs a revalidation. So a date, a version or a camel-case word is no hash.
+    A false positive stays in browser caches for a year; a false negative costs a revalidation. So a date, a
+    version or a camel-case word does not count as a hash.
     """
     if _HEX_HASH.search(name):
         return True
@@ -39,9 +36,9 @@ def carries_hash(name: str) -> bool:
 class Representation:
     """One encoding of a file.
 
-    `place` is the file that holds the bytes and `stamp` what its `fstat` must give for them to be these
-    (`None`: the place never changes). `body` is the content itself when it is small. `headers` are those
-    of a 200 without `content-length`; `lean_headers` those of a 304.
+    `place` is the file that holds the bytes. `stamp` is the `stamp_of` its status while they are unchanged
+    (`None`: the file never changes). `body` is the content if it is small. `headers` are those of a 200
+    without `content-length`; `lean_headers` those of a 304.
     """
 
     size: int
@@ -55,7 +52,7 @@ class Representation:
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """A file by its content codings; `sizes` (coding to bytes) is what is negotiated on."""
+    """A file by its content codings; the negotiation uses `sizes` (coding to bytes)."""
 
     representations: Mapping[str, Representation]
     sizes: Mapping[str, int]
@@ -63,7 +60,7 @@ class StaticFile:
 
 @dataclass(frozen=True, slots=True)
 class FolderRedirect:
-    """The name is that of a folder with an index page; its address ends with a slash."""
+    """A redirect to a folder with an index page, whose URL ends with a slash."""
 
     name: str
 

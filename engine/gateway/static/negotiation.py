@@ -1,13 +1,10 @@
-"""Which content coding a client gets: `Accept-Encoding` (RFC 9110, 12.5.3) against what there is.
-
-Owns the choice only; it knows nothing of files.
-"""
+"""Negotiation of the content coding by `Accept-Encoding` (RFC 9110, 12.5.3)."""
 
 import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-# Codings that nobody named are still acceptable when they are `identity`, but behind all that were named.
+# `identity` is acceptable even if the header omits it, but ranks behind all codings that it names.
 _UNNAMED_IDENTITY = 0.0005
 _QVALUE = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?")
 _ALIASES = {"x-gzip": "gzip", "x-compress": "compress"}
@@ -17,7 +14,7 @@ _ALIASES = {"x-gzip": "gzip", "x-compress": "compress"}
 def qualities(header: bytes) -> Mapping[str, float]:
     """Return the weight (0 to 1) of each coding named in an `Accept-Encoding` value; `*` stands for the rest.
 
-    A member with a weight that is none is left out.
+    Members with an invalid weight are omitted.
     """
     weights: dict[str, float] = {}
     for member in header.decode("latin-1").split(","):
@@ -34,9 +31,9 @@ def qualities(header: bytes) -> Mapping[str, float]:
 
 
 def choose(header: bytes | None, sizes: Mapping[str, int]) -> str | None:
-    """Return the best of the codings in `sizes` (coding to bytes), `None` when all are refused.
+    """Return the best of the codings in `sizes` (coding to bytes), or `None` if the client refuses all.
 
-    The highest weight wins, then the smallest. Without the header (`None`) it is `identity`.
+    The highest weight wins, then the smallest size. Without the header (`None`) it is `identity`.
     """
     if header is None or not header.strip():
         return "identity" if "identity" in sizes else None

@@ -35,7 +35,7 @@ class StaticResponder:
         """Send the response for a request; return its status and the number of body bytes sent.
 
         Returns `None`, with nothing sent, if no file matches. Raises `FileChanged` if the announced bytes
-        can no longer be sent, and OSError if a blob of an image is missing.
+        can no longer be sent, and `OSError` if a blob of an image is missing.
         """
         request = exchange.request
         name = relative_name(request.path)

@@ -1,7 +1,6 @@
-"""Where served files come from: a folder as it is on disk now, or a packed image.
+"""Sources of served files: a live folder, or a packed image.
 
-Owns finding a file by its relative name, never outside the folder, and keeping small ones in memory. It
-answers no request.
+They find a file by its relative name, never outside the folder, and cache small files in memory.
 """
 
 import hashlib
@@ -19,24 +18,24 @@ from engine.static_files.names import is_servable
 INDEX_PAGE = "index.html"
 SMALL = 256 * 1024
 MEMORY = 32 * 1024 * 1024
-# A file written this recently may be written again without its time stamp moving (they tick in
-# milliseconds), so what was read then is not kept.
+# Time stamps tick in milliseconds, so a second write soon after the first may not change them. The content
+# of a file that was written this recently is not cached.
 FRESH_NS = 100_000_000
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def stamp_of(status: os.stat_result) -> tuple[int, ...]:
-    """Return what changes when a file's content does."""
+    """Return the fields of a file's status that change with its content."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def open_file(place: str) -> int:
-    """Open a file for reading, never waiting as a FIFO would; the caller closes it. Raises OSError."""
+    """Open a file for reading, without blocking on a FIFO; the caller closes it. Raises `OSError`."""
     return os.open(place, _OPEN)
 
 
 class FolderSource:
-    """A folder that its owner is working in. Every look-up asks the disk."""
+    """A folder whose files may change at any time. Every lookup reads their status from the disk."""
 
     def __init__(self, artifact: FolderArtifact) -> None:
         self._root = str(artifact.root.absolute())
@@ -44,7 +43,7 @@ class FolderSource:
         self._bytes = 0
 
     def find(self, name: str) -> StaticFile | FolderRedirect | None:
-        """Return the file for a relative name (`url_path.relative_name`); `None` when there is none."""
+        """Return the file for a relative name (`url_path.relative_name`); or `None`."""
         if not name or name.endswith("/"):
             name += INDEX_PAGE
         try:
@@ -71,7 +70,7 @@ class FolderSource:
         return self._load(name, place)
 
     def _inside(self, name: str) -> str | None:
-        """Return a name's real path, `None` when a symlink leads out of the folder or to a hidden file."""
+        """Return a name's real path, or `None` if a symlink leads out of the folder or to a hidden file."""
         root = os.path.realpath(self._root)
         place = os.path.realpath(f"{self._root}/{name}")
         below = root if root.endswith("/") else root + "/"
@@ -118,7 +117,7 @@ class FolderSource:
 
 
 def read_up_to(place: str, limit: int) -> bytes:
-    """Return at most the first `limit` bytes of a file. Raises OSError."""
+    """Return at most the first `limit` bytes of a file. Raises `OSError`."""
     descriptor = open_file(place)
     try:
         return _read(descriptor, limit)
@@ -135,7 +134,7 @@ def _read(descriptor: int, limit: int) -> bytes:
 
 
 class ImageSource:
-    """A packed image. Raises `engine.static_files.bundle.BundleCorrupt` when made of something else."""
+    """A packed image. Raises `engine.static_files.bundle.BundleCorrupt` if it cannot be read."""
 
     def __init__(self, artifact: StaticBundle) -> None:
         self._files: dict[str, StaticFile] = {}
@@ -143,7 +142,7 @@ class ImageSource:
             self._files[entry.path] = _image_file(artifact, entry)
 
     def find(self, name: str) -> StaticFile | FolderRedirect | None:
-        """Return the file for a relative name (`url_path.relative_name`); `None` when there is none."""
+        """Return the file for a relative name (`url_path.relative_name`); or `None`."""
         if not name or name.endswith("/"):
             return self._files.get(name + INDEX_PAGE)
         file = self._files.get(name)

@@ -1,7 +1,7 @@
-"""From the path of a URL, as the client sent it, to the relative name of a file to serve, and back.
+"""Conversion between URL paths and relative file names.
 
-Owns decoding and refusal; it asks no file system. What it lets through holds no `..`, no hidden name, no
-separator in disguise, so that joining it to a folder stays below that folder (symlinks aside).
+An accepted name contains neither `..`, nor a hidden name, nor an escaped separator. So joining it to a folder
+stays below that folder (symlinks aside). The file system is not read.
 """
 
 import re
@@ -15,11 +15,11 @@ _BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 
 @lru_cache(maxsize=2048)
 def relative_name(path: str) -> str | None:
-    """Return the file name that a raw URL path (no query) asks for, `None` when nothing may answer it.
+    """Return the file name for a raw URL path (no query), or `None` if no file may be served for it.
 
     `/a%20b/c` gives `a b/c`, `/a/` gives `a/`, `/` gives the empty string. Percent escapes are decoded
-    once. `None`: a bad escape, text that is not UTF-8, an escaped slash, an empty segment, and every
-    segment that `is_servable` leaves out (which `.` and `..` are among).
+    once. Returns `None` for a bad escape, text that is not UTF-8, an escaped slash, an empty segment, and
+    every segment that `is_servable` rejects (`.` and `..` among them).
     """
     if not path.startswith("/"):
         return None

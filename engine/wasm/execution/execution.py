@@ -1,8 +1,8 @@
 """One run, from a fresh instance to its report.
 
-Owns the loop that polls the guest's fiber, moves bytes between guest and client, and stops a run for
-whatever reason. Guest code runs on the event loop's thread until it shows to be heavy (at the end of an
-epoch it has computed for a while); from then until it waits again it is polled in a worker thread.
+A loop polls the guest's fiber, moves bytes between guest and client, and stops the run. Guest code runs on
+the event loop's thread until it has computed for `HEAVY_NS` when an epoch ends. From then until it waits
+again, it is polled in a worker thread.
 """
 
 import asyncio
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from engine.wasm.execution.runner import Guest
 
 HEAVY_NS = 5_000_000
-"""A guest that has computed so long without waiting goes on in a worker thread when an epoch ends, and any
-through which a second one ends."""
+"""A guest that has computed so long without waiting moves to a worker thread when an epoch ends.
+
+So does every guest that computes until a second epoch ends.
+"""
 HEAD_SECONDS = 0.05
-"""How long a head that is on its way goes on when the run is stopped: half of one would be no answer."""
+"""How long a stopped run may continue to send its head, because half a head is not a response."""
 LEAVING_SECONDS = 0.5
-"""How long a guest may go on when its client has gone: it hears of it at its next write."""
+"""How long a guest may continue after its client has disconnected; its next write fails."""
 _BODILESS = frozenset({204, 304})
 
 
@@ -39,7 +41,7 @@ class _Stopped(Exception):
 
 
 class Drive:
-    """Drives one run."""
+    """The driver of one run."""
 
     def __init__(self, guest: "Guest", request: GuestRequest, program: LinkedComponent) -> None:
         self._guest = guest
@@ -68,7 +70,7 @@ class Drive:
     # -- from outside ------------------------------------------------------------------------------------
 
     def stop(self, reason: Outcome) -> None:
-        """End the run soon, wherever it is. Call on the loop's thread."""
+        """End the run soon, in any state. Call it on the loop's thread."""
         if self.reason is None:
             self.reason = reason
             self._wake()
@@ -78,7 +80,7 @@ class Drive:
                 self._cut()
 
     def _cut(self) -> None:
-        """Send no more of a message that a slow client holds back."""
+        """Cancel a send that a slow client blocks."""
         if self._sending is not None:
             self._sending.cancel()
 
@@ -89,7 +91,7 @@ class Drive:
     # -- the run -----------------------------------------------------------------------------------------
 
     async def run(self) -> RunReport:
-        """Run to the end and say how it went."""
+        """Run to the end and return the report."""
         guest, run = self._guest, self._run
         store = Store(self._program.engine, memory_limit=guest.memory_limit)
         run.context = store.context
@@ -214,7 +216,7 @@ class Drive:
     # -- bytes -------------------------------------------------------------------------------------------
 
     def _start_reading(self) -> None:
-        """Start to read the body and to watch for a disconnect, which a quick guest never needs."""
+        """Start to read the body and to watch for a disconnect; a quick guest ends before it needs either."""
         if self._reading:
             return
         self._reading = True
@@ -258,7 +260,7 @@ class Drive:
         self._leave()
 
     def _leave(self) -> None:
-        """Let the guest hear that nobody takes its response; end it when it goes on regardless."""
+        """Fail the guest's next write, because the client has gone; stop the run after `LEAVING_SECONDS`."""
         if self._sending is not None:
             self.stop("client-gone")
             return
@@ -268,7 +270,7 @@ class Drive:
         self._wake()
 
     def _deliver(self) -> None:
-        """Do what guest code left for the loop's thread."""
+        """Run the actions and pass on the output that guest code queued for the loop's thread."""
         run = self._run
         while run.actions:
             run.actions.popleft()()
@@ -285,7 +287,7 @@ class Drive:
             self._request.on_notice(*run.notices.popleft())
 
     async def _respond(self, head: Any) -> None:
-        """Send what is there of the response."""
+        """Send the available part of the response."""
         body = head.body
         data = body.drain()
         if self._leaving is not None:
@@ -325,7 +327,7 @@ class Drive:
         finally:
             self._sending = None
 
-    # -- how it went -------------------------------------------------------------------------------------
+    # -- the outcome -------------------------------------------------------------------------------------
 
     def _outcome(self, text: str | None) -> tuple[Outcome, str]:
         if self._leaving is not None:

@@ -1,6 +1,6 @@
 """The state of one run: everything that one guest instance may see or change.
 
-Owns no control flow: `runner.py` drives it. Host functions get it as their first argument.
+`execution.py` drives it. Host functions receive it as their first argument.
 """
 
 import asyncio
@@ -19,13 +19,15 @@ NOTICES = 20
 HANDLES = 65_536
 """How many resources a guest may hold at once: each takes some 200 bytes of the host's memory.
 
-StarlingMonkey keeps a pollable for every 8 KiB that it reads of a body.
+StarlingMonkey holds a pollable for every 8 KiB that it reads of a body.
 """
 UNSENT = 128
-"""Requests and responses that a guest may hold without sending them; each has room for a part of its body."""
+"""Maximum number of unsent requests and responses of a guest; each has a buffer for a part of its body."""
 KEPT = 64 << 20
-"""Bytes that the host keeps for a guest beside that: header fields, answers that it has not read, requests to
-Doors that it has not finished."""
+"""Maximum number of other bytes that the host stores for a guest.
+
+They are header fields, unread responses, and unfinished requests to Doors.
+"""
 
 
 class GuestExit(Exception):
@@ -37,7 +39,7 @@ class GuestExit(Exception):
 
 
 class Trap(Exception):
-    """The guest broke a rule of an interface; the text says which."""
+    """The guest broke a rule of an interface; the text names the rule."""
 
 
 class ResponseHead:
@@ -52,7 +54,7 @@ class ResponseHead:
 
 
 class Run(HandleTable):
-    """One run. Times are nanoseconds of the run's own clock, which starts at 1."""
+    """The state of one run. Times are nanoseconds of the run's own clock, which starts at 1."""
 
     __slots__ = (
         "actions",
@@ -108,24 +110,24 @@ class Run(HandleTable):
         self.notices: deque[tuple[Literal["INFO", "WARN", "ERROR"], str]] = deque()
         self.told: set[str] = set()
         self.caller: Caller | None = None
-        """Who Doors are told that this is, once one was asked."""
+        """The caller as Doors see it, set at the first call of a Door."""
         self.unsent = 0
-        """Requests and responses that the guest holds."""
+        """Requests and responses that the guest has not sent."""
         self.waiting = 0
-        """OutboundHttp requests without an answer."""
+        """Outbound HTTP requests without a response."""
         self.kept = 0
-        """Bytes that are kept for the guest."""
+        """Bytes that the host stores for the guest."""
         self.tasks: set[asyncio.Future[Any]] = set()
         self.wake: Callable[[], None] = _asleep
 
     def insert(self, item: Any) -> int:
-        """Give the object a number that the instance can hold."""
+        """Return a new handle for the object. Raises Trap when the guest holds more than `HANDLES`."""
         if len(self.table) >= HANDLES:
             raise Trap(f"it holds more than {HANDLES} resources (streams, fields, pollables) at once")
         return super().insert(item)
 
     def keep(self, size: int) -> None:
-        """Count bytes that are kept for the guest from now on (below 0: no more); too many are a trap."""
+        """Count bytes stored for the guest (negative: released). Raises Trap when they exceed `KEPT`."""
         self.kept += size
         if self.kept > KEPT:
             raise Trap(
@@ -133,13 +135,13 @@ class Run(HandleTable):
             )
 
     def begin_message(self) -> None:
-        """Count a message that the guest makes and has not sent; too many are a trap."""
+        """Count a message that the guest creates. Raises Trap when more than `UNSENT` are not sent."""
         if self.unsent >= UNSENT:
             raise Trap(f"it holds more than {UNSENT} requests and responses that it did not send")
         self.unsent += 1
 
     def begin(self, task: "asyncio.Future[Any]") -> None:
-        """Take a task along that ends with the run, at the latest."""
+        """Register a task, which is canceled at the end of the run."""
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
@@ -148,23 +150,23 @@ class Run(HandleTable):
         return time.monotonic_ns() - self.started_ns + 1
 
     def notice(self, level: Literal["INFO", "WARN", "ERROR"], text: str) -> None:
-        """Say something of the run to its Project's owner: once, and not more than `NOTICES` of it."""
+        """Queue a notice for the Project's owner: each text once, at most `NOTICES` of a run."""
         if len(self.told) < NOTICES and text not in self.told:
             self.told.add(text)
             self.notices.append((level, text))
 
     def lines_of(self, stream: Literal["stdout", "stderr"]) -> LineSplitter:
-        """Return where the guest prints."""
+        """Return the line splitter of an output stream."""
         if stream not in self.printed:
             self.printed[stream] = LineSplitter(stream, self.lines)
         return self.printed[stream]
 
     def on_loop(self, action: Callable[[], None]) -> None:
-        """Have `action` called on the event loop's thread, soon after the guest gives way."""
+        """Call `action` on the event loop's thread, soon after the guest yields."""
         self.actions.append(action)
 
     def close(self) -> None:
-        """End what is under way, and let go of everything, so that nothing here waits to be collected."""
+        """Cancel the tasks and drop all references, so that no cycle waits for the garbage collector."""
         for task in self.tasks:
             task.cancel()
         self.wake, self.wait, self.resume, self.body.on_drained = _asleep, None, None, None
@@ -173,8 +175,8 @@ class Run(HandleTable):
 
 
 def _no_short_way(*_: Any) -> None:
-    """Have what is asked of a Door take the way of any request."""
+    """Return nothing, so that a call of a Door takes the route of every request."""
 
 
 def _asleep() -> None:
-    """Wake nobody: the run has not begun, or is over."""
+    """Do nothing: the run has not begun, or is over."""

@@ -1,7 +1,7 @@
-"""Runs guests: admission, one instance a request, limits, metering.
+"""The runner of guests: admission, one instance for each request, limits, metering.
 
-Owns the `Runner` (shared by all Resources) and `Guest` (one live version of one Resource). How a single
-run goes from start to report is in `drive.py`.
+All Resources share the `Runner`; a `Guest` is one live version of one Resource. `execution.py` drives a
+single run.
 """
 
 import asyncio
@@ -36,16 +36,16 @@ from engine.wasm.outbound.egress import Egress
 from engine.wasm.outbound.http import OutboundHttp, OutboundPolicy
 
 REAP_NS = 20_000_000
-"""How soon after one look at the runs whose time is over there is another, at the earliest."""
+"""Minimum time between two checks for runs that exceed their limit."""
 TURN_NS = 10_000_000
-"""How long guests compute on the event loop before those that are to begin let it go round."""
+"""How long guests may compute in one turn of the event loop before new runs wait for the next turn."""
 PROGRAMS = 64
 NO_DOORS: Mapping[str, DoorBinding] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A component, linked once for each kind of slot, and the limits (bytes) of its memories."""
+    """A component, linked once for each kind of slot, and the limits of its memories in bytes."""
 
     programs: tuple[LinkedComponent, ...]
     memories: tuple[int | None, ...]
@@ -53,10 +53,10 @@ class Loaded:
 
 
 class Runner:
-    """The host of every guest of this process. Make, use and close it on one event loop."""
+    """The host of every guest of this process. Create, use and close it on one event loop."""
 
     def __init__(self, cache: Path, pool: PoolSettings | None = None, *, queue: int = 1024) -> None:
-        """`cache` keeps compiled code; `queue` is how many requests may wait for a free instance."""
+        """Store compiled code in the folder `cache`; let up to `queue` requests wait for a free instance."""
         self.cache = cache
         self.runs: dict[int, Run] = {}
         self.workers = ThreadPoolExecutor(os.cpu_count() or 2, thread_name_prefix="guest")
@@ -75,10 +75,9 @@ class Runner:
         self.epochs = EpochTicker(self.pool.increment_epoch)
 
     async def load(self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]) -> Loaded:
-        """Compile (or find compiled) and link a component: once, for all that have it. Warm slots keep memory
-        for each that is loaded.
+        """Compile and link a component, once for all Resources that share it; reuse compiled code on disk.
 
-        Raises `ComponentRejected` and `CodeUnkept`.
+        Warm slots reserve memory for each loaded component. Raises `ComponentRejected` and `CodeUnkept`.
         """
         key = (artifact.digest, fast)
         async with self._loading.setdefault(key, asyncio.Lock()):
@@ -113,12 +112,12 @@ class Runner:
         report: Callable[[str], None],
         doors: Mapping[str, DoorBinding] = NO_DOORS,
     ) -> "Guest":
-        """Return a live version of a Resource; `environment` is the platform's part of the guest's."""
+        """Return a live version of a Resource; `environment` has the variables that the platform adds."""
         loaded = await self.load(artifact, fast=fast, report=report)
         return Guest(self, resource, artifact, loaded, environment, doors)
 
     def watch(self, drive: Drive) -> None:
-        """Stop this run when its time is over."""
+        """Stop this run at its deadline."""
         self._active.add(drive)
         if self._reaper is None or drive.deadline_ns < self._due_ns:
             self._reap_at(drive.deadline_ns)
@@ -130,7 +129,7 @@ class Runner:
             self._ended.set()
 
     async def aside(self, poll: Callable[[], bool]) -> bool:
-        """Poll in a worker thread; never leave before the thread has let go of the guest."""
+        """Poll in a worker thread; return only after the thread has released the guest, even if canceled."""
         cancelled = False
         with self.epochs.worker_active():
             job = asyncio.get_running_loop().run_in_executor(self.workers, poll)
@@ -144,14 +143,14 @@ class Runner:
         return job.result()
 
     def computed(self, nanoseconds: int) -> None:
-        """Count what a guest computed on the event loop since that went round last."""
+        """Add to the time that guests computed in this turn of the event loop."""
         if not self._turning:
             self._turning = True
             asyncio.get_running_loop().call_soon(self._turn)
         self._turn_ns += nanoseconds
 
     async def turn(self) -> None:
-        """Wait for a run's turn to begin: of many that come at once, the first are answered meanwhile."""
+        """Wait until a run may begin, so that the first of many simultaneous runs can respond."""
         while self._turn_ns > TURN_NS:  # noqa: ASYNC110 - those that wait may fill the next one, too
             await asyncio.sleep(0)
 
@@ -166,9 +165,9 @@ class Runner:
         self._reaper = asyncio.get_running_loop().call_later(seconds, self._reap)
 
     def _reap(self) -> None:
-        """Stop the runs whose time is over; come again when that of the next is.
+        """Stop the runs past their deadline, and schedule the next check at the next deadline.
 
-        That may be over before: so all runs are looked at once a run limit, not at every end of one.
+        That run may end before, so all runs are checked once for each run limit, not at every end of one.
         """
         self._reaper = None
         now, due = time.monotonic_ns(), None
@@ -181,12 +180,12 @@ class Runner:
             self._reap_at(max(due, now + REAP_NS))
 
     def stop_all(self, reason: Outcome = "stopping") -> None:
-        """End every run that is under way."""
+        """Stop every active run."""
         for drive in list(self._active):
             drive.stop(reason)
 
     async def aclose(self) -> None:
-        """End all runs and free what the process holds."""
+        """Stop all runs and free all resources."""
         self.stop_all()
         if self._active:
             self._ended = asyncio.Event()
@@ -227,7 +226,7 @@ class Guest:
         self._source_map: SourceMap | None = None
 
     def rewrite(self, line: str) -> str | None:
-        """Return a printed line with stack frames that name the user's files; `None` drops the line."""
+        """Return a printed line with stack frames mapped to the user's files, or `None` to drop the line."""
         if self._source_map_json is None:
             return line
         if self._source_map is None:
@@ -235,7 +234,7 @@ class Guest:
         return self._source_map.rewrite(line)
 
     async def run(self, request: GuestRequest) -> RunReport:
-        """Answer one request with a fresh instance."""
+        """Handle one request with a fresh instance."""
         pool, project = self.runner.pool, self.project
         kind = pool.try_acquire(project, self._use)
         if kind is None:

@@ -9,7 +9,7 @@ from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Bucket
 
 BACKENDS: dict[str, Callable[[Path], Bucket]] = {"folder": FolderBucket}
-"""What opens the bucket of a test. Who adds a backend adds it here."""
+"""The function that opens the bucket of a test, by backend."""
 
 Scenario = Callable[[Bucket], Awaitable[Any]]
 Use = Callable[[Scenario], Any]

@@ -20,7 +20,7 @@ NO_LIMIT = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
 
 class Acknowledged:
-    """What the bucket said that it keeps."""
+    """The writes that the bucket acknowledged."""
 
     def __init__(self, bucket: FolderBucket) -> None:
         self.bucket = bucket

@@ -65,7 +65,7 @@ async def work(root: Path, say: Callable[[str], None]) -> None:
 
 
 async def check(root: Path, said: set[str]) -> None:
-    """Fail unless all that was acknowledged is there, nothing is there by half, and all can go on."""
+    """Fail unless all acknowledged writes exist, none is partial, and the bucket still works."""
     bucket = FolderBucket(root)
     blobs = {info.digest async for info in bucket.blobs.list()}
     for digest in blobs:
@@ -134,7 +134,7 @@ WAYS = {"work": (nothing, work, check), "upgrade": (empty, upgrade, check_upgrad
 
 
 def die_at(line: int) -> None:
-    """Have this process kill itself before it runs its n-th line of the code that changes the disk."""
+    """Kill this process before it runs its n-th line of the code that changes the disk."""
     lines = count(1)
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:

@@ -1,4 +1,4 @@
-"""What is the folder's own: its lock, its version, and what others did to its files."""
+"""The folder bucket's own behavior: its lock, its version, and files that other programs changed."""
 
 import asyncio
 import os

@@ -59,7 +59,7 @@ STEPS = st.lists(
 
 @dataclass
 class Model:
-    """What should be there."""
+    """The expected content of the bucket."""
 
     cells: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     revision: int = 0

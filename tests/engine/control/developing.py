@@ -19,7 +19,7 @@ from svc_tui.dev.server import Settings, run_dev
 
 
 class Quiet:
-    """A teller that nobody hears."""
+    """A reporter that discards its messages."""
 
     def progress(self, text: str) -> None: ...
 

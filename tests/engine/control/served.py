@@ -1,4 +1,4 @@
-"""An application of the control API over its real listener, on the loop of whoever enters it."""
+"""The application of the control API over its real listener, on the event loop of the caller."""
 
 import asyncio
 from collections.abc import AsyncIterator

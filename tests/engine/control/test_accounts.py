@@ -1,4 +1,4 @@
-"""Users and their roles, over the real listener; and what is kept of passwords."""
+"""Users and their roles, over the real listener; and the stored password hashes."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""How often somebody may try: counted by name and by where they come from."""
+"""The limit on login attempts, by user name and by client address."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a deployer should not send: the service refuses it, says why, and what was live goes on."""
+"""Invalid deployments: the service refuses them with a reason, and the live deployment stays."""
 
 import hashlib
 import json
@@ -39,7 +39,7 @@ class Shop:
         return self.upload(json.dumps({"version": 1, "kind": kind, "files": named}).encode())
 
     def refused(self, manifest: str, packages: dict[str, str], **more: Any) -> ApiError:
-        """Deploy what can not go live; return what was said of it."""
+        """Deploy an invalid manifest or package; return the error."""
         body = {"manifest": manifest, "packages": packages, "revision": self.revision} | more
         with pytest.raises(ApiError) as refused:
             for line in self.client.lines("POST", "/v1/projects/shop/deployments", body=body):
@@ -54,7 +54,7 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    """One for all tests: whatever came before, it refuses what comes, and serves on."""
+    """Share one service between all tests: it refuses every deployment and still serves the first one."""
     folder = tmp_path_factory.mktemp("service")
     root = static_shop(folder / "shop ü")
     with Hosted(folder / "data ü") as hosted, hosted.claim() as client:

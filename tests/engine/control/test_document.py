@@ -28,7 +28,7 @@ PROJECT = "shop"
 FREE = {("GET", "/v1/health"), ("GET", "/v1/claim"), ("POST", "/v1/claim"), ("POST", "/v1/login")}
 LOGOUT = ("POST", "/v1/logout")
 GUESSES = [("POST", "/v1/password"), ("POST", "/v1/claim"), ("POST", "/v1/login")]
-"""Come last: who guesses has to wait, and then nobody logs in."""
+"""Run last, because failed guesses delay every later login."""
 CHECKS = [
     not_a_server_error,
     content_type_conformance,

@@ -1,4 +1,4 @@
-"""Who owns every Project has the service remove what no deployment needs, or hears what that would be."""
+"""Garbage collection by an owner of every Project, and its dry run."""
 
 from typing import Any
 

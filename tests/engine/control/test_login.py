@@ -1,4 +1,4 @@
-"""Coming in, over the real listener: claims, logins, logouts, and what they are told who may not."""
+"""Claims, logins and logouts over the real listener, and the errors of refused ones."""
 
 import json
 import socket

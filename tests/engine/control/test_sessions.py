@@ -200,7 +200,7 @@ def test_many_requests_read_the_disk_once_in_half_a_second(service: Service, own
     async def ask() -> list[Any]:
         sessions = service.gate.sessions
         first = await sessions.principal(owner)
-        # A closed bucket answers nothing: what is known is told without it.
+        # A closed bucket refuses every read, so the second principal comes from the cache.
         await service.bucket.aclose()
         return [first, await sessions.principal(owner)]
 

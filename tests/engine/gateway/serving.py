@@ -45,7 +45,7 @@ async def reply(
 
 
 def echo() -> Scripted:
-    """Return a version that tells what it was asked."""
+    """Return a version that responds with the request line."""
 
     async def body(request: GuestRequest) -> RunReport:
         text = f"{request.method} {request.authority} {request.target}"

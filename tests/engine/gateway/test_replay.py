@@ -1,4 +1,4 @@
-"""Recorded requests that are sent anew: what is sent, what comes back, and how it ends."""
+"""Replay of recorded requests: the request sent, the response, and the outcome."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -85,7 +85,7 @@ def hosted(
 
 @dataclass
 class Answer:
-    """What came back: `whole` says that the response ended as it should."""
+    """A response; `whole` is whether it ended properly."""
 
     status: int = 0
     headers: dict[bytes, bytes] = field(default_factory=dict)
@@ -104,7 +104,7 @@ async def ask(version: str, port: int, path: str, body: Body = None) -> Answer:
 
 @contextlib.asynccontextmanager
 async def connected(version: str, port: int) -> AsyncIterator["Http1 | Http2"]:
-    """Connect a client of an HTTP version, "1.1" or "2"; what is still unsent at the end is thrown away."""
+    """Connect a client of an HTTP version, "1.1" or "2"; unsent data is discarded at the end."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         yield Http1(reader, writer) if version == "1.1" else Http2(reader, writer)
@@ -120,7 +120,7 @@ class Client:
         self.writer = writer
 
     def reset(self) -> None:
-        """Have the connection reset when it is closed: what is on its way is thrown away."""
+        """Make the close of the connection a reset, which discards unsent data."""
         opened = self.writer.get_extra_info("socket")
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
@@ -129,7 +129,7 @@ class Http1(Client):
     """A client that speaks HTTP/1.1."""
 
     async def send(self, path: str, body: Body = None) -> asyncio.Task[None] | None:
-        """Send a request; its body goes on by itself."""
+        """Send a request; return the task that sends its body."""
         method = "GET" if body is None else "POST"
         length = "" if body is None else "transfer-encoding: chunked\r\n"
         self.writer.write(f"{method} {path} HTTP/1.1\r\nhost: {HOST}\r\n{length}\r\n".encode())
@@ -190,7 +190,7 @@ class Http2(Client):
         self.room = asyncio.Event()
 
     async def send(self, path: str, body: Body = None) -> asyncio.Task[None] | None:
-        """Send a request; its body goes on by itself."""
+        """Send a request; return the task that sends its body."""
         self.stream += 2
         method = "GET" if body is None else "POST"
         fields = [(":method", method), (":path", path), (":scheme", "http"), (":authority", HOST)]
@@ -199,7 +199,7 @@ class Http2(Client):
         return asyncio.create_task(self._upload(self.stream, body)) if body is not None else None
 
     def flush(self) -> None:
-        """Send what the protocol has to say."""
+        """Send the pending data of the protocol."""
         self.writer.write(self.connection.data_to_send())
 
     async def _upload(self, stream: int, body: AsyncIterator[bytes]) -> None:
@@ -224,7 +224,7 @@ class Http2(Client):
                 upload.cancel()
 
     async def events(self) -> list[Any]:
-        """Read what comes next; nothing at the end of the connection."""
+        """Read the next events; return `[None]` at the end of the connection."""
         data = await self.reader.read(65536)
         events = self.connection.receive_data(data) if data else []
         self.room.set()

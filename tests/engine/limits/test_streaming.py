@@ -133,7 +133,7 @@ def test_a_client_that_closes_its_sending_side_has_left(cache: Path, version: st
 
 @both
 def test_who_waited_and_then_answers_at_once_has_answered(cache: Path, version: str) -> None:
-    """The end of the answer is not the client's leaving, whoever still listens for that."""
+    """The end of the response does not count as a disconnect, even while the guest waits for one."""
 
     async def upload() -> AsyncIterator[bytes]:
         yield b"a part"
@@ -148,7 +148,7 @@ def test_who_waited_and_then_answers_at_once_has_answered(cache: Path, version: 
 
 
 def test_who_has_answered_and_reads_on_hears_that_no_more_comes(cache: Path) -> None:
-    """Of an upload with a length that stops half-way: nobody waits for the rest once the answer is whole."""
+    """The upload has a length and stops half-way; the run ends without the rest after the response."""
 
     async def test(site: Hosted) -> str:
         async with connected("1.1", site.port) as client:

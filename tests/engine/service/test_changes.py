@@ -1,4 +1,4 @@
-"""What differs between two deployments, and what of it needs the deployer's word."""
+"""The changes between two deployments, and which of them need a confirmation."""
 
 import json
 import shutil

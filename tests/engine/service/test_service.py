@@ -1,4 +1,4 @@
-"""What is live changes wholly or not at all, and is live again after a restart."""
+"""The live deployment changes atomically, and is live again after a restart."""
 
 import asyncio
 from contextlib import aclosing

@@ -33,7 +33,7 @@ class Day:
 async def sweeps(
     bucket: FolderBucket, day: Day, sweep: Callable[[], Awaitable[GcReport]] | None = None
 ) -> tuple[list[int], list[tuple[str, str]]]:
-    """Return in which hours there was a sweep, and what the log was told."""
+    """Return the hours of the sweeps, and the log entries."""
     hours: list[int] = []
     told: list[tuple[str, str]] = []
 

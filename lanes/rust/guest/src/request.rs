@@ -16,7 +16,7 @@ use crate::query;
 ///
 /// fn handle(mut request: Request) -> Result<Response> {
 ///     let name = request.parameter("name").unwrap_or_else(|| "world".to_owned());
-///     let agent = request.header("user-agent").unwrap_or("nobody").to_owned();
+///     let agent = request.header("user-agent").unwrap_or("unknown").to_owned();
 ///     let text = request.text()?;
 ///     Ok(Response::text(format!("Hello {name} with {agent}, you said: {text}\n")))
 /// }

@@ -1,4 +1,4 @@
-"""What holds for a live folder and for an image alike, and what an image adds."""
+"""Static files from live folders and images, and the behavior of images alone."""
 
 import gzip
 import hashlib

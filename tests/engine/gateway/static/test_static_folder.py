@@ -1,4 +1,4 @@
-"""What a live folder adds: it is the disk of this moment, safe against what happens there meanwhile."""
+"""Live folders: responses follow the disk at once, and concurrent changes are safe."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ def live(site: Path) -> StaticResponder:
 
 
 def _age(path: Path) -> None:
-    """Make a file look old enough to be kept in memory; only its change time still tells."""
+    """Age a file enough for the memory cache; only its change time still shows a write."""
     os.utime(path, ns=(1, 1))
 
 
