@@ -28,7 +28,7 @@ class Certificate:
             # OpenSSL names the line of its own source too.
             reason = (getattr(error, "strerror", None) or str(error)).partition(" (_ssl")[0]
             raise CertificateError(
-                f"the certificate {self.chain} with the key {self.key} can not be used: {reason}",
+                f"the certificate {self.chain} with the key {self.key} cannot be used: {reason}",
                 "Both are PEM files; the certificate's own comes first in its file.",
             ) from error
         return context

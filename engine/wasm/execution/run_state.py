@@ -130,9 +130,7 @@ class Run(HandleTable):
         """Count bytes stored for the guest (negative: released). Raises Trap when they exceed `KEPT`."""
         self.kept += size
         if self.kept > KEPT:
-            raise Trap(
-                f"it has its host keep more than {KEPT >> 20} MiB (header fields, answers it did not read)"
-            )
+            raise Trap(f"it holds more than {KEPT >> 20} MiB in the host (header fields, unread responses)")
 
     def begin_message(self) -> None:
         """Count a message that the guest creates. Raises Trap when more than `UNSENT` are not sent."""

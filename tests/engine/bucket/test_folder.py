@@ -96,7 +96,7 @@ def test_a_failed_opening_gives_the_lock_back(root: Path) -> None:
 
 def test_no_bucket_is_put_between_somebodys_files(root: Path) -> None:
     root.mkdir()
-    (root / "mine.txt").write_text("of somebody")
+    (root / "mine.txt").write_text("of a user")
     with pytest.raises(BucketError, match=r"is not a bucket and not empty: it has 'mine\.txt'"):
         FolderBucket(root)
     assert {path.name for path in root.iterdir()} == {"mine.txt"}

@@ -28,7 +28,7 @@ def subject() -> Blueprint:
 
     @routes.get("/v1/conflict")
     async def conflict() -> None:
-        raise SvcError("somebody was faster", "Look again.", code="conflict")
+        raise SvcError("the manifest has changed", "Look again.", code="conflict")
 
     @routes.get("/v1/fault")
     async def fault() -> None:
@@ -90,7 +90,7 @@ def test_health_without_session_reports_version(presence: Endpoint) -> None:
 def test_an_error_keeps_its_message_its_hint_and_its_code(client: Client) -> None:
     with pytest.raises(ApiError) as refused:
         client.call("GET", "/v1/conflict")
-    assert (refused.value.message, refused.value.hint) == ("somebody was faster", "Look again.")
+    assert (refused.value.message, refused.value.hint) == ("the manifest has changed", "Look again.")
     assert refused.value.code == "conflict" and refused.value.members["status"] == 409
 
 
@@ -149,12 +149,12 @@ def test_what_is_no_announcement_is_none(tmp_path: Path, text: str) -> None:
 
 
 def test_the_stronger_role_counts() -> None:
-    somebody = Principal("ann", {ALL_PROJECTS: "viewer", "shop": "deployer"})
-    somebody.require("shop", "deployer")
-    somebody.require("blog", "viewer")
+    principal = Principal("ann", {ALL_PROJECTS: "viewer", "shop": "deployer"})
+    principal.require("shop", "deployer")
+    principal.require("blog", "viewer")
     with pytest.raises(
         Forbidden, match="ann is only viewer of the project blog; this requires the role deployer"
     ):
-        somebody.require("blog", "deployer")
+        principal.require("blog", "deployer")
     with pytest.raises(Forbidden, match="has no role in"):
         Principal("bob", {}).require("shop", "viewer")

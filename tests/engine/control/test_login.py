@@ -92,7 +92,7 @@ def test_neither_passwords_nor_tokens_nor_the_code_are_kept(tmp_path: Path) -> N
 
 def test_a_wrong_password_and_an_unknown_user_are_told_the_same(service: Service, owner: str) -> None:
     wrong = refused(service, "", "POST", "/v1/login", {"user": "ann", "password": "wrong"})
-    unknown = refused(service, "", "POST", "/v1/login", {"user": "nobody", "password": "wrong"})
+    unknown = refused(service, "", "POST", "/v1/login", {"user": "stranger", "password": "wrong"})
     assert wrong.members == unknown.members and wrong.code == "unauthenticated"
 
 

@@ -152,7 +152,7 @@ def test_a_file_that_was_changed_since_is_left_alone(client: Client, root: Path,
     ("change", "said"),
     [
         (add("/api/*", "web"), "api mounted at /api/* already"),
-        (add("/x", "nobody"), 'no Resource "nobody"'),
+        (add("/x", "missing"), 'no Resource "missing"'),
         (add("/x", "web"), "into itself"),
         (add("x"), "does not start with /"),
         ({"op": "remove", "resource": "web", "pattern": "/x"}, "no mount /x"),

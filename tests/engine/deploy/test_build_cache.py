@@ -78,7 +78,7 @@ class Project:
 
         return asyncio.run(main())
 
-    def anew(self) -> bool:
+    def rebuilt(self) -> bool:
         return self.go()[1]
 
 
@@ -90,8 +90,8 @@ def project(tmp_path: Path) -> Project:
 
 
 def test_an_unchanged_resource_is_not_built_again(project: Project) -> None:
-    first, anew = project.go()
-    assert anew and isinstance(first, StaticBundle)
+    first, rebuilt = project.go()
+    assert rebuilt and isinstance(first, StaticBundle)
     assert project.go() == (first, False)
     assert (project.root / "runs").read_text() == "\n"
 
@@ -114,10 +114,10 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_is_built(project: Project, change: str) -> None:
-    assert project.anew()
+    assert project.rebuilt()
     CHANGES[change](project)
-    assert project.anew()
-    assert not project.anew()
+    assert project.rebuilt()
+    assert not project.rebuilt()
 
 
 NO_CHANGES = {
@@ -139,28 +139,28 @@ NO_CHANGES = {
 @pytest.mark.parametrize("change", NO_CHANGES)
 def test_what_no_build_depends_on_is_no_change(project: Project, change: str) -> None:
     project.write(".gitignore", "*.log\n")
-    assert project.anew()
+    assert project.rebuilt()
     NO_CHANGES[change](project)
-    assert not project.anew()
+    assert not project.rebuilt()
 
 
 def test_going_back_costs_nothing(project: Project) -> None:
     first, _ = project.go()
     project.write("web/src/a", "two")
-    assert project.anew()
+    assert project.rebuilt()
     project.write("web/src/a", "one")
     assert project.go() == (first, False)
 
 
 def test_what_changes_while_it_is_built_is_not_remembered(project: Project) -> None:
     project.resource = replace(project.resource, build=BUILD + "; echo more >> src/a")
-    assert project.anew()
-    assert project.anew()
+    assert project.rebuilt()
+    assert project.rebuilt()
 
 
 def test_a_file_that_the_build_makes_once_is_a_change_once(project: Project) -> None:
     project.resource = replace(project.resource, build=BUILD + "; echo made > lock")
-    assert [project.anew() for _ in range(3)] == [True, True, False]
+    assert [project.rebuilt() for _ in range(3)] == [True, True, False]
 
 
 def test_inputs_from_elsewhere_count(project: Project) -> None:
@@ -171,32 +171,32 @@ def test_inputs_from_elsewhere_count(project: Project) -> None:
     first, _ = project.go()
     assert project.go() == (first, False)
     shared.write_text("two")
-    assert project.anew()
-    assert not project.anew()
+    assert project.rebuilt()
+    assert not project.rebuilt()
     shared.unlink()
     assert project.lane.builds == 2
     project.lane.read = frozenset()
-    assert project.anew()
+    assert project.rebuilt()
 
 
 def test_a_component_that_is_gone_is_built_again(project: Project) -> None:
     project.lane.made = project.write("made.wasm", "x")
-    assert project.anew()
+    assert project.rebuilt()
     project.lane.made.write_text("other")
-    assert project.anew()
+    assert project.rebuilt()
 
 
 def test_a_static_resource_without_a_command_counts_all_that_it_serves(project: Project) -> None:
     project.write(".gitignore", "*.log\n")
     project.resource = Resource("web", "static", project.root, output=project.root / "web")
-    assert [project.anew(), project.anew()] == [True, False]
+    assert [project.rebuilt(), project.rebuilt()] == [True, False]
     project.write("web/node_modules/a.log", "served all the same")
-    assert [project.anew(), project.anew()] == [True, False]
+    assert [project.rebuilt(), project.rebuilt()] == [True, False]
 
 
 def test_too_much_to_read_is_built_every_time(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "MAX_BYTES", 2)
-    assert [project.anew(), project.anew()] == [True, True]
+    assert [project.rebuilt(), project.rebuilt()] == [True, True]
 
 
 def test_only_the_latest_notes_are_kept(project: Project) -> None:
@@ -209,4 +209,4 @@ def test_only_the_latest_notes_are_kept(project: Project) -> None:
 def test_a_cache_that_cannot_be_written_is_no_error(project: Project) -> None:
     project.cache.mkdir()
     (project.cache / "builds").write_text("a file in the way")
-    assert [project.anew(), project.anew()] == [True, True]
+    assert [project.rebuilt(), project.rebuilt()] == [True, True]

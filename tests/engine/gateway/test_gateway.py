@@ -186,7 +186,7 @@ def test_a_failure_after_the_head_cuts_the_connection(outcome: Any) -> None:
     async def test(site: Site) -> None:
         answer = await site.raw(b"GET / HTTP/1.1\r\nhost: api--shop.localhost\r\n\r\n")
         assert b"4\r\npart\r\n" in answer and not answer.endswith(b"0\r\n\r\n")
-        assert (await site.ask("/", "nobody")).status_code == 404
+        assert (await site.ask("/", "missing")).status_code == 404
 
     alone(Scripted(body), test)
 

@@ -18,7 +18,7 @@ function ticks(count, ms) {
 const routes = {
   '/hello': () => new Response('hello\n'),
   '/announced': () => new Response(null, { headers: { 'content-length': '5' } }),
-  '/nobody': () => new Response(null),
+  '/empty': () => new Response(null),
   '/count': () => new Response(String(++counter)),
   '/method': (request) => new Response(`${request.method} ${request.url}`),
   '/headers': (request) => Response.json([...request.headers]),

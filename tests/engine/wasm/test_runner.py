@@ -150,8 +150,8 @@ def test_head_response_may_declare_length_without_body(serve: Serve) -> None:
 
 def test_head_response_gets_length_only_with_body(serve: Serve) -> None:
     assert ask(serve, "/hello", method="HEAD").headers[b"content-length"] == b"6"
-    assert b"content-length" not in ask(serve, "/nobody", method="HEAD").headers
-    assert ask(serve, "/nobody").headers[b"content-length"] == b"0"
+    assert b"content-length" not in ask(serve, "/empty", method="HEAD").headers
+    assert ask(serve, "/empty").headers[b"content-length"] == b"0"
 
 
 def test_client_disconnect_stops_guest(serve: Serve) -> None:
