@@ -100,7 +100,7 @@ def test_mount_drawn_on_board_is_served(project: Path, home: Path, opened: Opene
         url = address(console)
         console.until(lambda seen: seen.count("ready") >= 2, 170)
         console.keys("c")
-        console.until("Draw")
+        console.until("Connect to")
         console.keys("Enter")
         console.until("/api/*")
         console.keys("Enter")

@@ -93,7 +93,7 @@ def test_what_guests_write_and_what_is_typed_is_one_set_of_rows(server: DevServe
     assert tables(shop, "export", "--all", "--format", "db").stdout == whole
     assert notes(server) == ["from a guest", "typed", "imported ü"]
 
-    tables(shop, "alter", "notes", "add", "pinned:boolean,not null,default=false")
+    tables(shop, "alter", "notes", "add", "pinned boolean not null default false")
     assert server.get("/").json()[0] == {"id": 1, "text": "from a guest", "pinned": False}
     post(server, "after the change")
     assert server.stop() == 0

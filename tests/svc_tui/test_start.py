@@ -89,7 +89,7 @@ async def test_first_owner_logs_in_with_claim_code(here: Path, hosted: Hosted) -
         app.screen.query_one("#code", Input).value = hosted.said[0].rpartition(" ")[2]
         await pilot.press("enter")
         await until(pilot, lambda: not isinstance(app.screen, LoginScreen))
-        assert options(app) == ["make", "login"]
+        assert options(app) == ["create", "login"]
         await pilot.press("q")
 
 

@@ -71,8 +71,8 @@ def test_an_editor_that_changes_nothing_is_no_edit(tmp_path: Path) -> None:
     ("body", "said"),
     [
         ("sys.exit(3)", "ended with 3"),
-        ("file.unlink()", "no text"),
-        ("file.write_bytes(b'\\xff')", "no text"),
+        ("file.unlink()", "not text"),
+        ("file.write_bytes(b'\\xff')", "not text"),
     ],
 )
 def test_an_editor_that_fails_leaves_the_cell(tmp_path: Path, body: str, said: str) -> None:
