@@ -36,14 +36,14 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 def test_gc_plan_then_gc_then_nothing_to_remove(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["gc", "--plan"]) == 0
     planned = capsys.readouterr().out
-    assert "contents           1 would be removed, 7 bytes" in planned
+    assert "blobs              1 would be removed, 7 B" in planned
     assert "unpacked packages  1 would be removed" in planned
     assert run(["gc", "--plan", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document == {"plan": True, "contents": 1, "bytes": 7, "uploads": 0, "unpacked": 1}
     assert len(list((data / "unpacked").iterdir())) == len(list((data / "blobs").iterdir())) == 1
     assert run(["gc"]) == 0
-    assert "contents           1 removed, 7 bytes" in capsys.readouterr().out
+    assert "blobs              1 removed, 7 B" in capsys.readouterr().out
     assert list((data / "unpacked").iterdir()) == list((data / "blobs").iterdir()) == []
     assert run(["gc"]) == 0
     printed = capsys.readouterr()

@@ -203,7 +203,7 @@ def _room() -> Iterator[None]:
     except OSError as error:
         raise TablesError(
             f"the file cannot be taken: {error.strerror}",
-            "Make room on the disk that has the tables; nothing was changed.",
+            "Free disk space for the tables, then try again; nothing was changed.",
         ) from error
 
 
