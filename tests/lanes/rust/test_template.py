@@ -74,7 +74,7 @@ def test_a_save_is_served_soon_and_a_mistake_keeps_the_old_version(project: Path
         place = server.wait_for(r"src/lib\.rs:\d+:\d+  mismatched types \[E0308\]")
         line = int(re.search(r":(\d+):", place)[1])  # type: ignore[index]
         assert '"sun"' in (project / "src" / "lib.rs").read_text().split("\n")[line - 1]
-        server.wait_for("the last version that built goes on serving")
+        server.wait_for("still serving the last successful build")
         assert server.get("/hello").json()["hello"] == "sun"
         seen = len(server.lines)
         save(project, '"sun"', '"stars".to_owned()')
