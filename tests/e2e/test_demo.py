@@ -56,5 +56,5 @@ def test_make_with_an_old_python_fails_with_a_hint(clone: Path) -> None:
     environ = {**os.environ, "MAKEFLAGS": ""}
     done = subprocess.run(command, cwd=clone, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode != 0
-    assert "Python 3.11 or newer is needed" in done.stderr and "Python 3.8.1" in done.stderr
+    assert "Python 3.11 or newer is required" in done.stderr and "Python 3.8.1" in done.stderr
     assert "hint: make PYTHON=" in done.stderr

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,6 +27,7 @@ from lanes.js.lane import JsLane
 from lanes.rust.lane import RustLane
 from lanes.static.lane import StaticLane
 from tests.engine.deploy.packing import opened, store
+from tests.engine.exchanges import CollectingExchange
 from tests.engine.wasm.conftest import Client
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -103,14 +103,10 @@ async def asked(bucket: FolderBucket, name: str, folder: Path, cache: Path) -> d
 
 async def page(artifact: FolderArtifact | StaticBundle) -> bytes:
     """Return the page of a static artifact, as its Resource answers with it."""
-    events: list[dict[str, Any]] = []
-
-    async def send(event: dict[str, Any]) -> None:
-        events.append(event)
-
-    await StaticResponder(artifact).respond("GET", "/", b"", [], send)
-    assert events[0]["status"] == 200
-    return b"".join(event["body"] for event in events[1:])
+    exchange = CollectingExchange("/")
+    await StaticResponder(artifact).respond(exchange)
+    assert exchange.status == 200
+    return b"".join(exchange.parts)
 
 
 def test_what_every_lane_built_is_served_from_the_bucket_alone(
