@@ -14,7 +14,7 @@ export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 # Tests start Python several hundred times, so bytecode files pay off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test js-and-go rust-target chromium-and-tmux lint check format docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-flips bench-crash_service bench-console bench-many soak clean
+.PHONY: demo install test js-and-go rust-target chromium-and-tmux lint check format docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many soak clean
 
 # Scripts in a virtual environment contain its path, so a moved or copied checkout needs a new one.
 ifneq ($(shell cat '$(VENV)/.python' 2>/dev/null),$(CURDIR))
@@ -99,9 +99,9 @@ format: $(VENV)/.installed-dev
 	@"$(BIN)/ruff" format .
 	@"$(BIN)/ruff" check --fix .
 
-bench: bench-hello bench-workers bench-many bench-body bench-reload bench-sse bench-fairness bench-slow bench-tables bench-flips
+bench: bench-hello bench-workers bench-many bench-body bench-reload bench-sse bench-fairness bench-slow bench-tables bench-deploys
 
-bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-flips bench-crash_service bench-many: bench-%: $(VENV)/.installed-dev rust-target
+bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-deploys bench-crash_service bench-many: bench-%: $(VENV)/.installed-dev rust-target
 	@"$(BIN)/python" -m bench.$*
 
 bench-console: $(VENV)/.installed-dev

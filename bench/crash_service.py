@@ -24,7 +24,7 @@ def rounds(folder: Path, count: int) -> tuple[int, int]:
     serving.start()
     with serving.client() as client:
         deploy(client, bundles[0])
-    live, good, flipped = 1, 0, 0
+    live, good, activated = 1, 0, 0
     try:
         for _ in range(count):
             wanted = 3 - live
@@ -43,14 +43,14 @@ def rounds(folder: Path, count: int) -> tuple[int, int]:
             if found is None:
                 continue
             good += 1
-            flipped += found == wanted
+            activated += found == wanted
             live = found
         with serving.client() as client:
             deploy(client, bundles[2 - live])
         assert whole({path: _ask(serving.port, path) for path in (1, 2)}) == 3 - live
     finally:
         serving.stop()
-    return good, flipped
+    return good, activated
 
 
 def _ask(port: int, path: int) -> str:
@@ -61,9 +61,11 @@ def _ask(port: int, path: int) -> str:
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 50
     with tempfile.TemporaryDirectory(prefix="svc-bench-", ignore_cleanup_errors=True) as folder:
-        good, flipped = rounds(Path(folder), count)
-    write_results("crash_service", {"kills": float(count), "whole": float(good), "flipped": float(flipped)})
-    print(f"kills={count} whole={good} flipped={flipped}")
+        good, activated = rounds(Path(folder), count)
+    write_results(
+        "crash_service", {"kills": float(count), "complete": float(good), "activated": float(activated)}
+    )
+    print(f"kills={count} complete={good} activated={activated}")
 
 
 if __name__ == "__main__":

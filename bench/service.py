@@ -20,10 +20,10 @@ from svc_tui.deploy import uploader
 from svc_tui.user_home import Home
 
 DOMAIN = "apps.example"
-HOST = f"front--flips.{DOMAIN}"
+HOST = f"front--deploys.{DOMAIN}"
 PASSWORD = "a password hard to guess"
 _MANIFEST = """[project]
-name = "flips"
+name = "deploys"
 
 [resource.front]
 lane = "static"
@@ -118,7 +118,7 @@ class Serving:
 
 def write_project(folder: Path) -> Path:
     """Write the Project; `deploy` gives it its version."""
-    root = folder / "flips"
+    root = folder / "deploys"
     (root / "site").mkdir(parents=True)
     (root / "api" / "src").mkdir(parents=True)
     (root / "api" / "src" / "index.js").write_text(_API)

@@ -15,7 +15,7 @@ class TypeInfo:
     form: Form
     pattern: str = ""
     example: str = ""
-    takes_now: bool = False
+    accepts_now: bool = False
     true_words: Sequence[str] = ()
     false_words: Sequence[str] = ()
     width: int = 0

@@ -39,19 +39,19 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """The live deployment of a Project: the last of `flips`. An activation must name this `revision`."""
+    """The live deployment of a Project: the last of `activations`. A new one must name this `revision`."""
 
     project: str
-    flips: tuple[Activation, ...]
+    activations: tuple[Activation, ...]
     revision: int
 
     @property
     def deployment(self) -> str:
         """The id of the live deployment."""
-        return self.flips[-1].deployment
+        return self.activations[-1].deployment
 
 
-_FLIPS = TypeAdapter(tuple[Activation, ...])
+_ACTIVATIONS = TypeAdapter(tuple[Activation, ...])
 
 
 class History:
@@ -99,14 +99,14 @@ class History:
         for part in deployment.resources.values():
             await package_store.touch(self._bucket.blobs, part.package)
         before = await self.live(project)
-        earlier = before.flips if before is not None else ()
-        flips = (*earlier, Activation(id_, at_ns, by, message))[-MAX_ACTIVATIONS:]
-        answer = await self._cells.cas(LIVE + project, _FLIPS.dump_json(flips), revision)
+        earlier = before.activations if before is not None else ()
+        activations = (*earlier, Activation(id_, at_ns, by, message))[-MAX_ACTIVATIONS:]
+        answer = await self._cells.cas(LIVE + project, _ACTIVATIONS.dump_json(activations), revision)
         if isinstance(answer, Conflict):
             return answer
         # Its record may have been removed meanwhile as not live. Its blobs still exist.
         await self._cells.cas(_record(project, id_), deployment.encode(), None)
-        return Live(project, flips, answer)
+        return Live(project, activations, answer)
 
     async def all_live(self) -> list[Live]:
         """Return the live deployment of each Project. Raises `RecordError`."""
@@ -145,9 +145,9 @@ def _record(project: str, id_: str) -> str:
 
 def _live(cell: VersionedValue) -> Live:
     try:
-        flips = _FLIPS.validate_json(cell.value or b"", strict=True)
-        if not flips:
+        activations = _ACTIVATIONS.validate_json(cell.value or b"", strict=True)
+        if not activations:
             raise ValueError("none")
-        return Live(cell.key.removeprefix(LIVE), flips, cell.revision)
+        return Live(cell.key.removeprefix(LIVE), activations, cell.revision)
     except ValueError as error:
         raise RecordError(f"the cell {cell.key} is corrupt", "Deploy the Project again.") from error

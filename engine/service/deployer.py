@@ -143,7 +143,7 @@ class Deployer:
                 await check_health(
                     spec.project, spec.project.check, ready, self._domain, self._tenants.timeline
                 )
-            steps.put_nowait(Step("flip", "flipping routes"))
+            steps.put_nowait(Step("activate", "activating routes"))
             await self.history.add(candidate.deployment)
             await self._go_live(
                 candidate.deployment, publication, ready, spec.revision, spec.by, spec.message
@@ -326,7 +326,7 @@ class Deployer:
             await self._publish_to_workers(publication)
 
     async def _commit(self, deployment: Deployment, revision: int | None, by: str, message: str) -> None:
-        flipped = await self.history.activate(
+        activated = await self.history.activate(
             deployment.project,
             deployment.id,
             at_ns=self._now_ns(),
@@ -334,7 +334,7 @@ class Deployer:
             message=message,
             revision=revision,
         )
-        if isinstance(flipped, Conflict):
+        if isinstance(activated, Conflict):
             raise await self._conflict(deployment.project)
 
     async def _check_revision(self, project: str, revision: int | None) -> None:
@@ -348,11 +348,11 @@ class Deployer:
             return RevisionConflict(
                 f"{project} is not live any more", "Look again with --plan, and deploy again."
             )
-        flip = live.flips[-1]
-        when = time.strftime("%H:%M:%S", time.gmtime(flip.at_ns // 10**9))
+        activation = live.activations[-1]
+        when = time.strftime("%H:%M:%S", time.gmtime(activation.at_ns // 10**9))
         return RevisionConflict(
-            f"{flip.by or 'another user'} deployed {flip.deployment} of {project} at {when} UTC, after this"
-            " deploy started; nothing was changed",
+            f"{activation.by or 'another user'} deployed {activation.deployment} of {project} at {when} UTC,"
+            " after this deploy started; nothing was changed",
             "Run `svc deploy --plan` to see the changes, then deploy again.",
         )
 

@@ -20,14 +20,14 @@ class PolicyViolation(SvcError):
 class Change:
     """One difference; `before` or `after` is empty for additions and removals.
 
-    `grave` changes need the deployer's confirmation: a component imports what the live one does not.
+    `new_capability` changes need the deployer's confirmation: a component imports what the live one does not.
     """
 
     resource: str
-    what: str
+    field: str
     before: str
     after: str
-    grave: bool = False
+    new_capability: bool = False
 
 
 def component_imports(artifact: Artifact) -> frozenset[str] | None:
@@ -67,9 +67,9 @@ def changes(
 
 def enforce_policy(differences: Iterable[Change], *, allow: bool) -> None:
     """Raise `PolicyViolation` for imports that the live component does not have."""
-    grave = [change for change in differences if change.grave]
-    if grave and not allow:
-        added = "; ".join(f"{change.resource} now imports {change.after}" for change in grave)
+    blocked = [change for change in differences if change.new_capability]
+    if blocked and not allow:
+        added = "; ".join(f"{change.resource} now imports {change.after}" for change in blocked)
         raise PolicyViolation(
             f"deploy blocked by new capabilities: {added}",
             "Check which dependency added them. If they are expected, run svc deploy --allow-new-capability.",
@@ -87,10 +87,10 @@ def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
         "memory_limit_mb": lambda r: str(r.memory_limit_mb),
         "secrets": lambda r: ", ".join(r.secrets),
     }
-    for what, show in formatters.items():
+    for field, show in formatters.items():
         before, after = show(old), show(new)
         if before != after:
-            yield Change(new.name, what, before, after)
+            yield Change(new.name, field, before, after)
     for key in sorted(old.env.keys() | new.env.keys()):
         if old.env.get(key) != new.env.get(key):
             yield Change(new.name, f"env {key}", old.env.get(key, ""), new.env.get(key, ""))
@@ -98,7 +98,7 @@ def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
 
 def _imports(name: str, before: Set[str], after: Set[str]) -> Iterator[Change]:
     for added in sorted(after - before):
-        yield Change(name, "imports", "", added, grave=True)
+        yield Change(name, "imports", "", added, new_capability=True)
     for gone in sorted(before - after):
         yield Change(name, "imports", gone, "")
 

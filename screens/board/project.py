@@ -150,13 +150,13 @@ class ProjectStatus:
             each["name"]: Health(
                 stage=each["state"],
                 address=each["address"],
-                seconds=each["built_seconds"],
+                seconds=each["build_seconds"],
                 serves=each["serves"],
                 failure=each["error"]["message"] if each["error"] else "",
                 hint=each["error"]["hint"] if each["error"] else "",
                 rates=Rates(each["requests"], each["p95_ms"], each["failures"], each["peak_memory"]),
                 records=each["records"],
-                output=each["error"]["said"] if each["error"] else "",
+                output=each["error"]["output"] if each["error"] else "",
             )
             for each in document["resources"]
         }
@@ -166,7 +166,7 @@ class ProjectStatus:
                 each["tables"],
                 each["bytes"],
                 each["records"],
-                {user["resource"]: user["asked"] for user in each["users"]},
+                {user["resource"]: user["calls"] for user in each["users"]},
             )
             for each in document["doors"]
         }

@@ -44,7 +44,7 @@ def export_records(
             **filter.params(monotonic() - began),
             "after": after,
             "n": PAGE_RECORDS,
-            "below": "true",
+            "spans": "true",
         }
         answer = client.call_sync("GET", "/logs/window", params=params)
         if last is None:
@@ -59,6 +59,6 @@ def export_records(
 
 
 def _encoded(document: dict[str, Any], lines: bool) -> bytes:
-    below = document.pop("below", ())
-    text = line(document, below) if lines else json.dumps(document, ensure_ascii=False)
+    spans = document.pop("spans", ())
+    text = line(document, spans) if lines else json.dumps(document, ensure_ascii=False)
     return text.encode("utf-8", "replace") + b"\n"

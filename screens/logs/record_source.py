@@ -211,7 +211,7 @@ class RecordSource:
         records = {document["cursor"]: document for document in self._documents(cursors)}
         to_row = partial(row, room=self.room, search=self.search, today=self._now().date())
         return [
-            to_row(records[cursor], records[cursor].get("below", ()))
+            to_row(records[cursor], records[cursor].get("spans", ()))
             if cursor in records
             else removed_row(cursor)
             for cursor in cursors
@@ -219,12 +219,12 @@ class RecordSource:
 
     def document(self, cursor: int) -> dict[str, Any] | None:
         """Return a record with its mounted spans, or None if it was deleted. Raises `SvcError`."""
-        records = self._get({"cursors": str(cursor), "below": "true"})
+        records = self._get({"cursors": str(cursor), "spans": "true"})
         return records[0] if records else None
 
     def _documents(self, cursors: Sequence[int]) -> list[dict[str, Any]]:
         try:
-            return self._get({"cursors": ",".join(map(str, cursors)), "below": "true"})
+            return self._get({"cursors": ",".join(map(str, cursors)), "spans": "true"})
         except SvcError as error:
             raise RowsUnavailable(error.message) from error
 

@@ -36,8 +36,8 @@ def compare(before: Recorded, after: Recorded, width: int) -> list[Line]:
         *_sides([_answer(before)], [_answer(after)], room, _status(before) != _status(after)),
         *_sides([(_took(before), "dim")], [(_took(after), "dim")], room, differs=False),
     ]
-    if left_out := after.get("left_out"):
-        lines.append([(f"not recorded, so not sent: {', '.join(left_out)}", "warn")])
+    if omitted := after.get("omitted_headers"):
+        lines.append([(f"not recorded, so not sent: {', '.join(omitted)}", "warn")])
     old, new = before["response"], after["response"]
     if old is not None and new is not None:
         lines += [[], [("header fields", "dim")], *_diff(_fields(old), _fields(new), room)]
@@ -50,7 +50,9 @@ def body_lines(sent: Mapping[str, Any]) -> list[str]:
     """Return the lines of a body: formatted JSON, text, or a hex dump."""
     body = b64decode(sent["body"])
     lines = _text_lines(body)
-    more = [f"… truncated: {size(len(body))} of {size(sent['size'])} were recorded"] if sent["cut"] else []
+    more = (
+        [f"… truncated: {size(len(body))} of {size(sent['size'])} were recorded"] if sent["truncated"] else []
+    )
     return [*lines[:MAX_LINES], *(["… truncated"] if len(lines) > MAX_LINES else []), *more]
 
 

@@ -82,7 +82,7 @@ def record_details(document: Document) -> list[Line]:
             (f"{day(began(document))} {clock(began(document))}", "dim"),
             ("  ", ""),
             (document["resource"], "accent"),
-            *((f" → {span['resource']}", "accent") for span in reversed(document.get("below", ()))),
+            *((f" → {span['resource']}", "accent") for span in reversed(document.get("spans", ()))),
         ]
     ]
     if request:
@@ -99,7 +99,7 @@ def record_details(document: Document) -> list[Line]:
 
 def _request_details(document: Document) -> Iterator[Line]:
     """Yield request, usage and error; usage is that of the innermost span."""
-    inner = (*document.get("below", ()), document)[0]
+    inner = (*document.get("spans", ()), document)[0]
     yield [
         status(document["status"]),
         (f"  {document['method']} ", "bold"),

@@ -1,6 +1,6 @@
 """Conversion between the cells of the control API and the text of the grid. Pure.
 
-A cell is null, true or false, a number, a text, `{"base64": …}`, or `{"cut": bytes, …}` for the first bytes
+A cell is null, true or false, a number, a text, `{"base64": …}`, or `{"size": bytes, …}` for the first bytes
 of a long value.
 """
 
@@ -50,7 +50,7 @@ def sent(value: Any) -> Any:
 
 def is_cut(value: Any) -> bool:
     """Return whether a cell has only the first bytes of a long value."""
-    return isinstance(value, dict) and "cut" in value
+    return isinstance(value, dict) and "size" in value
 
 
 def read(text: str, type: TypeInfo) -> Any:
@@ -65,10 +65,10 @@ def read(text: str, type: TypeInfo) -> Any:
             return word.lower() in type.true_words
         case "bool":
             raise ValueError("write true or false")
-        case "format" if type.takes_now and word.lower() == NOW:
+        case "format" if type.accepts_now and word.lower() == NOW:
             return NOW
         case "format" if not re.fullmatch(type.pattern, word):
-            now = f", or {NOW}" if type.takes_now else ""
+            now = f", or {NOW}" if type.accepts_now else ""
             raise ValueError(f"write a {type.name} as {type.example}{now}")
         case "format":
             return word
@@ -105,5 +105,5 @@ def _number(word: str) -> float:
 
 
 def _size(value: dict[str, Any]) -> str:
-    count = value.get("cut", len(value.get("base64", "")) * 3 // 4)
+    count = value.get("size", len(value.get("base64", "")) * 3 // 4)
     return f"{count} B" if count < 1000 else f"{count / 1024:,.0f} KiB"

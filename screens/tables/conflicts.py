@@ -78,7 +78,7 @@ def lines(key: Key, change: Mapping[str, Any], now: Mapping[str, Any] | None) ->
         for column, mine in asked.get("set", {}).items():
             yield [(f"  {sanitize(column)}  ", "dim"), (f"mine {_text(mine)}", "warn")]
         return
-    for column, was in asked["was"].items():
+    for column, was in asked["expected"].items():
         theirs, mine = now.get(column), asked.get("set", {}).get(column)
         if theirs == was and "set" not in asked:
             continue

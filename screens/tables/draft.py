@@ -138,9 +138,9 @@ class Draft:
         found: list[tuple[Key | int, dict[str, Any]]] = []
         for key, edit in self._state.edits.items():
             if edit.deleted:
-                found.append((key, {"delete": {"key": list(key), "was": _whole(edit.was)}}))
+                found.append((key, {"delete": {"key": list(key), "expected": _whole(edit.was)}}))
             else:
-                change = {"key": list(key), "was": _whole(edit.was), "set": _sent(edit.now)}
+                change = {"key": list(key), "expected": _whole(edit.was), "set": _sent(edit.now)}
                 found.append((key, {"update": change}))
         new = sorted(self._state.new, key=lambda row: row.number)
         found += [(row.number, {"insert": _sent(row.cells)}) for row in new]

@@ -110,7 +110,7 @@ class EditedTable(ShownTable):
     def _rule(column: TableColumn) -> str:
         about = ["ctrl+n null"] if column.nullable else []
         if column.type.form == "format":
-            now = f", or {NOW}" if column.type.takes_now else ""
+            now = f", or {NOW}" if column.type.accepts_now else ""
             about.insert(0, f"{column.type.example}{now}")
         if column.type.form == "bytes":
             about.insert(0, "base64, or @ and the path of a file")

@@ -60,7 +60,7 @@ def describe_result(result: Mapping[str, Any]) -> str:
     if result["columns"]:
         count = len(result["rows"])
         rows = f"{count:,} row{'' if count == 1 else 's'}"
-        if result["cut"] is not None:
+        if result["truncated"] is not None:
             return f"{rows}, and there are more: a result ends after 10,000 rows or 16 MiB"
         return rows
     changes = result["changes"]

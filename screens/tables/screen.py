@@ -200,7 +200,7 @@ class TablesScreen(PastedTable):
         for each in conflicts:
             which, change = waits[each["index"]]
             if not isinstance(which, int):
-                told.append((which, change, each["now"]))
+                told.append((which, change, each["current"]))
 
         def chosen(choice: str | None) -> None:
             now = {key: row for key, _, row in told}

@@ -131,7 +131,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         self._result = ResultRows(result, self._types)
         rows = self.query_one(VirtualRows)
         rows.set_source(self._result, self._result.columns())
-        self._tell(describe_result(result), "$text-success" if not result["cut"] else "$text-warning")
+        self._tell(describe_result(result), "$text-success" if not result["truncated"] else "$text-warning")
 
     def _wrong(self, text: str, error: SvcError) -> None:
         """Show an error, and select its place in the statement."""

@@ -12,7 +12,7 @@ from engine.errors import SvcError
 from engine.manifest.load import find, load
 from svc_tui.client import Client
 from svc_tui.client.credentials import CredentialStore, open_client
-from svc_tui.deploy.format import address_lines, change_lines, latest_rollback, local_time
+from svc_tui.deploy.format import address_lines, change_lines, local_time, one_line, rollback_text
 from svc_tui.terminal import prompt, stderr, stdout
 
 MAX_SHOWN = 20
@@ -33,11 +33,8 @@ def deployments(
         stderr.note(f"{project} has no deployments; create one with `svc deploy`")
     for deployment in history["deployments"][:MAX_SHOWN]:
         stdout.line(_line(deployment))
-        if (
-            deployment["live"]
-            and (rollback := latest_rollback(history["flips"], deployment["id"])) is not None
-        ):
-            stdout.line(_rollback_line(rollback))
+        if deployment["live"] and (text := rollback_text(history["activations"], deployment["id"])):
+            stdout.line(f"    {text}")
 
 
 def _line(deployment: dict[str, Any]) -> Text:
@@ -47,19 +44,9 @@ def _line(deployment: dict[str, Any]) -> Text:
         (deployment["id"], "bold" if live else ""),
         (f"  {local_time(deployment['created'])}", "dim"),
         (f"  {deployment['by']}", "cyan"),
-        (f"  {_one_line(deployment['commit'])}" if deployment["commit"] else "", "dim"),
-        f"  {_one_line(deployment['message'])}" if deployment["message"] else "",
+        (f"  {one_line(deployment['commit'])}" if deployment["commit"] else "", "dim"),
+        f"  {one_line(deployment['message'])}" if deployment["message"] else "",
     )
-
-
-def _rollback_line(flip: dict[str, Any]) -> Text:
-    reason = f": {_one_line(flip['message'])}" if flip["message"] else ""
-    return Text(f"    rolled back to at {local_time(flip['at'])} by {flip['by']}{reason}")
-
-
-def _one_line(text: str) -> str:
-    """Return user text on one line, so that it cannot imitate other lines of the list."""
-    return " ".join(text.split())
 
 
 def rollback(
@@ -100,11 +87,11 @@ def rollback(
 
 def _before(client: Client, project: str) -> str:
     """Return the deployment that was live before the current one. Raises `SvcError` if none was."""
-    flips = client.call("GET", f"/v1/projects/{project}/deployments")["flips"]
-    current = flips[0]["deployment"] if flips else ""
-    for flip in flips:
-        if flip["deployment"] != current:
-            return str(flip["deployment"])
+    activations = client.call("GET", f"/v1/projects/{project}/deployments")["activations"]
+    current = activations[0]["deployment"] if activations else ""
+    for activation in activations:
+        if activation["deployment"] != current:
+            return str(activation["deployment"])
     raise SvcError(
         f"{project} has no earlier deployment to roll back to",
         "Run `svc deployments` to list the deployments, and pass an ID.",

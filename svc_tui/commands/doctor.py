@@ -86,7 +86,7 @@ def _document(check: Check) -> dict[str, str | bool]:
     """Return the fields of a check, in column order."""
     tool = check.tool
     return {
-        "of": check.group,
+        "group": check.group,
         "name": tool.name,
         "state": check.state,
         "version": tool.version,

@@ -21,7 +21,7 @@ def gc(
         report = client.call("POST", "/v1/gc", {"plan": plan})
     if as_json:
         stdout.data(report)
-    elif any(report[key] for key in ("contents", "uploads", "unpacked")):
+    elif any(report[key] for key in ("blobs", "uploads", "unpacked")):
         for line in _lines(report):
             stdout.line(line)
     else:
@@ -31,7 +31,7 @@ def gc(
 def _lines(report: dict[str, Any]) -> list[str]:
     action = "would be removed" if report["plan"] else "removed"
     return [
-        f"blobs              {report['contents']} {action}, {size(report['bytes'])}",
+        f"blobs              {report['blobs']} {action}, {size(report['bytes'])}",
         f"unpacked packages  {report['unpacked']} {action}",
         f"abandoned uploads  {report['uploads']} {action}",
     ]

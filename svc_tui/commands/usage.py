@@ -109,7 +109,7 @@ def _iso(minute: int) -> str:
 
 def _document(key: Key, count: UsageCount) -> dict[str, str | int]:
     """Return the fields of a row, in column order."""
-    return {"begin": _iso(key[0]), "resource": key[1], **asdict(count)}
+    return {"start": _iso(key[0]), "resource": key[1], **asdict(count)}
 
 
 def _table(rows: dict[Key, UsageCount], by: By) -> None:
@@ -117,7 +117,7 @@ def _table(rows: dict[Key, UsageCount], by: By) -> None:
     lines = [_cells(resource, count) for (_, resource), count in rows.items()]
     widths = [max(map(len, column)) for column in zip(heads, *lines, strict=True)]
     times = [datetime.fromtimestamp(minute * 60).strftime(_TIME_FORMATS[by]) for minute, _ in rows]
-    stdout.styled([(_when("begin" if times[0] else "", times[0]), "dim"), (_row(heads, widths), "bold")])
+    stdout.styled([(_when("start" if times[0] else "", times[0]), "dim"), (_row(heads, widths), "bold")])
     for when, before, cells in zip(times, ["", *times], lines, strict=False):
         name, requests, failures, *rest = _padded(cells, widths)
         stdout.styled(

@@ -99,8 +99,8 @@ def password(
         return
     old = prompt.from_stdin() if password_stdin else prompt.secret("old password")
     body = {"old": old, "new": _password(password_stdin)}
-    ended = _call("POST", "/v1/password", body)["ended"]
-    stdout.line(f"changed your password and revoked {ended} other sessions")
+    revoked = _call("POST", "/v1/password", body)["revoked"]
+    stdout.line(f"changed your password and revoked {revoked} other sessions")
 
 
 def _password(stdin: bool) -> str:

@@ -25,7 +25,7 @@ from screens.board.deploy_protocol import (
     Rollback,
 )
 from svc_tui.client.credentials import Credentials, CredentialStore, open_client
-from svc_tui.deploy.format import built_line, differences, files, latest_rollback, local_time, location
+from svc_tui.deploy.format import built_line, differences, files, local_time, location, rollback_text
 from svc_tui.deploy.git import commit_of
 from svc_tui.terminal.units import size
 from svc_tui.user_home import Home
@@ -155,7 +155,7 @@ class ConsoleDeployer:
         """Return the retained deployments."""
         with open_client(self._login()) as client:
             document = client.call("GET", f"/v1/projects/{self._project}/deployments")
-        return [_deployment(each, document["flips"]) for each in document["deployments"]]
+        return [_deployment(each, document["activations"]) for each in document["deployments"]]
 
     def rollback_plan(self, deployment: str) -> Rollback:
         """Return what a rollback to a deployment would change."""
@@ -238,11 +238,7 @@ def _live(document: dict[str, Any]) -> Live:
     return Live(document["deployment"]["id"], addresses)
 
 
-def _deployment(document: dict[str, Any], flips: Sequence[dict[str, Any]]) -> Deployment:
-    rollback = ""
-    if document["live"] and (flip := latest_rollback(flips, document["id"])) is not None:
-        reason = f": {flip['message']}" if flip["message"] else ""
-        rollback = f"rolled back {local_time(flip['at'])} by {flip['by']}{reason}"
+def _deployment(document: dict[str, Any], activations: Sequence[dict[str, Any]]) -> Deployment:
     return Deployment(
         id=document["id"],
         created=local_time(document["created"]),
@@ -250,5 +246,5 @@ def _deployment(document: dict[str, Any], flips: Sequence[dict[str, Any]]) -> De
         commit=document["commit"],
         message=document["message"],
         live=document["live"],
-        rolled_back=rollback,
+        rolled_back=rollback_text(activations, document["id"]) if document["live"] else "",
     )

@@ -49,13 +49,13 @@ def differences(changes: Sequence[dict[str, Any]]) -> list[Difference]:
 def _difference(change: dict[str, Any]) -> Difference:
     before, after = (_short(change[side]) for side in ("before", "after"))
     resource = change["resource"]
-    if change["grave"]:
+    if change["new_capability"]:
         return Difference("!", resource, f"now imports {after}")
     if not before:
-        return Difference("+", resource, f"{change['what']}  {after}")
+        return Difference("+", resource, f"{change['field']}  {after}")
     if not after:
-        return Difference("-", resource, f"{change['what']}  {before}")
-    return Difference("~", resource, f"{change['what']}  {before} → {after}")
+        return Difference("-", resource, f"{change['field']}  {before}")
+    return Difference("~", resource, f"{change['field']}  {before} → {after}")
 
 
 def _short(value: str) -> str:
@@ -83,10 +83,19 @@ def location(address: dict[str, Any]) -> str:
     return address["url"] or (f"private, mounted at {mounted}" if mounted else "private, not mounted")
 
 
-def latest_rollback(flips: Sequence[dict[str, Any]], live: str) -> dict[str, Any] | None:
-    """Return the last activation of the live deployment if it was a rollback: not its first activation."""
-    activations = [flip for flip in flips if flip["deployment"] == live]
-    return activations[0] if len(activations) > 1 else None
+def rollback_text(activations: Sequence[dict[str, Any]], live: str) -> str:
+    """Return time, user and reason of the rollback to the live deployment; empty if it was only deployed."""
+    of_live = [each for each in activations if each["deployment"] == live]
+    if len(of_live) < 2:
+        return ""
+    latest = of_live[0]
+    reason = f": {one_line(latest['message'])}" if latest["message"] else ""
+    return f"rolled back {local_time(latest['at'])} by {latest['by']}{reason}"
+
+
+def one_line(text: str) -> str:
+    """Return user text on one line, so that it cannot imitate other lines of a list."""
+    return " ".join(text.split())
 
 
 def local_time(time: str) -> str:

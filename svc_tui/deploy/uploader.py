@@ -126,16 +126,16 @@ def plan(client: Client, bundle: Bundle) -> dict[str, Any]:
 
     Raises `ApiError`, for a migration that can never be applied among others.
     """
-    parts = {}
+    resources = {}
     for name, (digest, _) in bundle.packages.items():
         package, imported = bundle.packed[name].package, bundle.imports[name]
-        parts[name] = {
+        resources[name] = {
             "package": digest,
             "artifact": package.artifact,
             "size": sum(part.size for part in package.files.values()),
             "imports": sorted(imported) if imported is not None else None,
         }
-    body = {"manifest": bundle.manifest, "parts": parts, "blobs": sorted(bundle.contents())}
+    body = {"manifest": bundle.manifest, "resources": resources, "blobs": sorted(bundle.contents())}
     response: dict[str, Any] = client.call("POST", f"/v1/projects/{bundle.project}/plan", body)
     return response | {"migrations": _new_migrations(client, bundle)}
 

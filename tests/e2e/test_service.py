@@ -132,7 +132,11 @@ def test_the_whole_way_from_login_to_rollback(server: Server, project: Path, env
     assert back.returncode == 0, back.stderr
     assert server.get().text == "one"
     found = json.loads(run(project, environ, "deployments", "--json").stdout)
-    assert [flip["message"] for flip in found["flips"]] == ["two is bad", "", "fir\nst\x1b[2J"]
+    assert [activation["message"] for activation in found["activations"]] == [
+        "two is bad",
+        "",
+        "fir\nst\x1b[2J",
+    ]
     listed = run(project, environ, "deployments").stdout
     assert "  fir st" in listed and "\x1b" not in listed and len(listed.splitlines()) == 3
     shown = run(project, environ, "open", "--print").stdout.strip()

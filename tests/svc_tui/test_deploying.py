@@ -35,7 +35,7 @@ def test_deploy_returns_addresses_that_serve_the_project(hosted: Hosted, project
         assert [(each["resource"], each["url"]) for each in done["addresses"]] == [
             ("web", "http://web--shop.apps.example:8080")
         ]
-        assert heard.steps[-1] == "flip" and set(heard.steps) == {"policy", "flip"}
+        assert heard.steps[-1] == "activate" and set(heard.steps) == {"policy", "activate"}
         assert hosted.get().text == "one"
         assert client.call("GET", "/v1/projects") == {"projects": ["shop"]}
         listed = client.call("GET", "/v1/projects/shop/deployments")
@@ -67,12 +67,12 @@ def test_rollback_over_the_api_activates_the_earlier_deployment(hosted: Hosted, 
         deploy(client, project)
         assert hosted.get().text == "two"
         planned = client.call("GET", f"/v1/projects/shop/deployments/{first}/rollback")
-        assert [change["what"] for change in planned["changes"]] == ["artifact"]
+        assert [change["field"] for change in planned["changes"]] == ["artifact"]
         wish = {"deployment": first, "revision": planned["revision"], "message": "two is bad"}
         client.call("POST", "/v1/projects/shop/rollback", wish)
         assert hosted.get().text == "one"
-        flips = client.call("GET", "/v1/projects/shop/deployments")["flips"]
-        assert [flip["message"] for flip in flips] == ["two is bad", "", ""]
+        activations = client.call("GET", "/v1/projects/shop/deployments")["activations"]
+        assert [activation["message"] for activation in activations] == ["two is bad", "", ""]
 
 
 def test_deploy_applies_migrations_before_activation(hosted: Hosted, project: Path) -> None:
@@ -158,7 +158,7 @@ def test_deployment_survives_a_restart(tmp_path: Path, project: Path) -> None:
 
 def test_slow_manifest_does_not_block_other_requests(hosted: Hosted) -> None:
     keys = "".join(f"key{number} = 1\n" for number in range(20_000))
-    body = {"manifest": f'[project]\nname = "shop"\n[resource.web]\nlane = "js"\n{keys}', "parts": {}}
+    body = {"manifest": f'[project]\nname = "shop"\n[resource.web]\nlane = "js"\n{keys}', "resources": {}}
     with hosted.claim() as client, ThreadPoolExecutor(1) as other:
         planning = other.submit(client.call, "POST", "/v1/projects/shop/plan", body)
         answered = 0

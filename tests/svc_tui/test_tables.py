@@ -261,7 +261,7 @@ def test_migrations_are_planned_and_applied_once(project: Path, capsys: Capture)
     (project / "tables").mkdir()
     (project / "tables" / "1.sql").write_text("create table a (x integer) strict;")
     assert svc(capsys, "migrate", "--plan").out == "tables/1.sql\n"
-    assert told(capsys, "migrate", "--plan") == {"plan": True, "now": ["tables/1.sql"], "applied": []}
+    assert told(capsys, "migrate", "--plan") == {"plan": True, "new": ["tables/1.sql"], "applied": []}
     assert svc(capsys, "migrate").out == "tables/1.sql\n"
     found = svc(capsys, "migrate")
     assert found.out == "" and "no pending migrations; 1 applied before" in found.err

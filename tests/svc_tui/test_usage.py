@@ -73,7 +73,7 @@ def test_usage_rows_begin_at_periods_of_local_time(
     minutes = range(now() - 3 * 24 * 60, now(), 30)
     counted(project, {(minute, "api"): UsageCount(1) for minute in minutes})
     found = rows(capsys, "--since", "5d", "--by", by)
-    begins = [datetime.fromisoformat(row["begin"]) for row in found]
+    begins = [datetime.fromisoformat(row["start"]) for row in found]
     assert begins == sorted(set(begins)) and all(begin.utcoffset() is not None for begin in begins)
     assert sum(row["requests"] for row in found) == len(minutes)
     if by == "hour":
@@ -107,7 +107,7 @@ def test_usage_on_a_terminal_prints_a_table(
     told = capsys.readouterr().out
     assert "\x1b[1;31m" in told
     head, api, front = [_uncoloured(line) for line in told.splitlines()]
-    assert " ".join(head.split()) == "begin resource requests failures compute wall memory in out"
+    assert " ".join(head.split()) == "start resource requests failures compute wall memory in out"
     assert " ".join(api.split()[2:]) == "api 1200 3 4.5 s 9.0 s 12 MiB 0 B 5.0 GiB"
     assert " ".join(front.split()) == "front 7 0 0.0 ms 9.0 ms 0 B 812 B"
     assert head.index("requests") + len("requests") == api.index("1200") + 4 == front.index(" 7 ") + 2

@@ -44,13 +44,13 @@ class ResultColumn:
 class Result:
     """The result of a statement. `rows` are in the Door's format: a blob is base64, JSON the value itself.
 
-    `cut` is the exceeded limit of an incomplete result: rows or bytes. `changes` counts written rows;
+    `truncated` is the exceeded limit of an incomplete result: rows or bytes. `changes` counts written rows;
     `last_id` is the rowid of the last inserted row.
     """
 
     columns: list[ResultColumn]
     rows: list[dict[str, Any]]
-    cut: Literal["rows", "bytes"] | None
+    truncated: Literal["rows", "bytes"] | None
     changes: int
     last_id: int
 
@@ -73,9 +73,9 @@ def run(connection: Connection, sql: str, params: Sequence[Any], *, write: bool,
         with _deadline(connection), _transaction(connection, rights, write):
             plan = _plan(connection, rights, sql)
             connection.set_last_insert_rowid(0)
-            rows, cut = _rows(connection, plan, plan.bind(parameters(list(params))), limit)
+            rows, truncated = _rows(connection, plan, plan.bind(parameters(list(params))), limit)
             changed = connection.changes() if plan.writes else 0
-            return _document(plan, rows, cut, changed, connection.last_insert_rowid())
+            return _document(plan, rows, truncated, changed, connection.last_insert_rowid())
     except (Problem, *GUEST_ERRORS) as error:
         raise _refused(to_problem(error, sql, rights.refusal)) from error
     finally:
@@ -128,31 +128,33 @@ def _rows(
     connection: Connection, plan: Plan, values: Sequence[Any], limit: int
 ) -> tuple[list[bytes], Literal["rows", "bytes"] | None]:
     found: list[bytes] = []
-    cut: Literal["rows", "bytes"] | None = None
+    truncated: Literal["rows", "bytes"] | None = None
     size = 0
     cursor: Cursor = connection.execute(plan.sql, values)
     try:
         for row in cursor:
             if len(found) >= limit:
-                cut = "rows"
+                truncated = "rows"
             elif size > MAX_BYTES:
-                cut = "bytes"
-            if cut is not None:
+                truncated = "bytes"
+            if truncated is not None:
                 break
             found.append(encode_rows(plan.names, plan.converters, [row]))
             size += len(found[-1])
     finally:
         cursor.close(True)
-    return found, cut
+    return found, truncated
 
 
-def _document(plan: Plan | None, rows: list[bytes], cut: str | None, changes: int, last_id: int) -> bytes:
+def _document(
+    plan: Plan | None, rows: list[bytes], truncated: str | None, changes: int, last_id: int
+) -> bytes:
     pairs = zip(plan.names, plan.types, strict=True) if plan else ()
     columns = [{"name": name, "type": type} for name, type in pairs]
-    return b'{"columns":%b,"rows":[%b],"cut":%b,"changes":%d,"last_id":%d}' % (
+    return b'{"columns":%b,"rows":[%b],"truncated":%b,"changes":%d,"last_id":%d}' % (
         json.dumps(columns).encode(),
         b",".join(rows),
-        json.dumps(cut).encode(),
+        json.dumps(truncated).encode(),
         changes,
         last_id,
     )

@@ -19,7 +19,7 @@ _STEPS_PER_CHECK = 10_000
 class TypeView:
     """One column type, for clients that parse and show its values.
 
-    `form` says what a cell is. Text of the form `format` matches `pattern`, as `example` does; `takes_now`
+    `form` says what a cell is. Text of the form `format` matches `pattern`, as `example` does; `accepts_now`
     is true if a cell may be `now()`. Text of the form `bool` is one of the true and false words. Widths
     are in terminal cells: of a column without rows, and of any.
     """
@@ -28,7 +28,7 @@ class TypeView:
     form: Form
     pattern: str
     example: str
-    takes_now: bool
+    accepts_now: bool
     true_words: list[str]
     false_words: list[str]
     width: int
@@ -110,7 +110,7 @@ def list_types() -> TypeList:
             form=type.form,
             pattern=type.pattern,
             example=type.example,
-            takes_now=type.now is not None,
+            accepts_now=type.now is not None,
             true_words=list(TRUE_WORDS) if type.form == "bool" else [],
             false_words=list(FALSE_WORDS) if type.form == "bool" else [],
             width=type.width,

@@ -28,17 +28,17 @@ MAX_BYTES = 32 << 20
 """Maximum changes in a request, and maximum bytes of it."""
 
 
-class KeyAndWas(StrictModel):
+class DeleteChange(StrictModel):
     """A row, and the cells that the client has read. Other cells are not compared.
 
     The key is a list, as in a grid's rows, or an object by column name.
     """
 
     key: dict[str, Any] | list[Any]
-    was: dict[str, Any] = Field({})
+    expected: dict[str, Any] = Field({})
 
 
-class KeyWasAndSet(KeyAndWas):
+class UpdateChange(DeleteChange):
     """The same, with the cells to write."""
 
     set: dict[str, Any] = Field(min_length=1)
@@ -57,21 +57,21 @@ class InsertRow(StrictModel):
 class UpdateRow(StrictModel):
     """New cells of a row."""
 
-    update: KeyWasAndSet
+    update: UpdateChange
 
     def value(self) -> changes.Change:
         """Return the change."""
-        return changes.Update(self.update.key, self.update.was, self.update.set)
+        return changes.Update(self.update.key, self.update.expected, self.update.set)
 
 
 class DeleteRow(StrictModel):
     """Delete a row."""
 
-    delete: KeyAndWas
+    delete: DeleteChange
 
     def value(self) -> changes.Change:
         """Return the change."""
-        return changes.Delete(self.delete.key, self.delete.was)
+        return changes.Delete(self.delete.key, self.delete.expected)
 
 
 def _kind(change: Any) -> str:

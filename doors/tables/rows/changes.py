@@ -22,10 +22,10 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """New values of a row, if it still has the values `was` that the client has read."""
+    """New values of a row, if it still has the values `expected` that the client has read."""
 
     key: Key
-    was: Mapping[str, Any]
+    expected: Mapping[str, Any]
     set: Mapping[str, Any]
 
 
@@ -34,7 +34,7 @@ class Delete:
     """Delete a row, if it still has the values that the client has read."""
 
     key: Key
-    was: Mapping[str, Any]
+    expected: Mapping[str, Any]
 
 
 Change = Insert | Update | Delete
@@ -44,13 +44,13 @@ Change = Insert | Update | Delete
 class Conflict:
     """The index of a change whose row others have changed or deleted.
 
-    `columns` are the changed ones; `now` is the current row, None if it is deleted.
+    `columns` are the changed ones; `current` is the current row, None if it is deleted.
     """
 
     index: int
     reason: Reason
     columns: list[str]
-    now: RowCells | None
+    current: RowCells | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,10 +161,10 @@ class _Changing:
                 case Insert():
                     return self._insert(self._stored(change.values))
                 case Update():
-                    key = self._held(change.key, change.was)
+                    key = self._held(change.key, change.expected)
                     return self._update(key, self._stored(change.set))
                 case Delete():
-                    key = self._held(change.key, change.was)
+                    key = self._held(change.key, change.expected)
                     self._delete(key)
                     return key
         except (SqlError, UnicodeEncodeError) as error:
@@ -200,10 +200,10 @@ class _Changing:
             )
         return list(found[0])
 
-    def _held(self, given: Key, was: Mapping[str, Any]) -> list[Value]:
+    def _held(self, given: Key, expected: Mapping[str, Any]) -> list[Value]:
         """Return the key of a row that is there, once, and is what it was."""
         key = self._key(given)
-        columns = [(self._column(name), value) for name, value in was.items()]
+        columns = [(self._column(name), value) for name, value in expected.items()]
         parts = [selected(quoted(each.name), cut=_WHOLE, as_bytes=True) for each, _ in columns]
         found = rows(
             self.connection,
@@ -215,7 +215,7 @@ class _Changing:
         if len(found) > 1:
             raise _InvalidChange("the key is that of several rows", self.key[0].name)
         for column, value in columns:
-            if isinstance(value, dict) and "cut" in value:
+            if isinstance(value, dict) and "size" in value:
                 raise _InvalidChange(f"what {column.name} was is only the beginning of it", column.name)
         differs = [
             column.name

@@ -9,7 +9,7 @@ A cell gives the stored value exactly, also when it is not of its column's type.
 | text in a timestamp column | ISO 8601, UTC, milliseconds, Z |
 | text in a json column | that text as a string: digits, spaces and order are preserved |
 | a blob, and text that is not UTF-8 | `{"base64": "…"}` |
-| more than 1024 bytes, in a window of rows | `{"cut": bytes, "text": "…"}`, or with `"base64"` |
+| more than 1024 bytes, in a window of rows | `{"size": bytes, "text": "…"}`, or with `"base64"` |
 """
 
 import json
@@ -45,7 +45,7 @@ def cell(result: Sequence[Any], type: TypeName, *, cut: int) -> Any:
     value, size, is_text = result
     if size is not None and size > cut:
         start = {"text": value.decode(errors="ignore")} if is_text else {"base64": encode_base64(value)}
-        return {"cut": size, **start}
+        return {"size": size, **start}
     return full_cell(value_of(result), type)
 
 
@@ -79,7 +79,7 @@ def stored(given: Any, table: Table, column: Column, now: str) -> Value:
     type = TYPES[column.type]
     if given is None:
         return None
-    if isinstance(given, dict) and "cut" in given:
+    if isinstance(given, dict) and "size" in given:
         raise ValueError("is only the beginning of a longer one")
     if isinstance(given, dict) and given.keys() == {"base64"} and isinstance(given["base64"], str):
         if type.form == "bytes" or not table.strict:

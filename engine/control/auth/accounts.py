@@ -1,4 +1,4 @@
-"""User accounts of a service: names, password hashes, roles, and the setup code for the first owner.
+"""User accounts of a service: names, password hashes, roles, and the claim code for the first owner.
 
 All users are one document under the key `accounts`, changed by compare-and-set. This makes two rules atomic:
 an owner always exists, and only one claim of the service succeeds.
@@ -59,7 +59,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class _AccountsDocument:
-    """The stored document. `claim` is the sha256 of the setup code, empty once an owner exists."""
+    """The stored document. `claim` is the sha256 of the claim code, empty once an owner exists."""
 
     version: int
     claim: str
@@ -107,7 +107,7 @@ class Accounts:
         return bool((await self._load()).users)
 
     async def new_claim_code(self) -> str | None:
-        """Create a setup code, which replaces the previous one; `None` if an owner exists.
+        """Create a claim code, which replaces the previous one; `None` if an owner exists.
 
         The code is renewed at each start of the service, so a lost or leaked code is void after a restart.
         """
@@ -222,7 +222,7 @@ class Accounts:
 
 
 async def claim_code(bucket: Bucket) -> str | None:
-    """Return a new setup code for a service without an owner, else `None`."""
+    """Return a new claim code for a service without an owner, else `None`."""
     return await Accounts(bucket.kv).new_claim_code()
 
 
@@ -235,7 +235,7 @@ def _check_claim(document: _AccountsDocument, code: str) -> None:
     if document.users:
         raise AccountConflict("this service already has an owner", "Log in with `svc login`.")
     if not document.claim or not hmac.compare_digest(_digest(code), document.claim):
-        raise Unauthenticated("wrong setup code", "Use the code that `svc serve` printed at its last start.")
+        raise Unauthenticated("wrong claim code", "Use the code that `svc serve` printed at its last start.")
 
 
 def _validated(roles: Mapping[str, Role]) -> dict[str, Role]:

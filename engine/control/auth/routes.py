@@ -1,4 +1,4 @@
-"""Routes for the setup code, login, logout, the current user and password changes."""
+"""Routes for the claim code, login, logout, the current user and password changes."""
 
 import asyncio
 from dataclasses import dataclass
@@ -94,7 +94,7 @@ def blueprint(services: AuthServices) -> Blueprint:
     @validate_request(types.ClaimRequest)
     @validate_response(types.SessionOut)
     async def claim(data: types.ClaimRequest) -> types.SessionOut:
-        """Create the first owner, with the setup code that the service printed at its start."""
+        """Create the first owner, with the claim code that the service printed at its start."""
         throttle.start_attempt(_client_key())
         user = await accounts.claim(data.code, data.user, data.password)
         throttle.record_success(_client_key())
@@ -111,14 +111,14 @@ def blueprint(services: AuthServices) -> Blueprint:
 
     @routes.post("/v1/logout")
     @validate_querystring(LogoutQuery)
-    @validate_response(types.EndedOut)
-    async def logout(query_args: LogoutQuery) -> types.EndedOut:
+    @validate_response(types.RevokedOut)
+    async def logout(query_args: LogoutQuery) -> types.RevokedOut:
         """Revoke the current session or token, or all sessions of the user."""
         if query_args.everywhere:
-            return types.EndedOut(ended=await sessions.revoke_sessions(await services.require_user()))
+            return types.RevokedOut(revoked=await sessions.revoke_sessions(await services.require_user()))
         known = await services.session() is not None
         await sessions.revoke(_token())
-        return types.EndedOut(ended=int(known))
+        return types.RevokedOut(revoked=int(known))
 
     @routes.get("/v1/whoami")
     @validate_response(types.WhoamiOut)
@@ -134,14 +134,14 @@ def blueprint(services: AuthServices) -> Blueprint:
 
     @routes.post("/v1/password")
     @validate_request(types.PasswordRequest)
-    @validate_response(types.EndedOut)
-    async def password(data: types.PasswordRequest) -> types.EndedOut:
+    @validate_response(types.RevokedOut)
+    async def password(data: types.PasswordRequest) -> types.RevokedOut:
         """Change the caller's password and end all their other sessions."""
         user = await services.require_user()
         await _checked(user.name, data.old)
         changed = await accounts.set_password(user.name, data.new)
         await sessions.renew(_token(), changed)
-        return types.EndedOut(ended=await sessions.remove_invalidated(changed))
+        return types.RevokedOut(revoked=await sessions.remove_invalidated(changed))
 
     async def _checked(name: str, password: str) -> User:
         address = _client_key()

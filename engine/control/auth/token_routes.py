@@ -36,12 +36,12 @@ def blueprint(services: AuthServices) -> Blueprint:
         return types.NewTokenOut.create(token, shown)
 
     @routes.delete("/v1/tokens/<token>")
-    @validate_response(types.EndedOut)
-    async def remove_token(token: str) -> types.EndedOut:
+    @validate_response(types.RevokedOut)
+    async def remove_token(token: str) -> types.RevokedOut:
         """Revoke one of the caller's tokens by name, immediately."""
-        ended = await sessions.revoke_token(await services.require_user(), token)
-        if not ended:
+        revoked = await sessions.revoke_token(await services.require_user(), token)
+        if not revoked:
             raise NotFound(f"token {token[:60]!r} not found", "Run `svc token list` to list your tokens.")
-        return types.EndedOut(ended=ended)
+        return types.RevokedOut(revoked=revoked)
 
     return routes

@@ -49,13 +49,13 @@ def blueprint(services: AuthServices) -> Blueprint:
         return types.UserOut.from_user(changed)
 
     @routes.delete("/v1/users/<user>")
-    @validate_response(types.EndedOut)
-    async def remove_user(user: str) -> types.EndedOut:
+    @validate_response(types.RevokedOut)
+    async def remove_user(user: str) -> types.RevokedOut:
         """Remove a user and end their sessions and tokens. One owner of every project must remain."""
         require(ALL_PROJECTS, "owner")
         await _person_or_local()
         await accounts.remove(user)
-        return types.EndedOut(ended=1)
+        return types.RevokedOut(revoked=1)
 
     @routes.put("/v1/users/<user>/roles/<scope>")
     @validate_request(types.RoleRequest)

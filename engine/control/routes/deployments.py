@@ -39,17 +39,17 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
         """Return what a deploy would change, and which blobs must be uploaded."""
         require(project, "deployer")
         manifest_project = await asyncio.to_thread(read_project, data.manifest, project)
-        read_packages(manifest_project, {name: part.package for name, part in data.parts.items()})
+        read_packages(manifest_project, {name: built.package for name, built in data.resources.items()})
         resources = {
             name: DeployedResource.of(
                 resource,
-                as_digest(data.parts[name].package),
-                as_digest(data.parts[name].artifact),
-                data.parts[name].imports,
+                as_digest(data.resources[name].package),
+                as_digest(data.resources[name].artifact),
+                data.resources[name].imports,
             )
             for name, resource in manifest_project.resources.items()
         }
-        sizes = {as_digest(part.package): part.size for part in data.parts.values()}
+        sizes = {as_digest(built.package): built.size for built in data.resources.values()}
         live = await history.live(project)
         changes = await service.changes(project, resources, sizes)
         missing = [digest for digest in data.blobs if not await blobs.touch(as_digest(digest))]
@@ -125,11 +125,14 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
                 _deployment(each, live is not None and each.id == live.deployment)
                 for each in await history.deployments(project)
             ],
-            flips=[
+            activations=[
                 types.ActivationOut(
-                    deployment=flip.deployment, at=iso(flip.at_ns), by=flip.by, message=flip.message
+                    deployment=activation.deployment,
+                    at=iso(activation.at_ns),
+                    by=activation.by,
+                    message=activation.message,
                 )
-                for flip in reversed(live.flips if live is not None else ())
+                for activation in reversed(live.activations if live is not None else ())
             ],
         )
 

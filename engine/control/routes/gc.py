@@ -26,10 +26,10 @@ class GcRequest(StrictModel):
 
 
 class GcOut(StrictModel):
-    """The removed (or removable) blobs (`contents`), bytes, abandoned uploads and unpacked packages."""
+    """The removed (or removable) blobs and their bytes, abandoned uploads and unpacked packages."""
 
     plan: bool
-    contents: int
+    blobs: int
     bytes: int
     uploads: int
     unpacked: int
@@ -48,7 +48,7 @@ def blueprint(sweep: CollectGarbage) -> Blueprint:
         swept = await sweep(count_only=data.plan)
         return GcOut(
             plan=data.plan,
-            contents=swept.blobs,
+            blobs=swept.blobs,
             bytes=swept.size,
             uploads=swept.uploads,
             unpacked=swept.unpacked,

@@ -58,13 +58,13 @@ class LogsQuery(LogFilter):
 class WindowQuery(LogFilter):
     """Up to `n` matching records after a cursor or before one; without either, the last ones.
 
-    With `below`, a request has a member of that name: the spans of mounted resources, innermost first.
+    With `spans`, a request has a member of that name: the spans of mounted resources, innermost first.
     """
 
     after: int | None = Field(None, ge=0, le=MAX_CURSOR)
     before: int | None = Field(None, ge=0, le=MAX_CURSOR)
     n: int = Field(200, ge=0, le=MAX_RECORDS)
-    below: bool = False
+    spans: bool = False
 
 
 class RecordsQuery(QueryModel):
@@ -73,7 +73,7 @@ class RecordsQuery(QueryModel):
     start: int | None = Field(None, ge=0, le=MAX_CURSOR, alias="from")
     n: int = Field(200, ge=0, le=MAX_RECORDS)
     cursors: Annotated[str, StringConstraints(pattern=r"^\d{1,18}(,\d{1,18})*$")] | None = None
-    below: bool = False
+    spans: bool = False
 
 
 class CursorsQuery(LogFilter):
@@ -148,7 +148,7 @@ def blueprint(projects: Projects, stretch: int = SCAN_RECORDS) -> Blueprint:
         if query.after is not None and query.before is not None:
             raise SvcError("`after` and `before` exclude each other", code="invalid")
         return await _answer(
-            projects.data_dir(project), lambda reader: _window(reader, record_filter, query), query.below
+            projects.data_dir(project), lambda reader: _window(reader, record_filter, query), query.spans
         )
 
     @routes.get("/v1/projects/<project>/logs/records")
@@ -169,7 +169,7 @@ def blueprint(projects: Projects, stretch: int = SCAN_RECORDS) -> Blueprint:
                 return reader.by_cursors(cursors)
             return reader.between(query.start, query.start + query.n - 1)
 
-        return await _answer(projects.data_dir(project), read, query.below)
+        return await _answer(projects.data_dir(project), read, query.spans)
 
     @routes.get("/v1/projects/<project>/logs/cursors")
     @sends(ndjson.MEDIA_TYPE)
@@ -197,12 +197,12 @@ def _window(reader: TimelineReader, record_filter: RecordFilter, query: WindowQu
     return reader.tail(query.n, record_filter, after=oldest, upto=newest)
 
 
-async def _answer(data: Path, read: Callable[[TimelineReader], list[StoredRecord]], below: bool) -> Response:
-    text = await asyncio.to_thread(_read, data / database.TIMELINE_FILE, read, below)
+async def _answer(data: Path, read: Callable[[TimelineReader], list[StoredRecord]], spans: bool) -> Response:
+    text = await asyncio.to_thread(_read, data / database.TIMELINE_FILE, read, spans)
     return Response(text, content_type="application/json")
 
 
-def _read(path: Path, read: Callable[[TimelineReader], list[StoredRecord]], below: bool) -> bytes:
+def _read(path: Path, read: Callable[[TimelineReader], list[StoredRecord]], spans: bool) -> bytes:
     reader = open_reader(path)
     if reader is None:
         return ndjson.line({"first": _EMPTY_RANGE[0], "last": _EMPTY_RANGE[1], "records": []})
@@ -210,21 +210,21 @@ def _read(path: Path, read: Callable[[TimelineReader], list[StoredRecord]], belo
         first, last = reader.bounds()
         entries = read(reader)
         documents = [to_json(entry) for entry in entries]
-        if below:
-            _add_below(reader, entries, documents)
+        if spans:
+            _add_spans(reader, entries, documents)
     finally:
         reader.close()
     return ndjson.line({"first": first, "last": last, "records": documents})
 
 
-def _add_below(reader: TimelineReader, entries: list[StoredRecord], documents: list[dict[str, Any]]) -> None:
+def _add_spans(reader: TimelineReader, entries: list[StoredRecord], documents: list[dict[str, Any]]) -> None:
     fronts: dict[str, dict[str, Any]] = {}
     for entry, span in zip(entries, documents, strict=True):
         if isinstance(entry.record, RequestRecord) and entry.record.root:
             fronts[entry.record.request_id] = span
-            span["below"] = []
+            span["spans"] = []
     for entry in reader.child_spans(list(fronts)):
-        fronts[entry.record.request_id]["below"].append(to_json(entry))
+        fronts[entry.record.request_id]["spans"].append(to_json(entry))
 
 
 async def _cursors(

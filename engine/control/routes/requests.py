@@ -34,8 +34,8 @@ class RecordedRequestOut(StrictModel):
     """A request as its client sent it.
 
     `headers` are pairs of a lower-case name and a value, `[redacted]` if the value was not recorded. `body`
-    is base64, `size` the number of bytes read. `cut` means that the body is incomplete: at most the first 64
-    KiB are recorded.
+    is base64, `size` the number of bytes read. `truncated` means that the body is incomplete:
+    at most the first 64 KiB are recorded.
     """
 
     method: str
@@ -45,7 +45,7 @@ class RecordedRequestOut(StrictModel):
     headers: list[Header]
     body: str
     size: int
-    cut: bool
+    truncated: bool
 
 
 class RecordedResponseOut(StrictModel):
@@ -55,7 +55,7 @@ class RecordedResponseOut(StrictModel):
     headers: list[Header]
     body: str
     size: int
-    cut: bool
+    truncated: bool
     complete: bool
 
 
@@ -81,9 +81,9 @@ class RecordedExchangeOut(StrictModel):
 
 
 class ReplayOut(RecordedExchangeOut):
-    """A replayed request. `left_out` names header fields that were not recorded and so not sent."""
+    """A replayed request. `omitted_headers` names header fields that were not recorded and so not sent."""
 
-    left_out: list[str]
+    omitted_headers: list[str]
 
 
 def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Blueprint:
@@ -111,7 +111,7 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
         exchange, _ = await asyncio.to_thread(_read, projects.data_dir(project) / database.TIMELINE_FILE, id)
         done = await replayer.replay(exchange, dev.project.recorded or frozenset())
         entries = [StoredRecord(0, record) for record in done.records]
-        return ReplayOut(**_members(done.exchange, entries), left_out=list(done.omitted_headers))
+        return ReplayOut(**_members(done.exchange, entries), omitted_headers=list(done.omitted_headers))
 
     return routes
 
@@ -162,7 +162,7 @@ def _members(exchange: RecordedExchange, entries: Sequence[StoredRecord]) -> dic
 
 def _sent(sent: RecordedMessage) -> dict[str, Any]:
     body = b64encode(sent.body).decode()
-    return {"headers": list(sent.headers), "body": body, "size": sent.size, "cut": not sent.complete}
+    return {"headers": list(sent.headers), "body": body, "size": sent.size, "truncated": not sent.complete}
 
 
 def _replay_of(records: Iterable[Record]) -> str | None:

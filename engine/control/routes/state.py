@@ -36,18 +36,18 @@ class StateQuery(QueryModel):
 
 
 class FailureOut(StrictModel):
-    """Why a resource's last build failed or why it cannot run; `said` is the compiler's output."""
+    """Why a resource's last build failed or why it cannot run; `output` is the compiler's output."""
 
     message: str
     hint: str
-    said: str
+    output: str
 
 
 class ResourceState(StrictModel):
     """The state of a resource.
 
     `address` is its own URL, `null` for a private one. `serves` is whether a version of it responds, possibly
-    an earlier build. `built_seconds` is the duration of the last build; a service does not build. `requests`
+    an earlier build. `build_seconds` is the duration of the last build; a service does not build. `requests`
     and `records` (sent to the telemetry Door) are per second, `failures` is the share of responses with
     status 500 or above, `p95_ms` the 95th percentile (within 7 %), `peak_memory` the maximum bytes of one
     request; both are `null` without requests.
@@ -58,7 +58,7 @@ class ResourceState(StrictModel):
     state: State
     error: FailureOut | None
     serves: bool
-    built_seconds: float | None
+    build_seconds: float | None
     requests: float
     failures: float
     p95_ms: float | None
@@ -79,7 +79,7 @@ class DoorUser(StrictModel):
     """A resource that called a Door, and the number of its calls since the engine started."""
 
     resource: str
-    asked: int
+    calls: int
 
 
 class DoorState(StrictModel):
@@ -279,8 +279,8 @@ def _measure(doors: Mapping[str, Measure | None], data: Path) -> dict[str, tuple
 
 
 def _failure(error: SvcError) -> FailureOut:
-    said = error.output_text if isinstance(error, BuildFailed) else ""
-    return FailureOut(message=error.public_message, hint=error.hint, said=said)
+    output = error.output_text if isinstance(error, BuildFailed) else ""
+    return FailureOut(message=error.public_message, hint=error.hint, output=output)
 
 
 def _resource(resource: Resource, address: str | None, status: ResourceStatus, rate: Rate) -> ResourceState:
@@ -291,7 +291,7 @@ def _resource(resource: Resource, address: str | None, status: ResourceStatus, r
         state=status.state,
         error=_failure(error) if error is not None else None,
         serves=status.serves,
-        built_seconds=status.seconds,
+        build_seconds=status.seconds,
         requests=_rounded(rate.requests),
         failures=_rounded(rate.failures),
         p95_ms=rate.p95_ns / 1e6 if rate.p95_ns is not None else None,
@@ -301,8 +301,8 @@ def _resource(resource: Resource, address: str | None, status: ResourceStatus, r
 
 
 def _users(door: str, served: Project, uses: DoorUsage) -> list[DoorUser]:
-    asked = ((name, uses[door, name]) for name in served.resources)
-    return [DoorUser(resource=name, asked=count) for name, count in asked if count]
+    counts = ((name, uses[door, name]) for name in served.resources)
+    return [DoorUser(resource=name, calls=count) for name, count in counts if count]
 
 
 def _door(

@@ -28,7 +28,7 @@ Roles = Annotated[dict[Scope, Role], Field(max_length=MAX_ROLES)]
 
 
 class ClaimRequest(StrictModel):
-    """The setup code, and the first owner's credentials."""
+    """The claim code, and the first owner's credentials."""
 
     code: Annotated[str, StringConstraints(min_length=1, max_length=100)]
     user: Name
@@ -66,10 +66,10 @@ class WhoamiOut(StrictModel):
     expires: str | None
 
 
-class EndedOut(StrictModel):
+class RevokedOut(StrictModel):
     """How many sessions or tokens were revoked, or users removed."""
 
-    ended: int
+    revoked: int
 
 
 class PasswordRequest(StrictModel):

@@ -47,18 +47,18 @@ class PlanRequest(StrictModel):
     """A manifest, its built resources, and the digests of all their blobs."""
 
     manifest: Annotated[str, StringConstraints(max_length=MAX_MANIFEST_LENGTH)]
-    parts: dict[str, BuiltResource]
+    resources: dict[str, BuiltResource]
     blobs: list[Digest] = Field([], max_length=MAX_BLOBS)
 
 
 class ChangeOut(StrictModel):
-    """One difference. If `grave`, the deploy needs `allow_new_capability`."""
+    """One difference. If `new_capability`, the deploy needs `allow_new_capability`."""
 
     resource: str
-    what: str
+    field: str
     before: str
     after: str
-    grave: bool
+    new_capability: bool
 
 
 class PlanOut(StrictModel):
@@ -126,7 +126,7 @@ class DeploymentList(StrictModel):
 
     revision: int | None
     deployments: list[DeploymentOut]
-    flips: list[ActivationOut]
+    activations: list[ActivationOut]
 
 
 class LiveOut(StrictModel):

@@ -22,7 +22,7 @@ def migrate(
         pending = tables.post("migrations", {"files": files, "plan": plan})["applied"]
         applied = tables.get("migrations")["applied"]
     if as_json:
-        stdout.data({"plan": plan, "now": pending, "applied": applied})
+        stdout.data({"plan": plan, "new": pending, "applied": applied})
         return
     for name in pending:
         stdout.line(name)

@@ -114,8 +114,8 @@ def _cell(value: Any, type: TypeInfo) -> Cell:
 
 def _print_summary(result: Any, *, write: bool) -> None:
     count = len(result["rows"])
-    if result["cut"]:
-        reason = "the limit" if result["cut"] == "rows" else "the maximum size of a result"
+    if result["truncated"]:
+        reason = "the limit" if result["truncated"] == "rows" else "the maximum size of a result"
         stderr.warn(
             f"only the first {count} rows are shown: {reason} was reached",
             "Narrow the query (WHERE, LIMIT), raise --limit, or use `svc tables export`.",
@@ -123,5 +123,5 @@ def _print_summary(result: Any, *, write: bool) -> None:
     if write:
         changed = result["changes"]
         stderr.note(f"{changed} row{'' if changed == 1 else 's'} written")
-    elif stdout.is_terminal() and not result["cut"]:
+    elif stdout.is_terminal() and not result["truncated"]:
         stderr.note(f"{count} row{'' if count == 1 else 's'}")

@@ -24,11 +24,11 @@ def gc(service: Service, token: str, body: Any) -> Any:
 
 def test_a_plan_leaves_what_a_sweep_removes(service: Service, owner: str) -> None:
     digest = put(service, b"garbage")
-    nothing = {"plan": False, "contents": 0, "bytes": 0, "uploads": 0, "unpacked": 0}
+    nothing = {"plan": False, "blobs": 0, "bytes": 0, "uploads": 0, "unpacked": 0}
     assert gc(service, owner, {}) == nothing
     service.clock.now_ns += 2 * GRACE_NS
     token = service.call("", "POST", "/v1/login", {"user": "ann", "password": "a horse on a staple"})["token"]
-    found = nothing | {"contents": 1, "bytes": 7}
+    found = nothing | {"blobs": 1, "bytes": 7}
     assert gc(service, token, {"plan": True}) == found | {"plan": True}
     assert service.do(lambda: service.bucket.blobs.exists(digest))
     assert gc(service, token, {"plan": False}) == found

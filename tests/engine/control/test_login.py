@@ -99,7 +99,7 @@ def test_a_wrong_password_and_an_unknown_user_are_told_the_same(service: Service
 def test_logout_ends_one_session_at_once(service: Service, owner: str) -> None:
     other = service.call("", "POST", "/v1/login", {"user": "ann", "password": PASSWORD})["token"]
     assert service.call(other, "GET", "/v1/whoami")["user"] == "ann"
-    assert service.call(other, "POST", "/v1/logout") == {"ended": 1}
+    assert service.call(other, "POST", "/v1/logout") == {"revoked": 1}
     assert refused(service, other, "GET", "/v1/whoami").code == "unauthenticated"
     assert service.call(owner, "GET", "/v1/whoami")["user"] == "ann"
 
@@ -108,7 +108,7 @@ def test_logout_everywhere_ends_all_sessions_and_no_tokens(service: Service, own
     other = service.call("", "POST", "/v1/login", {"user": "ann", "password": PASSWORD})["token"]
     wish = {"name": "ci", "role": "viewer", "projects": ["shop"]}
     token = service.call(owner, "POST", "/v1/tokens", wish)["token"]
-    assert service.call(other, "POST", "/v1/logout", params={"everywhere": "true"}) == {"ended": 2}
+    assert service.call(other, "POST", "/v1/logout", params={"everywhere": "true"}) == {"revoked": 2}
     for ended in (owner, other):
         assert refused(service, ended, "GET", "/v1/whoami").code == "unauthenticated"
     assert service.call(token, "GET", "/v1/whoami")["token"] == "ci"
@@ -118,7 +118,7 @@ def test_another_password_ends_the_other_sessions(service: Service, owner: str) 
     other = service.call("", "POST", "/v1/login", {"user": "ann", "password": PASSWORD})["token"]
     service.call(other, "GET", "/v1/whoami")
     body = {"old": PASSWORD, "new": "quite another one"}
-    assert service.call(owner, "POST", "/v1/password", body) == {"ended": 1}
+    assert service.call(owner, "POST", "/v1/password", body) == {"revoked": 1}
     assert service.call(owner, "GET", "/v1/whoami")["user"] == "ann"
     assert refused(service, other, "GET", "/v1/whoami").code == "unauthenticated"
     assert refused(service, "", "POST", "/v1/login", {"user": "ann", "password": PASSWORD}).code == (

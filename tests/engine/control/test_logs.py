@@ -162,10 +162,10 @@ def test_the_next_and_the_one_before_are_windows_of_one(shop: Shop) -> None:
 
 def test_a_request_brings_the_spans_that_mounts_led_it_to(shop: Shop) -> None:
     first = shop.fill()
-    params = {"from": first + 4, "n": 4, "below": True}
+    params = {"from": first + 4, "n": 4, "spans": True}
     line, said, inner, front = shop.client.call("GET", f"{PLACE}/records", params=params)["records"]
-    assert [span["cursor"] for span in front.pop("below")] == [inner["cursor"]]
-    assert "below" not in line | said | inner and front["resource"] == "web"
+    assert [span["cursor"] for span in front.pop("spans")] == [inner["cursor"]]
+    assert "spans" not in line | said | inner and front["resource"] == "web"
 
 
 def test_cursors_come_by_stretches_the_newest_first_if_wanted(shop: Shop) -> None:

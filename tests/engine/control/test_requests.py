@@ -83,7 +83,7 @@ def test_a_request_and_its_response_are_kept_as_they_were(root: Path) -> None:
         assert (request["method"], request["target"], request["scheme"]) == ("GET", "/?a=1&b=%20", "http")
         assert request["authority"] == f"localhost:{shop.port}"
         assert ["x-kind", "plain"] in request["headers"] and ["cookie", REDACTED_VALUE] in request["headers"]
-        assert (request["body"], request["size"], request["cut"]) == ("", 0, False)
+        assert (request["body"], request["size"], request["truncated"]) == ("", 0, False)
         assert (response["status"], body(response), response["complete"]) == (200, b"one", True)
         assert ["content-type", "text/html; charset=utf-8"] in response["headers"]
         assert [record["kind"] for record in found["records"]] == ["request"]
@@ -96,7 +96,7 @@ def test_of_a_large_body_the_beginning_is_kept(root: Path) -> None:
     async def test(shop: Shop) -> None:
         answer = await shop.public.get("/large.bin", headers={"accept-encoding": "identity"})
         response = (await recorded(shop, answer.headers["x-request-id"]))["response"]
-        assert (response["size"], response["cut"]) == (256 * 1024, True)
+        assert (response["size"], response["truncated"]) == (256 * 1024, True)
         assert body(response) == answer.content[:MAX_BODY_BYTES]
 
     develop(root, test)
@@ -124,7 +124,7 @@ def test_a_request_whose_body_was_not_read_can_not_be_replayed(root: Path) -> No
     async def test(shop: Shop) -> None:
         answer = await shop.public.post("/", content=b"unread")
         found = await recorded(shop, answer.headers["x-request-id"])
-        assert (found["response"]["status"], found["request"]["cut"]) == (405, True)
+        assert (found["response"]["status"], found["request"]["truncated"]) == (405, True)
         told = await shop.call("POST", f"/requests/{found['request_id']}/replay", 422)
         assert told["code"] == "not-replayable" and "first 0 bytes" in told["title"]
 
@@ -161,7 +161,7 @@ def test_a_request_is_sent_anew_to_what_serves_now(root: Path, cache: Path) -> N
         again = await shop.call("POST", f"/requests/{first['request_id']}/replay")
         assert again["replay_of"] == first["request_id"] != again["request_id"]
         assert (again["response"]["status"], body(again["response"])) == (201, b"POST|?b=c|first|||four")
-        assert again["left_out"] == ["cookie", "x-pin"]
+        assert again["omitted_headers"] == ["cookie", "x-pin"]
         kinds = [record["kind"] for record in again["records"]]
         assert kinds == ["platform", "stdout", "request", "request"]
         assert again["wall_ns"] > again["compute_ns"] > 0 and again["peak_memory"] > 0

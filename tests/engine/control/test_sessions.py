@@ -132,7 +132,7 @@ def test_a_removed_token_is_nobodys_at_once(service: Service, owner: str) -> Non
     token = made(service, owner)
     assert refused(service, owner, "POST", "/v1/tokens", _wish()).code == "conflict"
     assert service.call(token, "GET", "/v1/whoami")["user"] == "ann"
-    assert service.call(owner, "DELETE", "/v1/tokens/ci") == {"ended": 1}
+    assert service.call(owner, "DELETE", "/v1/tokens/ci") == {"revoked": 1}
     assert refused(service, token, "GET", "/v1/whoami").code == "unauthenticated"
     assert refused(service, owner, "DELETE", "/v1/tokens/ci").code == "not-found"
 
@@ -152,7 +152,7 @@ def test_a_stolen_token_makes_nothing_that_outlives_it(service: Service, owner: 
         assert refused(service, token, method, path, body).code == "forbidden"
     with pytest.raises(ApiError, match="does not use a login session"):
         service.call(token, "POST", "/v1/logout", params={"everywhere": "true"})
-    assert service.call(token, "POST", "/v1/logout") == {"ended": 1}
+    assert service.call(token, "POST", "/v1/logout") == {"revoked": 1}
     assert refused(service, token, "GET", "/v1/whoami").code == "unauthenticated"
 
 

@@ -47,7 +47,7 @@ def test_it_tells_addresses_rates_mounts_and_doors(root: Path) -> None:
         assert state["address"] == f"http://localhost:{shop.port}/"
         assert web["address"] == f"http://web--shop.localhost:{shop.port}/" and api["address"] is None
         assert [each["state"] for each in (web, api)] == ["ready", "ready"] and web["serves"]
-        assert web["built_seconds"] > 0 and web["error"] is None
+        assert web["build_seconds"] > 0 and web["error"] is None
         assert web["requests"] / api["requests"] == pytest.approx(4 / 3, rel=0.01)
         assert web["p95_ms"] > 0 and (web["failures"], web["peak_memory"]) == (0, None)
         assert state["mounts"] == [
@@ -82,7 +82,7 @@ def test_a_build_that_fails_is_told_of_while_the_last_one_serves(root: Path) -> 
     async def test(shop: Shop) -> None:
         (root / "svc.toml").write_text(text.replace('build = "true"', 'build = "echo no >&2; exit 3"'))
         api = await shop.until("api", "failed")
-        assert api["serves"] and "exit 3" in api["error"]["message"] and api["error"]["said"] == "no"
+        assert api["serves"] and "exit 3" in api["error"]["message"] and api["error"]["output"] == "no"
         (root / "svc.toml").write_text(text)
         api = await shop.until("api", "ready")
         assert api["error"] is None
@@ -96,7 +96,7 @@ def test_a_new_resource_waits_for_its_first_build(root: Path) -> None:
         more = '\n[resource.late]\nlane = "static"\nbuild = "until [ -e ../gate ]; do sleep 0.02; done"\n'
         (root / "svc.toml").write_text(TEXT + more + 'output = "site"\n')
         late = await shop.until("late", "building")
-        assert (late["serves"], late["built_seconds"], late["error"]) == (False, None, None)
+        assert (late["serves"], late["build_seconds"], late["error"]) == (False, None, None)
         gate.touch()
         assert (await shop.until("late", "ready"))["serves"]
 
@@ -121,7 +121,7 @@ def test_doors_tell_which_resources_ask_them(root: Path, cache: Path, workers: i
             assert (await shop.public.get("/api/x")).json() == [{"n": 1}]
         while True:
             tables, telemetry = (await shop.state())["doors"]
-            if tables["users"] == [{"resource": "api", "asked": 3}] and telemetry["records"] > 0:
+            if tables["users"] == [{"resource": "api", "calls": 3}] and telemetry["records"] > 0:
                 break
             await asyncio.sleep(0.05)
         assert [user["resource"] for user in telemetry["users"]] == ["api"]
@@ -144,5 +144,5 @@ def _is_live(client: Client) -> None:
     assert (state["kind"], state["address"]) == ("service", "http://web--shop.apps.example:8080/")
     assert web["address"] == "http://web--shop.apps.example:8080/"
     assert [each["state"] for each in (web, api)] == ["ready", "ready"]
-    assert web["requests"] > 0 and web["built_seconds"] is None
+    assert web["requests"] > 0 and web["build_seconds"] is None
     assert state["mounts"][0]["requests"] == web["requests"]

@@ -100,7 +100,11 @@ def test_a_flip_goes_forth_and_back_and_one_that_knows_too_little_is_a_conflict(
         back = await history.activate("shop", "01", at_ns=3, by="c", revision=second.revision)
         assert isinstance(back, Live)
         assert back == await history.live("shop")
-        assert back.flips == (Activation("01", 1, "a"), Activation("02", 2, "b"), Activation("01", 3, "c"))
+        assert back.activations == (
+            Activation("01", 1, "a"),
+            Activation("02", 2, "b"),
+            Activation("01", 3, "c"),
+        )
         answers = await asyncio.gather(
             *(history.activate("shop", "02", at_ns=4, by="d", revision=back.revision) for _ in range(10))
         )

@@ -39,7 +39,7 @@ def test_a_new_capability_needs_the_deployers_word(tmp_path: Path) -> None:
     async def scenario(running: Served) -> None:
         await running.deploy(await running.order(MANIFEST, {"api": before}))
         found = await running.plan(MANIFEST, {"api": after})
-        assert Change("api", "imports", "", "wasi:sockets", grave=True) in found
+        assert Change("api", "imports", "", "wasi:sockets", new_capability=True) in found
         with pytest.raises(PolicyViolation, match="api now imports wasi:sockets") as refused:
             await running.deploy(await running.order(MANIFEST, {"api": after}))
         assert "--allow-new-capability" in refused.value.hint
@@ -53,7 +53,7 @@ def test_capabilities_are_compared_without_what_is_live_and_with_records_of_an_o
     tmp_path: Path,
 ) -> None:
     before, after = made(tmp_path, RANDOM), made(tmp_path, RANDOM, SOCKETS)
-    new = Change("api", "imports", "", "wasi:sockets", grave=True)
+    new = Change("api", "imports", "", "wasi:sockets", new_capability=True)
 
     async def scenario(running: Served) -> None:
         deployed = await running.deploy(await running.order(MANIFEST, {"api": before}))

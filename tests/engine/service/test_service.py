@@ -34,7 +34,9 @@ def test_a_deploy_goes_live_and_is_live_again_after_a_restart(tmp_path: Path) ->
         assert (await running.get()).text == "one"
         assert (await running.get(resource="other")).status_code == 404
         live = await running.service.history.live("shop")
-        assert live is not None and live.flips[-1].by == "ann" and live.flips[-1].message == "first"
+        assert (
+            live is not None and live.activations[-1].by == "ann" and live.activations[-1].message == "first"
+        )
         return deployment.id
 
     async def second(running: Served) -> None:
@@ -54,7 +56,7 @@ def test_rollback_serves_the_older_one(tmp_path: Path) -> None:
         await running.deploy(await running.order(STATIC, {"web": two}))
         assert (await running.get()).text == "two"
         (change,) = await running.service.rollback_changes("shop", older.id)
-        assert change.what == "artifact"
+        assert change.field == "artifact"
         live = await running.service.history.live("shop")
         assert live is not None
         again = {"by": "bob", "message": "two is bad", "revision": live.revision}
@@ -157,7 +159,7 @@ def test_of_two_deploys_at_once_one_wins(tmp_path: Path) -> None:
         won = [result for result in results if not isinstance(result, BaseException)]
         assert len(lost) == len(won) == 1 and won[0].id in lost[0].message and won[0].by in lost[0].message
         live = await running.service.history.live("shop")
-        assert live is not None and live.deployment == won[0].id and len(live.flips) == 2
+        assert live is not None and live.deployment == won[0].id and len(live.activations) == 2
 
     served(tmp_path, scenario)
 
@@ -172,7 +174,7 @@ def test_a_plan_says_what_would_change(tmp_path: Path) -> None:
         await running.deploy(await running.order(STATIC, {"web": one}))
         assert await running.plan(STATIC, {"web": one}) == []
         found = await running.plan(more, {"web": two, "docs": one})
-        assert [(change.resource, change.what) for change in found] == [
+        assert [(change.resource, change.field) for change in found] == [
             *(("web", "spa"), ("web", "artifact")),
             ("docs", "resource"),
         ]

@@ -94,7 +94,7 @@ def test_lines_show_records_without_request() -> None:
 
 def test_request_details_show_usage_and_failure() -> None:
     inner = request("api", "b", "a", 3.119, 6, code="run-limit", detail="30 s reached")
-    shown = text(record_details(request("web", "a", "", 3.118, 8, status=504, below=[inner])))
+    shown = text(record_details(request("web", "a", "", 3.118, 8, status=504, spans=[inner])))
     assert "web → api" in shown and "504  POST /api/entries" in shown
     assert "8.0 ms   5.1 ms cpu   3.0 MiB   ↑12 B ↓2 KiB" in shown
     assert "run-limit  30 s reached" in shown and "2026-11-21 " in shown
@@ -112,7 +112,7 @@ def recorded(body: str, status: int = 200, **more: Any) -> dict[str, Any]:
         "headers": [("content-type", "text/plain")],
         "body": body,
         "size": 3,
-        "cut": False,
+        "truncated": False,
         "complete": True,
     }
     return {
@@ -132,7 +132,7 @@ def test_compare_identical_replay_has_no_marks() -> None:
 
 
 def test_compare_marks_differences() -> None:
-    shown = text(compare(recorded("aGkh"), recorded("aG8h", 500, left_out=["cookie"]), 80))
+    shown = text(compare(recorded("aGkh"), recorded("aG8h", 500, omitted_headers=["cookie"]), 80))
     assert [line.split() for line in shown.splitlines() if "≠" in line] == [
         ["200", "≠", "500"],
         ["hi!", "≠", "ho!"],
@@ -155,6 +155,6 @@ def test_compare_without_response_uses_records() -> None:
 
 
 def test_body_lines_show_text_json_or_hex_and_truncation() -> None:
-    body = {"body": "/wD+", "size": 9, "cut": True}
+    body = {"body": "/wD+", "size": 9, "truncated": True}
     assert body_lines(body) == ["000000  ff 00 fe", "… truncated: 3 B of 9 B were recorded"]
-    assert body_lines({"body": "eyJhIjoxfQ==", "size": 7, "cut": False}) == ["{", '  "a": 1', "}"]
+    assert body_lines({"body": "eyJhIjoxfQ==", "size": 7, "truncated": False}) == ["{", '  "a": 1', "}"]

@@ -99,8 +99,8 @@ def test_boolean_words_are_those_of_the_api(word: str, value: bool) -> None:
         (True, ("true", "")),
         (2.0, ("2", "")),
         (1e300, ("1e+300", "")),
-        ({"cut": 5_242_880, "text": "begins"}, ("begins…", "")),
-        ({"cut": 5_242_880, "base64": "AA=="}, ("blob, 5,120 KiB", "dim")),
+        ({"size": 5_242_880, "text": "begins"}, ("begins…", "")),
+        ({"size": 5_242_880, "base64": "AA=="}, ("blob, 5,120 KiB", "dim")),
         ({"base64": b64encode(b"abc").decode()}, ("blob, 3 B", "dim")),
     ],
 )

@@ -143,11 +143,11 @@ class Drafting(RuleBasedStateMachine):
             assert not isinstance(which, int)
             if "delete" in change:
                 assert wanted[which] == "deleted"
-                assert change["delete"] == {"key": list(which), "was": STORED[which]}
+                assert change["delete"] == {"key": list(which), "expected": STORED[which]}
             else:
                 cells = wanted[which]
                 was = {name: STORED[which][name] for name in cells}
-                assert change["update"] == {"key": list(which), "was": was, "set": cells}
+                assert change["update"] == {"key": list(which), "expected": was, "set": cells}
 
 
 TestDrafting = Drafting.TestCase
@@ -160,7 +160,7 @@ def test_settled_for_mine_the_change_stays_over_what_is_there_now() -> None:
     draft.set((2,), "name", "Bob", "Rob")
     draft.settle({(1,): {"name": "Anne", "age": 4}, (2,): None}, mine=True)
     assert draft.changes() == [
-        ((1,), {"update": {"key": [1], "was": {"name": "Anne"}, "set": {"name": "Anna"}}})
+        ((1,), {"update": {"key": [1], "expected": {"name": "Anne"}, "set": {"name": "Anna"}}})
     ]
 
 
@@ -174,5 +174,5 @@ def test_settled_for_theirs_the_change_goes_and_can_come_back() -> None:
 
 def test_of_a_cell_that_was_seen_in_part_nothing_is_claimed() -> None:
     draft = Draft()
-    draft.set((1,), "text", {"cut": 5000, "text": "abc"}, "short")
-    assert draft.changes() == [((1,), {"update": {"key": [1], "was": {}, "set": {"text": "short"}}})]
+    draft.set((1,), "text", {"size": 5000, "text": "abc"}, "short")
+    assert draft.changes() == [((1,), {"update": {"key": [1], "expected": {}, "set": {"text": "short"}}})]

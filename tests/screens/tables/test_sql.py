@@ -36,9 +36,11 @@ def test_a_history_that_can_not_be_read_is_none(tmp_path: Path) -> None:
 
 def test_what_a_statement_did_is_said() -> None:
     columns = [{"name": "n", "type": ""}]
-    assert describe_result({"columns": columns, "rows": [{"n": 1}], "cut": None}) == "1 row"
-    assert "there are more" in describe_result({"columns": columns, "rows": [{"n": 1}] * 2, "cut": "rows"})
-    assert describe_result({"columns": [], "rows": [], "cut": None, "changes": 2}) == "2 rows changed"
+    assert describe_result({"columns": columns, "rows": [{"n": 1}], "truncated": None}) == "1 row"
+    assert "there are more" in describe_result(
+        {"columns": columns, "rows": [{"n": 1}] * 2, "truncated": "rows"}
+    )
+    assert describe_result({"columns": [], "rows": [], "truncated": None, "changes": 2}) == "2 rows changed"
 
 
 def test_an_error_is_found_in_its_line() -> None:

@@ -25,7 +25,7 @@ def test_a_column_is_as_wide_as_its_texts_and_its_title() -> None:
 def test_a_long_text_wishes_for_more_than_it_has_on_any_screen() -> None:
     assert width("text", "x" * 60, "y") == Width(DEFAULT_MAX_WIDTH, 60)
     assert width("text", "x" * 5_000_000) == Width(DEFAULT_MAX_WIDTH, MAX_WIDTH)
-    assert width("text", {"cut": 5_000_000, "text": "x" * 300}) == Width(DEFAULT_MAX_WIDTH, MAX_WIDTH)
+    assert width("text", {"size": 5_000_000, "text": "x" * 300}) == Width(DEFAULT_MAX_WIDTH, MAX_WIDTH)
 
 
 def test_wide_characters_take_the_room_that_they_take() -> None:

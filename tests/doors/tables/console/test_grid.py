@@ -162,8 +162,8 @@ def test_a_long_cell_is_cut_and_had_whole(shop: Shop) -> None:
     connection.close()
     grid = opened(shop, "t")
     (row,) = window(shop, grid)["rows"]
-    assert row[1] == {"cut": 6_000_000, "text": "ü" * 512}
-    assert row[2]["cut"] == 5000 and len(base64.b64decode(row[2]["base64"])) == 1024
+    assert row[1] == {"size": 6_000_000, "text": "ü" * 512}
+    assert row[2]["size"] == 5000 and len(base64.b64decode(row[2]["base64"])) == 1024
     path = f"grid/{grid['grid']}/cell"
     assert shop.get(path, key='["x"]', column="a") == {"value": text}
     assert base64.b64decode(shop.get(path, key='["x"]', column="b")["value"]["base64"]) == blob

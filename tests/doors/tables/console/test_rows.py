@@ -22,8 +22,8 @@ def test_rows_are_inserted_updated_and_deleted_in_one_go(users: Shop) -> None:
     done = changed(
         users,
         {"insert": {"name": "Edsger"}},
-        {"update": {"key": {"id": 1}, "was": {"name": "Ada"}, "set": {"name": "Ada L."}}},
-        {"delete": {"key": [2], "was": {"name": "Grace"}}},
+        {"update": {"key": {"id": 1}, "expected": {"name": "Ada"}, "set": {"name": "Ada L."}}},
+        {"delete": {"key": [2], "expected": {"name": "Grace"}}},
         {"insert": {"id": 9, "NAME": "Alan", "joined": None}},
     )
     assert (done["applied"], done["conflicts"], done["errors"]) == (4, [], [])
@@ -40,15 +40,15 @@ def test_a_row_that_is_not_what_it_was_is_a_conflict_and_nothing_is_changed(user
     users.query("update users set name = 'Grace H.' where id = 2", write=True)
     changes = (
         {"insert": {"name": "Edsger"}},
-        {"update": {"key": [2], "was": {"name": "Grace"}, "set": {"name": "G."}}},
-        {"delete": {"key": [7], "was": {"name": "stranger"}}},
+        {"update": {"key": [2], "expected": {"name": "Grace"}, "set": {"name": "G."}}},
+        {"delete": {"key": [7], "expected": {"name": "stranger"}}},
     )
     done = changed(users, *changes)
     assert (done["applied"], done["errors"], done["inserted"], done["rows"]) == (0, [], [], [])
     first, second = done["conflicts"]
     assert (first["index"], first["reason"], first["columns"]) == (1, "changed", ["name"])
-    assert first["now"]["name"] == "Grace H." and first["now"]["id"] == 2
-    assert second == {"index": 2, "reason": "gone", "columns": [], "now": None}
+    assert first["current"]["name"] == "Grace H." and first["current"]["id"] == 2
+    assert second == {"index": 2, "reason": "gone", "columns": [], "current": None}
     assert names(users) == ["Ada", "Grace H."]
     done = changed(users, *changes, conflicts="skip")
     assert (done["applied"], len(done["conflicts"]), done["inserted"]) == (1, 2, [[3]])
@@ -72,7 +72,7 @@ def test_a_row_that_is_not_what_it_was_is_a_conflict_and_nothing_is_changed(user
         ({"update": {"key": [1], "set": {"joined": "2026-02-30"}}}, "joined", "type", "calendar"),
         ({"update": {"key": [1], "set": {"nme": "x"}}}, None, "", "no column nme"),
         ({"update": {"key": [1], "set": {"name": "x", "NAME": "y"}}}, "name", "", "twice"),
-        ({"update": {"key": [1], "was": {"nme": "x"}, "set": {"name": "x"}}}, None, "", "no column nme"),
+        ({"update": {"key": [1], "expected": {"nme": "x"}, "set": {"name": "x"}}}, None, "", "no column nme"),
         ({"delete": {"key": {"name": "Ada"}}}, None, "", "the key is id, not name"),
         ({"delete": {"key": [1, 2]}}, None, "", "1 values, not 2"),
     ],
@@ -142,7 +142,7 @@ def test_rows_without_numbers_are_changed_by_their_key(shop: Shop) -> None:
     shop.query("create table t (a text, b integer, v text, primary key (b, a)) without rowid", write=True)
     done = changed(shop, {"insert": {"a": "x", "b": 1, "v": "one"}}, table="t")
     assert done["inserted"] == [[1, "x"]]
-    done = changed(shop, {"update": {"key": [1, "x"], "was": {"v": "one"}, "set": {"b": 2}}}, table="t")
+    done = changed(shop, {"update": {"key": [1, "x"], "expected": {"v": "one"}, "set": {"b": 2}}}, table="t")
     assert done["rows"] == [{"index": 0, "key": [2, "x"], "row": {"a": "x", "b": 2, "v": "one"}}]
     assert changed(shop, {"delete": {"key": {"a": "x", "b": 2}}}, table="t")["applied"] == 1
 

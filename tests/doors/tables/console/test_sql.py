@@ -27,7 +27,7 @@ def test_rows_come_by_name_with_the_types_of_their_columns(users: Shop) -> None:
     ]
     (row,) = found["rows"]
     assert (row["name"], row["next"]) == ("Grace", 3) and row["joined"].endswith("Z")
-    assert (found["cut"], found["changes"]) == (None, 0)
+    assert (found["truncated"], found["changes"]) == (None, 0)
 
 
 def test_values_of_every_kind_keep_what_they_are(shop: Shop) -> None:
@@ -55,7 +55,7 @@ def test_a_write_that_gives_more_rows_than_are_shown_is_done_whole(shop: Shop) -
     shop.change({"op": "create-table", "table": "t", "columns": [{"name": "n", "type": "integer"}]})
     numbers = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 500) select i from n"
     done = shop.query(f"insert into t {numbers} returning n", write=True, limit=3)
-    assert (len(done["rows"]), done["cut"], done["changes"]) == (3, "rows", 500)
+    assert (len(done["rows"]), done["truncated"], done["changes"]) == (3, "rows", 500)
     assert shop.get("table", name="t")["rows"] == 500
 
 
@@ -113,9 +113,9 @@ def test_an_owner_may_look_at_the_schema(users: Shop) -> None:
 
 def test_many_rows_are_cut_off_and_it_is_said(shop: Shop) -> None:
     numbers = "with recursive n(i) as (select 1 union all select i + 1 from n) select i from n"
-    assert len((found := shop.query(numbers, limit=7))["rows"]) == 7 and found["cut"] == "rows"
-    assert len((found := shop.query(numbers))["rows"]) == 10_000 and found["cut"] == "rows"
-    assert shop.query("select 1 as one", limit=1)["cut"] is None
+    assert len((found := shop.query(numbers, limit=7))["rows"]) == 7 and found["truncated"] == "rows"
+    assert len((found := shop.query(numbers))["rows"]) == 10_000 and found["truncated"] == "rows"
+    assert shop.query("select 1 as one", limit=1)["truncated"] is None
 
 
 def test_large_values_come_whole_and_few(shop: Shop) -> None:
@@ -125,7 +125,7 @@ def test_large_values_come_whole_and_few(shop: Shop) -> None:
         connection.execute("insert into t values (?)", ("x" * (5 << 20),))
     connection.close()
     found = shop.query("select v from t")
-    assert [len(row["v"]) for row in found["rows"]] == [5 << 20] * 4 and found["cut"] == "bytes"
+    assert [len(row["v"]) for row in found["rows"]] == [5 << 20] * 4 and found["truncated"] == "bytes"
 
 
 def test_a_statement_that_takes_too_long_is_stopped_and_undone(
