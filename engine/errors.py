@@ -28,3 +28,9 @@ class SvcError(Exception):
     def text(self) -> str:
         """The message, and the hint below it if there is one."""
         return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class InvalidUsage(SvcError):
+    """Wrong arguments or options of a command."""
+
+    code = "usage"

@@ -11,7 +11,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperGroup
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
 from svc_tui import version as installed_version
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stderr import ExitCode
@@ -69,7 +69,7 @@ class _LazyGroup(TyperGroup):
                 return None
             close = get_close_matches(cmd_name, COMMANDS, n=1)
             hint = f"Did you mean `svc {close[0]}`?" if close else "Run `svc --help` to list the commands."
-            raise SvcError(f'unknown command "{cmd_name}"', hint, code="usage")
+            raise InvalidUsage(f'unknown command "{cmd_name}"', hint)
         module = importlib.import_module(f"svc_tui.commands.{command.module}")
         function = getattr(module, command.function)
         group = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -113,7 +113,7 @@ def svc(
 ) -> None:
     """Host small web applications from a terminal."""
     if color not in COLOR_MODES:
-        raise SvcError(f'unknown color mode "{color}"', "Use auto, always or never.", code="usage")
+        raise InvalidUsage(f'unknown color mode "{color}"', "Use auto, always or never.")
     stdout.set_color(cast(ColorMode, color))
     stderr.set_color(cast(ColorMode, color))
     if folder != Path():
@@ -121,7 +121,7 @@ def svc(
             os.chdir(folder)
         except OSError as error:
             hint = "Pass -C a folder that you can enter."
-            raise SvcError(f"cannot enter {folder}: {error.strerror}", hint, code="usage") from error
+            raise InvalidUsage(f"cannot enter {folder}: {error.strerror}", hint) from error
     if context.invoked_subcommand is None:
         if sys.stdin.isatty() and sys.stdout.isatty():
             importlib.import_module("svc_tui.commands.console").console()
@@ -170,7 +170,7 @@ def _usage_error(error: typer.TyperException) -> SvcError:
     context = getattr(error, "ctx", None)
     usage = f"{context.get_usage()}\n        " if context is not None else ""
     path = context.command_path if context is not None else "svc"
-    return SvcError(error.format_message(), f"{usage}Run `{path} --help` for details.", code="usage")
+    return InvalidUsage(error.format_message(), f"{usage}Run `{path} --help` for details.")
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from svc_tui.client import SvcError
+from svc_tui.client import InvalidUsage, SvcError
 from svc_tui.column_types import ColumnTypes, TypeInfo
 
 Document = dict[str, Any]
@@ -67,7 +67,7 @@ def parse_columns(text: str, types: ColumnTypes) -> list[Document]:
     """Return the columns of a new table. Raises `SvcError`."""
     columns = [column for _, column in _each(text, lambda words: parse_column(words, types))]
     if not columns:
-        raise _usage("the columns are missing", f"Write {COLUMN_SYNTAX}.")
+        raise InvalidUsage("the columns are missing", f"Write {COLUMN_SYNTAX}.")
     return columns
 
 
@@ -77,7 +77,7 @@ def parse_column(words: Sequence[str], types: ColumnTypes) -> Document:
         hint = f"Write {COLUMN_SYNTAX}."
         if words and ":" in words[0]:
             hint = f"Separate name and type by a space: {words[0].replace(':', ' ', 1)}"
-        raise _usage(f"column {words[0]} has no type" if words else "the column is missing", hint)
+        raise InvalidUsage(f"column {words[0]} has no type" if words else "the column is missing", hint)
     type = _parse_type(words[1], types)
     column: Document = {"name": parse_name(words[0]), "type": type.name}
     rest = list(words[2:])
@@ -117,7 +117,7 @@ def parse_changes(table: Mapping[str, Any], text: str, types: ColumnTypes) -> li
 
     changes = [change for _, change in _each(text, parse)]
     if not changes:
-        raise _usage("the changes are missing", f"Available: {', '.join(CHANGE_SYNTAX)}.")
+        raise InvalidUsage("the changes are missing", f"Available: {', '.join(CHANGE_SYNTAX)}.")
     return sorted(changes, key=lambda change: change["op"] == "rename-table")
 
 
@@ -183,7 +183,9 @@ def rules(column: Mapping[str, Any]) -> list[str]:
 def parse_name(word: str) -> str:
     """Return the name that a word stands for. Raises `SvcError`."""
     if word[0] == "'":
-        raise _usage(f"{word} is not a name", f"Write names in double quotes: {format_name(word[1:-1])}")
+        raise InvalidUsage(
+            f"{word} is not a name", f"Write names in double quotes: {format_name(word[1:-1])}"
+        )
     return word[1:-1].replace('""', '"') if word[0] == '"' else word
 
 
@@ -206,7 +208,7 @@ def _each(text: str, parse: Any) -> Iterator[tuple[int, Document]]:
         except SvcError as error:
             if not lines:
                 raise
-            raise _usage(f"line {line}: {error.message}", error.hint) from error
+            raise InvalidUsage(f"line {line}: {error.message}", error.hint) from error
 
 
 def _parts(text: str) -> Iterator[tuple[int, list[str]]]:
@@ -218,7 +220,9 @@ def _parts(text: str) -> Iterator[tuple[int, list[str]]]:
             break
         token = _TOKEN.match(text, at)
         if token is None:
-            raise _usage(f"a quote is not closed: {text[at : at + 40]}", "Write a quote in a text twice: ''")
+            raise InvalidUsage(
+                f"a quote is not closed: {text[at : at + 40]}", "Write a quote in a text twice: ''"
+            )
         at = token.end()
         if token[0] in ",\n":
             if words:
@@ -238,7 +242,7 @@ def _change(
         name = parse_name(word)
         known = next((each for each in columns if each.lower() == name.lower()), None)
         if known is None:
-            raise _usage(f"column {name} does not exist", f"Available: {', '.join(columns)}.")
+            raise InvalidUsage(f"column {name} does not exist", f"Available: {', '.join(columns)}.")
         return known
 
     folded = [word.lower() for word in words]
@@ -247,7 +251,7 @@ def _change(
             return {"op": "add-column", "column": parse_column(words[1:], types)}
         case ["drop", "table", _]:
             if parse_name(words[2]) != table:
-                raise _usage(
+                raise InvalidUsage(
                     f"the table is named {table}", f"To drop it, write: drop table {format_name(table)}"
                 )
             return {"op": "drop-table"}
@@ -314,7 +318,7 @@ def _parse_type(word: str, types: ColumnTypes) -> TypeInfo:
     """Return the type that a word names. Raises `SvcError`."""
     if word.lower() in types.names():
         return types[word.lower()]
-    raise _usage(f"type {word} does not exist", _suggestion(word.lower(), types.names()))
+    raise InvalidUsage(f"type {word} does not exist", _suggestion(word.lower(), types.names()))
 
 
 def _default(type: TypeInfo, word: str) -> str:
@@ -322,7 +326,7 @@ def _default(type: TypeInfo, word: str) -> str:
     if _LITERAL.fullmatch(word):
         return word
     if word[0] == '"':
-        raise _usage(f"{word} is not a value", f"Write text in single quotes: {_quoted(word[1:-1])}")
+        raise InvalidUsage(f"{word} is not a value", f"Write text in single quotes: {_quoted(word[1:-1])}")
     if word.lower() in (*type.true_words, *type.false_words):
         return "true" if word.lower() in type.true_words else "false"
     return _quoted(word) if type.is_quoted else word
@@ -345,7 +349,7 @@ def _unknown_rule(column: str, word: str) -> SvcError:
         hint = f"Write {name} and its value after a space; text with spaces in single quotes."
     else:
         hint = _suggestion(name, known)
-    return _usage(f"column {column} has an unknown rule: {word}", hint)
+    return InvalidUsage(f"column {column} has an unknown rule: {word}", hint)
 
 
 def _unknown_change(words: Sequence[str]) -> SvcError:
@@ -358,14 +362,10 @@ def _unknown_change(words: Sequence[str]) -> SvcError:
     else:
         verbs = list(dict.fromkeys(form.split()[0] for form in CHANGE_SYNTAX))
         hint = _suggestion(first, verbs)
-    return _usage(f"unknown change: {' '.join(words)}", hint)
+    return InvalidUsage(f"unknown change: {' '.join(words)}", hint)
 
 
 def _suggestion(word: str, known: Iterable[str]) -> str:
     names = list(known)
     close = get_close_matches(word, names, n=1)
     return f"Did you mean {close[0]}?" if close else f"Available: {', '.join(names)}."
-
-
-def _usage(message: str, hint: str) -> SvcError:
-    return SvcError(message, hint, code="usage")

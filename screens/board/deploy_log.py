@@ -10,8 +10,8 @@ from screens.board.details import error_lines
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Tone
 from svc_tui.client import SvcError
-from svc_tui.deploy.format import Difference, files
-from svc_tui.terminal.units import size
+from svc_tui.deploy.format import Difference
+from svc_tui.terminal.units import plural, size
 
 Phase = Literal["planning", "planned", "running", "live", "failed"]
 _STEP_CELLS = 10
@@ -76,7 +76,7 @@ class DeployLog:
             if plan.live
             else f"first deploy to {plan.service}"
         )
-        upload = f"{files(plan.files)}, {size(plan.size)} to upload"
+        upload = f"{plural(plan.files, 'file')}, {size(plan.size)} to upload"
         lines: list[Line] = [(), ((title, "bold"),), *difference_lines(plan.differences)]
         if plan.up_to_date:
             lines.append((("no changes: this version is already live", "good"),))

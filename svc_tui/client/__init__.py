@@ -10,6 +10,7 @@ from typing import Any
 import certifi
 import httpx
 
+from engine.errors import InvalidUsage as InvalidUsage
 from engine.errors import SvcError as SvcError
 
 CONNECT_SECONDS = 5.0

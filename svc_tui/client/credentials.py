@@ -17,7 +17,8 @@ from typing import Any
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
 from engine.files.data_dir import DATA_DIR, ensure_data_dir
-from engine.manifest.load import NoProject, find
+from engine.manifest.load import NoProject, find, load
+from engine.manifest.model import Project
 from svc_tui.client import Client
 from svc_tui.client.keyring import Keyring
 from svc_tui.client.urls import check_encryption, service_url
@@ -254,6 +255,19 @@ def open_client(credentials: Credentials) -> Iterator[Client]:
 
     with local_service.service_client(credentials.folder) as client:
         yield client
+
+
+def current_client() -> contextlib.AbstractContextManager[Client]:
+    """Return a client of the service of the current project, or of the last login. Raises `SvcError`."""
+    return open_client(CredentialStore.from_environment(os.environ).get(current_project()))
+
+
+@contextlib.contextmanager
+def project_service() -> Iterator[tuple[Client, Project]]:
+    """Yield a client of the service of the current project, and the project. Raises `SvcError`."""
+    project = load(find(Path.cwd()))
+    with open_client(CredentialStore.from_environment(os.environ).get(project.root)) as client:
+        yield client, project
 
 
 def current_project() -> Path | None:

@@ -27,12 +27,12 @@ def find_running(folder: Path, path: str) -> Client | None:
 
 
 @contextmanager
-def project_client(project: Project) -> Iterator[Client]:
-    """Yield a client of the project's control API: of its running `svc dev`, else of this process."""
+def project_client(project: Project) -> Iterator[tuple[Client, Project]]:
+    """Yield a client of the project's control API, served by its `svc dev` or else here, and the project."""
     folder = project.root / DATA_DIR
     if (running := find_running(folder, "/v1/projects")) is not None:
         with running:
-            yield running
+            yield running, project
         return
     # The API server takes half a second to load.
     from engine.control.local_server import serve_local
@@ -44,4 +44,4 @@ def project_client(project: Project) -> Iterator[Client]:
         ) as presence,
         Client(presence.url, presence.token) as client,
     ):
-        yield client
+        yield client, project

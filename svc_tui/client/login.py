@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
 from engine.manifest.schema import NAME_RULE, is_name
 from svc_tui import version
 from svc_tui.client import ApiError, Client, Unreachable
@@ -50,7 +50,7 @@ class LoginClient:
     def login(self, user: str, password: str, code: str | None = None) -> Credentials:
         """Log in; with a claim code, become the first owner. Raises `SvcError` for an invalid name."""
         if not is_name(user):
-            raise SvcError(f"{user!r} is not a valid user name", NAME_RULE, code="usage")
+            raise InvalidUsage(f"{user!r} is not a valid user name", NAME_RULE)
         body: dict[str, Any] = {"user": user, "password": password}
         if code is not None:
             body["code"] = code

@@ -3,15 +3,13 @@
 import ipaddress
 from urllib.parse import SplitResult, urlsplit
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage
 
 _PORTS = {"http": 80, "https": 443}
 
 
-class InvalidUrl(SvcError):
+class InvalidUrl(InvalidUsage):
     """A URL that is not a service's, or that would send a password unencrypted."""
-
-    code = "usage"
 
 
 def service_url(text: str) -> str:

@@ -9,14 +9,14 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from engine.artifact import Artifact, ComponentArtifact, StaticBundle
+from engine.artifact import ComponentArtifact, StaticBundle
 from engine.build.builder import Builder
 from engine.errors import SvcError
 from engine.manifest.load import find, load
 from engine.manifest.model import Project, Resource
 from engine.wasm.compile.check import error_context
 from engine.wasm.compile.compiler import compile_component
-from svc_tui.composition import lanes
+from svc_tui.deploy.build import build_each, build_resource
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.units import duration
 from svc_tui.user_home import Home
@@ -36,28 +36,18 @@ def build(
 
 
 async def _build_all(project: Project, cache: Path, *, cached: bool) -> list[SvcError]:
-    """Build one resource per processor concurrently; print the results in manifest order."""
-    available = lanes()
-    builder = Builder(available, cache, "deploy", os.environ)
-    slots = asyncio.Semaphore(os.cpu_count() or 1)
+    """Build all resources and print the results in manifest order; return the errors."""
     failures = []
 
-    async def one(resource: Resource) -> Text:
-        async with slots:
-            return await _build(builder, project, resource, cache, cached=cached)
+    async def build(builder: Builder, resource: Resource) -> Text:
+        return await _build(builder, project, resource, cache, cached=cached)
 
-    jobs = [asyncio.ensure_future(one(resource)) for resource in project.resources.values()]
-    try:
-        for job in jobs:
+    async with build_each(project, cache, build) as builds:
+        for running in builds:
             try:
-                stdout.line(await job)
+                stdout.line(await running)
             except SvcError as error:
                 failures.append(error)
-    finally:
-        for job in jobs:
-            job.cancel()
-        await asyncio.gather(*jobs, return_exceptions=True)
-        await asyncio.gather(*(lane.aclose() for lane in available.values()))
     return failures
 
 
@@ -67,23 +57,16 @@ async def _build(
     started = time.perf_counter()
 
     def report(line: str) -> None:
-        stderr.progress(f"{resource.name}: {line.removeprefix(f'{resource.name}: ')}")
+        stderr.progress(f"{resource.name}: {line}")
 
-    artifact = await builder.remembered(resource, project.root) if cached else None
-    unchanged = artifact is not None
-    if artifact is None:
-        artifact = await builder.build(resource, project.root, report, remember=True)
+    artifact, unchanged = await build_resource(builder, resource, project.root, report, cached=cached)
     if isinstance(artifact, ComponentArtifact):
         with error_context(resource.name):
             await compile_component(artifact.component, artifact.digest, cache, fast=False, report=report)
-    took = duration(int((time.perf_counter() - started) * 1e9))
-    return _summary(resource, artifact, f"{took}, unchanged" if unchanged else took)
-
-
-def _summary(resource: Resource, artifact: Artifact, how: str) -> Text:
     digest = artifact.digest if isinstance(artifact, ComponentArtifact | StaticBundle) else ""
+    took = duration(int((time.perf_counter() - started) * 1e9))
     return Text.assemble(
         (f"{resource.name:<12}", "cyan"),
         f"{resource.lane:<8}sha256:{digest}  ",
-        (how, "dim"),
+        (f"{took}, unchanged" if unchanged else took, "dim"),
     )

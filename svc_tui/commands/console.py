@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
 from svc_tui.client.credentials import current_project
 from svc_tui.console import connect
 from svc_tui.console.deployer import ConsoleDeployer, deployer_for_folder
@@ -36,7 +36,7 @@ def console(
         bool,
         typer.Option("--service", help="Open a deployed project instead of this folder."),
     ] = False,
-    project: Annotated[str, typer.Option("--project", metavar="NAME", help="Deployed project to open.")] = "",
+    project: Annotated[str, typer.Option(metavar="NAME", help="Deployed project to open.")] = "",
     web: Annotated[
         bool, typer.Option("--web", help="Serve the Console in a browser (one-time key).")
     ] = False,
@@ -64,10 +64,9 @@ def console(
         return
     streams = (sys.stdin, sys.stdout, sys.stderr)
     if os.environ.get("TERM") == "dumb" or not all(stream.isatty() for stream in streams):
-        raise SvcError(
+        raise InvalidUsage(
             "the Console needs an interactive terminal",
             "Use `svc console --web`, or the commands `svc dev`, `svc logs` and `svc tables`.",
-            code="usage",
         )
     # Loaded on demand: Textual takes a moment to import.
     from screens.start.screen import Created
@@ -79,7 +78,7 @@ def console(
     folder = None if service or project else current_project()
     if folder is None and not service and not project:
         here = Path.cwd()
-        choice = app.choose_project(_short(here), StartActions(here), login_actions, keys)
+        choice = app.StartApp(_short(here), StartActions(here), login_actions, keys).run()
         if choice is None:
             return
         if isinstance(choice, Created):
@@ -93,7 +92,7 @@ def console(
         except SvcError as error:
             if error.code != "unauthenticated" or os.environ.get("SVC_TOKEN"):
                 raise
-            if app.log_in(login_actions, keys) is None:
+            if app.LoginApp(login_actions, keys).run() is None:
                 raise
             credentials, engine = connect.connect_service(project)
         deployer = ConsoleDeployer(engine.info.project, lambda: credentials, None)

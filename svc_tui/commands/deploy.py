@@ -12,11 +12,12 @@ from engine.manifest.load import find, load, warnings
 from engine.manifest.model import Resource
 from engine.service.policy import Change, enforce_policy
 from svc_tui.client.credentials import CredentialStore, open_client
+from svc_tui.commands.options import AsJson
 from svc_tui.deploy import uploader
-from svc_tui.deploy.format import address_lines, built_line, files, plan_lines
-from svc_tui.deploy.git import commit_of
+from svc_tui.deploy.build import built_line
+from svc_tui.deploy.format import address_lines, plan_lines
 from svc_tui.terminal import stderr, stdout
-from svc_tui.terminal.units import size
+from svc_tui.terminal.units import plural, size
 from svc_tui.user_home import Home
 
 
@@ -28,7 +29,7 @@ def deploy(
     allow_new_capability: Annotated[
         bool, typer.Option("--allow-new-capability", help="Allow resources to use new capabilities.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Build every resource of the project in this folder, and deploy all of them at once."""
     root = find(Path.cwd())
@@ -59,14 +60,16 @@ def deploy(
         _step(2, "upload")
         uploaded = uploader.upload(client, bundle, planned["missing"], progress)
         stderr.note(
-            f"  {size(uploaded)} in {files(len(planned['missing']))}" if uploaded else "  nothing to upload"
+            f"  {size(uploaded)} in {plural(len(planned['missing']), 'file')}"
+            if uploaded
+            else "  nothing to upload"
         )
         done = uploader.deploy(
             client,
             bundle,
             planned["revision"],
             progress,
-            commit=commit_of(root),
+            commit=uploader.commit_of(root),
             message=message,
             allow=allow_new_capability,
         )
@@ -95,9 +98,7 @@ class _TerminalProgress:
 
     def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
         """Write the line of a built resource."""
-        digest = getattr(artifact, "digest", "")
-        line = built_line(resource.name, resource.lane, digest, seconds, self._width, unchanged=unchanged)
-        stderr.note(f"  {line}")
+        stderr.note(f"  {built_line(resource, artifact, seconds, self._width, unchanged=unchanged)}")
 
     def uploading(self, done: int, total: int) -> None:
         """Update the upload progress on a terminal."""
@@ -125,7 +126,7 @@ def _show_plan(planned: dict[str, Any], missing: int, *, as_json: bool) -> None:
     for line in lines:
         stdout.line(line)
     if uploads:
-        stderr.note(f"{size(missing)} in {files(uploads)} would be uploaded")
+        stderr.note(f"{size(missing)} in {plural(uploads, 'file')} would be uploaded")
     if not lines:
         live = planned["live"]
         stderr.note(f"no changes: {live} is up to date" if live else "nothing to deploy")

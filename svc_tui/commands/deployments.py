@@ -1,7 +1,5 @@
 """`svc deployments` and `svc rollback`."""
 
-import os
-from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -9,28 +7,24 @@ import typer
 from rich.text import Text
 
 from engine.errors import SvcError
-from engine.manifest.load import find, load
 from svc_tui.client import Client
-from svc_tui.client.credentials import CredentialStore, open_client
+from svc_tui.client.credentials import project_service
+from svc_tui.commands.options import AsJson, Yes
 from svc_tui.deploy.format import address_lines, change_lines, local_time, one_line, rollback_text
 from svc_tui.terminal import prompt, stderr, stdout
 
 MAX_SHOWN = 20
 
 
-def deployments(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-) -> None:
+def deployments(as_json: AsJson = False) -> None:
     """List the deployments of the project in this folder, newest first."""
-    root = find(Path.cwd())
-    project = load(root).name
-    with open_client(CredentialStore.from_environment(os.environ).get(root)) as client:
-        history = client.call("GET", f"/v1/projects/{project}/deployments")
+    with project_service() as (client, project):
+        history = client.call("GET", f"/v1/projects/{project.name}/deployments")
     if as_json:
         stdout.data(history)
         return
     if not history["deployments"]:
-        stderr.note(f"{project} has no deployments; create one with `svc deploy`")
+        stderr.note(f"{project.name} has no deployments; create one with `svc deploy`")
     for deployment in history["deployments"][:MAX_SHOWN]:
         stdout.line(_line(deployment))
         if deployment["live"] and (text := rollback_text(history["activations"], deployment["id"])):
@@ -57,15 +51,14 @@ def rollback(
     message: Annotated[
         str, typer.Option("--message", "-m", metavar="REASON", help="Reason of the rollback.")
     ] = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
 ) -> None:
     """Roll back to an earlier deployment. Rows and schema of tables are not rolled back."""
-    root = find(Path.cwd())
-    project = load(root).name
-    with open_client(CredentialStore.from_environment(os.environ).get(root)) as client:
-        target = deployment or _before(client, project)
-        planned = client.call("GET", f"/v1/projects/{project}/deployments/{quote(target, safe='')}/rollback")
+    with project_service() as (client, project):
+        path = f"/v1/projects/{project.name}"
+        target = deployment or _before(client, project.name)
+        planned = client.call("GET", f"{path}/deployments/{quote(target, safe='')}/rollback")
         for line in change_lines(planned["changes"]):
             stderr.line(line)
         if target == planned["live"]:
@@ -76,7 +69,7 @@ def rollback(
         if not yes:
             prompt.confirm(f"roll back from {planned['live']} to {target}?")
         body = {"deployment": target, "revision": planned["revision"], "message": message}
-        done = client.call("POST", f"/v1/projects/{project}/rollback", body)
+        done = client.call("POST", f"{path}/rollback", body)
     if as_json:
         stdout.data(done)
         return

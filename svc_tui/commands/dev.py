@@ -19,6 +19,7 @@ from engine.lane import BuildMode
 from engine.manifest.load import find, load
 from engine.manifest.model import Project
 from engine.timeline.bus import TimelineBus
+from svc_tui.commands.options import MaxBody, Workers
 from svc_tui.deploy.format import address_lines
 from svc_tui.dev.request_log import RequestLog
 from svc_tui.dev.server import DOMAIN, Settings, run_dev
@@ -42,13 +43,8 @@ def dev(
     release: Annotated[
         bool, typer.Option("--release", help="Serve optimized deploy builds instead of dev builds.")
     ] = False,
-    workers: Annotated[
-        int, typer.Option("--workers", "-w", metavar="N", min=1, max=64, help="Number of worker processes.")
-    ] = 1,
-    max_body: Annotated[
-        int,
-        typer.Option("--max-body", metavar="MIB", min=1, max=1024, help="Maximum request body size in MiB."),
-    ] = MAX_BODY >> 20,
+    workers: Workers = 1,
+    max_body: MaxBody = MAX_BODY >> 20,
 ) -> None:
     """Serve the project in this folder at http://localhost:PORT and rebuild on save."""
     root = find(Path.cwd())

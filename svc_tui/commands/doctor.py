@@ -12,6 +12,7 @@ from engine.errors import SvcError
 from engine.lane import Lane
 from engine.manifest.load import find, load
 from engine.manifest.problems import ManifestError
+from svc_tui.commands.options import AsJson
 from svc_tui.composition import lanes
 from svc_tui.project.doctor import Check, run_checks
 from svc_tui.terminal import stderr, stdout
@@ -25,7 +26,7 @@ def doctor(
     fix: Annotated[
         bool, typer.Option("--fix", help="Install missing toolchains that svc can install.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Check build prerequisites, and print the command that installs each missing one."""
     used = _used()

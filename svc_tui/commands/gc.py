@@ -1,11 +1,11 @@
 """`svc gc`."""
 
-import os
 from typing import Annotated, Any
 
 import typer
 
-from svc_tui.client.credentials import CredentialStore, current_project, open_client
+from svc_tui.client.credentials import current_client
+from svc_tui.commands.options import AsJson
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.units import size
 
@@ -14,10 +14,10 @@ def gc(
     plan: Annotated[
         bool, typer.Option("--plan", help="Show what would be removed, without removing it.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Remove data that no deployment needs from the service."""
-    with open_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
+    with current_client() as client:
         report = client.call("POST", "/v1/gc", {"plan": plan})
     if as_json:
         stdout.data(report)

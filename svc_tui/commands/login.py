@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
 from svc_tui.client import Client, local_service
 from svc_tui.client.credentials import Credentials, CredentialStore, current_project, open_client
 from svc_tui.client.login import TIMEOUT_SECONDS, login_client
 from svc_tui.client.urls import check_encryption, service_url
+from svc_tui.commands.options import AsJson, PasswordStdin
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.user_home import Home
 
@@ -29,21 +30,17 @@ def login(
     claim: Annotated[
         str,
         typer.Option(
-            "--claim",
             metavar="CODE",
             help="Become the first owner with the claim code that svc serve printed.",
         ),
     ] = "",
-    password_stdin: Annotated[
-        bool, typer.Option("--password-stdin", help="Read the password from the first line of stdin.")
-    ] = False,
+    password_stdin: PasswordStdin = False,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Allow http:// to another machine (unencrypted).")
     ] = False,
     data: Annotated[
         Path | None,
         typer.Option(
-            "--data",
             metavar="DIR",
             help="Data directory on this machine to use without a login (default: data in SVC_HOME).",
         ),
@@ -61,7 +58,7 @@ def login(
     if not url:
         credentials = _folder(data)
     elif data is not None:
-        raise SvcError("URL and --data are mutually exclusive", "Pass only one of them.", code="usage")
+        raise InvalidUsage("URL and --data are mutually exclusive", "Pass only one of them.")
     else:
         credentials = _service(service_url(url), user, claim, password_stdin, insecure)
     in_keyring = store.save(credentials)
@@ -113,9 +110,7 @@ def logout(
     """End the session with the service and delete the stored credentials."""
     store = CredentialStore.from_environment(os.environ)
     if os.environ.get("SVC_TOKEN"):
-        raise SvcError(
-            "SVC_TOKEN is set and is not a session", "Unset SVC_TOKEN, then log out.", code="usage"
-        )
+        raise InvalidUsage("SVC_TOKEN is set and is not a session", "Unset SVC_TOKEN, then log out.")
     credentials = store.get(current_project())
     if credentials.folder is None:
         try:
@@ -133,9 +128,7 @@ def logout(
     stdout.line(f"logged out of {credentials.key}")
 
 
-def whoami(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-) -> None:
+def whoami(as_json: AsJson = False) -> None:
     """Show your user name and roles on the service."""
     credentials = CredentialStore.from_environment(os.environ).get(current_project())
     with open_client(credentials) as client:

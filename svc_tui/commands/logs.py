@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from engine.door import Severity
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import find, load
 from engine.timeline.database import timeline_path
 from engine.timeline.follow import TimelineFollower
@@ -36,29 +36,22 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Stream new records until you press Ctrl+C.")
     ] = False,
     resource: Annotated[
-        str | None, typer.Option("--resource", metavar="NAME", help="Show records of one resource.")
+        str | None, typer.Option(metavar="NAME", help="Show records of one resource.")
     ] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help=f"Maximum age: {EXAMPLES}.")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help=f"Minimum age: {EXAMPLES}.")
-    ] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Maximum age: {EXAMPLES}.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help=f"Minimum age: {EXAMPLES}.")] = None,
     level: Annotated[
         str | None,
-        typer.Option("--level", metavar="LEVEL", help="Minimum level, from trace to fatal."),
+        typer.Option(metavar="LEVEL", help="Minimum level, from trace to fatal."),
     ] = None,
-    request: Annotated[
-        str | None, typer.Option("--request", metavar="ID", help="Show records of one request.")
-    ] = None,
+    request: Annotated[str | None, typer.Option(metavar="ID", help="Show records of one request.")] = None,
     grep: Annotated[
         str | None,
-        typer.Option("--grep", metavar="RE", help="Show records that match a regular expression."),
+        typer.Option(metavar="RE", help="Show records that match a regular expression."),
     ] = None,
     tail: Annotated[
         int | None,
         typer.Option(
-            "--tail",
             metavar="N",
             min=0,
             help=f"Show the last N records (default: {DEFAULT_TAIL}; all with --since, --after, --request).",
@@ -66,9 +59,7 @@ def logs(
     ] = None,
     after: Annotated[
         int | None,
-        typer.Option(
-            "--after", metavar="CURSOR", min=0, max=MAX_CURSOR, help="Show records after this cursor."
-        ),
+        typer.Option(metavar="CURSOR", min=0, max=MAX_CURSOR, help="Show records after this cursor."),
     ] = None,
     service: ServiceOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document per record.")] = False,
@@ -146,7 +137,7 @@ def _severity(text: str | None) -> Severity | None:
     names = [name.lower() for name in SEVERITIES]
     close = get_close_matches(text.lower(), names, n=1)
     hint = f"Did you mean {close[0]}?" if close else f"Use {', '.join(names[:-1])} or {names[-1]}."
-    raise SvcError(f'unknown level "{text}"', hint, code="usage")
+    raise InvalidUsage(f'unknown level "{text}"', hint)
 
 
 def _time_of_age(seconds: float | None) -> int | None:
@@ -158,12 +149,10 @@ def _check_times(since: float | None, until: float | None, *, follow: bool) -> N
     if until is None:
         return
     if follow:
-        raise SvcError("--follow and --until are mutually exclusive", "Pass only one of them.", code="usage")
+        raise InvalidUsage("--follow and --until are mutually exclusive", "Pass only one of them.")
     if since is not None and since <= until:
-        raise SvcError(
-            "--since is not older than --until",
-            "Pass an older --since, for example --since 1h --until 10m.",
-            code="usage",
+        raise InvalidUsage(
+            "--since is not older than --until", "Pass an older --since, for example --since 1h --until 10m."
         )
 
 
@@ -173,10 +162,9 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
     try:
         return re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
-        raise SvcError(
+        raise InvalidUsage(
             f'"{text}" is not a valid regular expression: {error}',
             "Escape special characters with a backslash: \\[",
-            code="usage",
         ) from error
 
 
@@ -198,4 +186,4 @@ def _check_resource(root: Path, name: str | None, path: Path) -> None:
         return
     close = get_close_matches(name, names, n=1)
     hint = f"Did you mean {close[0]}?" if close else f"Available: {', '.join(sorted(names))}."
-    raise SvcError(f'unknown resource "{name}"', hint, code="usage")
+    raise InvalidUsage(f'unknown resource "{name}"', hint)

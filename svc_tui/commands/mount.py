@@ -7,18 +7,18 @@ import typer
 
 from engine.manifest import MANIFEST, edit
 from engine.manifest.load import find, load
+from svc_tui.commands.options import AsJson
 from svc_tui.terminal import stderr, stdout
 
 mount = typer.Typer(help="List, add and remove mounts in svc.toml.", no_args_is_help=True)
 Parent = Annotated[str, typer.Argument(metavar="RESOURCE", help="Resource that gets the mount.")]
 Pattern = Annotated[str, typer.Argument(metavar="PATTERN", help="Path: /prefix/* or an exact /path.")]
 Plan = Annotated[bool, typer.Option("--plan", help="Show the change without writing it.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @mount.command("list")
-def list_(as_json: Json = False) -> None:
+def list_(as_json: AsJson = False) -> None:
     """List the mounts of the project in this folder, in file order."""
     resources = load(find(Path.cwd())).resources
     mounts = [
@@ -46,7 +46,7 @@ def add(
         bool, typer.Option("--replace", help="Replace an existing mount of this pattern.")
     ] = False,
     plan: Plan = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Mount TARGET at PATTERN of RESOURCE."""
     change: edit.Change = edit.AddMount(resource, pattern, target)
@@ -61,7 +61,7 @@ def add(
 
 
 @mount.command()
-def rm(resource: Parent, pattern: Pattern, plan: Plan = False, as_json: Json = False) -> None:
+def rm(resource: Parent, pattern: Pattern, plan: Plan = False, as_json: AsJson = False) -> None:
     """Remove a mount."""
     _edit(find(Path.cwd()), edit.RemoveMount(resource, pattern), plan=plan, as_json=as_json)
 

@@ -1,19 +1,17 @@
 """`svc secret`: values that resources receive as environment variables, stored by the service."""
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
 import typer
 
 from engine.errors import SvcError
-from engine.manifest.load import find, load
 from svc_tui.client import Client
-from svc_tui.client.credentials import CredentialStore, open_client
+from svc_tui.client.credentials import project_service
+from svc_tui.commands.options import AsJson
 from svc_tui.terminal import prompt, stderr, stdout
 
 MAX_BYTES = 64 << 10
@@ -23,10 +21,8 @@ secret = typer.Typer(help="Manage the secrets of the project.", no_args_is_help=
 @contextmanager
 def _secrets() -> Iterator[tuple[Client, str]]:
     """Yield a client and the API path of the project's secrets."""
-    root = find(Path.cwd())
-    name = load(root).name
-    with open_client(CredentialStore.from_environment(os.environ).get(root)) as client:
-        yield client, f"/v1/projects/{name}/secrets"
+    with project_service() as (client, project):
+        yield client, f"/v1/projects/{project.name}/secrets"
 
 
 @secret.command("set")
@@ -59,9 +55,7 @@ def _piped() -> str:
 
 
 @secret.command("list")
-def list_secrets(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-) -> None:
+def list_secrets(as_json: AsJson = False) -> None:
     """List the names of the project's secrets; values are never shown."""
     with _secrets() as (client, path):
         secrets = client.call("GET", path)

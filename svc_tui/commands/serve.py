@@ -11,11 +11,12 @@ from typing import Annotated
 
 import typer
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage
 from engine.gateway.app import MAX_BODY
 from engine.http.connection_limits import PER_ADDRESS, is_loopback
 from engine.http.sockets import PortInUse, authority, bind, bind_reuseport, raise_fd_limit
 from engine.http.tls import Certificate
+from svc_tui.commands.options import MaxBody, Workers
 from svc_tui.serve.server import ServiceSettings, run_service
 from svc_tui.serve.systemd import SystemdHandoff
 from svc_tui.serve.systemd_units import check_name, service_unit, socket_unit
@@ -31,26 +32,24 @@ _MAX_DOMAIN_CHARS = 253 - 64
 
 def serve(
     data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="Data directory (default: data in SVC_HOME).")
+        Path | None, typer.Option(metavar="DIR", help="Data directory (default: data in SVC_HOME).")
     ] = None,
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Address to serve applications on.")
+        str, typer.Option(metavar="HOST:PORT", help="Address to serve applications on.")
     ] = "127.0.0.1:8080",
     control: Annotated[
-        str, typer.Option("--control", metavar="HOST:PORT", help="Address to serve the control API on.")
+        str, typer.Option(metavar="HOST:PORT", help="Address to serve the control API on.")
     ] = "127.0.0.1:8081",
     domain: Annotated[
         str,
-        typer.Option(
-            "--domain", metavar="DOMAIN", help="Domain of the applications: <resource>--<project>.DOMAIN."
-        ),
+        typer.Option(metavar="DOMAIN", help="Domain of the applications: <resource>--<project>.DOMAIN."),
     ] = "localhost",
     tls_cert: Annotated[
         Path | None,
-        typer.Option("--tls-cert", metavar="FILE", help="TLS certificate with its chain, as PEM."),
+        typer.Option(metavar="FILE", help="TLS certificate with its chain, as PEM."),
     ] = None,
     tls_key: Annotated[
-        Path | None, typer.Option("--tls-key", metavar="FILE", help="Private key of the certificate, as PEM.")
+        Path | None, typer.Option(metavar="FILE", help="Private key of the certificate, as PEM.")
     ] = None,
     proxied: Annotated[
         bool,
@@ -58,31 +57,23 @@ def serve(
             "--proxied", help="A reverse proxy terminates TLS: public URLs are https:// without a port."
         ),
     ] = False,
-    workers: Annotated[
-        int, typer.Option("--workers", "-w", metavar="N", min=1, max=64, help="Number of worker processes.")
-    ] = 1,
+    workers: Workers = 1,
     grace: Annotated[
         float,
-        typer.Option(
-            "--grace", metavar="SECONDS", min=0, max=900, help="Graceful-shutdown timeout in seconds."
-        ),
+        typer.Option(metavar="SECONDS", min=0, max=900, help="Graceful-shutdown timeout in seconds."),
     ] = GRACE_SECONDS,
     per_address: Annotated[
         int,
         typer.Option(
-            "--per-address",
             metavar="N",
             min=0,
             help="Maximum concurrent connections per client IP; 0: no limit.",
         ),
     ] = PER_ADDRESS,
-    max_body: Annotated[
-        int,
-        typer.Option("--max-body", metavar="MIB", min=1, max=1024, help="Maximum request body size in MiB."),
-    ] = MAX_BODY >> 20,
+    max_body: MaxBody = MAX_BODY >> 20,
     name: Annotated[
         str,
-        typer.Option("--name", metavar="NAME", help="Name of the systemd units and of their system user."),
+        typer.Option(metavar="NAME", help="Name of the systemd units and of their system user."),
     ] = "svc",
     print_unit: Annotated[
         bool, typer.Option("--print-unit", help="Print a systemd service unit for these options and exit.")
@@ -93,7 +84,7 @@ def serve(
 ) -> None:
     """Run the service: serve deployed projects and accept deploys."""
     if (tls_cert is None) != (tls_key is None):
-        raise SvcError("--tls-cert and --tls-key require each other", "Pass both or neither.", code="usage")
+        raise InvalidUsage("--tls-cert and --tls-key require each other", "Pass both or neither.")
     certificate = Certificate(tls_cert.absolute(), tls_key.absolute()) if tls_cert and tls_key else None
     if certificate is not None:
         certificate.context()
@@ -101,24 +92,20 @@ def serve(
     public_host, public_port = _address("--listen", listen)
     control_host, control_port = _address("--control", control)
     if certificate is None and control_host != "localhost" and not is_loopback(control_host):
-        raise SvcError(
+        raise InvalidUsage(
             f"the control API at {control} would receive passwords without TLS",
             "Pass --tls-cert and --tls-key, or use --control 127.0.0.1:PORT.",
-            code="usage",
         )
     domain = domain.lower().strip(".")
     if not _DOMAIN.fullmatch(domain) or len(domain) > _MAX_DOMAIN_CHARS:
-        raise SvcError(
+        raise InvalidUsage(
             f'"{domain}" is not a valid domain',
             f"Use a name such as apps.example.com: at most {_MAX_DOMAIN_CHARS} characters, 63 per label, "
             "international names in Punycode (xn--…).",
-            code="usage",
         )
     if (public_host, public_port) == (control_host, control_port) and public_port:
-        raise SvcError(
-            f"--listen and --control are both {listen}",
-            "Pass a different port for one of them.",
-            code="usage",
+        raise InvalidUsage(
+            f"--listen and --control are both {listen}", "Pass a different port for one of them."
         )
     check_name(name)
     if print_unit:
@@ -171,10 +158,8 @@ def _address(option: str, text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not (port.isascii() and port.isdigit() and int(port) < 65536):
-        raise SvcError(
-            f"{option} {text} is not a valid address",
-            "Use HOST:PORT, for example 127.0.0.1:8080.",
-            code="usage",
+        raise InvalidUsage(
+            f"{option} {text} is not a valid address", "Use HOST:PORT, for example 127.0.0.1:8080."
         )
     return host, int(port)
 

@@ -6,7 +6,8 @@ from urllib.parse import quote
 
 import typer
 
-from svc_tui.client.credentials import CredentialStore, current_project, open_client
+from svc_tui.client.credentials import CredentialStore, current_client, current_project, open_client
+from svc_tui.commands.options import AsJson
 from svc_tui.terminal import stderr, stdout
 
 token = typer.Typer(help="Manage API tokens for programs such as CI.", no_args_is_help=True)
@@ -15,19 +16,15 @@ token = typer.Typer(help="Manage API tokens for programs such as CI.", no_args_i
 @token.command()
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token, for example ci.")],
-    role: Annotated[
-        str, typer.Option("--role", metavar="ROLE", help="Role: viewer, deployer or owner.")
-    ] = "deployer",
+    role: Annotated[str, typer.Option(metavar="ROLE", help="Role: viewer, deployer or owner.")] = "deployer",
     project: Annotated[
         list[str] | None,
-        typer.Option(
-            "--project", metavar="NAME", help="Project to grant access to; repeatable (default: all)."
-        ),
+        typer.Option(metavar="NAME", help="Project to grant access to; repeatable (default: all)."),
     ] = None,
     days: Annotated[
-        int, typer.Option("--days", metavar="DAYS", min=1, max=365, help="Days until the token expires.")
+        int, typer.Option(metavar="DAYS", min=1, max=365, help="Days until the token expires.")
     ] = 90,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Create a token and print it once."""
     credentials = CredentialStore.from_environment(os.environ).get(current_project())
@@ -42,11 +39,9 @@ def create(
 
 
 @token.command("list")
-def list_(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-) -> None:
+def list_(as_json: AsJson = False) -> None:
     """List your tokens, without their values."""
-    with open_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
+    with current_client() as client:
         tokens = client.call("GET", "/v1/tokens")
     if as_json:
         stdout.data(tokens)
@@ -62,6 +57,6 @@ def list_(
 @token.command()
 def rm(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")]) -> None:
     """Revoke a token at once."""
-    with open_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
+    with current_client() as client:
         client.call("DELETE", f"/v1/tokens/{quote(name, safe='')}")
     stdout.line(f"revoked {name}")

@@ -14,9 +14,11 @@ from engine.manifest.load import find, load
 from engine.usage.aggregate import MINUTE_NS, Key, UsageCount
 from engine.usage.store import UsageStore, usage_path
 from svc_tui.client.credentials import Credentials, open_client
+from svc_tui.commands.options import AsJson
 from svc_tui.logs.since import EXAMPLES, parse_age
 from svc_tui.logs.target import ServiceOption, resolve_target
 from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.table import Cell, format_table
 from svc_tui.terminal.units import duration, size
 
 
@@ -30,18 +32,17 @@ class By(StrEnum):
 
 
 _TIME_FORMATS = {By.MINUTE: "%Y-%m-%d %H:%M", By.HOUR: "%Y-%m-%d %H:00", By.DAY: "%Y-%m-%d", By.TOTAL: ""}
+_UNLIMITED_WIDTH = 1 << 16
 
 
 def usage(
     since: Annotated[
-        str, typer.Option("--since", metavar="TIME", help=f"Maximum age: {EXAMPLES}. Rounded up to minutes.")
+        str, typer.Option(metavar="TIME", help=f"Maximum age: {EXAMPLES}. Rounded up to minutes.")
     ] = "24h",
-    resource: Annotated[
-        str | None, typer.Option("--resource", metavar="NAME", help="Show one resource only.")
-    ] = None,
+    resource: Annotated[str | None, typer.Option(metavar="NAME", help="Show one resource only.")] = None,
     by: Annotated[By, typer.Option("--by", help="Period of a row.")] = By.TOTAL,
     service: ServiceOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show requests, failures, compute time, memory and bytes of each resource."""
     root, minutes = find(Path.cwd()), -(-parse_age(since) // 60)
@@ -113,46 +114,24 @@ def _document(key: Key, count: UsageCount) -> dict[str, str | int]:
 
 
 def _table(rows: dict[Key, UsageCount], by: By) -> None:
-    heads = ["resource", "requests", "failures", "compute", "wall", "memory", "in", "out"]
-    lines = [_cells(resource, count) for (_, resource), count in rows.items()]
-    widths = [max(map(len, column)) for column in zip(heads, *lines, strict=True)]
-    times = [datetime.fromtimestamp(minute * 60).strftime(_TIME_FORMATS[by]) for minute, _ in rows]
-    stdout.styled([(_when("start" if times[0] else "", times[0]), "dim"), (_row(heads, widths), "bold")])
-    for when, before, cells in zip(times, ["", *times], lines, strict=False):
-        name, requests, failures, *rest = _padded(cells, widths)
-        stdout.styled(
+    heads = ["start", "resource", "requests", "failures", "compute", "wall", "memory", "in", "out"]
+    lines: list[list[Cell]] = []
+    previous = ""
+    for (minute, resource), count in rows.items():
+        start = datetime.fromtimestamp(minute * 60).strftime(_TIME_FORMATS[by])
+        memory = size(count.peak_memory) if count.peak_memory else ""
+        numbers = [duration(count.compute_ns), duration(count.wall_ns), memory]
+        lines.append(
             [
-                (_when("" if when == before else when, times[0]), "dim"),
-                (name, "cyan"),
-                (f"  {requests}  ", ""),
-                (failures, "bold red" if cells[2] != "0" else "dim"),
-                ("  " + "  ".join(rest), ""),
+                ("" if start == previous else start, "dim"),
+                (resource, "cyan"),
+                (str(count.requests), ""),
+                (str(count.failures), "bold red" if count.failures else "dim"),
+                *((text, "") for text in (*numbers, size(count.bytes_in), size(count.bytes_out))),
             ]
         )
-
-
-def _cells(resource: str, count: UsageCount) -> list[str]:
-    return [
-        resource,
-        str(count.requests),
-        str(count.failures),
-        duration(count.compute_ns),
-        duration(count.wall_ns),
-        size(count.peak_memory) if count.peak_memory else "",
-        size(count.bytes_in),
-        size(count.bytes_out),
-    ]
-
-
-def _when(when: str, like: str) -> str:
-    return f"{when:<{len(like)}}  " if like else ""
-
-
-def _padded(cells: list[str], widths: list[int]) -> list[str]:
-    """Return cells padded to their columns: the name left-aligned, the numbers right-aligned."""
-    numbers = [f"{cell:>{width}}" for cell, width in zip(cells[1:], widths[1:], strict=True)]
-    return [f"{cells[0]:<{widths[0]}}", *numbers]
-
-
-def _row(cells: list[str], widths: list[int]) -> str:
-    return "  ".join(_padded(cells, widths))
+        previous = start
+    first = 1 if by is By.TOTAL else 0  # a total has no start
+    right = frozenset(range(2 - first, len(heads) - first))
+    table = format_table(heads[first:], [line[first:] for line in lines], _UNLIMITED_WIDTH, right)
+    stdout.styled_lines(table)

@@ -1,27 +1,22 @@
 """`svc user`: users of the service and their roles."""
 
-import os
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
 from engine.errors import SvcError
-from svc_tui.client.credentials import CredentialStore, current_project, open_client
+from svc_tui.client.credentials import current_client
+from svc_tui.commands.options import AsJson, PasswordStdin
 from svc_tui.terminal import prompt, stdout
 
 ALL_PROJECTS = "*"
 user = typer.Typer(help="Manage users, roles and passwords.", no_args_is_help=True)
-Stdin = Annotated[
-    bool, typer.Option("--password-stdin", help="Read the password from the first line of stdin.")
-]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
 
 
 @user.command("list")
-def list_(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-) -> None:
+def list_(as_json: AsJson = False) -> None:
     """List users and their roles in your projects."""
     users = _call("GET", "/v1/users")
     if as_json:
@@ -37,13 +32,11 @@ def list_(
 @user.command()
 def add(
     name: Name,
-    role: Annotated[
-        str, typer.Option("--role", metavar="ROLE", help="Role: viewer, deployer or owner.")
-    ] = "",
+    role: Annotated[str, typer.Option(metavar="ROLE", help="Role: viewer, deployer or owner.")] = "",
     project: Annotated[
-        str, typer.Option("--project", metavar="NAME", help="Project of the role (default: all).")
+        str, typer.Option(metavar="NAME", help="Project of the role (default: all).")
     ] = ALL_PROJECTS,
-    password_stdin: Stdin = False,
+    password_stdin: PasswordStdin = False,
 ) -> None:
     """Create a user with an initial password."""
     roles = {project: role} if role else {}
@@ -69,7 +62,7 @@ def role(
     name: Name,
     role: Annotated[str, typer.Argument(metavar="ROLE", help="Role: viewer, deployer, owner or none.")],
     project: Annotated[
-        str, typer.Option("--project", metavar="NAME", help="Project of the role (default: all).")
+        str, typer.Option(metavar="NAME", help="Project of the role (default: all).")
     ] = ALL_PROJECTS,
 ) -> None:
     """Set the role of a user; `none` removes it."""
@@ -84,7 +77,7 @@ def role(
 @user.command()
 def password(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Another user; requires the owner role.")] = "",
-    password_stdin: Stdin = False,
+    password_stdin: PasswordStdin = False,
 ) -> None:
     """Change your password, or set the password of another user.
 
@@ -108,7 +101,7 @@ def _password(stdin: bool) -> str:
 
 
 def _call(method: str, path: str, body: Any = None) -> Any:
-    with open_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
+    with current_client() as client:
         return client.call(method, path, body)
 
 

@@ -1,17 +1,13 @@
 """`svc version`."""
 
 import platform
-from typing import Annotated
-
-import typer
 
 from svc_tui import version as installed_version
+from svc_tui.commands.options import AsJson
 from svc_tui.terminal import stdout
 
 
-def version(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-) -> None:
+def version(as_json: AsJson = False) -> None:
     """Print the version of svc."""
     if as_json:
         system = f"{platform.system()} {platform.machine()}"

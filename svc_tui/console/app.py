@@ -2,10 +2,10 @@
 
 import asyncio
 import shlex
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, cast
 
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
@@ -29,7 +29,7 @@ from screens.tables.history import HistoryStore
 from screens.tables.screen import TablesScreen
 from screens.terminal_app import TerminalApp
 from screens.web_driver import BrowserDriver
-from svc_tui.console.engine import EngineConnection
+from svc_tui.console.engine import EngineConnection, Severity
 from svc_tui.console.preferences import SqlHistory, ThemePreference
 from svc_tui.console.start import LoginActions
 
@@ -61,17 +61,13 @@ class Console(TerminalApp[None]):
     class Notified(Message):
         """The engine has a notification to show."""
 
-        def __init__(self, severity: Literal["error", "warning", "information"], text: str) -> None:
+        def __init__(self, severity: Severity, text: str) -> None:
             super().__init__()
-            self.severity: Literal["error", "warning", "information"] = severity
+            self.severity: Severity = severity
             self.text = text
 
     class LinkStateChanged(Message):
         """The connection to the engine changed its state."""
-
-        def __init__(self, link: ProjectClient, state: LinkState) -> None:
-            super().__init__()
-            self.link, self.state = link, state
 
     def __init__(
         self,
@@ -132,18 +128,15 @@ class Console(TerminalApp[None]):
             self._reconnecting = False
 
     def _on_link_state(self, state: LinkState) -> None:
-        self.post_message(self.LinkStateChanged(self._client, state))
+        self.post_message(self.LinkStateChanged())
 
     def on_console_link_state_changed(self, event: LinkStateChanged) -> None:
         """Update every screen to the state of the connection."""
-        for stack in self._screen_stacks.values():
-            for screen in stack:
-                if isinstance(screen, ConsoleScreen) and screen.is_mounted:
-                    screen.link_changed()
+        for screen in self._console_screens():
+            if screen.is_mounted:
+                screen.link_changed()
 
-    def _notify_later(
-        self, severity: Literal["error", "warning", "information"], message: str, hint: str
-    ) -> None:
+    def _notify_later(self, severity: Severity, message: str, hint: str) -> None:
         self.post_message(self.Notified(severity, f"{message}\n{hint}" if hint else message))
 
     def on_console_notified(self, event: Notified) -> None:
@@ -154,13 +147,12 @@ class Console(TerminalApp[None]):
     def on_console_screen_login_required(self) -> None:
         """Ask the user to log in again: the session has expired."""
         if self._engine.info.kind == "service" and not isinstance(self.screen, LoginScreen):
-            address = self._engine.info.address
-            dialog = LoginScreen(self._login_actions.is_claimed, self._login_actions.log_in, address)
+            dialog = _login_dialog(self._login_actions, self._engine.info.address)
             self.push_screen(dialog, lambda key: self._client.reset() if key else None)
 
     def on_deploy_screen_login_requested(self, event: DeployScreen.LoginRequested) -> None:
         """Ask the user to log in to a service before a deploy."""
-        dialog = LoginScreen(self._login_actions.is_claimed, self._login_actions.log_in)
+        dialog = _login_dialog(self._login_actions)
         self.push_screen(dialog, lambda key: event.retry() if key else None)
 
     def action_tab(self, tab: Tab) -> None:
@@ -253,13 +245,12 @@ class Console(TerminalApp[None]):
             yield SystemCommand(title, " ".join(dict.fromkeys(keys)), run)
         yield from super().get_system_commands(screen)
 
+    def _console_screens(self) -> Iterator[ConsoleScreen]:
+        for stack in self._screen_stacks.values():
+            yield from (screen for screen in stack if isinstance(screen, ConsoleScreen))
+
     def _pending(self) -> int:
-        return sum(
-            screen.pending
-            for stack in self._screen_stacks.values()
-            for screen in stack
-            if isinstance(screen, ConsoleScreen)
-        )
+        return sum(screen.pending for screen in self._console_screens())
 
     def on_console_screen_pending_changed(self) -> None:
         """Send the number of pending edits to the web page, which asks before it is closed."""
@@ -282,6 +273,10 @@ class Console(TerminalApp[None]):
         self.push_screen(question, lambda yes: self.exit() if yes else None)
 
 
+def _login_dialog(login: LoginActions, url: str = "") -> LoginScreen:
+    return LoginScreen(login.is_claimed, login.log_in, url)
+
+
 def binding_ids() -> frozenset[str]:
     """Return the ids of all key bindings of the Console, as `keys.toml` names them."""
     ids: set[str] = set()
@@ -296,7 +291,7 @@ def binding_ids() -> frozenset[str]:
 
 
 class StartApp(TerminalApp[Choice]):
-    """The start screen, shown outside of any project."""
+    """The start screen, shown outside of any project. Returns the user's choice, or None to quit."""
 
     TITLE = "svc"
     GROUP: ClassVar[str] = "Everywhere"
@@ -311,14 +306,12 @@ class StartApp(TerminalApp[Choice]):
 
     def get_default_screen(self) -> Screen[None]:
         """Return the only screen."""
-        return StartScreen(self._folder, self._choices, self._login, self.exit)
-
-    def _login(self) -> LoginScreen:
-        return LoginScreen(self._login_actions.is_claimed, self._login_actions.log_in)
+        login = partial(_login_dialog, self._login_actions)
+        return StartScreen(self._folder, self._choices, login, self.exit)
 
 
 class LoginApp(TerminalApp[str]):
-    """The login dialog, shown before the Console when no session exists."""
+    """The login dialog, shown before the Console without a session. Returns the service's key, or None."""
 
     TITLE = "svc"
     GROUP: ClassVar[str] = "Everywhere"
@@ -331,22 +324,7 @@ class LoginApp(TerminalApp[str]):
 
     def on_mount(self) -> None:
         """Open the dialog."""
-        dialog = LoginScreen(
-            self._login_actions.is_claimed, self._login_actions.log_in, self._login_actions.last_url()
-        )
-        self.push_screen(dialog, self.exit)
-
-
-def log_in(login: LoginActions, keymap: dict[str, str]) -> str | None:
-    """Ask the user to log in. Return the key of the service, or None if the user cancels."""
-    return LoginApp(login, keymap).run()
-
-
-def choose_project(
-    folder: str, choices: StartChoices, login: LoginActions, keymap: dict[str, str]
-) -> Choice | None:
-    """Ask what to do outside of any project. Return None if the user quits."""
-    return StartApp(folder, choices, login, keymap).run()
+        self.push_screen(_login_dialog(self._login_actions, self._login_actions.last_url()), self.exit)
 
 
 def run(

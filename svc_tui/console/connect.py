@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.http.sockets import PortInUse, bind, raise_fd_limit
 from engine.manifest.load import load
@@ -53,8 +53,7 @@ def _project_of(login: Credentials, here: Path | None) -> str:
         return str(names[0])
     if not names:
         raise SvcError(f"nothing is deployed at {login.key}", "Run `svc deploy` in the folder of a project.")
-    raise SvcError(
+    raise InvalidUsage(
         f"{login.key} has several projects",
         f"Run `svc console --project NAME`. Available: {', '.join(names)}.",
-        code="usage",
     )

@@ -25,9 +25,8 @@ from screens.board.deploy_protocol import (
     Rollback,
 )
 from svc_tui.client.credentials import Credentials, CredentialStore, open_client
-from svc_tui.deploy.format import built_line, differences, files, local_time, location, rollback_text
-from svc_tui.deploy.git import commit_of
-from svc_tui.terminal.units import size
+from svc_tui.deploy.format import differences, local_time, location, rollback_text
+from svc_tui.terminal.units import plural, size
 from svc_tui.user_home import Home
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ class ConsoleDeployer:
         login = self._login()
         with open_client(login) as client:
             sent = uploader.upload(client, planned.bundle, planned.missing, reporter)
-            what = f"{size(sent)} in {files(len(planned.missing))}"
+            what = f"{size(sent)} in {plural(len(planned.missing), 'file')}"
             on_progress(Progress("upload", what if sent else "nothing to upload"))
             reporter.committing()
             done = uploader.deploy(
@@ -132,7 +131,7 @@ class ConsoleDeployer:
                 planned.bundle,
                 planned.revision,
                 reporter,
-                commit=commit_of(sources.root),
+                commit=uploader.commit_of(sources.root),
                 message=message,
                 allow=allow,
             )
@@ -211,14 +210,9 @@ class _ProgressReporter:
 
     def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
         """Report a finished build."""
-        line = built_line(
-            resource.name,
-            resource.lane,
-            getattr(artifact, "digest", ""),
-            seconds,
-            self._width,
-            unchanged=unchanged,
-        )
+        from svc_tui.deploy.build import built_line
+
+        line = built_line(resource, artifact, seconds, self._width, unchanged=unchanged)
         self._on_progress(Progress("build", line))
 
     def uploading(self, done: int, total: int) -> None:

@@ -5,9 +5,10 @@ import contextlib
 import os
 import socket
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from engine.control.discovery import Endpoint, find_endpoint
 from engine.errors import SvcError
@@ -26,35 +27,34 @@ if TYPE_CHECKING:
 REQUEST_TIMEOUT_SECONDS = 60.0
 START_WAIT_SECONDS = 1.0
 """Maximum wait of one `connect` for an engine that is starting."""
-Notify = Callable[[Literal["error", "warning", "information"], str, str], None]
+Severity = Literal["error", "warning", "information"]
+Notify = Callable[[Severity, str, str], None]
 """Shows a notification: severity, message, hint (or ""). Callable from any thread."""
 
 
-class EngineConnection(Protocol):
+class EngineConnection(ABC):
     """The engine of one project, for as long as the Console shows it."""
 
-    info: ConnectionInfo
+    def __init__(self, info: ConnectionInfo) -> None:
+        self.info = info
 
-    def start(self, notify: Notify) -> None:
+    def start(self, notify: Notify) -> None:  # noqa: B027 - most engines run elsewhere
         """Start the engine if this process runs it. Called after the first screen was drawn."""
 
+    @abstractmethod
     def connect(self) -> Client:
         """Return a client of the control API. Raises `Unreachable` if the API does not answer yet."""
-        ...
 
-    def stop(self) -> None:
+    def stop(self) -> None:  # noqa: B027
         """Stop the engine if `start` started it, and close connections."""
 
 
-class RunningDevServer:
+class RunningDevServer(EngineConnection):
     """A project served by an `svc dev` in another process."""
 
     def __init__(self, project: str, folder: Path, address: str = "") -> None:
-        self.info = ConnectionInfo(project, "dev", address)
+        super().__init__(ConnectionInfo(project, "dev", address))
         self._data = folder / DATA_DIR
-
-    def start(self, notify: Notify) -> None:
-        """Do nothing: the other process runs the engine."""
 
     def connect(self) -> Client:
         """Return a client of the `svc dev` that runs now. Raises `Unreachable` without one."""
@@ -62,20 +62,14 @@ class RunningDevServer:
             raise Unreachable("svc dev is not running", "Start it again: `svc dev`.")
         return _client(presence)
 
-    def stop(self) -> None:
-        """Do nothing: the other process runs the engine."""
 
-
-class ServiceProject:
-    """A project deployed to a service."""
+class ServiceProject(EngineConnection):
+    """A project deployed to a service; `connect` opens a service in a data directory on demand."""
 
     def __init__(self, login: Credentials, project: str) -> None:
-        self.info = ConnectionInfo(project, "service", login.key)
+        super().__init__(ConnectionInfo(project, "service", login.key))
         self._login = login
         self._connection = contextlib.ExitStack()
-
-    def start(self, notify: Notify) -> None:
-        """Do nothing: `connect` opens a service in a data directory on demand."""
 
     def connect(self) -> Client:
         """Return a client with the credentials of the login."""
@@ -87,13 +81,13 @@ class ServiceProject:
         self._connection.close()
 
 
-class EmbeddedEngine:
+class EmbeddedEngine(EngineConnection):
     """The development engine, run by this process on a background thread."""
 
     def __init__(self, folder: Path, project: str, sockets: list[socket.socket]) -> None:
         """`sockets` are already bound, so that early requests wait instead of being refused."""
         self._port = int(sockets[0].getsockname()[1])
-        self.info = ConnectionInfo(project, "dev", f"http://localhost:{self._port}")
+        super().__init__(ConnectionInfo(project, "dev", f"http://localhost:{self._port}"))
         self._folder = folder
         self._sockets = sockets
         self._notify: Notify = lambda severity, message, hint: None
@@ -111,15 +105,14 @@ class EmbeddedEngine:
 
     def connect(self) -> Client:
         """Return a client of the control API; restart an engine that failed. Raises `Unreachable`."""
+        starting = Unreachable("the engine is still starting", "Wait until the top line shows `live`.")
         if self._thread is None:
-            raise Unreachable("the engine is still starting", "Wait until the top line shows `live`.")
+            raise starting
         self.start(self._notify)
         try:
             return _client(self._thread.ready.result(START_WAIT_SECONDS))
         except TimeoutError as error:
-            raise Unreachable(
-                "the engine is still starting", "Wait until the top line shows `live`."
-            ) from error
+            raise starting from error
 
     def stop(self) -> None:
         """Stop the engine after its requests in progress have been answered."""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
 from engine.files.atomic import write_atomic
 from engine.manifest.problems import did_you_mean
 
@@ -18,40 +18,20 @@ THEME_FILE = "theme"
 SQL_HISTORY_FILE = "sql-history.json"
 
 
-class _TextFile:
-    """A text file that only its user can read."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def read(self) -> str:
-        """Return the text, or "" if the file cannot be read."""
-        try:
-            return self._file.read_text(encoding="utf-8")
-        except (OSError, ValueError):
-            return ""
-
-    def write(self, text: str) -> None:
-        """Replace the text; creates the folder if it is missing."""
-        with suppress(OSError):
-            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_atomic(self._file, text.encode())
-
-
 class ThemePreference:
     """The theme that the user chose last."""
 
     def __init__(self, root: Path) -> None:
         """Create it for the user's svc directory."""
-        self._text = _TextFile(root / THEME_FILE)
+        self._file = root / THEME_FILE
 
     def read(self) -> str:
         """Return the name of the theme, or "" if none is stored."""
-        return self._text.read().strip()
+        return _read(self._file).strip()
 
     def write(self, name: str) -> None:
         """Store the name of a theme."""
-        self._text.write(f"{name}\n")
+        _write(self._file, f"{name}\n")
 
 
 class SqlHistory:
@@ -59,21 +39,32 @@ class SqlHistory:
 
     def __init__(self, root: Path) -> None:
         """Create it for the user's svc directory."""
-        self._text = _TextFile(root / SQL_HISTORY_FILE)
+        self._file = root / SQL_HISTORY_FILE
 
     def read(self) -> Sequence[str]:
         """Return the statements, the latest last."""
         try:
-            statements = json.loads(self._text.read())
+            statements = json.loads(_read(self._file))
         except ValueError:
             return ()
-        if not isinstance(statements, list):
-            return ()
-        return [statement for statement in statements if isinstance(statement, str)]
+        return [each for each in statements if isinstance(each, str)] if isinstance(statements, list) else ()
 
     def write(self, statements: Sequence[str]) -> None:
         """Store the statements."""
-        self._text.write(json.dumps(list(statements)))
+        _write(self._file, json.dumps(list(statements)))
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
+
+
+def _write(file: Path, text: str) -> None:
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomic(file, text.encode())
 
 
 def read_keymap(home: Path, known: Collection[str]) -> dict[str, str]:
@@ -96,9 +87,7 @@ def read_keymap(home: Path, known: Collection[str]) -> dict[str, str]:
     for name, keys in keymap.items():
         if name not in known:
             hint = did_you_mean(name, sorted(known)) or "Press ? in the Console to list the keys."
-            raise SvcError(f'{path}: unknown key id "{name}"', hint, code="usage")
+            raise InvalidUsage(f'{path}: unknown key id "{name}"', hint)
         if not isinstance(keys, str) or not all(key.strip() for key in keys.split(",")):
-            raise SvcError(
-                f'{path}: "{name}" has no keys', 'Write them in quotes: "ctrl+n" or "j,down".', code="usage"
-            )
+            raise InvalidUsage(f'{path}: "{name}" has no keys', 'Write them in quotes: "ctrl+n" or "j,down".')
     return keymap

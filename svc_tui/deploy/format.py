@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from rich.text import Text
 
-from svc_tui.terminal.units import duration, size
+from svc_tui.terminal.units import size
 
 
 def plan_lines(planned: dict[str, Any]) -> list[Text]:
@@ -101,14 +101,3 @@ def one_line(text: str) -> str:
 def local_time(time: str) -> str:
     """Return a timestamp of the API in local time."""
     return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
-def files(count: int) -> str:
-    """Return a number of files as text."""
-    return "1 file" if count == 1 else f"{count} files"
-
-
-def built_line(name: str, lane: str, digest: str, seconds: float, width: int, *, unchanged: bool) -> str:
-    """Return the line of a built resource; `width` is the length of the longest resource name."""
-    result = "unchanged" if unchanged else f"built in {duration(int(seconds * 1e9))}"
-    return f"{name:<{width}}  {lane:<6}  sha256:{digest[:12]}…  {result}"

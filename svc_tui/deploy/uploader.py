@@ -2,10 +2,11 @@
 
 import asyncio
 import hashlib
-import os
+import subprocess
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,11 +23,12 @@ from engine.manifest.model import Project, Resource
 from engine.service.policy import component_imports
 from engine.wasm.compile.check import check_component, error_context
 from svc_tui.client import ApiError, Client
-from svc_tui.composition import lanes
+from svc_tui.deploy.build import build_each, build_resource
 
 MAX_CONCURRENT_UPLOADS = 4
 CHUNK_BYTES = 256 << 10
 MAX_ATTEMPTS = 5
+GIT_TIMEOUT_SECONDS = 10
 
 
 class DeployProgress(Protocol):
@@ -72,25 +74,15 @@ def require_deployer(client: Client, project: str) -> None:
 
 
 async def build(project: Project, cache: Path, progress: DeployProgress) -> Bundle:
-    """Build every resource, with one concurrent build per processor. Raises the first `SvcError`."""
-    available = lanes()
-    builder = Builder(available, cache, "deploy", os.environ)
-    slots = asyncio.Semaphore(os.cpu_count() or 1)
+    """Build every resource. Raises the first `SvcError`."""
 
-    async def one(resource: Resource) -> tuple[str, Packed, frozenset[str] | None]:
-        async with slots:
-            artifact = await _build(builder, resource, project.root, progress)
-            packed = await asyncio.to_thread(pack, artifact)
-            return resource.name, packed, await asyncio.to_thread(component_imports, artifact)
+    async def build_one(builder: Builder, resource: Resource) -> tuple[str, Packed, frozenset[str] | None]:
+        artifact = await _build(builder, resource, project.root, progress)
+        packed = await asyncio.to_thread(pack, artifact)
+        return resource.name, packed, await asyncio.to_thread(component_imports, artifact)
 
-    jobs = [asyncio.ensure_future(one(resource)) for resource in project.resources.values()]
-    try:
-        results = await asyncio.gather(*jobs)
-    finally:
-        for job in jobs:
-            job.cancel()
-        await asyncio.gather(*jobs, return_exceptions=True)
-        await asyncio.gather(*(lane.aclose() for lane in available.values()))
+    async with build_each(project, cache, build_one) as builds:
+        results = await asyncio.gather(*builds)
     packed = {name: package for name, package, _ in results}
     documents = {name: package.package.encode() for name, package in packed.items()}
     return Bundle(
@@ -106,14 +98,8 @@ async def build(project: Project, cache: Path, progress: DeployProgress) -> Bund
 async def _build(builder: Builder, resource: Resource, root: Path, progress: DeployProgress) -> Artifact:
     clock = asyncio.get_running_loop().time
     started = clock()
-    artifact = await builder.remembered(resource, root)
-    unchanged = artifact is not None
-    if artifact is None:
-
-        def report(line: str) -> None:
-            progress.building(resource.name, line.removeprefix(f"{resource.name}: "))
-
-        artifact = await builder.build(resource, root, report, remember=True)
+    report = partial(progress.building, resource.name)
+    artifact, unchanged = await build_resource(builder, resource, root, report)
     if isinstance(artifact, ComponentArtifact):
         with error_context(resource.name):
             check_component(artifact.component)
@@ -226,6 +212,21 @@ def deploy(
         "Run `svc deployments` to check, then deploy again if needed.",
         code="unreachable",
     )
+
+
+def commit_of(root: Path) -> str:
+    """Return the short hash of the git commit, with a `+` if files are modified; empty outside of git."""
+    try:
+        head = _git(root, "rev-parse", "--short=12", "HEAD")
+        return f"{head}+" if _git(root, "status", "--porcelain", "--", ".") else head
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _git(root: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(root), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=GIT_TIMEOUT_SECONDS)
+    return result.stdout.strip()
 
 
 def _digest(document: bytes) -> Digest:

@@ -2,7 +2,7 @@
 
 import re
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage
 
 EXAMPLES = "30s, 10m, 12h, 7d"
 MAX_SECONDS = 50 * 365 * 24 * 3600
@@ -15,9 +15,7 @@ def parse_age(text: str) -> int:
     """Return an age in seconds, at most `MAX_SECONDS`. Raises `SvcError` for an invalid one."""
     match = _TIME.fullmatch(text)
     if match is None:
-        raise SvcError(
-            f'"{text}" is not a valid time',
-            f"Use seconds, minutes, hours or days: {EXAMPLES}.",
-            code="usage",
+        raise InvalidUsage(
+            f'"{text}" is not a valid time', f"Use seconds, minutes, hours or days: {EXAMPLES}."
         )
     return min(int(match[1]) * _SECONDS[match[2]], MAX_SECONDS)

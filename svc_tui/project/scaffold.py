@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
 from engine.files.data_dir import DATA_DIR, ensure_data_dir
 from engine.manifest import json_schema
 from engine.manifest.problems import did_you_mean
@@ -57,11 +57,11 @@ def create_project(target: Path, template: str) -> None:
     """
     name = target.name
     if not is_name(name):
-        raise SvcError(f'"{name}" is not a valid project name', NAME_RULE, code="usage")
+        raise InvalidUsage(f'"{name}" is not a valid project name', NAME_RULE)
     known = templates()
     if template not in known:
         hint = did_you_mean(template, list(known)) or f"Available: {', '.join(TEMPLATES)}."
-        raise SvcError(f'unknown template "{template}"', hint, code="usage")
+        raise InvalidUsage(f'unknown template "{template}"', hint)
     try:
         _require_empty(target)
         _copy(known[template], target, name, _EXTRA_FILES.get(template, ()))

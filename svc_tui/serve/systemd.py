@@ -9,7 +9,7 @@ from collections.abc import MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
 from engine.http.connection_limits import Address, parse_ip
 from engine.http.sockets import authority, resolve_localhost
 
@@ -51,10 +51,9 @@ class SystemdHandoff:
         `unit` names the socket unit in the hint.
         """
         for left in self.sockets:
-            raise SvcError(
+            raise InvalidUsage(
                 f"the systemd socket {authority(left)} matches neither --listen nor --control",
                 f"Use the same addresses in the options of svc serve and in ListenStream= of {unit}.",
-                code="usage",
             )
 
     def notify(self, state: str) -> None:

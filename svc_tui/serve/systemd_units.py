@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage
 from engine.http.connection_limits import parse_ip
 from engine.http.sockets import BACKLOG, resolve_localhost
 
@@ -81,10 +81,9 @@ _STOP_SECONDS = 20
 def check_name(name: str) -> None:
     """Raise `SvcError` for an invalid name of the units and their Linux user (useradd(8))."""
     if not _NAME.fullmatch(name):
-        raise SvcError(
+        raise InvalidUsage(
             f'invalid name "{name}" for systemd units and their user',
             "Use up to 31 lower-case letters, digits, - and _, not starting with a digit or -.",
-            code="usage",
         )
 
 
@@ -122,10 +121,9 @@ def socket_unit(name: str, addresses: Sequence[tuple[str, int]]) -> str:
     for host, port in addresses:
         for each in resolve_localhost(host):
             if not port or parse_ip(each) is None:
-                raise SvcError(
+                raise InvalidUsage(
                     f"systemd cannot listen on {host} port {port}",
                     "Use an IP address and a port other than 0, as in 0.0.0.0:443.",
-                    code="usage",
                 )
             lines.append(f"ListenStream=[{each}]:{port}" if ":" in each else f"ListenStream={each}:{port}")
     return _SOCKET.format(name=name, listen="\n".join(lines), backlog=BACKLOG)

@@ -6,17 +6,15 @@ Questions are written to stderr, so stdout contains data only. Secrets are read 
 import getpass
 import sys
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
 from svc_tui.terminal import stderr
 
 MAX_LINE_CHARS = 4096
 _CREDENTIALS_HINT = "Pass --user and --password-stdin, or set SVC_URL and SVC_TOKEN."
 
 
-class NotInteractive(SvcError):
+class NotInteractive(InvalidUsage):
     """A prompt without a terminal to show it on."""
-
-    code = "usage"
 
 
 def line(question: str, default: str = "") -> str:
@@ -45,7 +43,7 @@ def new_secret(question: str) -> str:
     """Ask for a secret twice. Raises `SvcError` when the answers differ, and `NotInteractive`."""
     first = secret(question)
     if secret("again") != first:
-        raise SvcError("the passwords do not match", "Run the command again.", code="usage")
+        raise InvalidUsage("the passwords do not match", "Run the command again.")
     return first
 
 
@@ -55,14 +53,12 @@ def from_stdin() -> str:
     try:
         text = data.decode().rstrip("\r\n")
     except UnicodeDecodeError as error:
-        raise SvcError("stdin is not valid UTF-8", "Pass the password as text.", code="usage") from error
+        raise InvalidUsage("stdin is not valid UTF-8", "Pass the password as text.") from error
     if not text:
-        raise SvcError("stdin has no password", "Pass the password as one line.", code="usage")
+        raise InvalidUsage("stdin has no password", "Pass the password as one line.")
     if len(data) > MAX_LINE_CHARS:
-        raise SvcError(
-            f"the password on stdin exceeds {MAX_LINE_CHARS} bytes",
-            "Pass the password as one line.",
-            code="usage",
+        raise InvalidUsage(
+            f"the password on stdin exceeds {MAX_LINE_CHARS} bytes", "Pass the password as one line."
         )
     return text
 

@@ -54,7 +54,7 @@ def set_color(mode: ColorMode) -> None:
 def render(error: SvcError) -> None:
     """Write an error with its details and its hint."""
     summary = error.summary if isinstance(error, ManifestError) else error.message
-    _write(Text.assemble(("error: ", "bold red"), plain(summary)))
+    line(Text.assemble(("error: ", "bold red"), plain(summary)))
     if isinstance(error, ManifestError):
         for problem in error.problems:
             _manifest_problem(error.path.name, problem)
@@ -69,9 +69,9 @@ def _manifest_problem(file: str, problem: Problem) -> None:
     pieces = [("  ", ""), (position, "bold"), ("  ", "")]
     if problem.key:
         pieces += [(plain(problem.key), "cyan"), ("  ", "")]
-    _write(Text.assemble(*pieces, plain(problem.message)))
+    line(Text.assemble(*pieces, plain(problem.message)))
     if problem.hint:
-        _write(Text(f"      {plain(problem.hint)}", "dim"))
+        line(Text(f"      {plain(problem.hint)}", "dim"))
 
 
 def _build_failure(error: BuildFailed) -> None:
@@ -81,11 +81,11 @@ def _build_failure(error: BuildFailed) -> None:
             str(part) for part in (diagnostic.file, diagnostic.line, diagnostic.column) if part
         )
         message = plain(diagnostic.message)
-        _write(Text.assemble("  ", (f"{position}  " if position else "", "bold"), message))
+        line(Text.assemble("  ", (f"{position}  " if position else "", "bold"), message))
         if diagnostic.frame:
-            _write(from_ansi(_indented(diagnostic.frame)))
+            line(from_ansi(_indented(diagnostic.frame)))
     if error.output and not error.diagnostics:
-        _write(Text.assemble(from_ansi(_indented(error.output.rstrip())), style="dim"))
+        line(Text.assemble(from_ansi(_indented(error.output.rstrip())), style="dim"))
 
 
 def _indented(text: str) -> str:
@@ -93,12 +93,12 @@ def _indented(text: str) -> str:
 
 
 def _hint(text: str) -> None:
-    _write(Text.assemble(("  hint: ", "cyan"), plain(text)))
+    line(Text.assemble(("  hint: ", "cyan"), plain(text)))
 
 
 def warn(message: str, hint: str = "") -> None:
     """Write a warning."""
-    _write(Text.assemble(("warning: ", "bold yellow"), plain(message)))
+    line(Text.assemble(("warning: ", "bold yellow"), plain(message)))
     if hint:
         _hint(hint)
 
@@ -106,12 +106,7 @@ def warn(message: str, hint: str = "") -> None:
 def note(text: str) -> None:
     """Write a note; an empty one is skipped."""
     if text:
-        _write(Text(plain(text), "dim"))
-
-
-def line(text: Text) -> None:
-    """Write a formatted line."""
-    _write(text)
+        line(Text(plain(text), "dim"))
 
 
 def transient(text: str, *, finished: bool) -> None:
@@ -130,7 +125,7 @@ def question(text: str) -> None:
 
 def progress(text: str) -> None:
     """Write a step of a longer operation."""
-    _write(Text.assemble(("· ", "cyan"), (plain(text), "dim")))
+    line(Text.assemble(("· ", "cyan"), (plain(text), "dim")))
 
 
 def log(level: str, text: str) -> None:
@@ -139,11 +134,11 @@ def log(level: str, text: str) -> None:
         (progress if level == "info" else warn)(text)
         return
     time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    _write(Text(json.dumps({"time": time, "level": level, "text": plain(text)}, ensure_ascii=False)))
+    line(Text(json.dumps({"time": time, "level": level, "text": plain(text)}, ensure_ascii=False)))
 
 
-def _write(text: Text) -> None:
-    """Write one line. A closed stderr must not fail the command."""
+def line(text: Text) -> None:
+    """Write a formatted line. A closed stderr does not fail the command."""
     try:
         _console.print(strip_control_codes(text), markup=False)
     except OSError:

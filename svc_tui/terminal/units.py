@@ -1,6 +1,11 @@
-"""Formatting of sizes and durations."""
+"""Formatting of counts, sizes and durations."""
 
 _SIZE_UNITS = ("KiB", "MiB", "GiB", "TiB")
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a number with its noun: `1 row`, `2 rows`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def size(count: int) -> str:

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from svc_tui.commands.tables import files, migrate, query, schema, show
-from svc_tui.commands.tables.target import Target
 
 tables = typer.Typer(help="Show, query, change, import and export the project's tables.")
 
@@ -18,7 +17,7 @@ def _tables(
         typer.Option("--service", help="Use the project on the service you are logged in to."),
     ] = False,
 ) -> None:
-    context.obj = Target(service)
+    context.obj = service
 
 
 tables.command("list")(show.list_tables)

@@ -9,12 +9,14 @@ from typing import Annotated, Any, BinaryIO
 import typer
 
 from doors.tables.files.format import FORMATS, format_of
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
 from svc_tui.atomic_export import write_export
-from svc_tui.commands.tables.target import target
+from svc_tui.commands.options import AsJson
+from svc_tui.commands.tables.target import open_tables
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.progress import Progress
 from svc_tui.terminal.table import format_table
+from svc_tui.terminal.units import plural, size
 
 _DATABASE_FORMATS = ("sql", "db")
 _CHUNK_BYTES = 1 << 18
@@ -44,19 +46,17 @@ def load(
     preview: Annotated[
         bool, typer.Option("--preview", help="Show the inferred columns and first rows without importing.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Import rows of CSV, JSON or JSON Lines into a table, or the tables of an SQL dump or SQLite file."""
     if len(words) > 2:
-        raise SvcError(
-            "import takes one table and one file", "svc tables import users users.csv", code="usage"
-        )
+        raise InvalidUsage("import takes one table and one file", "svc tables import users users.csv")
     name = words[-1]
     kind = _format(format, name)
     table = (
         words[0] if len(words) == 2 else "" if kind in _DATABASE_FORMATS or name == "-" else Path(name).stem
     )
-    with _opened(name) as file, target(context).tables() as tables, Progress() as progress:
+    with _opened(name) as file, open_tables(context) as tables, Progress() as progress:
         chunks = _chunks(file, progress.show)
         if preview:
             (result,) = tables.upload("import/preview", chunks, format=kind)
@@ -68,8 +68,8 @@ def load(
     elif preview:
         _preview(result, table)
     else:
-        rows = f"{result['rows']} row{'' if result['rows'] == 1 else 's'}"
-        stderr.note(f"imported {rows}" + (f" into {table}" if table else f" from {name}"))
+        rows = plural(result["rows"], "row")
+        stderr.note(f"imported {rows} into {table}" if table else f"imported {rows} from {name}")
     for skipped in result.get("skipped", ()):
         stderr.warn(f"{skipped} was skipped", "The rows of a full-text index without content cannot be read.")
 
@@ -83,11 +83,11 @@ def _format(format: str, name: str) -> str:
         return format
     if format or name == "-":
         message = f'unknown format "{format}"' if format else "the format of stdin is unknown"
-        raise SvcError(message, _FORMAT_HINT, code="usage")
+        raise InvalidUsage(message, _FORMAT_HINT)
     try:
         return format_of(name)
     except SvcError as error:
-        raise SvcError(error.message, _FORMAT_HINT, code="usage") from error
+        raise InvalidUsage(error.message, _FORMAT_HINT) from error
 
 
 def _opened(name: str) -> BinaryIO:
@@ -112,14 +112,7 @@ def _chunks(file: BinaryIO, report: Callable[[str], None]) -> Iterator[bytes]:
 
 
 def _of(done: int, total: int) -> str:
-    size = (
-        f"{done / (1 << 20):.1f} MiB"
-        if done >> 20
-        else f"{done / 1024:.1f} KiB"
-        if done >> 10
-        else f"{done} B"
-    )
-    return f"{size}, {min(done * 100 // total, 100)} %" if total else size
+    return f"{size(done)}, {min(done * 100 // total, 100)} %" if total else size(done)
 
 
 def _imported(lines: Iterator[Any], report: Callable[[str], None]) -> Any:
@@ -144,8 +137,7 @@ def _preview(result: Any, table: str) -> None:
     else:
         for title in titles:
             stdout.styled([(title, "")])
-    count = result["count"]
-    stderr.note(f"{count} row{'' if count == 1 else 's'} for {table or 'a table'}; nothing was imported")
+    stderr.note(f"{plural(result['count'], 'row')} for {table or 'a table'}; nothing was imported")
 
 
 def save(
@@ -160,22 +152,18 @@ def save(
     """Export a table, or with --all every table: svc tables export users users.csv"""
     arguments = list(words or ())
     if not everything and not arguments:
-        raise SvcError(
-            "no table was given", "Use svc tables export TABLE [FILE], or --all [FILE].", code="usage"
-        )
+        raise InvalidUsage("no table was given", "Use svc tables export TABLE [FILE], or --all [FILE].")
     table = None if everything else arguments.pop(0)
     if len(arguments) > 1:
-        raise SvcError("export takes one file", "svc tables export users users.csv", code="usage")
+        raise InvalidUsage("export takes one file", "svc tables export users users.csv")
     name = arguments[0] if arguments else "-"
     kind = _format(format or ("" if name != "-" else "sql" if everything else "csv"), name)
     if everything and kind not in _DATABASE_FORMATS:
-        raise SvcError(f"{kind} holds one table, not all", "Pass --format sql or db.", code="usage")
+        raise InvalidUsage(f"{kind} holds one table, not all", "Pass --format sql or db.")
     if name == "-" and kind == "db" and sys.stdout.isatty():
-        raise SvcError(
-            "cannot write a database file to a terminal", "Name a file, or use a pipe.", code="usage"
-        )
+        raise InvalidUsage("cannot write a database file to a terminal", "Name a file, or use a pipe.")
     with (
-        target(context).tables() as tables,
+        open_tables(context) as tables,
         Progress() as progress,
         tables.download("export", format=kind, table=table) as chunks,
     ):
@@ -184,13 +172,13 @@ def save(
             for chunk in chunks:
                 raw.write(chunk)
             return
-        size = write_export(Path(name), _counted(chunks, progress.show))
-    stderr.note(f"exported {_of(size, 0)} to {name}")
+        written = write_export(Path(name), _counted(chunks, progress.show))
+    stderr.note(f"exported {size(written)} to {name}")
 
 
 def _counted(chunks: Iterator[bytes], report: Callable[[str], None]) -> Iterator[bytes]:
-    size = 0
+    done = 0
     for chunk in chunks:
         yield chunk
-        size += len(chunk)
-        report(f"exporting: {_of(size, 0)}")
+        done += len(chunk)
+        report(f"exporting: {size(done)}")

@@ -5,8 +5,10 @@ from typing import Annotated
 import typer
 
 from doors.tables.migrations import FOLDER, find
-from svc_tui.commands.tables.target import target
+from svc_tui.commands.options import AsJson
+from svc_tui.commands.tables.target import open_tables
 from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.units import plural
 
 
 def migrate(
@@ -14,10 +16,10 @@ def migrate(
     plan: Annotated[
         bool, typer.Option("--plan", help="List the pending migrations without applying them.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Apply pending migrations in the order of their names, in one transaction."""
-    with target(context).tables() as tables:
+    with open_tables(context) as tables:
         files = [{"name": file.name, "sql": file.sql} for file in find(tables.root)]
         pending = tables.post("migrations", {"files": files, "plan": plan})["applied"]
         applied = tables.get("migrations")["applied"]
@@ -31,6 +33,4 @@ def migrate(
     elif not pending:
         stderr.note(f"no pending migrations; {len(applied)} applied before")
     else:
-        count = len(pending)
-        verb = "pending" if plan else "applied"
-        stderr.note(f"{count} migration{'' if count == 1 else 's'} {verb}")
+        stderr.note(f"{plural(len(pending), 'migration')} {'pending' if plan else 'applied'}")

@@ -5,7 +5,7 @@ import json
 import re
 from typing import Any
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage
 
 _INTEGERS = range(-(2**63), 2**63)
 
@@ -31,6 +31,6 @@ def parse_parameter(text: str) -> Any:
             base64.b64decode(text[7:], validate=True)
         except ValueError as error:
             hint = "Write base64: and the encoded bytes, such as base64:AQID."
-            raise SvcError(f'"{text[:50]}" is not base64', hint, code="usage") from error
+            raise InvalidUsage(f'"{text[:50]}" is not base64', hint) from error
         return {"base64": text[7:]}
     return text

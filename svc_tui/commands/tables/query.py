@@ -7,12 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from doors.tables.files.csv_file import written
-from engine.errors import SvcError
+from engine.errors import InvalidUsage
 from svc_tui.column_types import ColumnTypes, TypeInfo
 from svc_tui.commands.tables.parameters import parse_parameter
-from svc_tui.commands.tables.target import target
+from svc_tui.commands.tables.target import open_tables
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.table import Cell, format_table
+from svc_tui.terminal.units import plural
 
 TERMINAL_LIMIT = 1000
 """Default maximum number of rows on a terminal."""
@@ -32,7 +33,6 @@ def query(
     limit: Annotated[
         int | None,
         typer.Option(
-            "--limit",
             metavar="N",
             min=0,
             max=MAX_LIMIT,
@@ -44,7 +44,7 @@ def query(
 ) -> None:
     """Run one SQL statement: svc tables query 'select * from users where id = $1' 7"""
     if as_json and as_csv:
-        raise SvcError("--json and --csv exclude each other", "Pass one of them.", code="usage")
+        raise InvalidUsage("--json and --csv exclude each other", "Pass one of them.")
     as_grid = stdout.is_terminal() and not as_json and not as_csv
     body = {
         "sql": sql,
@@ -52,7 +52,7 @@ def query(
         "write": write,
         "limit": limit if limit is not None else TERMINAL_LIMIT if as_grid else MAX_LIMIT,
     }
-    with target(context).tables() as tables:
+    with open_tables(context) as tables:
         result = tables.post("sql", body)
         types = ColumnTypes.from_document(tables.get("tables/types")) if as_grid else ColumnTypes()
     if as_json:
@@ -108,7 +108,7 @@ def _cell(value: Any, type: TypeInfo) -> Cell:
         return "null", "dim"
     if type.form == "bytes" and isinstance(value, str):
         size = len(value) * 3 // 4 - value.count("=", -2)
-        return f"{type.name} of {size} byte{'' if size == 1 else 's'}", "dim"
+        return f"{type.name} of {plural(size, 'byte')}", "dim"
     return _text(value) or "", ""
 
 
@@ -121,7 +121,6 @@ def _print_summary(result: Any, *, write: bool) -> None:
             "Narrow the query (WHERE, LIMIT), raise --limit, or use `svc tables export`.",
         )
     if write:
-        changed = result["changes"]
-        stderr.note(f"{changed} row{'' if changed == 1 else 's'} written")
+        stderr.note(f"{plural(result['changes'], 'row')} written")
     elif stdout.is_terminal() and not result["truncated"]:
-        stderr.note(f"{count} row{'' if count == 1 else 's'}")
+        stderr.note(plural(count, "row"))

@@ -4,10 +4,11 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
 from svc_tui.column_types import ColumnTypes
+from svc_tui.commands.options import Yes
 from svc_tui.commands.tables.show import Table
-from svc_tui.commands.tables.target import Tables, confirm, target
+from svc_tui.commands.tables.target import Tables, open_tables
 from svc_tui.tables_syntax import (
     CHANGE_SYNTAX,
     COLUMN_SYNTAX,
@@ -16,9 +17,7 @@ from svc_tui.tables_syntax import (
     parse_changes,
     parse_columns,
 )
-from svc_tui.terminal import stderr
-
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.")]
+from svc_tui.terminal import prompt, stderr
 
 
 def create(
@@ -28,10 +27,10 @@ def create(
         list[str],
         typer.Argument(metavar="COLUMN[, COLUMN]…", help=f"Columns: {COLUMN_SYNTAX}."),
     ],
-    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Note on the table.")] = "",
+    note: Annotated[str, typer.Option(metavar="TEXT", help="Note on the table.")] = "",
 ) -> None:
     """Create a table: svc tables create users 'id integer primary key, joined date default now()'"""
-    with target(context).tables() as tables:
+    with open_tables(context) as tables:
         columns = parse_columns(" ".join(words), _types(tables))
         _change(tables, [{"op": "create-table", "table": table, "columns": columns, "note": note}])
     stderr.note(f"created table {table}")
@@ -47,12 +46,12 @@ def alter(
     yes: Yes = False,
 ) -> None:
     """Alter a table in one transaction: svc tables alter users add age integer, rename name to full_name"""
-    with target(context).tables() as tables:
+    with open_tables(context) as tables:
         current = tables.get("table", name=table)
         changes = parse_changes(current, " ".join(words), _types(tables))
         destructive = [format_change(change) for change in changes if is_destructive(change)]
-        if destructive:
-            confirm(f"{', '.join(destructive)}: delete these values of {current['name']}?", yes=yes)
+        if destructive and not yes:
+            prompt.confirm(f"{', '.join(destructive)}: delete these values of {current['name']}?")
         _change(tables, changes)
     stderr.note(f"altered table {table}")
 
@@ -63,19 +62,19 @@ def rename(
     name: Annotated[str, typer.Argument(metavar="NAME", help="New name.")],
 ) -> None:
     """Rename a table, and update the views, triggers and foreign keys that use it."""
-    with target(context).tables() as tables:
+    with open_tables(context) as tables:
         _change(tables, [{"op": "rename-table", "table": table, "name": name}])
     stderr.note(f"renamed {table} to {name}")
 
 
 def drop(context: typer.Context, table: Table, yes: Yes = False) -> None:
     """Drop a table and its rows."""
-    with target(context).tables() as tables:
+    with open_tables(context) as tables:
         current = tables.get("table", name=table)
-        if current["rows"] != 0:
+        if current["rows"] != 0 and not yes:
             count = current["rows"]
             rows = "all its rows" if count is None else "its row" if count == 1 else f"its {count} rows"
-            confirm(f"drop {current['name']} and {rows}?", yes=yes)
+            prompt.confirm(f"drop {current['name']} and {rows}?")
         _change(tables, [{"op": "drop-table", "table": table}])
     stderr.note(f"dropped table {table}")
 
@@ -92,18 +91,14 @@ def index(
     name: Annotated[
         str, typer.Option("--name", help="Name of the index (default: from table and columns).")
     ] = "",
-    drop: Annotated[
-        str, typer.Option("--drop", metavar="NAME", help="Drop this index instead of creating one.")
-    ] = "",
+    drop: Annotated[str, typer.Option(metavar="NAME", help="Drop this index instead of creating one.")] = "",
 ) -> None:
     """Create or drop an index."""
     if bool(drop) == bool(columns):
-        raise SvcError(
-            "index needs columns, or --drop and the name of an index",
-            f"svc tables index {table} COLUMN…",
-            code="usage",
+        raise InvalidUsage(
+            "index needs columns, or --drop and the name of an index", f"svc tables index {table} COLUMN…"
         )
-    with target(context).tables() as tables:
+    with open_tables(context) as tables:
         if drop:
             names = [each["name"] for each in tables.get("table", name=table)["indexes"]]
             if drop not in names:

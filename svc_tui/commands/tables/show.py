@@ -4,18 +4,18 @@ from typing import Annotated, Any
 
 import typer
 
-from svc_tui.commands.tables.target import target
+from svc_tui.commands.options import AsJson
+from svc_tui.commands.tables.target import open_tables
 from svc_tui.tables_syntax import rules
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.table import format_table
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="Name of the table.")]
 
 
 def list_tables(context: typer.Context, as_json: AsJson = False) -> None:
     """List tables with their row counts and notes."""
-    with target(context).tables() as tables:
+    with open_tables(context) as tables:
         listing = tables.get("tables")
     if as_json:
         stdout.data(listing)
@@ -41,7 +41,7 @@ def list_tables(context: typer.Context, as_json: AsJson = False) -> None:
 
 def show(context: typer.Context, table: Table, as_json: AsJson = False) -> None:
     """Show the columns, indexes and notes of a table."""
-    with target(context).tables() as tables:
+    with open_tables(context) as tables:
         document = tables.get("table", name=table)
     if as_json:
         stdout.data(document)

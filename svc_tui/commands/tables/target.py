@@ -1,6 +1,5 @@
-"""The tables that a command works on: of the project here, or of one on a service."""
+"""The tables that a command works on: of the project in this folder, or with --service, on its service."""
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,8 @@ import typer
 
 from engine.manifest.load import find, load
 from svc_tui.client import Client
-from svc_tui.terminal import prompt
+from svc_tui.client.credentials import project_service
+from svc_tui.client.discovery import project_client
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,36 +39,12 @@ class Tables:
         return self.client.download(self._path + path, params=params)
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The project whose tables a command uses: the one here, or, with `service`, on the service."""
+@contextmanager
+def open_tables(context: typer.Context) -> Iterator[Tables]:
+    """Connect to the control API, starting a local one if needed. Raises `SvcError`.
 
-    service: bool = False
-
-    @contextmanager
-    def tables(self) -> Iterator[Tables]:
-        """Connect to the control API, starting a local one if needed. Raises `SvcError`."""
-        project = load(find(Path.cwd()))
-        with self._client(project) as client:
-            yield Tables(client, project.root, f"/v1/projects/{project.name}/")
-
-    def _client(self, project: Any) -> AbstractContextManager[Client]:
-        if self.service:
-            from svc_tui.client.credentials import CredentialStore, open_client
-
-            return open_client(CredentialStore.from_environment(os.environ).get(project.root))
-        # This imports the control API, which takes half a second.
-        from svc_tui.client.discovery import project_client
-
-        return project_client(project)
-
-
-def target(context: typer.Context) -> Target:
-    """Return the target of a command."""
-    return context.obj if isinstance(context.obj, Target) else Target()
-
-
-def confirm(question: str, *, yes: bool) -> None:
-    """Ask before rows are deleted, unless `yes`. Raises `SvcError` if the answer is not yes."""
-    if not yes:
-        prompt.confirm(question)
+    `context.obj` is the value of --service.
+    """
+    connection = project_service() if context.obj else project_client(load(find(Path.cwd())))
+    with connection as (client, project):
+        yield Tables(client, project.root, f"/v1/projects/{project.name}/")

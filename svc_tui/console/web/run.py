@@ -8,13 +8,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 from urllib.parse import urlsplit
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
 from engine.http.sockets import PortInUse, authority, bind
 from svc_tui.client.urls import check_encryption, is_loopback, service_url
-from svc_tui.console.engine import EngineConnection
+from svc_tui.console.engine import EngineConnection, Severity
 from svc_tui.console.web.auth import BrowserAuth
 from svc_tui.console.web.server import Page, serving
 from svc_tui.terminal import stderr, stdout
@@ -35,11 +34,10 @@ class WebOptions:
 def bind_page(where: WebOptions) -> list[socket.socket]:
     """Return the bound sockets of the page. Raises `SvcError` for a non-loopback host without TLS."""
     if not is_loopback(where.host) and not where.insecure:
-        raise SvcError(
+        raise InvalidUsage(
             f"the Console would be served on {where.host} without TLS",
             "Leave out --host and use `ssh -L 8000:127.0.0.1:8000` or a TLS "
             "reverse proxy named by --web-url; or pass --insecure if you trust the network.",
-            code="usage",
         )
     try:
         return bind(where.host, DEFAULT_PORT if where.port is None else where.port)
@@ -109,7 +107,7 @@ def _browser_address(opened: socket.socket) -> str:
     return authority(opened)
 
 
-def _report(severity: Literal["error", "warning", "information"], message: str, hint: str) -> None:
+def _report(severity: Severity, message: str, hint: str) -> None:
     if severity == "error":
         stderr.render(SvcError(message, hint))
     elif severity == "warning":

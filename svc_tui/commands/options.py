@@ -1,0 +1,17 @@
+"""Options that several commands share."""
+
+from typing import Annotated
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+MaxBody = Annotated[
+    int, typer.Option(metavar="MIB", min=1, max=1024, help="Maximum request body size in MiB.")
+]
+PasswordStdin = Annotated[
+    bool, typer.Option("--password-stdin", help="Read the password from the first line of stdin.")
+]
+Workers = Annotated[
+    int, typer.Option("--workers", "-w", metavar="N", min=1, max=64, help="Number of worker processes.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.")]

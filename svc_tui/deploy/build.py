@@ -1,0 +1,64 @@
+"""Concurrent builds of a project's resources, as a deploy makes them."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from engine.artifact import Artifact
+from engine.build.builder import Builder
+from engine.manifest.model import Project, Resource
+from svc_tui.composition import lanes
+from svc_tui.terminal.units import duration
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def build_each(
+    project: Project, cache: Path, build: Callable[[Builder, Resource], Coroutine[Any, Any, T]]
+) -> AsyncIterator["list[asyncio.Task[T]]"]:
+    """Run `build` for every resource, one per processor at a time, and yield the tasks in manifest order.
+
+    Leaving the context cancels unfinished builds.
+    """
+    available = lanes()
+    builder = Builder(available, cache, "deploy", os.environ)
+    slots = asyncio.Semaphore(os.cpu_count() or 1)
+
+    async def one(resource: Resource) -> T:
+        async with slots:
+            return await build(builder, resource)
+
+    tasks = [asyncio.create_task(one(resource)) for resource in project.resources.values()]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(lane.aclose() for lane in available.values()))
+
+
+async def build_resource(
+    builder: Builder, resource: Resource, root: Path, report: Callable[[str], None], *, cached: bool = True
+) -> tuple[Artifact, bool]:
+    """Return the artifact of a resource, and whether it is that of an earlier build. Raises `SvcError`.
+
+    `report` receives lines of progress. Without `cached`, an unchanged resource is built again.
+    """
+    if cached and (artifact := await builder.remembered(resource, root)) is not None:
+        return artifact, True
+    prefix = f"{resource.name}: "
+    return await builder.build(
+        resource, root, lambda line: report(line.removeprefix(prefix)), remember=True
+    ), False
+
+
+def built_line(resource: Resource, artifact: Artifact, seconds: float, width: int, *, unchanged: bool) -> str:
+    """Return the line of a built resource; `width` is the length of the longest resource name."""
+    digest = getattr(artifact, "digest", "")
+    result = "unchanged" if unchanged else f"built in {duration(int(seconds * 1e9))}"
+    return f"{resource.name:<{width}}  {resource.lane:<6}  sha256:{digest[:12]}…  {result}"
