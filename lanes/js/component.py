@@ -1,4 +1,4 @@
-"""Components of bundled modules, made with componentize-js and cached.
+"""Components of bundled modules, cached: a template of componentize-js with the snapshot of a module.
 
 The caller names the cache folder of a component after everything that shapes it. Writes are atomic and
 locked.
@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from engine.lane import BuildFailed
 from lanes.js.toolchain import Toolchain
 from lanes.lock import locked
 from lanes.process import run
 
+MODULES = {"service": "svc-app.js", "loader": "svc-loader.js"}
+"""The name of a world's main module, which stack traces contain."""
 LIMIT_SECONDS = 120.0
 """Time limit for loading a module."""
 
@@ -60,7 +63,7 @@ async def component(order: SnapshotSpec) -> tuple[Path, str]:
             return found, ""
         order.report(f"{order.doing} …")
         with tempfile.TemporaryDirectory(prefix="svc-js-") as making:
-            module = Path(making) / ("svc-loader.js" if order.world == "loader" else "svc-app.js")
+            module = Path(making) / MODULES[order.world]
             await order.write(module)
             return await _make(order, module)
 
@@ -68,10 +71,8 @@ async def component(order: SnapshotSpec) -> tuple[Path, str]:
 async def _make(order: SnapshotSpec, module: Path) -> tuple[Path, str]:
     out = module.with_suffix(".wasm")
     toolchain = order.toolchain
-    command = [
-        *(toolchain.node, toolchain.script("componentize.mjs")),
-        *(module.name, str(toolchain.wit / order.world), order.world, out.name),
-    ]
+    template = await _template(toolchain, order.world, order.report)
+    command = [toolchain.node, toolchain.script("component.mjs"), str(template), str(module), str(out)]
     try:
         async with asyncio.timeout(order.limit):
             code, output = await run(command, module.parent, nice=True)
@@ -83,3 +84,28 @@ async def _make(order: SnapshotSpec, module: Path) -> tuple[Path, str]:
     arriving = order.kept / "arriving"
     await asyncio.to_thread(shutil.copyfile, out, arriving)
     return arriving.replace(order.kept / f"{digest}.wasm"), output
+
+
+async def _template(toolchain: Toolchain, world: str, report: Callable[[str], None]) -> Path:
+    """Return the folder of a world's template; the first use of a toolchain makes it.
+
+    Raises `BuildFailed`.
+    """
+    folder = toolchain.folder / f"template-{world}"
+    if folder.exists():
+        return folder
+    async with locked(toolchain.folder / f"{folder.name}.lock", report, "preparing the js toolchain"):
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(prefix="making-", dir=toolchain.folder) as making:
+                module, template = Path(making) / MODULES[world], Path(making) / folder.name
+                module.write_text("addEventListener('fetch', () => {});\n")
+                template.mkdir()
+                command = [
+                    *(toolchain.node, toolchain.script("template.mjs")),
+                    *(module.name, str(toolchain.wit / world), world, str(template)),
+                ]
+                code, output = await run(command, module.parent, nice=True)
+                if code != 0:
+                    raise BuildFailed("cannot prepare the js toolchain", toolchain.repair, output=output)
+                template.replace(folder)
+    return folder

@@ -134,12 +134,8 @@ async def _loader(toolchain: Toolchain, report: Callable[[str], None]) -> Path:
     try:
         made, _ = await component(SnapshotSpec(toolchain, "loader", kept, write, report, doing))
     except ComponentRefused as error:
-        raise BuildFailed("cannot make the js dev loader", _afresh(toolchain), output=error.output) from error
+        raise BuildFailed("cannot make the js dev loader", toolchain.repair, output=error.output) from error
     return made
-
-
-def _afresh(toolchain: Toolchain) -> str:
-    return f"If it happens again, remove {toolchain.folder.parent}: the next build installs it again."
 
 
 def _entry(request: BuildRequest) -> Path:

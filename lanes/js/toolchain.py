@@ -64,6 +64,11 @@ class Toolchain:
         """Return whether it is complete: a cache can be deleted at any time."""
         return self.folder.exists() and Path(self.node).exists()
 
+    @property
+    def repair(self) -> str:
+        """The hint for a toolchain that does not work."""
+        return f"If it happens again, remove {self.folder.parent}: the next build installs it again."
+
     def script(self, name: str) -> str:
         """Return the path of one of svc's node scripts, beside the packages that it imports."""
         return str(self.folder / name)
@@ -180,7 +185,7 @@ def _equip(packages: Path, folder: Path) -> None:
     try:
         for path in SCRIPTS.glob("*.mjs"):
             shutil.copyfile(path, making / path.name)
-        (making / "snapshot.mjs").chmod(0o755)
+        (making / "wizer.mjs").chmod(0o755)
         _write_wit(packages, making)
         making.replace(folder)
     finally:

@@ -1,31 +1,86 @@
-#!/usr/bin/env node
-// Runs a core module's initialization and writes the module that begins where it ended: the memory as it is
-// then, the globals, no initialization. componentize-js takes it for wizer (`wizerBin`), whose part of the
-// command line this reads:
+// Snapshots: a core module whose memory and globals are those after its initialization.
 //
-//   snapshot.mjs [--mapdir=GUEST::HOST] [--dir=FOLDER] --init-func NAME -o=OUT IN < ARGUMENTS
-//
-// What wizer does not promise, and this does: the same IN, files and ARGUMENTS make the same OUT, byte for
-// byte, wherever the folders are and whenever it runs. So time begins at CLOCK and random bytes follow from the
-// files. It knows one shape of modules only, componentize-js's: one memory, globals of type i32, active data
-// segments, no start function.
+// Unlike wizer, the result is reproducible: the same module, files and input make the same bytes, in any folder
+// and at any time. The clock starts at CLOCK, and random bytes derive from the files. Only modules of the shape
+// that componentize-js produces are supported: one memory, globals of type i32, active data segments, no start
+// function.
 import { createHash } from 'node:crypto';
 import { mkdtempSync, openSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
 
 process.emitWarning = () => {}; // node calls its WASI experimental
 const { WASI } = await import('node:wasi');
 
+// Initialization runs once, so optimized code costs more than it saves.
+setFlagsFromString('--liftoff-only');
+
 const CLOCK = 946_684_800_000_000_000n; // 2000-01-01T00:00:00Z
-const REALTIME = 0; // the clock of that time; others count from the start
-const TICK = 1000n; // ns that pass from one look at the clock to the next
-const DIR = '/svc-init'; // what the folder of `--dir` is called within
+const REALTIME = 0; // the clock that starts at CLOCK; the others start at 0
+const TICK = 1000n; // ns between two readings of a clock
 const GLOBAL = 'svc:global:';
 const PAGE = 65536;
-const GAP = 16; // zeros that are cheaper to write than another segment
+const GAP = 16; // a shorter run of zeros is smaller than the header of another segment
 const SECTION = { memory: 5, global: 6, export: 7, start: 8, data: 11, dataCount: 12 };
-const VARIABLES = /^(DEBUG|SOURCE_NAME|(EXPORT|IMPORT|FEATURE)[A-Z0-9_]*)$/;
+const STATE = [SECTION.memory, SECTION.global, SECTION.dataCount, SECTION.data];
+const COMPONENT_MODULE = 1; // the id of a section of a component that holds a core module
+const PREAMBLE = 8; // bytes before the first section
+
+/**
+ * Initialize a module and return its snapshot.
+ *
+ * `folders` are pairs of a path inside the module and a folder of the host, `input` is what the module reads
+ * from stdin, `env` its environment, and `init` the name of the exported function to call. Throws what the
+ * module throws.
+ */
+export function snapshot(bytes, { init, folders, input, env }) {
+  const sections = sectionsOf(bytes);
+  if (sections.some(([id]) => id === SECTION.start)) throw new Error('the module has a start function');
+  checkSegments(bodyOf(sections, SECTION.data));
+  const globals = globalsOf(bodyOf(sections, SECTION.global));
+  const exports = initialize(exposeGlobals(sections, globals), { init, folders, input, env });
+  const memory = new Uint8Array(exports.memory.buffer);
+  const data = segments(memory);
+  const replaced = {
+    [SECTION.memory](body) {
+      const reader = new Reader(body, 1), flags = reader.byte();
+      reader.number();
+      return Buffer.from([1, flags, ...leb(memory.length / PAGE), ...reader.take(body.length - reader.at)]);
+    },
+    [SECTION.global]: () => vector(globals.map(({ mutable, entry }, index) => mutable
+      ? Buffer.from([0x7f, 1, ...constant(exports[GLOBAL + index].value)])
+      : entry)),
+    [SECTION.export]: (body) => vector(exportsOf(body)
+      .filter(({ name }) => name !== init && name !== '_initialize')
+      .map(({ entry }) => entry)),
+    [SECTION.dataCount]: () => Buffer.from(leb(data.length)),
+    [SECTION.data]: () => vector(data),
+  };
+  const module = encode(bytes, sections.map(([id, body]) => [id, replaced[id]?.(body) ?? body]));
+  const check = exports.check_init();
+  if (check !== 0) throw new Error(`the module's exports could not be bound (${check})`);
+  return module;
+}
+
+/**
+ * Return `component` with the memory and the globals of `module` in place of its main module's.
+ *
+ * The main module is the largest one. Both modules must be snapshots of one module.
+ */
+export function withState(component, module) {
+  const state = new Map(sectionsOf(module).filter(([id]) => STATE.includes(id)));
+  const sections = sectionsOf(component);
+  const modules = sections.filter(([id]) => id === COMPONENT_MODULE);
+  const main = modules.reduce((a, b) => (b[1].length > a[1].length ? b : a));
+  const inner = sectionsOf(main[1]);
+  const count = (body) => new Reader(body).number();
+  if (count(bodyOf(inner, SECTION.global)) !== count(state.get(SECTION.global))) {
+    throw new Error('the template has other globals than the snapshot');
+  }
+  main[1] = encode(main[1], inner.map(([id, body]) => [id, state.get(id) ?? body]));
+  return encode(component, sections);
+}
 
 class Reader {
   constructor(bytes, at = 0) {
@@ -47,7 +102,7 @@ class Reader {
   name() { return Buffer.from(this.take(this.number())).toString(); }
 }
 
-function number(value) {
+function leb(value) {
   const out = [];
   do {
     const more = value > 127;
@@ -66,40 +121,43 @@ function constant(value) {
   }
 }
 
-function vector(items) { return Buffer.concat([Buffer.from(number(items.length)), ...items]); }
+function vector(items) { return Buffer.concat([Buffer.from(leb(items.length)), ...items]); }
 
-function read(bytes) {
-  const reader = new Reader(bytes, 8), sections = [];
+function sectionsOf(bytes) {
+  const reader = new Reader(bytes, PREAMBLE), sections = [];
   while (!reader.over) sections.push([reader.byte(), reader.take(reader.number())]);
   return sections;
 }
 
-function written(sections) {
-  const parts = sections.flatMap(([id, body]) => [Buffer.from([id, ...number(body.length)]), body]);
-  return Buffer.concat([Buffer.from([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]), ...parts]);
+function bodyOf(sections, id) { return sections.find(([each]) => each === id)[1]; }
+
+/** Return the binary of sections, with the preamble of `original`. */
+function encode(original, sections) {
+  const parts = sections.flatMap(([id, body]) => [Buffer.from([id, ...leb(body.length)]), body]);
+  return Buffer.concat([original.subarray(0, PREAMBLE), ...parts]);
 }
 
 function exportsOf(body) {
-  const reader = new Reader(body), found = [];
+  const reader = new Reader(body), exports = [];
   for (let left = reader.number(); left; left--) {
     const from = reader.at, name = reader.name();
     reader.byte();
     reader.number();
-    found.push({ name, entry: Buffer.from(body.subarray(from, reader.at)) });
+    exports.push({ name, entry: Buffer.from(body.subarray(from, reader.at)) });
   }
-  return found;
+  return exports;
 }
 
 function globalsOf(body) {
-  const reader = new Reader(body), found = [];
+  const reader = new Reader(body), globals = [];
   for (let left = reader.number(); left; left--) {
     const from = reader.at, type = reader.byte(), mutable = reader.byte() === 1;
     if (type !== 0x7f || reader.byte() !== 0x41) throw new Error('a global is no plain i32');
     reader.number();
     if (reader.byte() !== 0x0b) throw new Error('a global is no plain i32');
-    found.push({ mutable, entry: Buffer.from(body.subarray(from, reader.at)) });
+    globals.push({ mutable, entry: Buffer.from(body.subarray(from, reader.at)) });
   }
-  return found;
+  return globals;
 }
 
 function checkSegments(body) {
@@ -112,12 +170,13 @@ function checkSegments(body) {
   }
 }
 
+/** Return the encoded data segments of a memory: everything that is not a long run of zeros. */
 function segments(memory) {
-  const found = [], words = new Uint32Array(memory.buffer, 0, memory.length / 4);
+  const encoded = [], words = new Uint32Array(memory.buffer, 0, memory.length / 4);
   let begin = -1, end = 0;
   const close = () => {
     const data = memory.subarray(begin, end);
-    found.push(Buffer.concat([Buffer.from([0]), constant(begin), Buffer.from(number(data.length)), data]));
+    encoded.push(Buffer.concat([Buffer.from([0]), constant(begin), Buffer.from(leb(data.length)), data]));
   };
   for (let word = 0; word < words.length; word++) {
     if (!words[word]) continue;
@@ -129,17 +188,28 @@ function segments(memory) {
     end = word * 4 + 4;
   }
   if (begin >= 0) close();
-  return found;
+  return encoded;
 }
 
-function* stream(seed) {
+/** Return the binary of a module that also exports its mutable globals, as GLOBAL + index. */
+function exposeGlobals(sections, globals) {
+  const added = globals.flatMap(({ mutable }, index) => {
+    const name = Buffer.from(`${GLOBAL}${index}`);
+    return mutable ? [Buffer.from([name.length, ...name, 3, ...leb(index)])] : [];
+  });
+  const preamble = Buffer.from([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]);
+  return encode(preamble, sections.map(([id, body]) =>
+    [id, id === SECTION.export ? vector([...exportsOf(body).map(({ entry }) => entry), ...added]) : body]));
+}
+
+function* randomBytes(seed) {
   for (let block = 0; ; block++) yield* createHash('sha256').update(`${block}`).update(seed).digest();
 }
 
 function imports(module, wasi, memory, seed) {
-  const random = stream(seed);
+  const random = randomBytes(seed);
   let passed = 0n;
-  const fixed = {
+  const reproducible = {
     clock_time_get(clock, _precision, at) {
       passed += TICK;
       new DataView(memory().buffer).setBigUint64(at, (clock === REALTIME ? CLOCK : 0n) + passed, true);
@@ -151,90 +221,37 @@ function imports(module, wasi, memory, seed) {
       return 0;
     },
   };
-  const found = {};
+  const functions = {};
   for (const { module: from, name } of WebAssembly.Module.imports(module)) {
     const call = from === 'wasi_snapshot_preview1'
-      ? (fixed[name] ?? wasi.wasiImport[name])
+      ? (reproducible[name] ?? wasi.wasiImport[name])
       : () => { throw new Error(`${name} of ${from} was called while the module is loaded`); };
-    (found[from] ??= {})[name] = call;
+    (functions[from] ??= {})[name] = call;
   }
-  return found;
+  return functions;
 }
 
-function run(sections, { init, folders, input }) {
-  const globals = globalsOf(sections.find(([id]) => id === SECTION.global)[1]);
-  const seen = globals.flatMap(({ mutable }, index) => {
-    const name = Buffer.from(`${GLOBAL}${index}`);
-    return mutable ? [Buffer.from([name.length, ...name, 3, ...number(index)])] : [];
-  });
-  const opened = sections.map(([id, body]) =>
-    [id, id === SECTION.export ? vector([...exportsOf(body).map(({ entry }) => entry), ...seen]) : body]);
-  const module = new WebAssembly.Module(written(opened));
-
+/** Run the initialization of a module and return its exports. */
+function initialize(bytes, { init, folders, input, env }) {
+  const module = new WebAssembly.Module(bytes);
   const seed = createHash('sha256').update(input);
   for (const [, host] of folders) {
     for (const name of readdirSync(host).sort()) {
       if (/\.js$/.test(name)) seed.update(readFileSync(join(host, name)));
     }
   }
-  const names = Object.keys(process.env).filter((name) => VARIABLES.test(name)).sort();
-  const env = Object.fromEntries(names.map((name) => [name, process.env[name]]));
-  const making = mkdtempSync(join(tmpdir(), 'svc-snapshot-'));
+  const scratch = mkdtempSync(join(tmpdir(), 'svc-snapshot-'));
   try {
-    writeFileSync(join(making, 'arguments'), input);
-    const stdin = openSync(join(making, 'arguments'));
+    writeFileSync(join(scratch, 'input'), input);
+    const stdin = openSync(join(scratch, 'input'));
     const wasi = new WASI({ version: 'preview1', env, preopens: Object.fromEntries(folders), stdin, returnOnExit: false });
     let instance;
     instance = new WebAssembly.Instance(module, imports(module, wasi, () => instance.exports.memory, seed.digest()));
     wasi.initialize({ exports: { memory: instance.exports.memory } });
     instance.exports._initialize?.();
     instance.exports[init]();
-    return { globals, exports: instance.exports };
+    return instance.exports;
   } finally {
-    rmSync(making, { recursive: true, force: true });
+    rmSync(scratch, { recursive: true, force: true });
   }
-}
-
-function snapshot(sections, init, { globals, exports }) {
-  const memory = new Uint8Array(exports.memory.buffer);
-  const data = segments(memory);
-  const changed = {
-    [SECTION.memory](body) {
-      const reader = new Reader(body, 1), flags = reader.byte();
-      reader.number();
-      return Buffer.from([1, flags, ...number(memory.length / PAGE), ...reader.take(body.length - reader.at)]);
-    },
-    [SECTION.global]: () => vector(globals.map(({ mutable, entry }, index) => mutable
-      ? Buffer.from([0x7f, 1, ...constant(exports[GLOBAL + index].value)])
-      : entry)),
-    [SECTION.export]: (body) => vector(exportsOf(body)
-      .filter(({ name }) => name !== init && name !== '_initialize')
-      .map(({ entry }) => entry)),
-    [SECTION.dataCount]: () => Buffer.from(number(data.length)),
-    [SECTION.data]: () => vector(data),
-  };
-  return written(sections.map(([id, body]) => [id, changed[id]?.(body) ?? body]));
-}
-
-function asked(options) {
-  const after = (begin) => options.filter((each) => each.startsWith(begin)).map((each) => each.slice(begin.length));
-  const [dir] = after('--dir='), [out] = after('-o=');
-  const [guest, host] = after('--mapdir=')[0].split('::');
-  // No path of this machine may come in, since arguments stay in the memory.
-  const input = readFileSync(0, 'utf8').replaceAll(dir, DIR).replaceAll(`${host}/`, guest);
-  const init = options[options.indexOf('--init-func') + 1];
-  return { init, folders: [[DIR, dir], [guest, host]], input, out };
-}
-
-const options = process.argv.slice(2);
-try {
-  const wish = asked(options);
-  const sections = read(readFileSync(options.at(-1)));
-  if (sections.some(([id]) => id === SECTION.start)) throw new Error('the module has a start function');
-  checkSegments(sections.find(([id]) => id === SECTION.data)[1]);
-  writeFileSync(wish.out, snapshot(sections, wish.init, run(sections, wish)));
-} catch (error) {
-  // What the module itself had to say is printed by now.
-  console.error(error instanceof WebAssembly.RuntimeError ? `Error: ${error.message}` : error);
-  process.exit(1);
 }

@@ -12,9 +12,11 @@ import pytest
 
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildMode
+from lanes.js.component import SnapshotSpec, component
 from lanes.js.lane import JsLane
 from lanes.js.node import Node, find
 from lanes.js.toolchain import ensure
+from lanes.process import run
 from tests.engine.wasm.conftest import Answer
 from tests.lanes.js.conftest import Sources, ask
 
@@ -329,3 +331,27 @@ def test_a_file_that_cannot_be_written_is_an_error_of_the_build(sources: Sources
     (sources.cache / "js").write_text("a file in the way")
     error = failure(sources, "deploy")
     assert "could not be built" in error.message and error.hint
+
+
+def test_a_component_from_the_template_equals_the_one_of_componentize_js(
+    sources: Sources, tmp_path: Path
+) -> None:
+    text = "const a = `${Math.PI} ${new Date()}`;\naddEventListener('fetch', (e) => e.respondWith(new Response(a)));\n"
+    main, complete = tmp_path / "main" / "svc-app.js", tmp_path / "complete"
+    main.parent.mkdir()
+    main.write_text(text)
+    complete.mkdir()
+
+    async def make() -> Path:
+        toolchain = await ensure(sources.cache, print)
+        spec = SnapshotSpec(toolchain, "service", tmp_path / "ours", write, print, "making the component")
+        ours, _ = await component(spec)
+        script, wit = toolchain.script("template.mjs"), str(toolchain.wit / "service")
+        command = [toolchain.node, script, main.name, wit, "service", str(complete)]
+        assert await run(command, main.parent) == (0, "")
+        return ours
+
+    async def write(module: Path) -> None:
+        module.write_text(text)
+
+    assert asyncio.run(make()).read_bytes() == (complete / "component.wasm").read_bytes()
