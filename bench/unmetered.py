@@ -43,7 +43,7 @@ async def _compiled(component: Path, digest: str, cache: Path, **_options: Any) 
     return compiler.CompiledComponent(target, Compiler.OPTIMIZING)
 
 
-def _watch(self: runner.Runner, course: execution.Drive) -> None:
+def _watch(self: runner.Runner, course: execution.Execution) -> None:
     self._active.add(course)
 
 
@@ -64,7 +64,7 @@ def main() -> None:
     _put(runner, "compile_component", _compiled)
     _put(runner.Runner, "watch", _watch)
     _put(epoch_ticker.EpochTicker, "_work", lambda self: None)
-    _put(execution.Drive, "_poll", lambda self, invocation: invocation.poll())
+    _put(execution.Execution, "_poll", lambda self, invocation: invocation.poll())
     _put(invocation.Invocation, "peak_memory", int(os.environ[MEMORY]))
     for name in ("_store_limiter", "_set_epoch_deadline", "_yield_and_update"):
         _put(wasmtime, name, lambda *_arguments: None)

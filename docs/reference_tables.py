@@ -32,7 +32,7 @@ from engine.timeline.stored_record import MAX_TEXT_CHARS as MAX_LOG_BODY
 from engine.usage.recorder import RETENTION_MINUTES
 from engine.wasm.execution.buffers import LineSplitter
 from engine.wasm.execution.config import PoolSettings
-from engine.wasm.execution.run_state import HANDLES, KEPT, UNSENT
+from engine.wasm.execution.run_state import MAX_HANDLES, MAX_HELD_BYTES, MAX_UNSENT_MESSAGES
 from engine.wasm.outbound.dialer import CONNECT_SECONDS
 from engine.wasm.outbound.http import READ_TIMEOUT_NS
 from engine.wasm.wasi.http_fields import MAX_FIELDS_BYTES as MAX_FIELDS
@@ -82,13 +82,13 @@ LIMITS: dict[str, list[Row]] = {
         ),
         ("log record, body and attributes each", size(MAX_LOG_BODY), "", "cut"),
         ("header fields that your code sets, per message", size(MAX_FIELDS), "", "error in your code"),
-        ("host memory for headers, unread responses and SQL", size(KEPT), "", "500 `guest-failed`"),
-        ("WASI handles (streams, fields, pollables)", f"{HANDLES:,}", "", "500 `guest-failed`"),
+        ("host memory for headers, unread responses and SQL", size(MAX_HELD_BYTES), "", "500 `guest-failed`"),
+        ("WASI handles (streams, fields, pollables)", f"{MAX_HANDLES:,}", "", "500 `guest-failed`"),
         ("pollables in one wait", f"{MAX_POLLABLES:,}", "", "500 `guest-failed`"),
     ],
     "Calls to other servers": [
         ("concurrent calls of a request", str(MAX_OUTGOING), "", "`connection-limit-reached` in your code"),
-        ("requests and responses created and not sent", str(UNSENT), "", "500 `guest-failed`"),
+        ("requests and responses created and not sent", str(MAX_UNSENT_MESSAGES), "", "500 `guest-failed`"),
         ("connect timeout", f"{CONNECT_SECONDS:.0f} s", "", "error in your code"),
         ("read timeout", f"{READ_TIMEOUT_NS // 10**9} s", "", "error in your code"),
         ("origins", "none", "`egress` in `svc.toml`", "error in your code, with the line to add"),

@@ -82,11 +82,9 @@ class OpenDoor(Protocol):
 
         Mistakes of guests are answered with problem documents; an exception is a fault of the Door.
         """
-        ...
 
     async def aclose(self) -> None:
         """Finish requests in progress and close every file."""
-        ...
 
 
 class Door(Protocol):
@@ -98,4 +96,3 @@ class Door(Protocol):
 
     def open(self, context: DoorContext) -> OpenDoor:
         """Open the Door for one Project. Files are opened by the first request that needs them."""
-        ...

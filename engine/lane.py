@@ -106,11 +106,9 @@ class Lane(Protocol):
 
     async def tools(self, cache: Path) -> tuple[Tool, ...]:
         """Return the tools that the lane needs, and their state. Installs nothing."""
-        ...
 
     async def install(self, cache: Path, report: Callable[[str], None]) -> None:
         """Install missing managed tools. Raises `ToolchainMissing` for tools that the user must install."""
-        ...
 
     def identity(self, cache: Path) -> str:
         """Return a fingerprint of what artifacts depend on besides the Resource: tools and the lane's code.
@@ -118,12 +116,9 @@ class Lane(Protocol):
         An equal fingerprint lets the cache reuse an earlier artifact. Takes milliseconds.
         A missing tool is part of the fingerprint.
         """
-        ...
 
     async def build(self, request: BuildRequest) -> Artifact:
         """Build the Resource. Leaves nothing incomplete behind, even if cancelled."""
-        ...
 
     async def aclose(self) -> None:
         """Stop the helper processes of the lane."""
-        ...

@@ -68,43 +68,33 @@ class Blobs(Protocol):
 
         Raises `DigestMismatch` if the content does not match `digest`. Failures leave no partial data.
         """
-        ...
 
     async def get(self, digest: Digest) -> bytes:
         """Return a whole blob. Raises `BlobMissing` and `BlobCorrupt`."""
-        ...
 
     def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
         """Yield a blob in chunks. Raises as `get` does; corruption is raised before the last chunk."""
-        ...
 
     async def copy_to(self, digest: Digest, target: Path) -> None:
         """Copy or link a blob to a new path for reading only. Raises as `get` does, and OSError."""
-        ...
 
     async def verify(self, digest: Digest) -> None:
         """Read a blob to check its digest. Raises as `get` does."""
-        ...
 
     async def exists(self, digest: Digest) -> bool:
         """Return whether the blob exists; it may be corrupt."""
-        ...
 
     async def touch(self, digest: Digest) -> bool:
         """Return whether the blob exists, and mark it as used now (`delete`)."""
-        ...
 
     def list(self) -> AsyncGenerator[BlobInfo, None]:
         """Yield the blobs in no order. Blobs added or removed meanwhile may be missing."""
-        ...
 
     async def delete(self, digest: Digest, before_ns: int) -> bool:
         """Delete a blob unless it was stored or touched since that time; return whether it was deleted."""
-        ...
 
     async def received(self, digest: Digest) -> int:
         """Return how many bytes of an upload are stored: the offset to resume at."""
-        ...
 
     async def upload(
         self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes]
@@ -115,11 +105,9 @@ class Blobs(Protocol):
         for a later call. A wrong `offset` returns a conflict with the right one. Raises `UploadBusy`, and
         `DigestMismatch` for wrong or excess content, which discards the upload.
         """
-        ...
 
     async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
         """Delete uploads without new data since that time, or only count them; return their number."""
-        ...
 
 
 class KeyValue(Protocol):
@@ -127,18 +115,15 @@ class KeyValue(Protocol):
 
     async def get(self, key: str) -> VersionedValue | None:
         """Return a key's value, or `None`."""
-        ...
 
     async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | Conflict:
         """Set a value (`None` removes it) if the revision is still `revision`; return the new revision.
 
         Revision `None` expects no value. Raises `TooLarge`.
         """
-        ...
 
     async def list(self, prefix: str) -> list[VersionedValue]:
         """Return the values whose keys have this prefix, sorted by key."""
-        ...
 
     def watch(self, prefix: str, after: int = 0) -> AsyncGenerator[VersionedValue, None]:
         """Yield values with this key prefix that changed after a revision, then each new change.
@@ -146,7 +131,6 @@ class KeyValue(Protocol):
         Yields in the order of revisions. A slow watcher may skip intermediate values, but not the latest one.
         Ends when the bucket is closed.
         """
-        ...
 
 
 class Log(Protocol):
@@ -157,23 +141,18 @@ class Log(Protocol):
 
         With `expect`, it fails with a conflict unless that is the last `seq` (0: empty). Raises `TooLarge`.
         """
-        ...
 
     async def last(self, name: str) -> int:
         """Return the `seq` of the last entry ever appended, 0 if none."""
-        ...
 
     async def read(self, name: str, after: int = 0, limit: int = 1000) -> list[LogEntry]:
         """Return up to `limit` entries after a `seq`. A gap before the first means entries were trimmed."""
-        ...
 
     def follow(self, name: str, after: int = 0) -> AsyncGenerator[LogEntry, None]:
         """Yield the entries after a `seq`, then each new one. Ends when the bucket is closed."""
-        ...
 
     async def trim(self, name: str, upto: int) -> None:
         """Delete the entries up to and including a `seq`."""
-        ...
 
 
 class Bucket(Protocol):
@@ -182,21 +161,17 @@ class Bucket(Protocol):
     @property
     def blobs(self) -> Blobs:
         """Artifacts, snapshots and exports."""
-        ...
 
     @property
     def kv(self) -> KeyValue:
         """Mutable records."""
-        ...
 
     @property
     def log(self) -> Log:
         """Append-only logs."""
-        ...
 
     async def aclose(self) -> None:
         """Finish running calls and close the bucket; later calls raise `BucketClosed`."""
-        ...
 
 
 def is_digest(text: str) -> bool:

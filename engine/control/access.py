@@ -60,7 +60,6 @@ class Authenticator(Protocol):
 
     async def principal(self, token: str) -> Principal | None:
         """Return the principal of a token, or `None` if the token is not valid."""
-        ...
 
 
 class StaticToken:

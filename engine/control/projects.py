@@ -17,11 +17,9 @@ class Projects(Protocol):
 
     async def names(self) -> Iterable[str]:
         """Return the names of all projects."""
-        ...
 
     def data_dir(self, project: str) -> Path:
         """Return a project's data folder, which has one subfolder per Door. Raises `NotFound`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ class ServingTable:
         name = prepared.publication.project.name
         before = self._live.get(name)
         self._live = ({} if replace_all else self._live) | {name: prepared}
-        self.routes = RouteTable.join(each.routes for each in self._live.values())
+        self.routes = RouteTable.merge(each.routes for each in self._live.values())
         for resource, version in before.versions.items() if before is not None else ():
             replacement = prepared.versions.get(resource)
             if isinstance(version, NotReady) and version.first_build and replacement is not version:
@@ -135,4 +135,4 @@ class ServingTable:
     def remove(self, project: str) -> None:
         """Stop serving a Project."""
         self._live = {name: live for name, live in self._live.items() if name != project}
-        self.routes = RouteTable.join(each.routes for each in self._live.values())
+        self.routes = RouteTable.merge(each.routes for each in self._live.values())

@@ -180,7 +180,7 @@ class Gateway:
 
     async def _serve(self, exchange: _TracedExchange) -> _SpanOutcome:
         span = SpanContext.from_header(exchange.header(b"traceparent"))
-        endpoint = self._routes().find(exchange.authority)
+        endpoint = self._routes().match_host(exchange.authority)
         if endpoint is None:
             started, now = time.perf_counter_ns(), time.time_ns()
             status, size = await self._problem(exchange, "not-found", None)
@@ -199,7 +199,7 @@ class Gateway:
         started, now = time.perf_counter_ns(), time.time_ns()
         outcome = _ABORTED_BY_SHUTDOWN
         try:
-            target = endpoint.mounted(exchange.request.path)
+            target = endpoint.match_mount(exchange.request.path)
             if target is None:
                 outcome = await self._respond(exchange, endpoint, span)
             elif depth + 1 >= MAX_DEPTH:

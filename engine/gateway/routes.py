@@ -26,7 +26,6 @@ class DynamicVersion(Protocol):
 
     async def run(self, request: GuestRequest) -> RunReport:
         """Answer one request."""
-        ...
 
 
 class StaticVersion(Protocol):
@@ -34,7 +33,6 @@ class StaticVersion(Protocol):
 
     async def respond(self, exchange: Exchange) -> tuple[int, int] | None:
         """Answer one request: return status and body bytes sent, or `None` if no file matches."""
-        ...
 
 
 class FirstBuild:
@@ -89,7 +87,7 @@ class Endpoint:
         self._exact: dict[str, Endpoint] = {}
         self._patterns: list[tuple[Mount, Endpoint]] = []
 
-    def connect(self, mounts: tuple[Mount, ...], endpoints: Mapping[str, "Endpoint"]) -> None:
+    def link_mounts(self, mounts: tuple[Mount, ...], endpoints: Mapping[str, "Endpoint"]) -> None:
         """Lead each mount to its Endpoint; part of building a table."""
         for mount in mounts:
             target = endpoints[mount.target]
@@ -99,7 +97,7 @@ class Endpoint:
                 self._patterns.append((mount, target))
         self._patterns.sort(key=lambda item: -len(item[0].prefix))
 
-    def mounted(self, path: str) -> "Endpoint | None":
+    def match_mount(self, path: str) -> "Endpoint | None":
         """Return where a path is mounted to: exact beats pattern, longer beats shorter."""
         target = self._exact.get(path)
         if target is None:
@@ -129,7 +127,7 @@ class RouteTable:
             for name, resource in project.resources.items()
         }
         for name, resource in project.resources.items():
-            endpoints[name].connect(resource.mounts, endpoints)
+            endpoints[name].link_mounts(resource.mounts, endpoints)
         hosts = {f"{name}--{project.name}.{domain}": e for name, e in endpoints.items() if e.public}
         if front and project.front is not None:
             names = LOCAL_HOSTS if domain == "localhost" else {domain}
@@ -137,11 +135,11 @@ class RouteTable:
         return cls(hosts)
 
     @classmethod
-    def join(cls, tables: Iterable["RouteTable"]) -> "RouteTable":
+    def merge(cls, tables: Iterable["RouteTable"]) -> "RouteTable":
         """Make the table of several Projects."""
         return cls({host: endpoint for table in tables for host, endpoint in table._hosts.items()})
 
-    def find(self, authority: str) -> Endpoint | None:
+    def match_host(self, authority: str) -> Endpoint | None:
         """Return the public Resource at `host[:port]`, or `None`: unknown and private look the same."""
         return self._hosts.get(authority) or self._hosts.get(host_name(authority))
 

@@ -18,7 +18,6 @@ class ServerExchange(Exchange, Protocol):
 
     async def close(self) -> None:
         """Send a 500 if the response has not started; abort it if it is incomplete."""
-        ...
 
 
 class ConnectionManager(Protocol):
@@ -31,15 +30,12 @@ class ConnectionManager(Protocol):
 
     def opened(self, connection: "Connection") -> None:
         """Add a connection."""
-        ...
 
     async def handle(self, exchange: ServerExchange) -> None:
         """Run the handler of an exchange."""
-        ...
 
     def upgrade(self, connection: "Connection", data: bytes) -> None:
         """Continue a connection with HTTP/2, from these bytes on."""
-        ...
 
 
 class Connection(asyncio.Protocol):

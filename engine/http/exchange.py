@@ -178,15 +178,12 @@ class Exchange(Protocol):
 
     async def send_head(self, status: int, headers: Headers) -> None:
         """Send the status and header fields. Raises `ValueError` if they are not valid in HTTP."""
-        ...
 
     async def send_body(self, data: bytes, *, end: bool) -> None:
         """Send a part of the body, with backpressure. Raises `ValueError` on a wrong length."""
-        ...
 
     def abort(self) -> None:
         """End the exchange with an incomplete response, so that the client notices the error."""
-        ...
 
 
 Handler = Callable[[Exchange], Awaitable[None]]

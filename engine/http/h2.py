@@ -30,8 +30,8 @@ from hyperframe.frame import GoAwayFrame
 from engine.http import timeouts
 from engine.http.connection import Connection, ConnectionManager
 from engine.http.exchange import Disconnected, Headers, Request, RequestBody
+from engine.http.messages import HEADER_BYTES
 
-HEADER_BYTES = 32 << 10
 RESET_SECONDS = 1.0
 READ_BYTES = 65536
 LAST_STREAM = 2**31 - 1

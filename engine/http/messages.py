@@ -12,7 +12,7 @@ from wsgiref.handlers import format_date_time
 from engine.http.exchange import Headers, RequestBody
 
 HEADER_BYTES = 32 << 10
-"""The largest request head, and the largest trailer section of a chunked body."""
+"""The largest request head, in HTTP/2 too, and the largest trailer section of a chunked body."""
 _CHUNK_LINE_BYTES = 4096
 _LENGTH_DIGITS = 18
 _TOKEN = rb"[-!#$%&'*+.^_`|~0-9A-Za-z]+"

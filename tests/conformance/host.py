@@ -204,7 +204,7 @@ class Host:
             self.runner,
             Resource("api", "rust", Path("/"), **fields),
             ComponentArtifact(Path("/"), "", script),
-            engine.wasm.execution.runner.Loaded(self.programs(binary), ()),
+            engine.wasm.execution.runner.LoadedComponent(self.programs(binary), ()),
             {"SVC_PROJECT": "test"},
             doors,
         )

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 import pytest
 
 from engine.door import DoorRequest, DoorResponse
-from engine.wasm.execution.run_state import KEPT, UNSENT
+from engine.wasm.execution.run_state import MAX_HELD_BYTES, MAX_UNSENT_MESSAGES
 from engine.wasm.outbound.door_calls import DoorBinding
 from engine.wasm.wasi.http_outgoing import MAX_CONCURRENT_REQUESTS
 from tests.conformance.client import SERVER, call, new_request, take_response
@@ -56,10 +56,10 @@ def asking(guest: Guest, path: str) -> Step:
     return guest.call("outgoing-handler/handle", new_request(guest, PORCH, path), None)
 
 
-@pytest.mark.parametrize(("kept", "ended"), [(UNSENT, False), (UNSENT + 1, True)])
+@pytest.mark.parametrize(("kept", "ended"), [(MAX_UNSENT_MESSAGES, False), (MAX_UNSENT_MESSAGES + 1, True)])
 def test_too_many_unsent_responses_trap(host: Host, kept: int, ended: bool) -> None:
     guest = Guest()
-    for _ in range(UNSENT):
+    for _ in range(MAX_UNSENT_MESSAGES):
         guest.drop(guest.call("outgoing-response.constructor", guest.call("fields.constructor")))
     guest.code("(local.set $i (i32.const 0)) (loop $more")
     fields = guest.call("fields.constructor", report=False)
@@ -81,7 +81,7 @@ def test_header_fields_are_charged_until_dropped(host: Host, dropped: bool) -> N
     if dropped:
         guest.drop(clone, fields)
     guest.code("(local.set $i (i32.add (local.get $i) (i32.const 1)))")
-    guest.code(f"(br_if $more (i32.lt_u (local.get $i) (i32.const {KEPT // 60_000}))))")
+    guest.code(f"(br_if $more (i32.lt_u (local.get $i) (i32.const {MAX_HELD_BYTES // 60_000}))))")
     last = guest.call("get-arguments")
     answer = host.run(guest)
     assert answer.reached(last) == dropped and ("more than 64 MiB" in answer.detail) != dropped
@@ -105,7 +105,7 @@ def test_concurrent_requests_are_limited(host: Host) -> None:
 def test_unfinished_door_requests_above_memory_limit_are_rejected(host: Host) -> None:
     guest = Guest()
     futures = []
-    for _ in range(KEPT // LARGE + 2):
+    for _ in range(MAX_HELD_BYTES // LARGE + 2):
         request = new_request(guest, PORCH, "/0", method="post")
         stream = guest.call("outgoing-body.write", guest.call("outgoing-request.body", request))
         futures.append(guest.call("outgoing-handler/handle", request, None))
@@ -120,7 +120,7 @@ def test_unfinished_door_requests_above_memory_limit_are_rejected(host: Host) ->
 
 def test_unread_responses_above_memory_limit_are_rejected(host: Host) -> None:
     guest = Guest()
-    answers = [take_response(guest, asking(guest, f"/{LARGE}")) for _ in range(KEPT // LARGE + 1)]
+    answers = [take_response(guest, asking(guest, f"/{LARGE}")) for _ in range(MAX_HELD_BYTES // LARGE + 1)]
     guest.drop(answers[0])
     again = take_response(guest, asking(guest, f"/{LARGE}"))
     guest.answer(b"fine")

@@ -4,7 +4,7 @@ import pytest
 
 from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.execution.buffers import InputBuffer
-from engine.wasm.execution.run_state import Run
+from engine.wasm.execution.run_state import RunState
 from engine.wasm.wasi.io import MAX_POLLABLES, Pollable, poll
 from tests.conformance.guest import Guest
 from tests.conformance.host import Client, Host
@@ -59,7 +59,7 @@ def test_poll_list_length_is_limited(host: Host, count: int, trapped: bool) -> N
 def test_poll_of_many_costs_as_little_as_few() -> None:
     """Each wakeup checks only the sources that can become ready first, not the complete list."""
     request = guest_request()
-    run = Run(request, [], lambda *_: None, None, has_body=True)
+    run = RunState(request, [], lambda *_: None, None, has_body=True)
     flow, other = InputBuffer(), InputBuffer()
     timers = [Pollable(deadline=HOUR + n) for n in range(1000)]
     waiting = poll(run, [Pollable(flow), *timers, Pollable(other), *(Pollable(flow) for _ in range(1000))])

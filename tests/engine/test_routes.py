@@ -25,7 +25,7 @@ API = Resource("api", "js", ROOT)
     ],
 )
 def test_addresses_of_the_front(authority: str) -> None:
-    found = table(WEB, API).find(authority)
+    found = table(WEB, API).match_host(authority)
     assert found is not None and found.name == "web"
 
 
@@ -44,28 +44,28 @@ def test_addresses_of_the_front(authority: str) -> None:
     ],
 )
 def test_what_leads_nowhere(authority: str) -> None:
-    assert table(WEB, API).find(authority) is None
+    assert table(WEB, API).match_host(authority) is None
 
 
 def test_a_service_domain_does_not_answer_for_the_machine() -> None:
     routes = table(WEB, domain="apps.example")
-    assert routes.find("localhost") is None
-    assert routes.find("apps.example") is not None
+    assert routes.match_host("localhost") is None
+    assert routes.match_host("apps.example") is not None
 
 
 def test_the_front_is_the_public_one_with_mounts() -> None:
     plain = Resource("a", "static", ROOT, public=True)
     mounting = Resource("b", "static", ROOT, public=True, mounts=(Mount("/api/*", "api"),))
-    assert table(plain, mounting, API).find("localhost").name == "b"  # type: ignore[union-attr]
-    assert table(plain, WEB).find("localhost").name == "a"  # type: ignore[union-attr]
-    assert table(API).find("localhost") is None
+    assert table(plain, mounting, API).match_host("localhost").name == "b"  # type: ignore[union-attr]
+    assert table(plain, WEB).match_host("localhost").name == "a"  # type: ignore[union-attr]
+    assert table(API).match_host("localhost") is None
 
 
 def test_exact_beats_pattern_and_longer_beats_shorter() -> None:
     mounts = (Mount("/*", "r0"), Mount("/a/*", "r1"), Mount("/a/b/*", "r2"), Mount("/a/b", "r3"))
     targets = [Resource(f"r{i}", "js", ROOT) for i in range(4)]
     front = Resource("web", "static", ROOT, public=True, mounts=mounts)
-    found = table(front, *targets).find("localhost")
+    found = table(front, *targets).match_host("localhost")
     assert found is not None
     expected = {
         "/": "r0",
@@ -77,4 +77,4 @@ def test_exact_beats_pattern_and_longer_beats_shorter() -> None:
         "/a/b/": "r2",
         "/a/b/c": "r2",
     }
-    assert {path: found.mounted(path).name for path in expected} == expected  # type: ignore[union-attr]
+    assert {path: found.match_mount(path).name for path in expected} == expected  # type: ignore[union-attr]

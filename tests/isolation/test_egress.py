@@ -9,7 +9,7 @@ import pytest
 
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import OutputBuffer
-from engine.wasm.execution.run_state import Run
+from engine.wasm.execution.run_state import RunState
 from engine.wasm.outbound.egress import Egress
 from engine.wasm.outbound.http import OutboundHttp, OutboundPolicy
 from engine.wasm.wasi import http_fields
@@ -68,7 +68,7 @@ class Caller:
 
     def __init__(self, outgoing: OutboundHttp, *egress: str, owner: str = "shop/api") -> None:
         request = guest_request()
-        self.run = Run(request, [], lambda *call: None, None, has_body=False)
+        self.run = RunState(request, [], lambda *call: None, None, has_body=False)
         self.outgoing = outgoing
         self.leave = OutboundPolicy(owner, Egress.parse(egress))
 

@@ -16,7 +16,6 @@ class CollectGarbage(Protocol):
 
     async def __call__(self, *, count_only: bool) -> GcReport:
         """Return what was removed, or would be. Raises `GarbageError`."""
-        ...
 
 
 class GcRequest(StrictModel):

@@ -88,7 +88,7 @@ class CursorsQuery(LogFilter):
 
 
 class RecordsOut(BaseModel):
-    """Records in the order of their cursors (format: docs/logs.md).
+    """Records in the order of their cursors (format: docs/reference/logs-json.md).
 
     `first` and `last` are the cursors of the oldest and newest record, regardless of the filter. In an empty
     timeline, `last` is less than `first`.

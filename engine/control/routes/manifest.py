@@ -37,11 +37,9 @@ class Manifests(Protocol):
 
     async def get(self, project: str) -> ManifestOut:
         """Return a project's manifest. Raises `NotFound`."""
-        ...
 
     def root(self, project: str) -> Path:
         """Return the folder of an editable svc.toml. Raises `SvcError` if it is read-only."""
-        ...
 
 
 class EditableManifest:

@@ -64,8 +64,8 @@ class RecordedExchangeOut(StrictModel):
 
     `response` is `null` without a response. `replay_of` is the id of the replayed request. `wall_ns` is the
     total time, `compute_ns` the sum over all resources, `peak_memory` (bytes) the maximum of one resource.
-    `code` is the platform's error code, or empty. `records` are as in docs/logs.md; those of a new replay
-    have the cursor 0.
+    `code` is the platform's error code, or empty. `records` have the format of
+    docs/reference/logs-json.md; those of a new replay have the cursor 0.
     """
 
     request_id: str

@@ -118,27 +118,21 @@ class StatusSource(Protocol):
 
     def project(self, name: str) -> Project:
         """Return a project as it is served. Raises `NotFound`."""
-        ...
 
     def status(self, project: str, resource: str) -> ResourceStatus:
         """Return the status of a Resource."""
-        ...
 
     def rates(self, project: str) -> RateMeter | None:
         """Return a project's rates, or `None` before its first activity."""
-        ...
 
     def uses(self, project: str) -> DoorUsage:
         """Return the call counts of a project's Doors."""
-        ...
 
     def address(self, project: Project, resource: str) -> str:
         """Return a public resource's own URL."""
-        ...
 
     def front(self, project: Project) -> str | None:
         """Return the entry point's URL, or `None`."""
-        ...
 
 
 class DevStatus:

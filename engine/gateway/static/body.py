@@ -8,7 +8,7 @@ import os
 from collections import OrderedDict
 
 from engine.gateway.static.file import Representation
-from engine.gateway.static.source import open_file, read_up_to, stamp_of
+from engine.gateway.static.source import file_stamp, open_file, read_up_to
 from engine.http.exchange import Exchange
 
 PIECE_BYTES = 64 * 1024
@@ -38,7 +38,7 @@ class BodyCache:
             return representation.body
         if representation.stamp is not None or representation.size > self._largest:
             return None
-        place = representation.place
+        place = representation.path
         body = self._bodies.get(place)
         if body is not None:
             self._bodies.move_to_end(place)
@@ -58,7 +58,7 @@ class FileStream:
 
     def __init__(self, representation: Representation) -> None:
         """Open the file. Raises `OSError` if it is missing, `FileChanged` if it was replaced."""
-        self._place = representation.place
+        self._place = representation.path
         self._stamp = representation.stamp
         self._descriptor = open_file(self._place)
         status = os.fstat(self._descriptor)
@@ -68,7 +68,7 @@ class FileStream:
 
     def _changed(self) -> bool:
         # Only the size and the time of the last write: the rest also changes when the name is removed.
-        return self._stamp is not None and stamp_of(os.fstat(self._descriptor))[2:4] != self._stamp[2:4]
+        return self._stamp is not None and file_stamp(os.fstat(self._descriptor))[2:4] != self._stamp[2:4]
 
     async def send(self, start: int, stop: int, exchange: Exchange) -> int:
         """Send the bytes from `start` up to `stop` and end the response; return how many were sent.

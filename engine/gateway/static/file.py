@@ -18,7 +18,7 @@ REVALIDATE = b"no-cache"
 
 
 @lru_cache(maxsize=2048)
-def carries_hash(name: str) -> bool:
+def has_content_hash(name: str) -> bool:
     """Return whether a file name carries a hash of the content, as bundlers write them.
 
     A false positive stays in browser caches for a year; a false negative costs a revalidation. So a date, a
@@ -36,16 +36,16 @@ def carries_hash(name: str) -> bool:
 class Representation:
     """One encoding of a file.
 
-    `place` is the file that holds the bytes. `stamp` is the `stamp_of` its status while they are unchanged
-    (`None`: the file never changes). `body` is the content if it is small. `headers` are those of a 200
-    without `content-length`; `lean_headers` those of a 304.
+    `path` is the file that has the bytes. `stamp` is its `file_stamp` while they are unchanged (`None`: the
+    file never changes). `body` is the content if it is small. `headers` are those of a 200 without
+    `content-length`; `lean_headers` those of a 304.
     """
 
     size: int
     etag: bytes
     headers: tuple[Header, ...]
     lean_headers: tuple[Header, ...]
-    place: str
+    path: str
     stamp: tuple[int, ...] | None = None
     body: bytes | None = None
 
@@ -65,11 +65,11 @@ class FolderRedirect:
     name: str
 
 
-def heads(
+def response_headers(
     name: str, content_type: str, coding: str, etag: bytes
 ) -> tuple[tuple[Header, ...], tuple[Header, ...]]:
     """Return the headers of a representation: those of its 200 (no `content-length`), those of its 304."""
-    caching = IMMUTABLE if carries_hash(name) else REVALIDATE
+    caching = IMMUTABLE if has_content_hash(name) else REVALIDATE
     lean = ((b"etag", etag), (b"cache-control", caching), (b"vary", b"accept-encoding"))
     own = (
         (b"accept-ranges", b"bytes") if coding == "identity" else (b"content-encoding", coding.encode()),

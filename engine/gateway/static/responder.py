@@ -8,7 +8,7 @@ from engine.gateway.static.body import BodyCache, FileChanged, FileStream
 from engine.gateway.static.conditional import byte_range, none_match
 from engine.gateway.static.file import FolderRedirect, Header, Representation, StaticFile
 from engine.gateway.static.negotiation import choose
-from engine.gateway.static.source import INDEX_PAGE, MEMORY, SMALL, FolderSource, ImageSource
+from engine.gateway.static.source import CACHE_BYTES, INDEX_PAGE, SMALL_FILE_BYTES, BundleSource, FolderSource
 from engine.gateway.static.url_path import relative_name, url_path
 from engine.http.exchange import Exchange
 
@@ -25,11 +25,11 @@ class StaticResponder:
 
     def __init__(self, artifact: FolderArtifact | StaticBundle, spa: bool = False) -> None:
         """With `spa`, a navigation to a path without a file is answered with `/index.html`."""
-        self._source: FolderSource | ImageSource = (
-            FolderSource(artifact) if isinstance(artifact, FolderArtifact) else ImageSource(artifact)
+        self._source: FolderSource | BundleSource = (
+            FolderSource(artifact) if isinstance(artifact, FolderArtifact) else BundleSource(artifact)
         )
         self._spa = spa
-        self._bodies = BodyCache(SMALL, MEMORY)
+        self._bodies = BodyCache(SMALL_FILE_BYTES, CACHE_BYTES)
 
     async def respond(self, exchange: Exchange) -> tuple[int, int] | None:
         """Send the response for a request; return its status and the number of body bytes sent.

@@ -10,21 +10,21 @@ import time
 from collections import OrderedDict
 
 from engine.artifact import BundleFile, FolderArtifact, StaticBundle
-from engine.gateway.static.file import FolderRedirect, Representation, StaticFile, heads
+from engine.gateway.static.file import FolderRedirect, Representation, StaticFile, response_headers
 from engine.static_files.bundle import blob_path, read_index
 from engine.static_files.content_type import content_type
 from engine.static_files.names import is_servable
 
 INDEX_PAGE = "index.html"
-SMALL = 256 * 1024
-MEMORY = 32 * 1024 * 1024
+SMALL_FILE_BYTES = 256 * 1024
+CACHE_BYTES = 32 * 1024 * 1024
 # Time stamps tick in milliseconds, so a second write soon after the first may not change them. The content
 # of a file that was written this recently is not cached.
 FRESH_NS = 100_000_000
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-def stamp_of(status: os.stat_result) -> tuple[int, ...]:
+def file_stamp(status: os.stat_result) -> tuple[int, ...]:
     """Return the fields of a file's status that change with its content."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
@@ -57,7 +57,7 @@ class FolderSource:
         return None
 
     def _file(self, name: str, status: os.stat_result) -> StaticFile | None:
-        stamp = stamp_of(status)
+        stamp = file_stamp(status)
         kept = self._kept.get(name)
         if kept is not None:
             if kept[0] == stamp:
@@ -82,14 +82,14 @@ class FolderSource:
         descriptor = open_file(place)
         try:
             status = os.fstat(descriptor)
-            stamp = stamp_of(status)
+            stamp = file_stamp(status)
             if not stat.S_ISREG(status.st_mode):
                 return None
-            body = _read(descriptor, SMALL + 1) if status.st_size <= SMALL else None
-            if body is not None and len(body) > SMALL:
-                body, stamp = None, stamp_of(os.fstat(descriptor))
+            body = _read(descriptor, SMALL_FILE_BYTES + 1) if status.st_size <= SMALL_FILE_BYTES else None
+            if body is not None and len(body) > SMALL_FILE_BYTES:
+                body, stamp = None, file_stamp(os.fstat(descriptor))
             settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > FRESH_NS
-            settled = settled and stamp_of(os.fstat(descriptor)) == stamp
+            settled = settled and file_stamp(os.fstat(descriptor)) == stamp
         finally:
             os.close(descriptor)
         if body is None:
@@ -98,7 +98,7 @@ class FolderSource:
             etag = hashlib.sha256(body).hexdigest()[:32]
         size = stamp[2] if body is None else len(body)
         quoted = f'"{etag}"'.encode()
-        full, lean = heads(name, content_type(name), "identity", quoted)
+        full, lean = response_headers(name, content_type(name), "identity", quoted)
         identity = Representation(size, quoted, full, lean, place, stamp, body)
         file = StaticFile({"identity": identity}, {"identity": size})
         if body is not None and settled:
@@ -108,7 +108,7 @@ class FolderSource:
     def _keep(self, name: str, stamp: tuple[int, ...], file: StaticFile, size: int) -> None:
         self._kept[name] = (stamp, file)
         self._bytes += size
-        while self._bytes > MEMORY:
+        while self._bytes > CACHE_BYTES:
             self._forget(next(iter(self._kept)))
 
     def _forget(self, name: str) -> None:
@@ -133,7 +133,7 @@ def _read(descriptor: int, limit: int) -> bytes:
     return b"".join(parts)
 
 
-class ImageSource:
+class BundleSource:
     """A packed image. Raises `engine.static_files.bundle.BundleCorrupt` if it cannot be read."""
 
     def __init__(self, artifact: StaticBundle) -> None:
@@ -157,7 +157,7 @@ def _image_file(artifact: StaticBundle, entry: BundleFile) -> StaticFile:
     for coding, (blob, size) in entry.encodings.items():
         suffix = "" if coding == "identity" else f"-{coding}"
         etag = f'"{sha256[:32]}{suffix}"'.encode()
-        full, lean = heads(entry.path, entry.content_type, coding, etag)
+        full, lean = response_headers(entry.path, entry.content_type, coding, etag)
         place = str(blob_path(artifact.folder, blob))
         representations[coding] = Representation(size, etag, full, lean, place)
     return StaticFile(representations, {coding: size for coding, (_, size) in entry.encodings.items()})

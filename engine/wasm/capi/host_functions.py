@@ -33,7 +33,6 @@ class Waitable(Protocol):
 
     def ready(self) -> bool:
         """Return whether the waiting guest may resume."""
-        ...
 
 
 class Suspend:

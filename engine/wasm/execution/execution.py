@@ -1,8 +1,8 @@
 """One run, from a fresh instance to its report.
 
 A loop polls the guest's fiber, moves bytes between guest and client, and stops the run. Guest code runs on
-the event loop's thread until it has computed for `HEAVY_NS` when an epoch ends. From then until it waits
-again, it is polled in a worker thread.
+the event loop's thread until it has computed for `OFFLOAD_AFTER_NS` when an epoch ends. From then until it
+waits again, it is polled in a worker thread.
 """
 
 import asyncio
@@ -18,29 +18,29 @@ from engine.wasm.capi.wasmtime import Store, WasmtimeApiError
 from engine.wasm.execution.failure import StderrTail, classify
 from engine.wasm.execution.invocation import Invocation
 from engine.wasm.execution.request import GuestRequest, Outcome, RunReport
-from engine.wasm.execution.run_state import GuestExit, Run
+from engine.wasm.execution.run_state import GuestExit, RunState
 from engine.wasm.wasi.http_incoming import new_request
 
 if TYPE_CHECKING:
     from engine.wasm.execution.runner import Guest
 
-HEAVY_NS = 5_000_000
+OFFLOAD_AFTER_NS = 5_000_000
 """A guest that has computed so long without waiting moves to a worker thread when an epoch ends.
 
 So does every guest that computes until a second epoch ends.
 """
-HEAD_SECONDS = 0.05
+HEAD_GRACE_SECONDS = 0.05
 """How long a stopped run may continue to send its head, because half a head is not a response."""
-LEAVING_SECONDS = 0.5
+DISCONNECT_GRACE_SECONDS = 0.5
 """How long a guest may continue after its client has disconnected; its next write fails."""
 _BODILESS = frozenset({204, 304})
 
 
 class _Stopped(Exception):
-    """The run was stopped from outside; `Drive.reason` says why."""
+    """The run was stopped from outside; `Execution.reason` says why."""
 
 
-class Drive:
+class Execution:
     """The driver of one run."""
 
     def __init__(self, guest: "Guest", request: GuestRequest, program: LinkedComponent) -> None:
@@ -50,22 +50,22 @@ class Drive:
         self._exchange = request.exchange
         environment = [*guest.environment.items(), *request.env.items()]
         has_body = not self._exchange.body.exhausted
-        self._run = Run(request, environment, guest.fetch, guest.script, has_body=has_body)
-        self._run.ask = guest.ask
+        self._run = RunState(request, environment, guest.fetch, guest.script, has_body=has_body)
+        self._run.call_door = guest.call_door
         self._run.wake = self._wake
         self.deadline_ns = self._run.started_ns + guest.run_limit_ns
         self.reason: Outcome | None = None
-        self._leaving: asyncio.TimerHandle | None = None
+        self._grace_timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._sending: asyncio.Task[Any] | None = None
         self._reading = False
         self._started = False
         self._complete = False
-        self._heading = False
+        self._sending_head = False
         self._compute_ns = 0
         self._bytes_in = 0
         self._bytes_out = 0
-        self._complaint: StderrTail | None = None
+        self._stderr: StderrTail | None = None
 
     # -- from outside ------------------------------------------------------------------------------------
 
@@ -74,12 +74,12 @@ class Drive:
         if self.reason is None:
             self.reason = reason
             self._wake()
-            if self._heading:
-                asyncio.get_running_loop().call_later(HEAD_SECONDS, self._cut)
+            if self._sending_head:
+                asyncio.get_running_loop().call_later(HEAD_GRACE_SECONDS, self._abort_send)
             else:
-                self._cut()
+                self._abort_send()
 
-    def _cut(self) -> None:
+    def _abort_send(self) -> None:
         """Cancel a send that a slow client blocks."""
         if self._sending is not None:
             self._sending.cancel()
@@ -96,13 +96,13 @@ class Drive:
         store = Store(self._program.engine, memory_limit=guest.memory_limit)
         run.context = store.context
         guest.runner.runs[store.context] = run
-        guest.runner.watch(self)
+        guest.runner.register(self)
         peak: int | None = None
         text: str | None = None
         try:
             if not run.body.ended:
                 self._start_reading()  # A body that arrived with the head is available to the first read.
-            await guest.runner.turn()
+            await guest.runner.wait_for_loop()
             if self.reason is not None:
                 raise _Stopped
             invocation = Invocation(store.context, self._program, self._arguments)
@@ -114,9 +114,9 @@ class Drive:
         except _Stopped:
             pass
         finally:
-            guest.runner.unwatch(self)
-            if self._leaving is not None:
-                self._leaving.cancel()
+            guest.runner.unregister(self)
+            if self._grace_timer is not None:
+                self._grace_timer.cancel()
             self._exchange.disconnected.remove_callback(self._on_disconnect)
             self._exchange.body.subscribe(None)
             del guest.runner.runs[store.context]
@@ -148,21 +148,21 @@ class Drive:
             text = invocation.close()
             for printed in self._run.printed.values():
                 printed.finish()
-            self._deliver()
+            self._flush_events()
         return text
 
     async def _advance(self, invocation: Invocation) -> None:
         run, waited_ns, ended, heavy = self._run, 0, False, False
         while True:
             if heavy:
-                done = await self._guest.runner.aside(partial(self._poll_aside, invocation))
+                done = await self._guest.runner.run_in_thread(partial(self._poll_in_thread, invocation))
             else:
                 before = self._compute_ns
                 done = self._poll(invocation)
-                self._guest.runner.computed(self._compute_ns - before)
-            self._deliver()
+                self._guest.runner.record_loop_time(self._compute_ns - before)
+            self._flush_events()
             if run.head is not None and not self._complete:
-                await self._respond(run.head)
+                await self._send_response(run.head)
             if done:
                 return
             if self.reason is not None:
@@ -170,7 +170,7 @@ class Drive:
             if run.wait is not None:
                 waited_ns, ended, heavy = self._compute_ns, False, False
                 await self._until_ready(run.wait)
-            elif ended or self._compute_ns - waited_ns >= HEAVY_NS:
+            elif ended or self._compute_ns - waited_ns >= OFFLOAD_AFTER_NS:
                 self._start_reading()
                 heavy = True
             else:
@@ -185,7 +185,7 @@ class Drive:
         self._compute_ns += runner.clock.elapsed(began)
         return done
 
-    def _poll_aside(self, invocation: Invocation) -> bool:
+    def _poll_in_thread(self, invocation: Invocation) -> bool:
         """Poll on another thread."""
         began = thread_time_ns()
         done = invocation.poll()
@@ -249,7 +249,7 @@ class Drive:
         """End the request body, and the response unless it is complete."""
         if not self._run.body.ended:
             self._run.body.end(("connection-terminated", None))
-        if self._complete or self._leaving is not None:
+        if self._complete or self._grace_timer is not None:
             return
         head = self._run.head
         if head is not None and self._started and self._sending is None:
@@ -257,19 +257,21 @@ class Drive:
                 self._complete = True  # The client has all of it, whenever the guest ends it.
                 return
             self._complete = head.status in _BODILESS or self._request.method == "HEAD"
-        self._leave()
+        self._start_disconnect_grace()
 
-    def _leave(self) -> None:
-        """Fail the guest's next write, because the client has gone; stop the run after `LEAVING_SECONDS`."""
+    def _start_disconnect_grace(self) -> None:
+        """Fail the guest's next write; stop the run after `DISCONNECT_GRACE_SECONDS`."""
         if self._sending is not None:
             self.stop("client-gone")
             return
-        self._leaving = asyncio.get_running_loop().call_later(LEAVING_SECONDS, self.stop, "client-gone")
+        self._grace_timer = asyncio.get_running_loop().call_later(
+            DISCONNECT_GRACE_SECONDS, self.stop, "client-gone"
+        )
         if self._run.head is not None:
             self._run.head.body.broken = "closed"
         self._wake()
 
-    def _deliver(self) -> None:
+    def _flush_events(self) -> None:
         """Run the actions and pass on the output that guest code queued for the loop's thread."""
         run = self._run
         while run.actions:
@@ -280,17 +282,17 @@ class Drive:
             if line is None:
                 continue
             if stream == "stderr":
-                self._complaint = self._complaint or StderrTail()
-                self._complaint.add(line)
+                self._stderr = self._stderr or StderrTail()
+                self._stderr.add(line)
             self._request.on_line(stream, line)  # type: ignore[arg-type]
         while run.notices:
             self._request.on_notice(*run.notices.popleft())
 
-    async def _respond(self, head: Any) -> None:
+    async def _send_response(self, head: Any) -> None:
         """Send the available part of the response."""
         body = head.body
         data = body.drain()
-        if self._leaving is not None:
+        if self._grace_timer is not None:
             body.broken = "closed"
             return
         if not self._started:
@@ -298,9 +300,9 @@ class Drive:
             unknown = head.status in _BODILESS or (self._request.method == "HEAD" and not data)
             if body.finished and not unknown and not _has(headers, b"content-length"):
                 headers.append((b"content-length", str(len(data)).encode()))
-            self._started = self._heading = True
+            self._started = self._sending_head = True
             await self._send(self._exchange.send_head(head.status, headers))
-            self._heading = False
+            self._sending_head = False
         while data:
             self._bytes_out += len(data)
             over = body.finished and body.empty
@@ -330,7 +332,7 @@ class Drive:
     # -- the outcome -------------------------------------------------------------------------------------
 
     def _outcome(self, text: str | None) -> tuple[Outcome, str]:
-        if self._leaving is not None:
+        if self._grace_timer is not None:
             if self._complete:
                 return "ok", ""
             self.reason = "client-gone"
@@ -342,7 +344,7 @@ class Drive:
         if self._complete and isinstance(run.failure, GuestExit) and run.failure.status == 0:
             return "ok", ""
         if text is not None:
-            return classify(text, run.failure, self._complaint or StderrTail())
+            return classify(text, run.failure, self._stderr or StderrTail())
         if run.refused is not None:
             return "guest-failed", f"the guest answered with the error {run.refused[0]}"
         if run.head is None:

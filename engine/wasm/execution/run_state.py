@@ -15,15 +15,15 @@ from engine.wasm.capi.values import HandleTable
 from engine.wasm.execution.buffers import InputBuffer, LineSplitter, OutputBuffer
 from engine.wasm.execution.request import GuestRequest
 
-NOTICES = 20
-HANDLES = 65_536
+MAX_NOTICES = 20
+MAX_HANDLES = 65_536
 """How many resources a guest may hold at once: each takes some 200 bytes of the host's memory.
 
 StarlingMonkey holds a pollable for every 8 KiB that it reads of a body.
 """
-UNSENT = 128
+MAX_UNSENT_MESSAGES = 128
 """Maximum number of unsent requests and responses of a guest; each has a buffer for a part of its body."""
-KEPT = 64 << 20
+MAX_HELD_BYTES = 64 << 20
 """Maximum number of other bytes that the host stores for a guest.
 
 They are header fields, unread responses, and unfinished requests to Doors.
@@ -53,34 +53,8 @@ class ResponseHead:
         self.body = body
 
 
-class Run(HandleTable):
+class RunState(HandleTable):
     """The state of one run. Times are nanoseconds of the run's own clock, which starts at 1."""
-
-    __slots__ = (
-        "actions",
-        "ask",
-        "body",
-        "caller",
-        "environment",
-        "failure",
-        "fetch",
-        "head",
-        "kept",
-        "lines",
-        "notices",
-        "printed",
-        "refused",
-        "request",
-        "resume",
-        "script",
-        "started_ns",
-        "tasks",
-        "told",
-        "unsent",
-        "wait",
-        "waiting",
-        "wake",
-    )
 
     def __init__(
         self,
@@ -95,7 +69,7 @@ class Run(HandleTable):
         self.request = request
         self.environment = environment
         self.fetch = fetch
-        self.ask: Callable[..., Any] = _no_short_way
+        self.call_door: Callable[..., Any] = _no_direct_call
         self.script = script
         self.started_ns = time.monotonic_ns()
         self.failure: BaseException | None = None
@@ -108,37 +82,41 @@ class Run(HandleTable):
         self.printed: dict[str, LineSplitter] = {}
         self.actions: deque[Callable[[], None]] = deque()
         self.notices: deque[tuple[Literal["INFO", "WARN", "ERROR"], str]] = deque()
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
         self.caller: Caller | None = None
         """The caller as Doors see it, set at the first call of a Door."""
-        self.unsent = 0
+        self.unsent_messages = 0
         """Requests and responses that the guest has not sent."""
         self.waiting = 0
         """Outbound HTTP requests without a response."""
         self.kept = 0
         """Bytes that the host stores for the guest."""
         self.tasks: set[asyncio.Future[Any]] = set()
-        self.wake: Callable[[], None] = _asleep
+        self.wake: Callable[[], None] = _noop
 
     def insert(self, item: Any) -> int:
-        """Return a new handle for the object. Raises Trap when the guest holds more than `HANDLES`."""
-        if len(self.table) >= HANDLES:
-            raise Trap(f"it holds more than {HANDLES} resources (streams, fields, pollables) at once")
+        """Return a new handle for the object. Raises Trap when the guest holds more than `MAX_HANDLES`."""
+        if len(self.table) >= MAX_HANDLES:
+            raise Trap(f"it holds more than {MAX_HANDLES} resources (streams, fields, pollables) at once")
         return super().insert(item)
 
-    def keep(self, size: int) -> None:
-        """Count bytes stored for the guest (negative: released). Raises Trap when they exceed `KEPT`."""
+    def charge_memory(self, size: int) -> None:
+        """Count bytes stored for the guest (negative: released). Raises Trap above `MAX_HELD_BYTES`."""
         self.kept += size
-        if self.kept > KEPT:
-            raise Trap(f"it holds more than {KEPT >> 20} MiB in the host (header fields, unread responses)")
+        if self.kept > MAX_HELD_BYTES:
+            raise Trap(
+                f"it holds more than {MAX_HELD_BYTES >> 20} MiB in the host (header fields, unread responses)"
+            )
 
-    def begin_message(self) -> None:
-        """Count a message that the guest creates. Raises Trap when more than `UNSENT` are not sent."""
-        if self.unsent >= UNSENT:
-            raise Trap(f"it holds more than {UNSENT} requests and responses that it did not send")
-        self.unsent += 1
+    def start_message(self) -> None:
+        """Count a message that the guest creates. Raises Trap above `MAX_UNSENT_MESSAGES`."""
+        if self.unsent_messages >= MAX_UNSENT_MESSAGES:
+            raise Trap(
+                f"it holds more than {MAX_UNSENT_MESSAGES} requests and responses that it did not send"
+            )
+        self.unsent_messages += 1
 
-    def begin(self, task: "asyncio.Future[Any]") -> None:
+    def add_task(self, task: "asyncio.Future[Any]") -> None:
         """Register a task, which is canceled at the end of the run."""
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -149,8 +127,8 @@ class Run(HandleTable):
 
     def notice(self, level: Literal["INFO", "WARN", "ERROR"], text: str) -> None:
         """Queue a notice for the Project's owner: each text once, at most `NOTICES` of a run."""
-        if len(self.told) < NOTICES and text not in self.told:
-            self.told.add(text)
+        if len(self.reported) < MAX_NOTICES and text not in self.reported:
+            self.reported.add(text)
             self.notices.append((level, text))
 
     def lines_of(self, stream: Literal["stdout", "stderr"]) -> LineSplitter:
@@ -167,14 +145,14 @@ class Run(HandleTable):
         """Cancel the tasks and drop all references, so that no cycle waits for the garbage collector."""
         for task in self.tasks:
             task.cancel()
-        self.wake, self.wait, self.resume, self.body.on_drained = _asleep, None, None, None
+        self.wake, self.wait, self.resume, self.body.on_drained = _noop, None, None, None
         self.tasks.clear()
         self.table.clear()
 
 
-def _no_short_way(*_: Any) -> None:
+def _no_direct_call(*_: Any) -> None:
     """Return nothing, so that a call of a Door takes the route of every request."""
 
 
-def _asleep() -> None:
+def _noop() -> None:
     """Do nothing: the run has not begun, or is over."""

@@ -25,11 +25,11 @@ from engine.wasm.execution.address_space import fit_pool
 from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.cpu_clock import CpuClock
 from engine.wasm.execution.epoch_ticker import EpochTicker
-from engine.wasm.execution.execution import Drive
+from engine.wasm.execution.execution import Execution
 from engine.wasm.execution.pool import ClientDisconnected, Pool
 from engine.wasm.execution.reclaimer import Reclaimer
 from engine.wasm.execution.request import GuestRequest, Outcome, RunReport
-from engine.wasm.execution.run_state import Run
+from engine.wasm.execution.run_state import RunState
 from engine.wasm.execution.warm_slots import ComponentUsage
 from engine.wasm.outbound.door_calls import DoorBinding, DoorRouter
 from engine.wasm.outbound.egress import Egress
@@ -37,14 +37,14 @@ from engine.wasm.outbound.http import OutboundHttp, OutboundPolicy
 
 REAP_NS = 20_000_000
 """Minimum time between two checks for runs that exceed their limit."""
-TURN_NS = 10_000_000
+MAX_LOOP_TURN_NS = 10_000_000
 """How long guests may compute in one turn of the event loop before new runs wait for the next turn."""
-PROGRAMS = 64
+MAX_LOADED_COMPONENTS = 64
 NO_DOORS: Mapping[str, DoorBinding] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedComponent:
     """A component, linked once for each kind of slot, and the limits of its memories in bytes."""
 
     programs: tuple[LinkedComponent, ...]
@@ -58,14 +58,14 @@ class Runner:
     def __init__(self, cache: Path, pool: PoolSettings | None = None, *, queue: int = 1024) -> None:
         """Store compiled code in the folder `cache`; let up to `queue` requests wait for a free instance."""
         self.cache = cache
-        self.runs: dict[int, Run] = {}
+        self.runs: dict[int, RunState] = {}
         self.workers = ThreadPoolExecutor(os.cpu_count() or 2, thread_name_prefix="guest")
         self.outgoing = OutboundHttp()
         self.pool = Pool(fit_pool(pool or PoolSettings()), queue)
         self.reclaimer = Reclaimer()
-        self._loaded: OrderedDict[tuple[str, bool], Loaded] = OrderedDict()
+        self._loaded: OrderedDict[tuple[str, bool], LoadedComponent] = OrderedDict()
         self._loading: WeakValueDictionary[tuple[str, bool], asyncio.Lock] = WeakValueDictionary()
-        self._active: set[Drive] = set()
+        self._active: set[Execution] = set()
         self._ended: asyncio.Event | None = None
         self._reaper: asyncio.TimerHandle | None = None
         self._due_ns = 0
@@ -74,7 +74,9 @@ class Runner:
         self.clock = CpuClock()
         self.epochs = EpochTicker(self.pool.increment_epoch)
 
-    async def load(self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]) -> Loaded:
+    async def load(
+        self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]
+    ) -> LoadedComponent:
         """Compile and link a component, once for all Resources that share it; reuse compiled code on disk.
 
         Warm slots reserve memory for each loaded component. Raises `ComponentRejected` and `CodeUnkept`.
@@ -84,14 +86,14 @@ class Runner:
             loaded = self._loaded.get(key)
             if loaded is None:
                 self._loaded[key] = loaded = await self._load(artifact, fast=fast, report=report)
-                while len(self._loaded) > PROGRAMS:
+                while len(self._loaded) > MAX_LOADED_COMPONENTS:
                     self._loaded.popitem(last=False)
         self._loaded.move_to_end(key)
         return loaded
 
     async def _load(
         self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]
-    ) -> Loaded:
+    ) -> LoadedComponent:
         compiled = await compile_component(
             artifact.component, artifact.digest, self.cache, fast=fast, report=report
         )
@@ -100,7 +102,7 @@ class Runner:
             for engine in (slots.engine(compiled.compiler) for slots in self.pool.slots)
         )
         memories = await asyncio.to_thread(lambda: declared_limits(artifact.component.read_bytes()))
-        return Loaded(programs, memories)
+        return LoadedComponent(programs, memories)
 
     async def guest(
         self,
@@ -116,19 +118,19 @@ class Runner:
         loaded = await self.load(artifact, fast=fast, report=report)
         return Guest(self, resource, artifact, loaded, environment, doors)
 
-    def watch(self, drive: Drive) -> None:
+    def register(self, execution: Execution) -> None:
         """Stop this run at its deadline."""
-        self._active.add(drive)
-        if self._reaper is None or drive.deadline_ns < self._due_ns:
-            self._reap_at(drive.deadline_ns)
+        self._active.add(execution)
+        if self._reaper is None or execution.deadline_ns < self._due_ns:
+            self._reap_at(execution.deadline_ns)
 
-    def unwatch(self, drive: Drive) -> None:
+    def unregister(self, execution: Execution) -> None:
         """Forget a run that is over."""
-        self._active.discard(drive)
+        self._active.discard(execution)
         if self._ended is not None and not self._active:
             self._ended.set()
 
-    async def aside(self, poll: Callable[[], bool]) -> bool:
+    async def run_in_thread(self, poll: Callable[[], bool]) -> bool:
         """Poll in a worker thread; return only after the thread has released the guest, even if canceled."""
         cancelled = False
         with self.epochs.worker_active():
@@ -142,16 +144,16 @@ class Runner:
             raise asyncio.CancelledError
         return job.result()
 
-    def computed(self, nanoseconds: int) -> None:
+    def record_loop_time(self, nanoseconds: int) -> None:
         """Add to the time that guests computed in this turn of the event loop."""
         if not self._turning:
             self._turning = True
             asyncio.get_running_loop().call_soon(self._turn)
         self._turn_ns += nanoseconds
 
-    async def turn(self) -> None:
+    async def wait_for_loop(self) -> None:
         """Wait until a run may begin, so that the first of many simultaneous runs can respond."""
-        while self._turn_ns > TURN_NS:  # noqa: ASYNC110 - those that wait may fill the next one, too
+        while self._turn_ns > MAX_LOOP_TURN_NS:  # noqa: ASYNC110 - those that wait may fill the next one, too
             await asyncio.sleep(0)
 
     def _turn(self) -> None:
@@ -171,18 +173,18 @@ class Runner:
         """
         self._reaper = None
         now, due = time.monotonic_ns(), None
-        for drive in self._active:
-            if drive.deadline_ns <= now:
-                drive.stop("run-limit")
-            elif due is None or drive.deadline_ns < due:
-                due = drive.deadline_ns
+        for execution in self._active:
+            if execution.deadline_ns <= now:
+                execution.stop("run-limit")
+            elif due is None or execution.deadline_ns < due:
+                due = execution.deadline_ns
         if due is not None:
             self._reap_at(max(due, now + REAP_NS))
 
     def stop_all(self, reason: Outcome = "stopping") -> None:
         """Stop every active run."""
-        for drive in list(self._active):
-            drive.stop(reason)
+        for execution in list(self._active):
+            execution.stop(reason)
 
     async def aclose(self) -> None:
         """Stop all runs and free all resources."""
@@ -206,7 +208,7 @@ class Guest:
         runner: Runner,
         resource: Resource,
         artifact: ComponentArtifact,
-        loaded: Loaded,
+        loaded: LoadedComponent,
         environment: dict[str, str],
         doors: Mapping[str, DoorBinding] = NO_DOORS,
     ) -> None:
@@ -221,7 +223,7 @@ class Guest:
         owner = f"{self.project}/{resource.name}"
         leave = partial(runner.outgoing.fetch, OutboundPolicy(owner, Egress.parse(resource.egress)))
         doorway = DoorRouter(doors, resource.name, leave)
-        self.fetch, self.ask = doorway.fetch, doorway.call
+        self.fetch, self.call_door = doorway.fetch, doorway.call
         self._source_map_json = artifact.source_map
         self._source_map: SourceMap | None = None
 
@@ -248,6 +250,6 @@ class Guest:
             if kind is None:
                 return RunReport(outcome=outcome, detail=detail, wall_ns=time.monotonic_ns() - began)
         try:
-            return await Drive(self, request, self.programs[kind]).run()
+            return await Execution(self, request, self.programs[kind]).run()
         finally:
             pool.release(kind, project)

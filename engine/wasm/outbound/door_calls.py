@@ -14,7 +14,7 @@ from typing import Any
 from engine.door import DOMAIN, Caller, DoorRequest, DoorResponse, OpenDoor
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import InputBuffer
-from engine.wasm.execution.run_state import KEPT, Run
+from engine.wasm.execution.run_state import MAX_HELD_BYTES, RunState
 from engine.wasm.outbound.egress import Origin
 from engine.wasm.outbound.http import method_of, origin_of, target_of
 from engine.wasm.wasi.http_outgoing import (
@@ -26,7 +26,7 @@ from engine.wasm.wasi.http_outgoing import (
     is_path,
 )
 
-Fetch = Callable[[Run, OutgoingRequest, RequestOptions, FutureIncomingResponse], None]
+Fetch = Callable[[RunState, OutgoingRequest, RequestOptions, FutureIncomingResponse], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class DoorRouter:
         self._fetch_external = fetch_external
 
     def fetch(
-        self, run: Run, request: OutgoingRequest, options: RequestOptions, future: FutureIncomingResponse
+        self, run: RunState, request: OutgoingRequest, options: RequestOptions, future: FutureIncomingResponse
     ) -> None:
         """Start a request from guest code. Raises `Err` for immediate failures."""
         origin = origin_of(request)
@@ -61,7 +61,7 @@ class DoorRouter:
         run.on_loop(call.advance)
 
     def call(
-        self, run: Run, name: str, path: str, body: bytes
+        self, run: RunState, name: str, path: str, body: bytes
     ) -> DoorResponse | FutureIncomingResponse | None:
         """Post to a Door from the event loop's thread; most responses are available on return.
 
@@ -89,7 +89,7 @@ class DoorRouter:
             f"a call to {origin} was denied: it is not the address of a Door; those of this Project: {there}"
         )
 
-    def _caller(self, run: Run) -> Caller:
+    def _caller(self, run: RunState) -> Caller:
         if run.caller is not None:
             return run.caller
         variables = run.request.env
@@ -113,7 +113,7 @@ def _problem(status: HTTPStatus, code: str, detail: str) -> DoorResponse:
 
 
 def _invoke(
-    run: Run, host: str, door: DoorBinding, asked: DoorRequest
+    run: RunState, host: str, door: DoorBinding, asked: DoorRequest
 ) -> DoorResponse | Awaitable[DoorResponse]:
     """Call a Door on the event loop's thread."""
     try:
@@ -122,7 +122,7 @@ def _invoke(
         return _door_failed(run, host, error)
 
 
-def _door_failed(run: Run, host: str, error: BaseException) -> DoorResponse:
+def _door_failed(run: RunState, host: str, error: BaseException) -> DoorResponse:
     run.notice("ERROR", f"the Door at {host} failed: {error!r}")
     return _problem(
         HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "the Door failed, and the Project's log says why"
@@ -132,7 +132,9 @@ def _door_failed(run: Run, host: str, error: BaseException) -> DoorResponse:
 class _PendingResponse:
     """A Door's response in progress, which settles the guest's future. `timeout` is in seconds."""
 
-    def __init__(self, run: Run, host: str, patience: float | None, future: FutureIncomingResponse) -> None:
+    def __init__(
+        self, run: RunState, host: str, patience: float | None, future: FutureIncomingResponse
+    ) -> None:
         self._run = run
         self._host = host
         self._timeout = patience
@@ -146,7 +148,7 @@ class _PendingResponse:
             return
         task = asyncio.ensure_future(answer)
         task.add_done_callback(self._on_done)
-        self._run.begin(task)
+        self._run.add_task(task)
         self._future.cancel = task.cancel
         if self._timeout is not None:
             self._timer = task.get_loop().call_later(self._timeout, self._on_timeout, task)
@@ -165,7 +167,7 @@ class _PendingResponse:
 
     def respond(self, answer: DoorResponse) -> None:
         """Settle the future with a response."""
-        if self._run.kept + len(answer.body) > KEPT:
+        if self._run.kept + len(answer.body) > MAX_HELD_BYTES:
             self.settle(("err", ("connection-limit-reached", None)))
             return
         flow = InputBuffer(account=self._run)
@@ -185,7 +187,7 @@ class _DoorCall:
     def __init__(
         self,
         door: DoorBinding,
-        run: Run,
+        run: RunState,
         request: OutgoingRequest,
         caller: Caller,
         options: RequestOptions,
@@ -218,7 +220,7 @@ class _DoorCall:
             self._size += len(data)
             self._run.kept += len(data)
             self._run.wake()
-        if self._run.kept > KEPT:
+        if self._run.kept > MAX_HELD_BYTES:
             self._abandon()
             self._pending.settle(("err", ("connection-limit-reached", None)))
         elif self._size > self._door.max_body:

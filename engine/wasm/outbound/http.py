@@ -10,7 +10,7 @@ import httpcore
 
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import InputBuffer, OutputBuffer
-from engine.wasm.execution.run_state import KEPT, Run
+from engine.wasm.execution.run_state import MAX_HELD_BYTES, RunState
 from engine.wasm.outbound.dialer import AddressDenied, Dialer, Resolve, SystemResolver
 from engine.wasm.outbound.egress import Egress, Origin, parse_authority
 from engine.wasm.outbound.network_errors import NETWORK_ERRORS, BodyError, error_code
@@ -74,7 +74,7 @@ class OutboundHttp:
     def fetch(
         self,
         policy: OutboundPolicy,
-        run: Run,
+        run: RunState,
         request: OutgoingRequest,
         options: RequestOptions,
         future: FutureIncomingResponse,
@@ -97,14 +97,14 @@ class OutboundHttp:
                 return
             exchange = self._exchange(run, policy, origin, message, request.body, between, future)
             task = asyncio.get_running_loop().create_task(exchange)
-            run.begin(task)
+            run.add_task(task)
             future.cancel = task.cancel
 
         run.on_loop(start)
 
     async def _exchange(
         self,
-        run: Run,
+        run: RunState,
         policy: OutboundPolicy,
         origin: Origin,
         message: httpcore.Request,
@@ -135,13 +135,13 @@ class OutboundHttp:
             await response.aclose()
 
 
-async def _receive(run: Run, response: httpcore.Response, flow: InputBuffer) -> None:
+async def _receive(run: RunState, response: httpcore.Response, flow: InputBuffer) -> None:
     """Copy the response body to the buffer, with backpressure from the guest."""
     room = asyncio.Event()
     flow.on_drained = lambda: run.on_loop(room.set)
     try:
         async for chunk in response.aiter_stream():
-            if run.kept > KEPT:
+            if run.kept > MAX_HELD_BYTES:
                 flow.end(("connection-limit-reached", None))
                 break
             flow.feed(chunk)
@@ -193,7 +193,7 @@ def target_of(request: OutgoingRequest) -> str:
 
 
 def _http_request(
-    run: Run, origin: Origin, request: OutgoingRequest, options: RequestOptions
+    run: RunState, origin: Origin, request: OutgoingRequest, options: RequestOptions
 ) -> httpcore.Request:
     method, target = method_of(request), target_of(request)
     headers = [
@@ -232,7 +232,7 @@ def _seconds(nanoseconds: int | None, default: int) -> float:
     return (default if nanoseconds is None else max(1, nanoseconds)) / 1e9
 
 
-async def _upload(run: Run, body: OutputBuffer) -> AsyncIterator[bytes]:
+async def _upload(run: RunState, body: OutputBuffer) -> AsyncIterator[bytes]:
     """Yield the request body as the guest writes it."""
     changed = asyncio.Event()
     body.on_change = lambda: run.on_loop(changed.set)

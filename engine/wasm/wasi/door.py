@@ -10,7 +10,7 @@ from engine.door import DOMAIN, DoorResponse
 from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import OutputBuffer
-from engine.wasm.execution.run_state import Run
+from engine.wasm.execution.run_state import RunState
 from engine.wasm.wasi.http_fields import Fields
 from engine.wasm.wasi.http_outgoing import (
     FutureIncomingResponse,
@@ -27,11 +27,11 @@ _ALL_BYTES = 1 << 31
 
 
 @host("svc:doors/call", "ask", blocking=True)
-def ask(run: Run, door: str, path: str, body: str) -> DoorAnswer | Suspend:
+def ask(run: RunState, door: str, path: str, body: str) -> DoorAnswer | Suspend:
     """Post a text to a Door; return the status and the response text, or `None` if the request failed."""
     content = body.encode()
     if _on_loop():
-        asked: DoorResponse | FutureIncomingResponse | None = run.ask(run, door, path, content)
+        asked: DoorResponse | FutureIncomingResponse | None = run.call_door(run, door, path, content)
         if isinstance(asked, DoorResponse):
             return asked.status, asked.body.decode(errors="replace")
         if asked is not None:

@@ -4,27 +4,19 @@ Methods of descriptors are not registered, because a guest cannot hold a descrip
 unregistered function to a trap that names it.
 """
 
-from engine.wasm.execution.run_state import Run
+from engine.wasm.execution.run_state import RunState
 from engine.wasm.wasi.io import IoError
-from engine.wasm.wasi.registry import host, resource
+from engine.wasm.wasi.registry import host, resources_without_instances
 
-
-@resource("descriptor")
-class Descriptor:
-    """Resource type without instances."""
-
-
-@resource("directory-entry-stream")
-class DirectoryEntryStream:
-    """Resource type without instances."""
+resources_without_instances("descriptor", "directory-entry-stream")
 
 
 @host("wasi:filesystem/preopens", "get-directories")
-def get_directories(run: Run) -> list[tuple[Descriptor, str]]:
+def get_directories(run: RunState) -> list[tuple[object, str]]:
     """Return an empty list."""
     return []
 
 
 @host("wasi:filesystem/types", "filesystem-error-code")
-def filesystem_error_code(run: Run, error: IoError) -> None:
+def filesystem_error_code(run: RunState, error: IoError) -> None:
     """Return `None`: no stream belongs to a file."""

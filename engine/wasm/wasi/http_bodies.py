@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import InputBuffer, OutputBuffer
-from engine.wasm.execution.run_state import Run
+from engine.wasm.execution.run_state import RunState
 from engine.wasm.wasi.http_fields import TYPES, Fields
 from engine.wasm.wasi.io import InputStream, OutputStream, Pollable
 from engine.wasm.wasi.ownership import ParentResource
@@ -22,7 +22,7 @@ class IncomingBody(ParentResource):
         self.flow = flow
         self.taken = False
 
-    def drop(self, run: Run) -> None:
+    def drop(self, run: RunState) -> None:
         """Discard the unread rest of the body."""
         self.check_childless("an incoming-body was dropped before its input-stream")
         self.flow.discard()
@@ -54,7 +54,7 @@ class OutgoingBody(ParentResource):
         self.flow = flow
         self.taken = False
 
-    def drop(self, run: Run) -> None:
+    def drop(self, run: RunState) -> None:
         """Mark an unfinished message as broken."""
         self.check_childless("an outgoing-body was dropped before its output-stream")
         if not self.flow.finished and self.flow.broken is None:
@@ -72,14 +72,7 @@ class IncomingMessage(ParentResource):
         super().__init__()
         self.body: IncomingBody | None = IncomingBody(flow)
 
-    def consume(self) -> IncomingBody:
-        """Return the body. Raises `Err` on the second call."""
-        body, self.body = self.body, None
-        if body is None:
-            raise Err
-        return body
-
-    def drop(self, run: Run) -> None:
+    def drop(self, run: RunState) -> None:
         """Discard the body if the guest never took it."""
         self.check_childless(f"an {self.NAME} was dropped before its headers")
         if self.body is not None:
@@ -104,14 +97,27 @@ class OutgoingMessage(ParentResource):
         self.body = body
         return OutgoingBody(body)
 
-    def fields(self) -> Fields:
-        """Return a read-only view of the header fields."""
-        return Fields(self.headers.items, self)
-
-    def drop(self, run: Run) -> None:
+    def drop(self, run: RunState) -> None:
         """Release a message that was not sent."""
-        run.unsent -= 1
+        run.unsent_messages -= 1
         self.check_childless(f"an {self.NAME} was dropped before its headers")
+
+
+@method(TYPES, "incoming-request", "consume")
+@method(TYPES, "incoming-response", "consume")
+def consume(run: RunState, message: IncomingMessage) -> IncomingBody:
+    """Return the body. Raises `Err` on the second call."""
+    body, message.body = message.body, None
+    if body is None:
+        raise Err
+    return body
+
+
+@method(TYPES, "outgoing-request", "headers")
+@method(TYPES, "outgoing-response", "headers")
+def headers(run: RunState, message: OutgoingMessage) -> Fields:
+    """Return a read-only view of the header fields."""
+    return Fields(message.headers.items, message)
 
 
 def declared_length(fields: Fields) -> int | None:
@@ -132,7 +138,7 @@ def finish_body(flow: OutputBuffer) -> None:
 
 
 @method(TYPES, "incoming-body", "stream")
-def body_stream(run: Run, body: IncomingBody) -> InputStream:
+def body_stream(run: RunState, body: IncomingBody) -> InputStream:
     """Return the stream. Raises `Err` on the second call."""
     if body.taken:
         raise Err
@@ -141,7 +147,7 @@ def body_stream(run: Run, body: IncomingBody) -> InputStream:
 
 
 @host(TYPES, "[static]incoming-body.finish")
-def body_finish(run: Run, body: IncomingBody) -> FutureTrailers:
+def body_finish(run: RunState, body: IncomingBody) -> FutureTrailers:
     """Stop reading a body; the unread rest is discarded."""
     body.check_childless("an incoming-body was finished before its input-stream was dropped")
     body.flow.discard()
@@ -149,13 +155,14 @@ def body_finish(run: Run, body: IncomingBody) -> FutureTrailers:
 
 
 @method(TYPES, "future-trailers", "subscribe")
-def trailers_subscribe(run: Run, trailers: FutureTrailers) -> Pollable:
+@method(TYPES, "future-incoming-response", "subscribe")
+def subscribe(run: RunState, future: Any) -> Pollable:
     """Return a pollable that becomes ready when `get` returns a result."""
-    return Pollable(trailers)
+    return Pollable(future)
 
 
 @method(TYPES, "future-trailers", "get")
-def trailers_get(run: Run, trailers: FutureTrailers) -> Any:
+def trailers_get(run: RunState, trailers: FutureTrailers) -> Any:
     """Return `None` until the body has ended; then, once, empty trailers or the body's error."""
     if not trailers.flow.ended:
         return None
@@ -167,7 +174,7 @@ def trailers_get(run: Run, trailers: FutureTrailers) -> Any:
 
 
 @method(TYPES, "outgoing-body", "write")
-def outgoing_write(run: Run, body: OutgoingBody) -> OutputStream:
+def outgoing_write(run: RunState, body: OutgoingBody) -> OutputStream:
     """Return the stream. Raises `Err` on the second call."""
     if body.taken:
         raise Err
@@ -176,7 +183,7 @@ def outgoing_write(run: Run, body: OutgoingBody) -> OutputStream:
 
 
 @host(TYPES, "[static]outgoing-body.finish")
-def outgoing_finish(run: Run, body: OutgoingBody, trailers: Fields | None) -> None:
+def outgoing_finish(run: RunState, body: OutgoingBody, trailers: Fields | None) -> None:
     """Finish a body; trailers are not sent. Raises `Err` if its length differs from content-length."""
     body.check_childless("an outgoing-body was finished before its output-stream was dropped")
     if trailers is not None:

@@ -6,9 +6,9 @@ Names are lower-case; order and duplicates are preserved.
 import re
 
 from engine.wasm.capi.values import Err
-from engine.wasm.execution.run_state import Run, Trap
+from engine.wasm.execution.run_state import RunState, Trap
 from engine.wasm.wasi.ownership import ChildResource, ParentResource
-from engine.wasm.wasi.registry import host, method, resource
+from engine.wasm.wasi.registry import getter, host, method, resource
 
 TYPES = "wasi:http/types"
 Items = list[tuple[str, bytes]]
@@ -46,19 +46,22 @@ class Fields(ChildResource):
         self.immutable = parent is not None
         self.size = 0
 
-    def replace(self, run: Run, items: Items) -> None:
+    def replace(self, run: RunState, items: Items) -> None:
         """Replace all entries. Raises Trap above `MAX_FIELDS_BYTES`."""
         size = sum(len(name) + len(value) + FIELD_OVERHEAD_BYTES for name, value in items)
         if size > MAX_FIELDS_BYTES:
             raise Trap(f"header fields of more than {MAX_FIELDS_BYTES} bytes")
-        run.keep(size - self.size)
+        run.charge_memory(size - self.size)
         self.items, self.size = items, size
 
-    def drop(self, run: Run) -> None:
+    def drop(self, run: RunState) -> None:
         """Detach from the message and release the charged memory."""
         self.detach()
-        run.keep(-self.size)
+        run.charge_memory(-self.size)
         self.size = 0
+
+
+getter(TYPES, "fields", "entries", "items")
 
 
 def is_token(text: str) -> bool:
@@ -88,13 +91,13 @@ def _check_mutable(fields: Fields) -> None:
 
 
 @host(TYPES, "[constructor]fields")
-def new(run: Run) -> Fields:
+def new(run: RunState) -> Fields:
     """Return empty, mutable fields."""
     return Fields()
 
 
 @host(TYPES, "[static]fields.from-list")
-def from_list(run: Run, entries: Items) -> Fields:
+def from_list(run: RunState, entries: Items) -> Fields:
     """Return mutable fields with these entries."""
     checked = []
     for name, value in entries:
@@ -104,21 +107,21 @@ def from_list(run: Run, entries: Items) -> Fields:
 
 
 @method(TYPES, "fields", "get")
-def get(run: Run, fields: Fields, name: str) -> list[bytes]:
+def get(run: RunState, fields: Fields, name: str) -> list[bytes]:
     """Return every value of a name, in order."""
     name = name.lower()
     return [value for key, value in fields.items if key == name]
 
 
 @method(TYPES, "fields", "has")
-def has(run: Run, fields: Fields, name: str) -> bool:
+def has(run: RunState, fields: Fields, name: str) -> bool:
     """Return whether a field of this name exists."""
     name = name.lower()
     return any(key == name for key, _ in fields.items)
 
 
 @method(TYPES, "fields", "set")
-def set_(run: Run, fields: Fields, name: str, values: list[bytes]) -> None:
+def set_(run: RunState, fields: Fields, name: str, values: list[bytes]) -> None:
     """Replace every value of a name."""
     _check_mutable(fields)
     name = _checked_name(name)
@@ -127,7 +130,7 @@ def set_(run: Run, fields: Fields, name: str, values: list[bytes]) -> None:
 
 
 @method(TYPES, "fields", "delete")
-def delete(run: Run, fields: Fields, name: str) -> None:
+def delete(run: RunState, fields: Fields, name: str) -> None:
     """Remove every value of a name."""
     _check_mutable(fields)
     name = _checked_name(name)
@@ -135,7 +138,7 @@ def delete(run: Run, fields: Fields, name: str) -> None:
 
 
 @method(TYPES, "fields", "append")
-def append(run: Run, fields: Fields, name: str, value: bytes) -> None:
+def append(run: RunState, fields: Fields, name: str, value: bytes) -> None:
     """Add one value."""
     _check_mutable(fields)
     name = _checked_name(name)
@@ -143,19 +146,13 @@ def append(run: Run, fields: Fields, name: str, value: bytes) -> None:
     fields.replace(run, fields.items)
 
 
-@method(TYPES, "fields", "entries")
-def entries(run: Run, fields: Fields) -> Items:
-    """Return all fields, in order."""
-    return fields.items
-
-
 @method(TYPES, "fields", "clone")
-def clone(run: Run, fields: Fields) -> Fields:
+def clone(run: RunState, fields: Fields) -> Fields:
     """Return a mutable copy."""
     return _new_fields(run, list(fields.items))
 
 
-def _new_fields(run: Run, items: Items) -> Fields:
+def _new_fields(run: RunState, items: Items) -> Fields:
     fields = Fields()
     fields.replace(run, items)
     return fields

@@ -4,9 +4,8 @@ from typing import Any
 
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import OutputBuffer
-from engine.wasm.execution.run_state import ResponseHead, Run, Trap
+from engine.wasm.execution.run_state import ResponseHead, RunState, Trap
 from engine.wasm.wasi.http_bodies import (
-    IncomingBody,
     IncomingMessage,
     OutgoingBody,
     OutgoingMessage,
@@ -15,7 +14,7 @@ from engine.wasm.wasi.http_bodies import (
 )
 from engine.wasm.wasi.http_fields import TYPES, Fields
 from engine.wasm.wasi.io import IoError
-from engine.wasm.wasi.registry import host, method, resource
+from engine.wasm.wasi.registry import getter, host, method, resource
 
 _METHODS = {
     name: (name.lower(), None)
@@ -52,59 +51,53 @@ class OutgoingResponse(OutgoingMessage):
         self.status = 200
 
 
-def _body_of(run: Run, response: OutgoingResponse) -> OutputBuffer:
+def _body_of(run: RunState, response: OutgoingResponse) -> OutputBuffer:
     """Return a buffer of the declared length. For HEAD and 304, content-length describes another response."""
     announces_another = run.request.method == "HEAD" or response.status == _NOT_MODIFIED
     return OutputBuffer(None if announces_another else declared_length(response.headers))
 
 
 @method(TYPES, "incoming-request", "method")
-def request_method(run: Run, request: IncomingRequest) -> tuple[str, str | None]:
+def request_method(run: RunState, request: IncomingRequest) -> tuple[str, str | None]:
     """Return the method."""
     name = run.request.method
     return _METHODS.get(name, ("other", name))
 
 
 @method(TYPES, "incoming-request", "path-with-query")
-def request_path(run: Run, request: IncomingRequest) -> str:
+def request_path(run: RunState, request: IncomingRequest) -> str:
     """Return path and query as sent by the client."""
     return run.request.target
 
 
 @method(TYPES, "incoming-request", "scheme")
-def request_scheme(run: Run, request: IncomingRequest) -> tuple[str, str | None]:
+def request_scheme(run: RunState, request: IncomingRequest) -> tuple[str, str | None]:
     """Return the scheme of the server's public address."""
     name = run.request.scheme
     return _SCHEMES.get(name, ("other", name))
 
 
 @method(TYPES, "incoming-request", "authority")
-def request_authority(run: Run, request: IncomingRequest) -> str:
+def request_authority(run: RunState, request: IncomingRequest) -> str:
     """Return the host requested by the client."""
     return run.request.authority
 
 
 @method(TYPES, "incoming-request", "headers")
-def request_headers(run: Run, request: IncomingRequest) -> Fields:
+def request_headers(run: RunState, request: IncomingRequest) -> Fields:
     """Return a read-only view of the header fields."""
     return Fields([(name.decode("latin-1"), value) for name, value in run.request.headers], request)
 
 
-@method(TYPES, "incoming-request", "consume")
-def request_consume(run: Run, request: IncomingRequest) -> IncomingBody:
-    """Return the body, once."""
-    return request.consume()
-
-
 @host(TYPES, "[static]response-outparam.set")
-def outparam_set(run: Run, outparam: ResponseOutparam, response: tuple[str, Any]) -> None:
+def outparam_set(run: RunState, outparam: ResponseOutparam, response: tuple[str, Any]) -> None:
     """Set the response, or an error code."""
     side, value = response
     if side == "err":
         run.refused = value
         return
     value.check_childless("an outgoing-response was given before its headers were dropped")
-    run.unsent -= 1
+    run.unsent_messages -= 1
     body = value.body
     if body is None:
         body = _body_of(run, value)
@@ -113,7 +106,9 @@ def outparam_set(run: Run, outparam: ResponseOutparam, response: tuple[str, Any]
 
 
 @method(TYPES, "response-outparam", "send-informational")
-def outparam_send_informational(run: Run, outparam: ResponseOutparam, status: int, headers: Fields) -> None:
+def outparam_send_informational(
+    run: RunState, outparam: ResponseOutparam, status: int, headers: Fields
+) -> None:
     """Reject: informational responses are not supported. Raises `Err`."""
     headers.drop(run)
     if not 100 <= status <= 199:
@@ -122,46 +117,37 @@ def outparam_send_informational(run: Run, outparam: ResponseOutparam, status: in
 
 
 @host(TYPES, "[constructor]outgoing-response")
-def response_new(run: Run, headers: Fields) -> OutgoingResponse:
+def response_new(run: RunState, headers: Fields) -> OutgoingResponse:
     """Return a response with these headers and status 200."""
-    run.begin_message()
+    run.start_message()
     headers.drop(run)
     return OutgoingResponse(headers)
 
 
-@method(TYPES, "outgoing-response", "status-code")
-def response_status(run: Run, response: OutgoingResponse) -> int:
-    """Return the status."""
-    return response.status
+getter(TYPES, "outgoing-response", "status-code", "status")
 
 
 @method(TYPES, "outgoing-response", "set-status-code")
-def response_set_status(run: Run, response: OutgoingResponse, status: int) -> None:
+def response_set_status(run: RunState, response: OutgoingResponse, status: int) -> None:
     """Set the status, 200 to 599; the platform sends interim responses itself. Raises `Err` otherwise."""
     if not 200 <= status <= 599:
         raise Err
     response.status = status
 
 
-@method(TYPES, "outgoing-response", "headers")
-def response_headers(run: Run, response: OutgoingResponse) -> Fields:
-    """Return a read-only view of the header fields."""
-    return response.fields()
-
-
 @method(TYPES, "outgoing-response", "body")
-def response_body(run: Run, response: OutgoingResponse) -> OutgoingBody:
+def response_body(run: RunState, response: OutgoingResponse) -> OutgoingBody:
     """Return the body, once."""
     return response.attach_body(_body_of(run, response))
 
 
 @host(TYPES, "http-error-code")
-def http_error_code(run: Run, error: IoError) -> Any:
+def http_error_code(run: RunState, error: IoError) -> Any:
     """Return the HTTP error code of a failed stream, or `None`."""
     return error.code
 
 
-def new_request(run: Run) -> tuple[IncomingRequest, ResponseOutparam]:
+def new_request(run: RunState) -> tuple[IncomingRequest, ResponseOutparam]:
     """Return the two arguments of `incoming-handler.handle` for a run. Raises Trap on the second request."""
     if run.head is not None:
         raise Trap("a run answers one request")

@@ -9,17 +9,15 @@ from typing import Any
 
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import InputBuffer, OutputBuffer
-from engine.wasm.execution.run_state import Run
+from engine.wasm.execution.run_state import RunState
 from engine.wasm.wasi.http_bodies import (
-    IncomingBody,
     IncomingMessage,
     OutgoingBody,
     OutgoingMessage,
     declared_length,
 )
 from engine.wasm.wasi.http_fields import TYPES, Fields, Items, is_token
-from engine.wasm.wasi.io import Pollable
-from engine.wasm.wasi.registry import host, method, resource
+from engine.wasm.wasi.registry import getter, host, method, resource
 
 _PATH = re.compile(r"[/?][!\"$-~]*")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
@@ -86,14 +84,14 @@ class FutureIncomingResponse:
         """Return whether the result is available."""
         return self.result is not None
 
-    def settle(self, run: Run, result: tuple[str, Any]) -> None:
+    def settle(self, run: RunState, result: tuple[str, Any]) -> None:
         """Set the result. Only the first call has an effect."""
         if self.result is None:
             self.result = result
             run.waiting -= 1
             run.wake()
 
-    def drop(self, run: Run) -> None:
+    def drop(self, run: RunState) -> None:
         """Cancel the request if the guest never took the response."""
         if self.result is None:
             self.result = ("err", ("connection-terminated", None))
@@ -103,93 +101,70 @@ class FutureIncomingResponse:
 
 
 @host(TYPES, "[constructor]outgoing-request")
-def request_new(run: Run, headers: Fields) -> OutgoingRequest:
+def request_new(run: RunState, headers: Fields) -> OutgoingRequest:
     """Return a GET request with these headers."""
-    run.begin_message()
+    run.start_message()
     headers.drop(run)
     return OutgoingRequest(headers)
 
 
 @method(TYPES, "outgoing-request", "body")
-def request_body(run: Run, request: OutgoingRequest) -> OutgoingBody:
+def request_body(run: RunState, request: OutgoingRequest) -> OutgoingBody:
     """Return the body, once."""
     return request.attach_body(OutputBuffer(declared_length(request.headers), "HTTP-request-body-size"))
 
 
-@method(TYPES, "outgoing-request", "method")
-def get_method(run: Run, request: OutgoingRequest) -> tuple[str, str | None]:
-    """Return the method."""
-    return request.method
+getter(TYPES, "outgoing-request", "method", "method")
+getter(TYPES, "outgoing-request", "path-with-query", "path")
+getter(TYPES, "outgoing-request", "scheme", "scheme")
+getter(TYPES, "outgoing-request", "authority", "authority")
+getter(TYPES, "incoming-response", "status", "status")
 
 
 @method(TYPES, "outgoing-request", "set-method")
-def set_method(run: Run, request: OutgoingRequest, value: tuple[str, str | None]) -> None:
+def set_method(run: RunState, request: OutgoingRequest, value: tuple[str, str | None]) -> None:
     """Set the method. Raises `Err` if a custom method is not a token."""
     if value[0] == "other" and not is_token(value[1] or ""):
         raise Err
     request.method = value
 
 
-@method(TYPES, "outgoing-request", "path-with-query")
-def get_path(run: Run, request: OutgoingRequest) -> str | None:
-    """Return path and query."""
-    return request.path
-
-
 @method(TYPES, "outgoing-request", "set-path-with-query")
-def set_path(run: Run, request: OutgoingRequest, value: str | None) -> None:
+def set_path(run: RunState, request: OutgoingRequest, value: str | None) -> None:
     """Set path and query: visible ASCII that starts with `/` or `?`, or `*`. Raises `Err` otherwise."""
     if value and not (is_path(value) or value == "*"):
         raise Err
     request.path = value
 
 
-@method(TYPES, "outgoing-request", "scheme")
-def get_scheme(run: Run, request: OutgoingRequest) -> tuple[str, str | None] | None:
-    """Return the scheme."""
-    return request.scheme
-
-
 @method(TYPES, "outgoing-request", "set-scheme")
-def set_scheme(run: Run, request: OutgoingRequest, value: tuple[str, str | None] | None) -> None:
+def set_scheme(run: RunState, request: OutgoingRequest, value: tuple[str, str | None] | None) -> None:
     """Set the scheme. Raises `Err` if a custom scheme is invalid (RFC 3986 3.1)."""
     if value is not None and value[0] == "other" and not _SCHEME.fullmatch(value[1] or ""):
         raise Err
     request.scheme = value
 
 
-@method(TYPES, "outgoing-request", "authority")
-def get_authority(run: Run, request: OutgoingRequest) -> str | None:
-    """Return host and port."""
-    return request.authority
-
-
 @method(TYPES, "outgoing-request", "set-authority")
-def set_authority(run: Run, request: OutgoingRequest, value: str | None) -> None:
+def set_authority(run: RunState, request: OutgoingRequest, value: str | None) -> None:
     """Set host and port (RFC 3986 3.2). Raises `Err` if invalid or with user information (RFC 9110 4.2.4)."""
     if value is not None and not _AUTHORITY.fullmatch(value):
         raise Err
     request.authority = value
 
 
-@method(TYPES, "outgoing-request", "headers")
-def request_headers(run: Run, request: OutgoingRequest) -> Fields:
-    """Return a read-only view of the header fields."""
-    return request.fields()
-
-
 @host(TYPES, "[constructor]request-options")
-def options_new(run: Run) -> RequestOptions:
+def options_new(run: RunState) -> RequestOptions:
     """Return options without timeouts."""
     return RequestOptions()
 
 
 def _option(name: str, attribute: str) -> None:
-    def getter(run: Run, options: RequestOptions) -> int | None:
+    def getter(run: RunState, options: RequestOptions) -> int | None:
         value: int | None = getattr(options, attribute)
         return value
 
-    def setter(run: Run, options: RequestOptions, value: int | None) -> None:
+    def setter(run: RunState, options: RequestOptions, value: int | None) -> None:
         setattr(options, attribute, value)
 
     method(TYPES, "request-options", name)(getter)
@@ -201,32 +176,14 @@ _option("first-byte-timeout", "first_byte")
 _option("between-bytes-timeout", "between_bytes")
 
 
-@method(TYPES, "incoming-response", "status")
-def response_status(run: Run, response: IncomingResponse) -> int:
-    """Return the status."""
-    return response.status
-
-
 @method(TYPES, "incoming-response", "headers")
-def response_headers(run: Run, response: IncomingResponse) -> Fields:
+def response_headers(run: RunState, response: IncomingResponse) -> Fields:
     """Return a read-only view of the header fields."""
     return Fields(response.headers, response)
 
 
-@method(TYPES, "incoming-response", "consume")
-def response_consume(run: Run, response: IncomingResponse) -> IncomingBody:
-    """Return the body, once."""
-    return response.consume()
-
-
-@method(TYPES, "future-incoming-response", "subscribe")
-def future_subscribe(run: Run, future: FutureIncomingResponse) -> Pollable:
-    """Return a pollable that becomes ready when `get` returns a result."""
-    return Pollable(future)
-
-
 @method(TYPES, "future-incoming-response", "get")
-def future_get(run: Run, future: FutureIncomingResponse) -> Any:
+def future_get(run: RunState, future: FutureIncomingResponse) -> Any:
     """Return `None` while pending; then, once, the response or the error."""
     if future.result is None:
         return None
@@ -241,7 +198,7 @@ MAX_CONCURRENT_REQUESTS = 128
 
 
 @host("wasi:http/outgoing-handler", "handle")
-def handle(run: Run, request: OutgoingRequest, options: RequestOptions | None) -> FutureIncomingResponse:
+def handle(run: RunState, request: OutgoingRequest, options: RequestOptions | None) -> FutureIncomingResponse:
     """Send a request. Raises `Err` at once if `egress` denies it and the guest never took the body.
 
     If the guest took the body, the future reports the denial and writes to the body are discarded.
@@ -249,7 +206,7 @@ def handle(run: Run, request: OutgoingRequest, options: RequestOptions | None) -
     get. A closed stream would end its event loop.
     """
     request.check_childless("an outgoing-request was sent before its headers were dropped")
-    run.unsent -= 1
+    run.unsent_messages -= 1
     future = FutureIncomingResponse()
     run.waiting += 1
     try:

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import MAX_LIST_BYTES, InputBuffer
-from engine.wasm.execution.run_state import Run, Trap
+from engine.wasm.execution.run_state import RunState, Trap
 from engine.wasm.wasi.ownership import ChildResource, ParentResource
-from engine.wasm.wasi.registry import host, method, resource
+from engine.wasm.wasi.registry import getter, host, method, resource
 
 STREAMS = "wasi:io/streams"
 MAX_POLLABLES = 16_384
@@ -29,6 +29,9 @@ class IoError:
         self.code = code
 
 
+getter("wasi:io/error", "error", "to-debug-string", "text")
+
+
 @resource("pollable")
 class Pollable:
     """A wait condition: a `deadline` in the run's nanoseconds, or a `source` that becomes ready."""
@@ -45,7 +48,7 @@ class BoundPollable:
 
     __slots__ = ("deadline", "run", "source")
 
-    def __init__(self, run: Run, pollable: Pollable) -> None:
+    def __init__(self, run: RunState, pollable: Pollable) -> None:
         self.run = run
         self.source = pollable.source
         self.deadline = pollable.deadline
@@ -68,7 +71,7 @@ class InputStream(ChildResource):
         self.flow = flow
         self.failed = False
 
-    def drop(self, run: Run) -> None:
+    def drop(self, run: RunState) -> None:
         """Discard all further input."""
         self.detach()
         self.flow.discard()
@@ -89,32 +92,26 @@ class OutputStream(ChildResource):
         self.permit = 0
         self.failed = False
 
-    def drop(self, run: Run) -> None:
+    def drop(self, run: RunState) -> None:
         """Detach from the body; `outgoing-body.finish` completes it."""
         self.detach()
 
 
-@method("wasi:io/error", "error", "to-debug-string")
-def to_debug_string(run: Run, error: IoError) -> str:
-    """Return the error text."""
-    return error.text
-
-
 @method("wasi:io/poll", "pollable", "ready")
-def ready(run: Run, pollable: Pollable) -> bool:
+def ready(run: RunState, pollable: Pollable) -> bool:
     """Return whether a wait would return at once."""
     return BoundPollable(run, pollable).ready()
 
 
 @method("wasi:io/poll", "pollable", "block", blocking=True)
-def block(run: Run, pollable: Pollable) -> Suspend | None:
+def block(run: RunState, pollable: Pollable) -> Suspend | None:
     """Wait for one pollable."""
     source = BoundPollable(run, pollable)
     return None if source.ready() else Suspend([source], lambda: None)
 
 
 @host("wasi:io/poll", "poll", blocking=True)
-def poll(run: Run, pollables: list[Pollable]) -> Suspend | list[int]:
+def poll(run: RunState, pollables: list[Pollable]) -> Suspend | list[int]:
     """Wait until at least one is ready; return the positions of all ready ones. Raises Trap for an empty
     list.
     """
@@ -162,32 +159,33 @@ def when_ready(stream: InputStream, most: int, finish: Callable[[], _T]) -> Susp
 
 
 @method(STREAMS, "input-stream", "read")
-def read(run: Run, stream: InputStream, most: int) -> bytes:
+def read(run: RunState, stream: InputStream, most: int) -> bytes:
     """Return the bytes available now, possibly none."""
     return take(stream, min(most, MAX_LIST_BYTES))
 
 
 @method(STREAMS, "input-stream", "blocking-read", blocking=True)
-def blocking_read(run: Run, stream: InputStream, most: int) -> Suspend | bytes:
+def blocking_read(run: RunState, stream: InputStream, most: int) -> Suspend | bytes:
     """Return at least one byte. Raises `Err` at the end of the stream."""
     return when_ready(stream, most, lambda: read(run, stream, most))
 
 
 @method(STREAMS, "input-stream", "skip")
-def skip(run: Run, stream: InputStream, most: int) -> int:
+def skip(run: RunState, stream: InputStream, most: int) -> int:
     """Discard up to `most` available bytes; return their number."""
     return len(take(stream, most))
 
 
 @method(STREAMS, "input-stream", "blocking-skip", blocking=True)
-def blocking_skip(run: Run, stream: InputStream, most: int) -> Suspend | int:
+def blocking_skip(run: RunState, stream: InputStream, most: int) -> Suspend | int:
     """Discard at least one byte; return their number. Raises `Err` at the end of the stream."""
     return when_ready(stream, most, lambda: skip(run, stream, most))
 
 
 @method(STREAMS, "input-stream", "subscribe")
-def subscribe_input(run: Run, stream: InputStream) -> Pollable:
-    """Return a pollable that becomes ready when a read would return bytes or an error."""
+@method(STREAMS, "output-stream", "subscribe")
+def subscribe(run: RunState, stream: InputStream | OutputStream) -> Pollable:
+    """Return a pollable: ready when bytes can be read, when a write is permitted, and on an error."""
     return Pollable(stream.flow)
 
 
@@ -221,7 +219,7 @@ def grant_permit(stream: OutputStream, most: int) -> int:
 
 
 @method(STREAMS, "output-stream", "check-write")
-def check_write(run: Run, stream: OutputStream) -> int:
+def check_write(run: RunState, stream: OutputStream) -> int:
     """Return how many bytes the next write may carry; 0 means that the guest must wait."""
     return grant_permit(stream, MAX_LIST_BYTES)
 
@@ -236,7 +234,7 @@ def _put(stream: OutputStream, data: bytes) -> None:
 
 
 @method(STREAMS, "output-stream", "write")
-def write(run: Run, stream: OutputStream, data: bytes) -> None:
+def write(run: RunState, stream: OutputStream, data: bytes) -> None:
     """Write within the permit of the last check-write. Raises Trap beyond it."""
     _room(stream)
     if len(data) > stream.permit:
@@ -246,7 +244,7 @@ def write(run: Run, stream: OutputStream, data: bytes) -> None:
 
 
 @method(STREAMS, "output-stream", "write-zeroes")
-def write_zeroes(run: Run, stream: OutputStream, count: int) -> None:
+def write_zeroes(run: RunState, stream: OutputStream, count: int) -> None:
     """Write `count` zero bytes. Raises Trap beyond the permit."""
     if count > stream.permit:
         raise Trap(f"write-zeroes of {count} bytes where check-write permitted {stream.permit}")
@@ -254,7 +252,7 @@ def write_zeroes(run: Run, stream: OutputStream, count: int) -> None:
 
 
 @method(STREAMS, "output-stream", "blocking-write-and-flush", blocking=True)
-def blocking_write_and_flush(run: Run, stream: OutputStream, data: bytes) -> Suspend | None:
+def blocking_write_and_flush(run: RunState, stream: OutputStream, data: bytes) -> Suspend | None:
     """Write up to 4096 bytes, waiting for space. Raises Trap above that size."""
     if len(data) > MAX_LIST_BYTES:
         raise Trap(f"blocking-write-and-flush of {len(data)} bytes; at most {MAX_LIST_BYTES} are allowed")
@@ -267,7 +265,7 @@ def blocking_write_and_flush(run: Run, stream: OutputStream, data: bytes) -> Sus
 
 
 @method(STREAMS, "output-stream", "blocking-write-zeroes-and-flush", blocking=True)
-def blocking_write_zeroes_and_flush(run: Run, stream: OutputStream, count: int) -> Suspend | None:
+def blocking_write_zeroes_and_flush(run: RunState, stream: OutputStream, count: int) -> Suspend | None:
     """Write up to 4096 zero bytes, waiting for space. Raises Trap above that size."""
     if count > MAX_LIST_BYTES:
         raise Trap(f"blocking-write-zeroes-and-flush of {count} bytes; at most {MAX_LIST_BYTES} are allowed")
@@ -275,26 +273,20 @@ def blocking_write_zeroes_and_flush(run: Run, stream: OutputStream, count: int) 
 
 
 @method(STREAMS, "output-stream", "flush")
-def flush(run: Run, stream: OutputStream) -> None:
+def flush(run: RunState, stream: OutputStream) -> None:
     """Check that the stream is open. Buffered data leaves at the guest's next yield without a request."""
     _room(stream)
 
 
 @method(STREAMS, "output-stream", "blocking-flush", blocking=True)
-def blocking_flush(run: Run, stream: OutputStream) -> Suspend | None:
+def blocking_flush(run: RunState, stream: OutputStream) -> Suspend | None:
     """Wait until there is space again."""
     _room(stream)
     return None if stream.flow.ready() else Suspend([stream.flow], lambda: flush(run, stream))
 
 
-@method(STREAMS, "output-stream", "subscribe")
-def subscribe_output(run: Run, stream: OutputStream) -> Pollable:
-    """Return a pollable that becomes ready when check-write would permit a write."""
-    return Pollable(stream.flow)
-
-
 @method(STREAMS, "output-stream", "splice")
-def splice(run: Run, stream: OutputStream, source: InputStream, most: int) -> int:
+def splice(run: RunState, stream: OutputStream, source: InputStream, most: int) -> int:
     """Move up to `most` bytes, as many as both sides permit now; return their number."""
     data = take(source, min(most, _room(stream)))
     _put(stream, data)
@@ -302,7 +294,7 @@ def splice(run: Run, stream: OutputStream, source: InputStream, most: int) -> in
 
 
 @method(STREAMS, "output-stream", "blocking-splice", blocking=True)
-def blocking_splice(run: Run, stream: OutputStream, source: InputStream, most: int) -> Suspend | int:
+def blocking_splice(run: RunState, stream: OutputStream, source: InputStream, most: int) -> Suspend | int:
     """Move at least one byte; return their number. Raises `Err` at the end of either stream."""
     waiting = [flow for flow in (stream.flow, source.flow) if not flow.ready()]
     if most and waiting:

@@ -2,7 +2,7 @@
 
 import os
 
-from engine.wasm.execution.run_state import Run, Trap
+from engine.wasm.execution.run_state import RunState, Trap
 from engine.wasm.wasi.registry import host
 
 MAX_RANDOM_BYTES = 65536
@@ -10,7 +10,7 @@ MAX_RANDOM_BYTES = 65536
 
 @host("wasi:random/random", "get-random-bytes")
 @host("wasi:random/insecure", "get-insecure-random-bytes")
-def random_bytes(run: Run, count: int) -> bytes:
+def random_bytes(run: RunState, count: int) -> bytes:
     """Return `count` random bytes. Raises Trap above 64 KiB."""
     if count > MAX_RANDOM_BYTES:
         raise Trap(f"get-random-bytes of {count} bytes; at most {MAX_RANDOM_BYTES} are allowed")
@@ -19,12 +19,12 @@ def random_bytes(run: Run, count: int) -> bytes:
 
 @host("wasi:random/random", "get-random-u64")
 @host("wasi:random/insecure", "get-insecure-random-u64")
-def random_u64(run: Run) -> int:
+def random_u64(run: RunState) -> int:
     """Return a random 64-bit number."""
     return int.from_bytes(os.urandom(8), "little")
 
 
 @host("wasi:random/insecure-seed", "insecure-seed")
-def insecure_seed(run: Run) -> tuple[int, int]:
+def insecure_seed(run: RunState) -> tuple[int, int]:
     """Return 128 bits to seed hash maps with."""
     return random_u64(run), random_u64(run)

@@ -5,6 +5,7 @@ A function is registered as `<package>/<interface>#<name>` without a version: al
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from wasmtime.component import ResourceType
@@ -32,23 +33,12 @@ RESOURCES: dict[str, ResourceType] = {}
 ALIASES = {"headers": "fields", "trailers": "fields", "io-error": "error"}
 
 
-def host(interface: str, *names: str, blocking: bool = False) -> Callable[[_F], _F]:
+def host(interface: str, *names: str, blocking: bool = False, packed: bool = False) -> Callable[[_F], _F]:
     """Register a function of an interface, under each of `names`."""
 
     def register(body: _F) -> _F:
         for name in names:
-            FUNCTIONS[f"{interface}#{name}"] = HostFunction(body, blocking)
-        return body
-
-    return register
-
-
-def packed_host(interface: str, *names: str, blocking: bool = False) -> Callable[[_F], _F]:
-    """Register a function whose bytes cross as strings, under each of `names`."""
-
-    def register(body: _F) -> _F:
-        for name in names:
-            FUNCTIONS[f"{interface}#{name}"] = HostFunction(body, blocking, packed=True)
+            FUNCTIONS[f"{interface}#{name}"] = HostFunction(body, blocking, packed)
         return body
 
     return register
@@ -57,6 +47,12 @@ def packed_host(interface: str, *names: str, blocking: bool = False) -> Callable
 def method(interface: str, resource: str, *names: str, blocking: bool = False) -> Callable[[_F], _F]:
     """Register a method of a resource, under each of `names`."""
     return host(interface, *(f"[method]{resource}.{name}" for name in names), blocking=blocking)
+
+
+def getter(interface: str, resource: str, name: str, attribute: str) -> None:
+    """Register a method that returns an attribute of its resource."""
+    read = attrgetter(attribute)
+    method(interface, resource, name)(lambda run, item: read(item))
 
 
 def resource(name: str) -> Callable[[_C], _C]:
@@ -69,3 +65,9 @@ def resource(name: str) -> Callable[[_C], _C]:
         return cls
 
     return register
+
+
+def resources_without_instances(*names: str) -> None:
+    """Register resource types that interfaces mention, but that no guest can hold."""
+    for name in names:
+        resource(name)(type(name, (), {}))

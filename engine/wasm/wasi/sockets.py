@@ -4,10 +4,20 @@ Functions that create sockets or look up names return `access-denied`. Methods o
 because a guest cannot hold a socket.
 """
 
+from typing import NoReturn
+
 from engine.wasm.capi.values import Err
-from engine.wasm.execution.run_state import Run
+from engine.wasm.execution.run_state import RunState
 from engine.wasm.wasi.io import IoError
-from engine.wasm.wasi.registry import host, resource
+from engine.wasm.wasi.registry import host, resource, resources_without_instances
+
+resources_without_instances(
+    "tcp-socket",
+    "udp-socket",
+    "incoming-datagram-stream",
+    "outgoing-datagram-stream",
+    "resolve-address-stream",
+)
 
 
 @resource("network")
@@ -15,55 +25,20 @@ class Network:
     """A handle without any rights."""
 
 
-@resource("tcp-socket")
-class TcpSocket:
-    """Resource type without instances."""
-
-
-@resource("udp-socket")
-class UdpSocket:
-    """Resource type without instances."""
-
-
-@resource("incoming-datagram-stream")
-class IncomingDatagramStream:
-    """Resource type without instances."""
-
-
-@resource("outgoing-datagram-stream")
-class OutgoingDatagramStream:
-    """Resource type without instances."""
-
-
-@resource("resolve-address-stream")
-class ResolveAddressStream:
-    """Resource type without instances."""
-
-
 @host("wasi:sockets/instance-network", "instance-network")
-def instance_network(run: Run) -> Network:
+def instance_network(run: RunState) -> Network:
     """Return the handle required by the functions below."""
     return Network()
 
 
 @host("wasi:sockets/network", "network-error-code")
-def network_error_code(run: Run, error: IoError) -> None:
+def network_error_code(run: RunState, error: IoError) -> None:
     """Return `None`: no stream belongs to a socket."""
 
 
 @host("wasi:sockets/tcp-create-socket", "create-tcp-socket")
-def create_tcp_socket(run: Run, family: str) -> TcpSocket:
-    """Raise `Err`: access denied."""
-    raise Err("access-denied")
-
-
 @host("wasi:sockets/udp-create-socket", "create-udp-socket")
-def create_udp_socket(run: Run, family: str) -> UdpSocket:
-    """Raise `Err`: access denied."""
-    raise Err("access-denied")
-
-
 @host("wasi:sockets/ip-name-lookup", "resolve-addresses")
-def resolve_addresses(run: Run, network: Network, name: str) -> ResolveAddressStream:
+def denied(run: RunState, *_arguments: object) -> NoReturn:
     """Raise `Err`: access denied."""
     raise Err("access-denied")

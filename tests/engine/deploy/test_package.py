@@ -15,7 +15,7 @@ from engine.bucket.protocols import Digest
 from engine.deploy.package import PackageError, decode, pack
 from engine.deploy.package_store import load, missing, touch, unpack
 from engine.gateway.static.file import StaticFile
-from engine.gateway.static.source import ImageSource
+from engine.gateway.static.source import BundleSource
 from engine.static_files.bundle import blob_path, read_index
 from tests.engine.deploy.packing import FILES, component_artifact, image_artifact, opened, store, stored
 from tests.lanes.components import component
@@ -39,11 +39,11 @@ def check_same(found: Artifact, artifact: Artifact) -> None:
     assert isinstance(artifact, StaticBundle)
     assert isinstance(found, StaticBundle)
     assert read_index(found) == read_index(artifact)
-    source = ImageSource(found)
+    source = BundleSource(found)
     for name, text in FILES.items():
         file = source.find(name)
         assert isinstance(file, StaticFile)
-        assert Path(file.representations["identity"].place).read_bytes() == text.encode()
+        assert Path(file.representations["identity"].path).read_bytes() == text.encode()
     for entry in read_index(artifact):
         for digest, _ in entry.encodings.values():
             assert (

@@ -1,6 +1,6 @@
 import pytest
 
-from engine.gateway.static.file import carries_hash
+from engine.gateway.static.file import has_content_hash
 from engine.static_files.content_type import compressible, content_type
 
 
@@ -16,7 +16,7 @@ from engine.static_files.content_type import compressible, content_type
     ],
 )
 def test_a_bundlers_hash_is_recognised(name: str) -> None:
-    assert carries_hash(name)
+    assert has_content_hash(name)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_bundlers_hash_is_recognised(name: str) -> None:
     ],
 )
 def test_ordinary_names_are_not_taken_for_hashed(name: str) -> None:
-    assert not carries_hash(name)
+    assert not has_content_hash(name)
 
 
 def test_types_come_from_a_fixed_table() -> None:

@@ -14,11 +14,11 @@ from engine.artifact import FolderArtifact
 from engine.gateway.static import source
 from engine.gateway.static.body import PIECE_BYTES, FileChanged
 from engine.gateway.static.responder import StaticResponder
-from engine.gateway.static.source import SMALL
+from engine.gateway.static.source import SMALL_FILE_BYTES
 from tests.engine.exchanges import CollectingExchange
 from tests.examples import examples
 
-BIG = 5 * SMALL
+BIG = 5 * SMALL_FILE_BYTES
 
 
 @pytest.fixture
