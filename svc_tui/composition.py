@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.errors import SvcError
 from engine.manifest.lanes import register_lanes
 from lanes import go, js, rust, static
 
@@ -37,19 +36,6 @@ def doors() -> "tuple[Door, ...]":
     from doors.telemetry.door import TelemetryDoor
 
     return (TablesDoor(), TelemetryDoor())
-
-
-def migrate(
-    project: Path, data: Path, on_edited: Callable[[SvcError], None] | None = None
-) -> tuple[str, ...]:
-    """Apply a project's new `tables/*.sql` to its tables; return their names. Raises `SvcError`.
-
-    `on_edited` receives an error for each file that was edited after it was applied. Without it, such a file
-    is raised as an error.
-    """
-    from doors.tables.migrations.migrating import migrate as apply
-
-    return apply(project, data, on_edited)
 
 
 def door_stats() -> "dict[str, Callable[[Path], tuple[int, int] | None] | None]":

@@ -4,7 +4,6 @@ import json
 import ssl
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any
 
 import certifi
@@ -50,7 +49,7 @@ class Client:
         `expired_error` returns the error to raise when the API rejects the token.
         """
         self.url = url
-        self._over = expired_error
+        self._expired_error = expired_error
         headers = {"authorization": f"Bearer {token}"} if token else {}
         timeout = httpx.Timeout(timeout_seconds, connect=CONNECT_SECONDS)
         self._http = httpx.Client(
@@ -60,9 +59,7 @@ class Client:
     def __enter__(self) -> "Client":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -130,7 +127,11 @@ class Client:
                 with self._failures():
                     response.read()
                 error = _api_error(response)
-                raise self._over() if self._over and error.code == "unauthenticated" else error
+                raise (
+                    self._expired_error()
+                    if self._expired_error and error.code == "unauthenticated"
+                    else error
+                )
             yield response
         finally:
             response.close()

@@ -1,5 +1,6 @@
 """`svc` and `svc console`."""
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -115,7 +116,7 @@ def _web(port: int | None, project: str, options: "WebOptions", *, service: bool
         )
     sockets = run.bind_page(options)
     engine = connect.connect_service(project)[1] if folder is None else connect.connect_folder(folder, port)
-    run.serve_page(engine, folder, options, sockets)
+    asyncio.run(run.serve_page(engine, folder, options, sockets))
 
 
 def _short(path: Path) -> str:

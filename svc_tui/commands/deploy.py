@@ -93,11 +93,9 @@ class _TerminalProgress:
         self._last = ""
 
     def building(self, resource: str, line: str) -> None:
-        """Write a line of build progress."""
         stderr.progress(f"{resource}: {line}")
 
     def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
-        """Write the line of a built resource."""
         stderr.note(f"  {built_line(resource, artifact, seconds, self._width, unchanged=unchanged)}")
 
     def uploading(self, done: int, total: int) -> None:
@@ -105,7 +103,6 @@ class _TerminalProgress:
         stderr.transient(f"  {size(done)} of {size(total)}", finished=done >= total)
 
     def step(self, step: str, text: str) -> None:
-        """Write a step of the service."""
         if step != self._last:
             self._last = step
             _step(3 if step == "policy" else 4, step)

@@ -21,9 +21,8 @@ from engine.timeline.record import SEVERITIES, severity
 from engine.timeline.selection import RecordRange, select
 from engine.timeline.stored_record import StoredRecord
 from svc_tui.logs.format import LogFormatter
+from svc_tui.logs.options import AGE_EXAMPLES, ServiceOption, parse_age, resolve_target
 from svc_tui.logs.remote import LogQuery, RemoteLogs
-from svc_tui.logs.since import EXAMPLES, parse_age
-from svc_tui.logs.target import ServiceOption, resolve_target
 from svc_tui.terminal import stderr, stdout
 
 DEFAULT_TAIL = 100
@@ -38,8 +37,8 @@ def logs(
     resource: Annotated[
         str | None, typer.Option(metavar="NAME", help="Show records of one resource.")
     ] = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Maximum age: {EXAMPLES}.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help=f"Minimum age: {EXAMPLES}.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Maximum age: {AGE_EXAMPLES}.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help=f"Minimum age: {AGE_EXAMPLES}.")] = None,
     level: Annotated[
         str | None,
         typer.Option(metavar="LEVEL", help="Minimum level, from trace to fatal."),
@@ -67,14 +66,14 @@ def logs(
     """Show requests, log records and output of your code, oldest first."""
     root = find(Path.cwd())
     path = timeline_path(root)
-    criteria = RecordFilter(resource, request, _severity(level), _pattern(grep))
+    record_filter = RecordFilter(resource, request, _severity(level), _pattern(grep))
     seconds = None if since is None else parse_age(since)
     older = None if until is None else parse_age(until)
     _check_times(seconds, older, follow=follow)
     if tail is None and since is None and after is None and request is None:
         tail = DEFAULT_TAIL
     shown = 0
-    view = LogFormatter(dated=not stdout.is_terminal(), apart=resource is not None or grep is not None)
+    formatter = LogFormatter(dated=not stdout.is_terminal(), apart=resource is not None or grep is not None)
 
     def show(entries: Sequence[StoredRecord]) -> None:
         nonlocal shown
@@ -84,11 +83,13 @@ def logs(
         if as_json:
             stdout.data_lines([to_json(entry) for entry in entries])
         else:
-            stdout.styled_lines([line for entry in entries for line in view.lines(entry.record)])
+            stdout.styled_lines([line for entry in entries for line in formatter.lines(entry.record)])
 
     credentials = resolve_target(root, service)
     if credentials is not None:
-        query = LogQuery(resource, level, request, criteria.pattern, seconds, tail, after, follow, older)
+        filters = {"resource": resource, "level": level, "request": request, "after": after}
+        filters |= {"since": seconds, "until": older}
+        query = LogQuery(filters=filters, pattern=record_filter.pattern, tail=tail, follow=follow)
         RemoteLogs(credentials, load(root).name, query, show, _warn_missed).run()
     else:
         _check_resource(root, resource, path)
@@ -97,16 +98,16 @@ def logs(
             stderr.note("no records yet: " + ("waiting for `svc dev`" if follow else "start `svc dev`"))
             if not follow:
                 return
-        stretch = RecordRange(_time_of_age(seconds), after, tail, _time_of_age(older))
+        record_range = RecordRange(_time_of_age(seconds), after, tail, _time_of_age(older))
         position = after or 0
         # After "no records yet", records that are written before the first poll must not be skipped.
-        for page in select(path, criteria, stretch) if recorded else ():
+        for page in select(path, record_filter, record_range) if recorded else ():
             _warn_missed(page.missed)
             show(page.entries)
             position = page.upto
         if follow:
-            _follow(TimelineFollower(path, criteria, position), show)
-    stdout.styled_lines(list(view.flush()))
+            _follow(TimelineFollower(path, record_filter, position), show)
+    stdout.styled_lines(list(formatter.flush()))
     if not shown and tail != 0:
         stderr.note("no matching records")
 

@@ -15,8 +15,7 @@ from engine.usage.aggregate import MINUTE_NS, Key, UsageCount
 from engine.usage.store import UsageStore, usage_path
 from svc_tui.client.credentials import Credentials, open_client
 from svc_tui.commands.options import AsJson
-from svc_tui.logs.since import EXAMPLES, parse_age
-from svc_tui.logs.target import ServiceOption, resolve_target
+from svc_tui.logs.options import AGE_EXAMPLES, ServiceOption, parse_age, resolve_target
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.table import Cell, format_table
 from svc_tui.terminal.units import duration, size
@@ -37,7 +36,7 @@ _UNLIMITED_WIDTH = 1 << 16
 
 def usage(
     since: Annotated[
-        str, typer.Option(metavar="TIME", help=f"Maximum age: {EXAMPLES}. Rounded up to minutes.")
+        str, typer.Option(metavar="TIME", help=f"Maximum age: {AGE_EXAMPLES}. Rounded up to minutes.")
     ] = "24h",
     resource: Annotated[str | None, typer.Option(metavar="NAME", help="Show one resource only.")] = None,
     by: Annotated[By, typer.Option("--by", help="Period of a row.")] = By.TOTAL,

@@ -205,7 +205,6 @@ class _ProgressReporter:
         self._committing = True
 
     def building(self, resource: str, line: str) -> None:
-        """Report a line of build output."""
         self._on_progress(Progress("build", f"{resource:<{self._width}}  {line}", transient=True))
 
     def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
@@ -216,12 +215,10 @@ class _ProgressReporter:
         self._on_progress(Progress("build", line))
 
     def uploading(self, done: int, total: int) -> None:
-        """Report uploaded bytes."""
         self.raise_if_cancelled()
         self._on_progress(Progress("upload", f"{size(done)} of {size(total)}", transient=True))
 
     def step(self, step: str, text: str) -> None:
-        """Report a step of the service."""
         self._on_progress(Progress("policy" if step == "policy" else "activate", text))
 
 

@@ -3,8 +3,7 @@
 The web framework takes half a second to load, so `svc dev` imports this module while it serves already.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
 from quart import Blueprint
 
@@ -30,8 +29,6 @@ def blueprints(context: DevContext) -> tuple[Blueprint, ...]:
     )
 
 
-@asynccontextmanager
-async def serving(context: DevContext) -> AsyncIterator[Endpoint]:
+def serving(context: DevContext) -> AbstractAsyncContextManager[Endpoint]:
     """Serve the control API and publish its endpoint in the data folder. Raises `SvcError`."""
-    async with serve_local(context.folder, blueprints(context), announce=True) as endpoint:
-        yield endpoint
+    return serve_local(context.folder, blueprints(context), announce=True)

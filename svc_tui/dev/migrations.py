@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from doors.tables.migrations import FOLDER
+from doors.tables.migrations.migrating import migrate
 from engine.errors import SvcError
-from svc_tui.composition import migrate
 
 QUIET_SECONDS = 0.05
 """A file is complete once nothing in the folder has changed for this long."""

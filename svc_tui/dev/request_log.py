@@ -67,14 +67,13 @@ class RequestLog:
         """Print or buffer the next record of the timeline."""
         if isinstance(record, RequestRecord):
             self._span(record)
-        elif record.request_id and record.request_id not in self._ended:
-            entry = self._open.setdefault(record.request_id, _Open())
-            if entry.live:
-                self._write(_line(record, record.request_id))
-            else:
-                entry.lines.append(record)
+            return
+        running = record.request_id and record.request_id not in self._ended
+        entry = self._open.setdefault(record.request_id, _Open()) if running else None
+        if entry is None or entry.live:
+            self._write(record_line(record, clock(record.time_ns), record.request_id))
         else:
-            self._write(_line(record, record.request_id))
+            entry.lines.append(record)
 
     def tick(self, now_ns: int) -> None:
         """Print the buffered lines of requests that are still running."""
@@ -82,7 +81,7 @@ class RequestLog:
             if entry.lines and (entry.live or entry.lines[0].time_ns < now_ns - LIVE_AFTER_NS):
                 entry.live = True
                 for line in entry.lines:
-                    self._write(_line(line, request_id))
+                    self._write(record_line(line, clock(line.time_ns), request_id))
                 entry.lines.clear()
 
     def _span(self, record: RequestRecord) -> None:
@@ -94,7 +93,7 @@ class RequestLog:
         self._ended.append(record.request_id)
         self._write(request_line(entry.spans, clock(entry.spans[-1].time_ns)))
         for line in entry.lines:
-            self._write(_line(line, "", indent=True))
+            self._write(record_line(line, "", ""))
 
 
 def request_line(spans: Sequence[RequestRecord], when: str) -> Styled:
@@ -121,11 +120,10 @@ def request_line(spans: Sequence[RequestRecord], when: str) -> Styled:
     return line
 
 
-def _line(record: LogRecord, request_id: str, *, indent: bool = False) -> Styled:
-    """Return the line of a guest or of the platform."""
-    line: Styled = [("    │ ", "dim")] if indent else [(clock(record.time_ns) + " ", "dim")]
-    line.append(badge(record))
-    if not indent and record.resource:
+def record_line(record: LogRecord, when: str, request_id: str) -> Styled:
+    """Return the line of a record with a text. An empty `when` indents it below the line of its request."""
+    line: Styled = [(f"{when} " if when else "    │ ", "dim"), badge(record)]
+    if when and record.resource:
         line.append((f"{record.resource}  ", "cyan"))
     line += format_text(record)
     if request_id:

@@ -157,19 +157,19 @@ async def run_dev(
             replayer=Replayer(gateway, timeline),
         )
         presence: asyncio.Future[Endpoint] = loop.create_future()
-        stack.push_async_callback(_join, loop.create_task(_control(context, stop, presence)))
+        stack.push_async_callback(asyncio.gather, loop.create_task(_control(context, stop, presence)))
         serving = loop.create_task(
             workers.run(stop)
             if workers
             else serve(gateway, settings.sockets[0], stop=stop, grace=GRACE_SECONDS)
         )
-        stack.push_async_callback(_join, serving)
+        stack.push_async_callback(asyncio.gather, serving)
         watcher = Watcher(project.root)
         watcher.subscribe(SourceListener(dev, load, reporter.error, reporter.note))
         watcher.subscribe(migrating)
         stack.push_async_callback(migrating.aclose)
         watching = loop.create_task(watcher.run(stop))
-        stack.push_async_callback(_join, watching)
+        stack.push_async_callback(asyncio.gather, watching)
         ended = loop.create_task(_first_done(watching, serving))
         stack.push_async_callback(dev.aclose)
         stack.callback(runner.stop_all)
@@ -178,10 +178,6 @@ async def run_dev(
         await watcher.ready.wait()
         dev.rebuild(set(project.resources))
         yield DevServer(dev, presence, ended)
-
-
-async def _join(task: "asyncio.Task[None]") -> None:
-    await task
 
 
 async def _first_done(*tasks: "asyncio.Task[None]") -> None:

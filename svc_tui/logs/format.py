@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import date, datetime
 
 from engine.timeline.record import Record, RequestRecord
-from svc_tui.dev.request_log import badge, clock, format_text, request_line
+from svc_tui.dev.request_log import clock, record_line, request_line
 from svc_tui.terminal.stdout import Styled
 
 MAX_PENDING = 1000
@@ -28,7 +28,7 @@ class LogFormatter:
     def lines(self, record: Record) -> Iterator[Styled]:
         """Yield the lines for the next record; inner spans wait for the root span of their request."""
         if not isinstance(record, RequestRecord):
-            yield from self._at(record.time_ns, lambda when: _message_line(record, when))
+            yield from self._at(record.time_ns, lambda when: record_line(record, when, record.request_id))
             return
         spans = self._spans.pop(record.request_id, [])
         spans.append(record)
@@ -58,14 +58,3 @@ class LogFormatter:
             self._day = day
             yield [(f"{day:%A} {day}", "dim")]
         yield line(clock(time_ns))
-
-
-def _message_line(record: Record, when: str) -> Styled:
-    assert not isinstance(record, RequestRecord)
-    line: Styled = [(f"{when} ", "dim"), badge(record)]
-    if record.resource:
-        line.append((f"{record.resource}  ", "cyan"))
-    line += format_text(record)
-    if record.request_id:
-        line.append((f"  {record.request_id}", "dim"))
-    return line

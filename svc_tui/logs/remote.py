@@ -2,8 +2,8 @@
 
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine.timeline.json_format import from_json
@@ -15,19 +15,17 @@ from svc_tui.terminal import stderr, stdout
 RETRY_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogQuery:
-    """A selection of records; `pattern` is matched here, the other fields by the service."""
+    """A selection of records.
 
-    resource: str | None
-    level: str | None
-    request: str | None
-    pattern: re.Pattern[str] | None
-    since: float | None
-    tail: int | None
-    after: int | None
-    follow: bool
-    until: float | None = None
+    The service applies `filters`, its query parameters, and `tail` unless there is a `pattern`.
+    """
+
+    filters: Mapping[str, Any] = field(default_factory=dict)
+    pattern: re.Pattern[str] | None = None
+    tail: int | None = None
+    follow: bool = False
 
 
 class RemoteLogs:
@@ -58,17 +56,17 @@ class RemoteLogs:
             self._show(list(matches))
             tail = None
         elif not self._query.follow:
-            self._read(self._show_one, tail)
+            self._read(self._show_record, tail)
         if self._query.follow:
             self._follow(tail)
 
-    def _show_one(self, one: StoredRecord) -> None:
-        self._show([one])
+    def _show_record(self, record: StoredRecord) -> None:
+        self._show([record])
 
     def _follow(self, tail: int | None) -> None:
         while True:
             try:
-                self._read(self._show_one, tail, follow=True)
+                self._read(self._show_record, tail, follow=True)
             except Unreachable as error:
                 if self._position is None:
                     raise
@@ -80,14 +78,9 @@ class RemoteLogs:
     def _read(
         self, take: Callable[[StoredRecord], None], tail: int | None = None, *, follow: bool = False
     ) -> None:
-        query = self._query
-        params: dict[str, Any] = {"resource": query.resource, "level": query.level, "request": query.request}
-        if self._position is None:
-            params |= {"since": query.since, "until": query.until, "after": query.after, "tail": tail}
-        else:
-            params["after"] = self._position
-        if follow:
-            params["follow"] = "true"
+        params = {**self._query.filters, "tail": tail, "follow": "true" if follow else None}
+        if self._position is not None:  # after a lost connection
+            params |= {"since": None, "until": None, "tail": None, "after": self._position}
         with open_client(self._login) as client:
             for line in client.lines("GET", self._path, params=params):
                 self._handle(line, take)

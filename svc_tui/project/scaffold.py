@@ -2,7 +2,6 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -97,7 +96,7 @@ def _copy(source: Path, target: Path, name: str, extra_files: tuple[Path, ...]) 
         shutil.copytree(source, project, ignore=_IGNORED, copy_function=shutil.copyfile)
         for path in extra_files:
             shutil.copyfile(path, project / path.name)
-        for path in _text_files(project):
+        for path in (file for file in project.rglob("*") if file.suffix in _TEXT_SUFFIXES):
             text = path.read_text(encoding="utf-8")
             changed = text.replace(PLACEHOLDER, name)
             if path == project / "svc.toml":
@@ -108,7 +107,3 @@ def _copy(source: Path, target: Path, name: str, extra_files: tuple[Path, ...]) 
         if target.is_dir():
             target.rmdir()
         project.replace(target)
-
-
-def _text_files(folder: Path) -> Iterator[Path]:
-    return (path for path in sorted(folder.rglob("*")) if path.suffix in _TEXT_SUFFIXES)

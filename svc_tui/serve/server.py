@@ -16,6 +16,7 @@ from quart import Quart
 
 from doors.tables.api.routes import blueprint as tables
 from doors.tables.migrations import FOLDER
+from doors.tables.migrations.migrating import migrate
 from engine.bucket.folder import FolderBucket
 from engine.control import projects
 from engine.control.access import AnyOf, Authenticator, StaticToken
@@ -55,7 +56,7 @@ from engine.usage.recorder import UsageRecorder
 from engine.wasm.execution.runner import Runner
 from engine.workers.pool import WorkerPool
 from engine.workers.protocol import WorkerConfig
-from svc_tui.composition import door_stats, doors, migrate
+from svc_tui.composition import door_stats, doors
 
 SERVICE_DIR = "service"
 """Data folder of the service itself. It cannot collide with projects, which have their own folder."""
@@ -183,7 +184,8 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             settings.log("info", f"this service has no owner yet; claim it with the code {code}")
         # Local clients connect by address, which the certificate does not name, so they get plain HTTP.
         local = settings.control if settings.certificate is None else bind("127.0.0.1", 0)
-        endpoint = _local_endpoint(local)
+        # Its token gives access to readers of the data folder.
+        endpoint = Endpoint(f"http://{authority(local[0])}", secrets.token_urlsafe(32), os.getpid())
         status = ServiceStatus(serving, rates, tenants.uses, settings.url_of)
         api = asgi_handler(create_control_api(deployer, settings, StaticToken(endpoint.token), status))
         publish_endpoint(settings.data, endpoint)
@@ -258,11 +260,6 @@ def _worker_pool(settings: ServiceSettings, tenants: Tenants) -> WorkerPool:
         warn=lambda text: settings.log("warning", text),
         program="svc_tui.worker",
     )
-
-
-def _local_endpoint(sockets: list[socket.socket]) -> Endpoint:
-    """Return the local endpoint, whose token gives access to readers of the data folder."""
-    return Endpoint(f"http://{authority(sockets[0])}", secrets.token_urlsafe(32), os.getpid())
 
 
 def create_control_api(

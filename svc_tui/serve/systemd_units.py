@@ -1,72 +1,15 @@
-"""The systemd service and socket units of a service."""
+"""The systemd units of a service, from `template.service` and `template.socket`."""
 
 import re
 import sys
 from collections.abc import Sequence
+from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 
 from engine.errors import InvalidUsage
 from engine.http.connection_limits import parse_ip
 from engine.http.sockets import BACKLOG, resolve_localhost
-
-_SERVICE = """\
-[Unit]
-Description={name}: hosts small web applications
-Requires={name}.socket
-After={name}.socket network-online.target
-Wants=network-online.target
-StartLimitIntervalSec=0
-
-[Service]
-Type=notify
-ExecStart={command}
-Restart=always
-RestartSec=1
-KillMode=mixed
-TimeoutStartSec={start}
-TimeoutStopSec={stop:.0f}
-LimitNOFILE=65536
-User={name}
-Environment={home}
-UMask=0077
-CapabilityBoundingSet=
-NoNewPrivileges=true
-ProtectSystem=strict
-ProtectHome=true
-ProtectProc=invisible
-ProtectClock=true
-ProtectHostname=true
-ProtectKernelLogs=true
-ProtectKernelModules=true
-ProtectKernelTunables=true
-ProtectControlGroups=true
-PrivateTmp=true
-PrivateDevices=true
-LockPersonality=true
-RestrictNamespaces=true
-RestrictRealtime=true
-RestrictSUIDSGID=true
-SystemCallArchitectures=native
-RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK
-ReadWritePaths={data}
-
-[Install]
-WantedBy=multi-user.target"""
-
-_SOCKET = """\
-[Unit]
-Description={name}: its sockets, where connections wait while it restarts
-
-[Socket]
-{listen}
-BindIPv6Only=both
-FreeBind=true
-Backlog={backlog}
-
-[Install]
-WantedBy=sockets.target"""
-
 
 _PATHS = ("--data", "--tls-cert", "--tls-key")
 _PRINTS = ("--print-unit", "--print-socket")
@@ -102,7 +45,7 @@ def service_unit(name: str, arguments: Sequence[str], data: Path, grace: float) 
     if "--data" not in options and not any(each.startswith("--data=") for each in options):
         options += ["--data", str(data)]
     command = " ".join(_quoted(word).replace("$", "$$") for word in [program, *_absolute(options)])
-    return _SERVICE.format(
+    return _template("service").format(
         name=name,
         command=command,
         home=_quoted(f"SVC_HOME={data}"),
@@ -126,7 +69,11 @@ def socket_unit(name: str, addresses: Sequence[tuple[str, int]]) -> str:
                     "Use an IP address and a port other than 0, as in 0.0.0.0:443.",
                 )
             lines.append(f"ListenStream=[{each}]:{port}" if ":" in each else f"ListenStream={each}:{port}")
-    return _SOCKET.format(name=name, listen="\n".join(lines), backlog=BACKLOG)
+    return _template("socket").format(name=name, listen="\n".join(lines), backlog=BACKLOG)
+
+
+def _template(kind: str) -> str:
+    return files("svc_tui.serve").joinpath(f"template.{kind}").read_text("utf-8").rstrip("\n")
 
 
 def _quoted(word: str) -> str:

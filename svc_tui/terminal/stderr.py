@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from enum import IntEnum
 
+from rich.cells import set_cell_size
 from rich.text import Text
 
 from engine.errors import SvcError
@@ -115,6 +116,29 @@ def transient(text: str, *, finished: bool) -> None:
         with suppress(OSError):
             end = "\n" if finished else ""
             _console.print(Text(f"\r{plain(text)}\x1b[K", "dim"), end=end, markup=False)
+
+
+class Progress:
+    """A progress line that replaces itself and is cleared at the end. Nothing is written to a pipe."""
+
+    def __init__(self) -> None:
+        self._width = _console.width - 1 if sys.stderr.isatty() else 0
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write("")
+
+    def show(self, text: str) -> None:
+        """Replace the line."""
+        self._write(set_cell_size(plain(text), self._width).rstrip())
+
+    def _write(self, text: str) -> None:
+        if self._width:
+            with suppress(OSError):  # a closed terminal does not fail the command
+                sys.stderr.write(f"\r\x1b[2K{text}")
+                sys.stderr.flush()
 
 
 def question(text: str) -> None:

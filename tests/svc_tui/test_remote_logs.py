@@ -19,7 +19,7 @@ from svc_tui.client.credentials import Credentials
 from svc_tui.logs.remote import LogQuery, RemoteLogs
 from tests.svc_tui.hosted import MANIFEST, Hosted, deploy
 
-ALL = LogQuery(None, None, None, None, None, None, None, False)
+ALL = LogQuery()
 MINUTE_NS = 60_000_000_000
 
 
@@ -77,11 +77,11 @@ def test_remote_logs_with_contradicting_options_fails(hosted: Hosted) -> None:
     reader = Reader(hosted, ALL)
     assert reader.run() == ["1", "2", "3", "4"]
     first, third = reader.shown[0].cursor, reader.shown[2].cursor
-    assert Reader(hosted, replace(ALL, since=600, after=first)).run() == ["3", "4"]
-    assert Reader(hosted, replace(ALL, since=600, after=third)).run() == ["4"]
-    assert Reader(hosted, replace(ALL, tail=3, after=first)).run() == ["2", "3", "4"]
-    assert Reader(hosted, replace(ALL, until=600)).run() == ["1", "2"]
-    assert Reader(hosted, replace(ALL, until=600, tail=1)).run() == ["2"]
+    assert Reader(hosted, replace(ALL, filters={"since": 600, "after": first})).run() == ["3", "4"]
+    assert Reader(hosted, replace(ALL, filters={"since": 600, "after": third})).run() == ["4"]
+    assert Reader(hosted, replace(ALL, tail=3, filters={"after": first})).run() == ["2", "3", "4"]
+    assert Reader(hosted, replace(ALL, filters={"until": 600})).run() == ["1", "2"]
+    assert Reader(hosted, replace(ALL, filters={"until": 600}, tail=1)).run() == ["2"]
 
 
 def test_remote_follow_with_tail_0_prints_only_new_records(hosted: Hosted) -> None:
@@ -107,7 +107,7 @@ def test_remote_cursor_of_an_older_file_misses_nothing(hosted: Hosted) -> None:
     write(hosted, "1")
     reader = Reader(hosted, ALL)
     reader.run()
-    before = replace(ALL, after=reader.shown[0].cursor - 1_000_000)
+    before = replace(ALL, filters={"after": reader.shown[0].cursor - 1_000_000})
     reader = Reader(hosted, before)
     assert reader.run() == ["1"] and reader.missed == []
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from svc_tui.commands.tables import files, migrate, query, schema, show
+from svc_tui.commands.tables import files, query, schema, show
 
 tables = typer.Typer(help="Show, query, change, import and export the project's tables.")
 
@@ -30,4 +30,4 @@ tables.command("index")(schema.index)
 tables.command("query")(query.query)
 tables.command("import")(files.load)
 tables.command("export")(files.save)
-tables.command("migrate")(migrate.migrate)
+tables.command("migrate")(schema.migrate)

@@ -14,7 +14,6 @@ from svc_tui.atomic_export import write_export
 from svc_tui.commands.options import AsJson
 from svc_tui.commands.tables.target import open_tables
 from svc_tui.terminal import stderr, stdout
-from svc_tui.terminal.progress import Progress
 from svc_tui.terminal.table import format_table
 from svc_tui.terminal.units import plural, size
 
@@ -56,7 +55,7 @@ def load(
     table = (
         words[0] if len(words) == 2 else "" if kind in _DATABASE_FORMATS or name == "-" else Path(name).stem
     )
-    with _opened(name) as file, open_tables(context) as tables, Progress() as progress:
+    with _opened(name) as file, open_tables(context) as tables, stderr.Progress() as progress:
         chunks = _chunks(file, progress.show)
         if preview:
             (result,) = tables.upload("import/preview", chunks, format=kind)
@@ -164,7 +163,7 @@ def save(
         raise InvalidUsage("cannot write a database file to a terminal", "Name a file, or use a pipe.")
     with (
         open_tables(context) as tables,
-        Progress() as progress,
+        stderr.Progress() as progress,
         tables.download("export", format=kind, table=table) as chunks,
     ):
         if name == "-":

@@ -1,7 +1,9 @@
 """`svc tables query`: run one SQL statement and print its rows."""
 
+import base64
 import json
 import math
+import re
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +11,6 @@ import typer
 from doors.tables.files.csv_file import written
 from engine.errors import InvalidUsage
 from svc_tui.column_types import ColumnTypes, TypeInfo
-from svc_tui.commands.tables.parameters import parse_parameter
 from svc_tui.commands.tables.target import open_tables
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.table import Cell, format_table
@@ -18,6 +19,7 @@ from svc_tui.terminal.units import plural
 TERMINAL_LIMIT = 1000
 """Default maximum number of rows on a terminal."""
 MAX_LIMIT = 10_000
+_INTEGERS = range(-(2**63), 2**63)
 
 
 def query(
@@ -48,7 +50,7 @@ def query(
     as_grid = stdout.is_terminal() and not as_json and not as_csv
     body = {
         "sql": sql,
-        "params": [parse_parameter(value) for value in values or ()],
+        "params": [_parse_parameter(value) for value in values or ()],
         "write": write,
         "limit": limit if limit is not None else TERMINAL_LIMIT if as_grid else MAX_LIMIT,
     }
@@ -60,6 +62,32 @@ def query(
     elif result["columns"]:
         _print_grid(result, types) if as_grid else _print_csv(result)
     _print_summary(result, write=write)
+
+
+def _parse_parameter(text: str) -> Any:
+    """Return a query parameter for the API: a number, boolean, null, text, or a blob as `{"base64": …}`.
+
+    Only numbers in canonical form are numbers: 007 and 1.10 are text. So is JSON text: `"7"` is the text 7.
+    """
+    if re.fullmatch(r"-?\d{1,19}", text) and str(int(text)) == text and int(text) in _INTEGERS:
+        return int(text)
+    if re.fullmatch(r"-?\d+\.\d+(?:e[+-]\d+)?|-?\d+e[+-]\d+", text) and repr(float(text)) == text:
+        return float(text)
+    if text in ("null", "true", "false"):
+        return json.loads(text)
+    if re.fullmatch(r'".*"', text, re.DOTALL):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    if text.startswith("base64:"):
+        try:
+            base64.b64decode(text[7:], validate=True)
+        except ValueError as error:
+            hint = "Write base64: and the encoded bytes, such as base64:AQID."
+            raise InvalidUsage(f'"{text[:50]}" is not base64', hint) from error
+        return {"base64": text[7:]}
+    return text
 
 
 def _print_csv(result: Any) -> None:

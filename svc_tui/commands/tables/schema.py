@@ -1,12 +1,13 @@
-"""`svc tables create`, `alter`, `rename`, `drop` and `index`: schema changes, each in one transaction."""
+"""Schema changes of `svc tables`: `create`, `alter`, `rename`, `drop`, `index` and `migrate`."""
 
 from typing import Annotated, Any
 
 import typer
 
+from doors.tables.migrations import FOLDER, find
 from engine.errors import InvalidUsage, SvcError
 from svc_tui.column_types import ColumnTypes
-from svc_tui.commands.options import Yes
+from svc_tui.commands.options import AsJson, Yes
 from svc_tui.commands.tables.show import Table
 from svc_tui.commands.tables.target import Tables, open_tables
 from svc_tui.tables_syntax import (
@@ -17,7 +18,8 @@ from svc_tui.tables_syntax import (
     parse_changes,
     parse_columns,
 )
-from svc_tui.terminal import prompt, stderr
+from svc_tui.terminal import prompt, stderr, stdout
+from svc_tui.terminal.units import plural
 
 
 def create(
@@ -112,6 +114,31 @@ def index(
         change = {"op": "create-index", "table": table, "columns": columns, "unique": unique, "name": name}
         _change(tables, [change])
         stderr.note(f"created an index of {table} on {', '.join(columns or ())}")
+
+
+def migrate(
+    context: typer.Context,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="List the pending migrations without applying them.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Apply pending migrations in the order of their names, in one transaction."""
+    with open_tables(context) as tables:
+        files = [{"name": file.name, "sql": file.sql} for file in find(tables.root)]
+        pending = tables.post("migrations", {"files": files, "plan": plan})["applied"]
+        applied = tables.get("migrations")["applied"]
+    if as_json:
+        stdout.data({"plan": plan, "new": pending, "applied": applied})
+        return
+    for name in pending:
+        stdout.line(name)
+    if not files:
+        stderr.note(f"the project has no migrations; the first one is a file {FOLDER}/0001-name.sql")
+    elif not pending:
+        stderr.note(f"no pending migrations; {len(applied)} applied before")
+    else:
+        stderr.note(f"{plural(len(pending), 'migration')} {'pending' if plan else 'applied'}")
 
 
 def _types(tables: Tables) -> ColumnTypes:

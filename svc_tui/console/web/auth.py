@@ -1,9 +1,10 @@
 """Authentication of browsers: one-time keys, session cookies, and checks of the Host and Origin headers."""
 
-import ipaddress
 import secrets
 from collections.abc import Callable
 from urllib.parse import urlsplit
+
+from engine.http.connection_limits import parse_ip
 
 KEY_BYTES = 24
 MAX_BROWSERS = 64
@@ -14,14 +15,14 @@ _LOOPBACK_NAMES = ("localhost",)
 class BrowserAuth:
     """Authenticates browsers for the lifetime of one `svc console --web`."""
 
-    def __init__(self, host: str, public: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, host: str, public: str, on_key: Callable[[str], None]) -> None:
         """Create the first key. `host` is the listening address, `public` the URL at a reverse proxy or "".
 
         `on_key` receives each new key. A key admits one browser; the next key is created then.
         """
         self._names = frozenset((*_LOOPBACK_NAMES, host.lower(), urlsplit(public).hostname)) - {None, ""}
         self._public = public
-        self._on_key = tell
+        self._on_key = on_key
         self._cookies: list[str] = []
         self._key = ""
         self._issue_key()
@@ -53,7 +54,7 @@ class BrowserAuth:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
             return False
-        return name in self._names or _is_address(name)
+        return name in self._names or parse_ip(name) is not None
 
     def is_same_origin(self, origin: str, host: str) -> bool:
         """Return whether an Origin header is the origin of this page."""
@@ -67,11 +68,3 @@ class BrowserAuth:
     def _issue_key(self) -> None:
         self._key = secrets.token_urlsafe(KEY_BYTES)
         self._on_key(self._key)
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

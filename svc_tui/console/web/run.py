@@ -31,28 +31,21 @@ class WebOptions:
     insecure: bool
 
 
-def bind_page(where: WebOptions) -> list[socket.socket]:
+def bind_page(options: WebOptions) -> list[socket.socket]:
     """Return the bound sockets of the page. Raises `SvcError` for a non-loopback host without TLS."""
-    if not is_loopback(where.host) and not where.insecure:
+    if not is_loopback(options.host) and not options.insecure:
         raise InvalidUsage(
-            f"the Console would be served on {where.host} without TLS",
+            f"the Console would be served on {options.host} without TLS",
             "Leave out --host and use `ssh -L 8000:127.0.0.1:8000` or a TLS "
             "reverse proxy named by --web-url; or pass --insecure if you trust the network.",
         )
     try:
-        return bind(where.host, DEFAULT_PORT if where.port is None else where.port)
+        return bind(options.host, DEFAULT_PORT if options.port is None else options.port)
     except PortInUse as error:
-        if where.port is not None:
+        if options.port is not None:
             hint = "Stop that program, or choose another port: --web-port PORT (0: any free port)"
             raise PortInUse(error.message, hint) from error
-        return bind(where.host, 0)
-
-
-def serve_page(
-    engine: EngineConnection, folder: Path | None, where: WebOptions, sockets: Sequence[socket.socket]
-) -> None:
-    """Serve the Console until a signal arrives."""
-    asyncio.run(_serve_page(engine, folder, where, sockets))
+        return bind(options.host, 0)
 
 
 def public_url(text: str, *, insecure: bool) -> str:
@@ -64,9 +57,10 @@ def public_url(text: str, *, insecure: bool) -> str:
     return url
 
 
-async def _serve_page(
-    engine: EngineConnection, folder: Path | None, where: WebOptions, sockets: Sequence[socket.socket]
+async def serve_page(
+    engine: EngineConnection, folder: Path | None, options: WebOptions, sockets: Sequence[socket.socket]
 ) -> None:
+    """Serve the Console until a signal arrives."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -74,8 +68,8 @@ async def _serve_page(
     info = engine.info
     target = {"project": info.project, "folder": str(folder or ""), "address": info.address}
     command = (sys.executable, "-m", "svc_tui.console.web.child", json.dumps(target))
-    address = where.public or f"http://{_browser_address(sockets[0])}"
-    access = BrowserAuth(where.host, where.public, lambda key: stdout.line(f"{address}/?key={key}"))
+    address = options.public or f"http://{_browser_address(sockets[0])}"
+    access = BrowserAuth(options.host, options.public, lambda key: stdout.line(f"{address}/?key={key}"))
     page = Page(access, command, info.project, int(sockets[0].getsockname()[1]))
     loop.add_signal_handler(signal.SIGINT, _interrupted, page, stop)
     try:
