@@ -192,11 +192,9 @@ def parse_name(word: str) -> str:
 def format_name(name: str) -> str:
     """Return a name as a word, in double quotes where it needs them."""
     # `drop note` drops the note of the table, `drop "note"` a column.
-    return (
-        name
-        if _PLAIN_NAME.fullmatch(name) and name.lower() != "note"
-        else '"' + name.replace('"', '""') + '"'
-    )
+    if _PLAIN_NAME.fullmatch(name) and name.lower() != "note":
+        return name
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _each(text: str, parse: Any) -> Iterator[tuple[int, Document]]:

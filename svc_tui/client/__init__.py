@@ -79,8 +79,7 @@ class Client:
 
         `content` is streamed as the body instead of a JSON document.
         """
-        payload = {"content": content} if content is not None else {"json": body}
-        with self._response(method, path, params, **payload) as response, self._failures():
+        with self._response(method, path, params, body, content) as response, self._failures():
             with self._failures():
                 text = response.read()
             try:
@@ -98,8 +97,7 @@ class Client:
         content: Iterable[bytes] | None = None,
     ) -> Iterator[Any]:
         """Send a request and yield the documents of its NDJSON response; `content` is a streamed body."""
-        payload = {"content": content} if content is not None else {"json": body}
-        with self._response(method, path, params, **payload) as response, self._failures():
+        with self._response(method, path, params, body, content) as response, self._failures():
             for line in response.iter_lines():
                 if line:
                     yield json.loads(line)
@@ -116,8 +114,14 @@ class Client:
 
     @contextmanager
     def _response(
-        self, method: str, path: str, params: dict[str, Any] | None, **payload: Any
+        self,
+        method: str,
+        path: str,
+        params: dict[str, Any] | None,
+        body: Any = None,
+        content: Iterable[bytes] | None = None,
     ) -> Iterator[httpx.Response]:
+        payload: dict[str, Any] = {"json": body} if content is None else {"content": content}
         query = {key: value for key, value in (params or {}).items() if value is not None}
         with self._failures():
             request = self._http.build_request(method, path, params=query, **payload)

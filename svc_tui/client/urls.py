@@ -1,7 +1,7 @@
 """URLs of services: normalization, and the rule that requires TLS."""
 
 import ipaddress
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from engine.errors import InvalidUsage
 
@@ -17,10 +17,9 @@ def service_url(text: str) -> str:
 
     The default scheme is https, and http for loopback addresses. Raises `InvalidUrl`.
     """
-    parts = _split(text.strip() if "://" in text else f"//{text.strip()}")
-    host = (parts.hostname or "").lower().rstrip(".")
     try:
-        port = parts.port
+        parts = urlsplit(text.strip() if "://" in text else f"//{text.strip()}")
+        host, port = (parts.hostname or "").lower().rstrip("."), parts.port
         host.encode("idna")
     except ValueError as error:
         raise _invalid(text) from error
@@ -57,13 +56,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
-
-
-def _split(text: str) -> SplitResult:
-    try:
-        return urlsplit(text)
-    except ValueError as error:
-        raise _invalid(text) from error
 
 
 def _invalid(text: str) -> InvalidUrl:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,9 +16,6 @@ from svc_tui.console.preferences import read_keymap
 from svc_tui.console.start import LoginActions, StartActions
 from svc_tui.project.scaffold import write_schema
 from svc_tui.user_home import Home
-
-if TYPE_CHECKING:
-    from svc_tui.console.web.run import WebOptions
 
 
 def console(
@@ -34,8 +31,7 @@ def console(
         ),
     ] = None,
     service: Annotated[
-        bool,
-        typer.Option("--service", help="Open a deployed project instead of this folder."),
+        bool, typer.Option("--service", help="Open a deployed project instead of this folder.")
     ] = False,
     project: Annotated[str, typer.Option(metavar="NAME", help="Deployed project to open.")] = "",
     web: Annotated[
@@ -56,12 +52,22 @@ def console(
     ] = False,
 ) -> None:
     """Open the Console: Board, Tables and Logs of the project in this folder or of a deployed one."""
+    folder = None if service or project else current_project()
+    needs_project = folder is None and not service and not project
     if web:
         # Loaded on demand: the page server takes a moment to import.
-        from svc_tui.console.web.run import WebOptions, public_url
+        from svc_tui.console.web import run
 
-        public = public_url(web_url, insecure=insecure)
-        _web(port, project, WebOptions(host, web_port, public, insecure), service=service)
+        options = run.WebOptions(host, web_port, run.public_url(web_url, insecure=insecure), insecure)
+        if needs_project:
+            raise SvcError(
+                "no project in this folder",
+                "Run it in a project's folder, or open a deployed project: `svc console --web --service`.",
+                code="no-project",
+            )
+        sockets = run.bind_page(options)
+        engine = connect.connect_folder(folder, port) if folder else connect.connect_service(project)[1]
+        asyncio.run(run.serve_page(engine, folder, options, sockets))
         return
     streams = (sys.stdin, sys.stdout, sys.stderr)
     if os.environ.get("TERM") == "dumb" or not all(stream.isatty() for stream in streams):
@@ -76,8 +82,7 @@ def console(
     home = Home.from_environment(os.environ).root
     keys = read_keymap(home, app.binding_ids())
     login_actions = LoginActions()
-    folder = None if service or project else current_project()
-    if folder is None and not service and not project:
+    if needs_project:
         here = Path.cwd()
         choice = app.StartApp(_short(here), StartActions(here), login_actions, keys).run()
         if choice is None:
@@ -102,21 +107,6 @@ def console(
         engine = connect.connect_folder(folder, port)
         deployer = deployer_for_folder(folder, engine.info.project, os.environ)
     app.run(engine, login_actions, keys, deployer, home)
-
-
-def _web(port: int | None, project: str, options: "WebOptions", *, service: bool) -> None:
-    from svc_tui.console.web import run
-
-    folder = None if service or project else current_project()
-    if folder is None and not service and not project:
-        raise SvcError(
-            "no project in this folder",
-            "Run it in a project's folder, or open a deployed project: `svc console --web --service`.",
-            code="no-project",
-        )
-    sockets = run.bind_page(options)
-    engine = connect.connect_service(project)[1] if folder is None else connect.connect_folder(folder, port)
-    asyncio.run(run.serve_page(engine, folder, options, sockets))
 
 
 def _short(path: Path) -> str:

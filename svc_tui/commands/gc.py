@@ -1,6 +1,6 @@
 """`svc gc`."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -22,16 +22,9 @@ def gc(
     if as_json:
         stdout.data(report)
     elif any(report[key] for key in ("blobs", "uploads", "unpacked")):
-        for line in _lines(report):
-            stdout.line(line)
+        action = "would be removed" if plan else "removed"
+        stdout.line(f"blobs              {report['blobs']} {action}, {size(report['bytes'])}")
+        stdout.line(f"unpacked packages  {report['unpacked']} {action}")
+        stdout.line(f"abandoned uploads  {report['uploads']} {action}")
     else:
         stderr.note("nothing to remove; data younger than a day is always retained")
-
-
-def _lines(report: dict[str, Any]) -> list[str]:
-    action = "would be removed" if report["plan"] else "removed"
-    return [
-        f"blobs              {report['blobs']} {action}, {size(report['bytes'])}",
-        f"unpacked packages  {report['unpacked']} {action}",
-        f"abandoned uploads  {report['uploads']} {action}",
-    ]

@@ -30,8 +30,7 @@ def login(
     claim: Annotated[
         str,
         typer.Option(
-            metavar="CODE",
-            help="Become the first owner with the claim code that svc serve printed.",
+            metavar="CODE", help="Become the first owner with the claim code that svc serve printed."
         ),
     ] = "",
     password_stdin: PasswordStdin = False,

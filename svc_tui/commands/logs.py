@@ -40,13 +40,11 @@ def logs(
     since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Maximum age: {AGE_EXAMPLES}.")] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help=f"Minimum age: {AGE_EXAMPLES}.")] = None,
     level: Annotated[
-        str | None,
-        typer.Option(metavar="LEVEL", help="Minimum level, from trace to fatal."),
+        str | None, typer.Option(metavar="LEVEL", help="Minimum level, from trace to fatal.")
     ] = None,
     request: Annotated[str | None, typer.Option(metavar="ID", help="Show records of one request.")] = None,
     grep: Annotated[
-        str | None,
-        typer.Option(metavar="RE", help="Show records that match a regular expression."),
+        str | None, typer.Option(metavar="RE", help="Show records that match a regular expression.")
     ] = None,
     tail: Annotated[
         int | None,

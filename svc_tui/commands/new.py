@@ -12,8 +12,7 @@ from svc_tui.terminal import stderr, stdout
 
 def new(
     name: Annotated[
-        str,
-        typer.Argument(metavar="NAME", help="Folder to create; its last part is the project's name."),
+        str, typer.Argument(metavar="NAME", help="Folder to create; its last part is the project's name.")
     ],
     template: Annotated[
         str,

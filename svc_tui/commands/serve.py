@@ -41,12 +41,10 @@ def serve(
         str, typer.Option(metavar="HOST:PORT", help="Address to serve the control API on.")
     ] = "127.0.0.1:8081",
     domain: Annotated[
-        str,
-        typer.Option(metavar="DOMAIN", help="Domain of the applications: <resource>--<project>.DOMAIN."),
+        str, typer.Option(metavar="DOMAIN", help="Domain of the applications: <resource>--<project>.DOMAIN.")
     ] = "localhost",
     tls_cert: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="TLS certificate with its chain, as PEM."),
+        Path | None, typer.Option(metavar="FILE", help="TLS certificate with its chain, as PEM.")
     ] = None,
     tls_key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Private key of the certificate, as PEM.")
@@ -59,21 +57,15 @@ def serve(
     ] = False,
     workers: Workers = 1,
     grace: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", min=0, max=900, help="Graceful-shutdown timeout in seconds."),
+        float, typer.Option(metavar="SECONDS", min=0, max=900, help="Graceful-shutdown timeout in seconds.")
     ] = GRACE_SECONDS,
     per_address: Annotated[
         int,
-        typer.Option(
-            metavar="N",
-            min=0,
-            help="Maximum concurrent connections per client IP; 0: no limit.",
-        ),
+        typer.Option(metavar="N", min=0, help="Maximum concurrent connections per client IP; 0: no limit."),
     ] = PER_ADDRESS,
     max_body: MaxBody = MAX_BODY >> 20,
     name: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Name of the systemd units and of their system user."),
+        str, typer.Option(metavar="NAME", help="Name of the systemd units and of their system user.")
     ] = "svc",
     print_unit: Annotated[
         bool, typer.Option("--print-unit", help="Print a systemd service unit for these options and exit.")

@@ -2,6 +2,7 @@
 
 import time
 from collections import defaultdict
+from contextlib import closing
 from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
@@ -71,11 +72,8 @@ def usage(
 def _read(path: Path, first: int) -> dict[Key, UsageCount]:
     if not path.exists():
         return {}
-    store = UsageStore(path)
-    try:
+    with closing(UsageStore(path)) as store:
         return store.read(first)
-    finally:
-        store.close()
 
 
 def _query(credentials: Credentials, project: str, minutes: int) -> dict[Key, UsageCount]:

@@ -48,13 +48,6 @@ class ProjectFiles:
     link_service: Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    bundle: "Bundle"
-    missing: list[str]
-    revision: int | None
-
-
 class ConsoleDeployer:
     """Deploys one project to its service. Implements `Deployer` for the Board."""
 
@@ -64,7 +57,7 @@ class ConsoleDeployer:
         self._project = project
         self._login = login
         self._files = files
-        self._planned: _Planned | None = None
+        self._planned: tuple[Bundle, dict[str, Any]] | None = None
         self._building: tuple[asyncio.AbstractEventLoop, asyncio.Task[Bundle]] | None = None
         self._reporter: _ProgressReporter | None = None
         self._lock = threading.Lock()
@@ -92,7 +85,7 @@ class ConsoleDeployer:
                 planned = uploader.plan(client, bundle)
             reporter.raise_if_cancelled()
         missing = planned["missing"]
-        self._planned = _Planned(bundle, missing, planned["revision"])
+        self._planned = bundle, planned
         return DeployPlan(
             service=login.key,
             live=planned["live"],
@@ -114,28 +107,28 @@ class ConsoleDeployer:
 
     def run(self, on_progress: OnProgress, *, allow: bool, message: str) -> Live:
         """Upload missing blobs and make the planned deployment live. Raises `SvcError`."""
-        planned, sources = self._planned, self._files
-        if planned is None or sources is None:
+        if self._planned is None or self._files is None:
             raise SvcError("the deploy has no plan", "Press r to build and plan.")
+        (bundle, planned), files = self._planned, self._files
         from svc_tui.deploy import uploader
 
         self._reporter = reporter = _ProgressReporter(on_progress)
         login = self._login()
         with open_client(login) as client:
-            sent = uploader.upload(client, planned.bundle, planned.missing, reporter)
-            what = f"{size(sent)} in {plural(len(planned.missing), 'file')}"
+            sent = uploader.upload(client, bundle, planned["missing"], reporter)
+            what = f"{size(sent)} in {plural(len(planned['missing']), 'file')}"
             on_progress(Progress("upload", what if sent else "nothing to upload"))
             reporter.committing()
             done = uploader.deploy(
                 client,
-                planned.bundle,
-                planned.revision,
+                bundle,
+                planned["revision"],
                 reporter,
-                commit=uploader.commit_of(sources.root),
+                commit=uploader.commit_of(files.root),
                 message=message,
                 allow=allow,
             )
-        sources.link_service(login.key)
+        files.link_service(login.key)
         self._planned = None
         return _live(done)
 
@@ -166,17 +159,17 @@ class ConsoleDeployer:
 
     def rollback(self, plan: Rollback, reason: str) -> Live:
         """Make an earlier deployment live."""
-        wish = {"deployment": plan.deployment, "revision": plan.revision, "message": reason}
+        body = {"deployment": plan.deployment, "revision": plan.revision, "message": reason}
         with open_client(self._login()) as client:
-            return _live(client.call("POST", f"/v1/projects/{self._project}/rollback", wish))
+            return _live(client.call("POST", f"/v1/projects/{self._project}/rollback", body))
 
 
 def deployer_for_folder(root: Path, project: str, environ: Mapping[str, str]) -> ConsoleDeployer:
     """Return a deployer for a folder, to its linked service or the one of the current login."""
     logins = CredentialStore.from_environment(environ)
     cache = Home.from_environment(environ).cache()
-    sources = ProjectFiles(root, cache, lambda key: logins.link_project(root, key))
-    return ConsoleDeployer(project, lambda: logins.get(root), sources)
+    files = ProjectFiles(root, cache, lambda key: logins.link_project(root, key))
+    return ConsoleDeployer(project, lambda: logins.get(root), files)
 
 
 class _ProgressReporter:

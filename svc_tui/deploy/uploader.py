@@ -1,12 +1,12 @@
 """The client's part of a deploy: build, plan, upload, deploy. Each step is reported to a `DeployProgress`."""
 
 import asyncio
-import hashlib
 import subprocess
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -89,7 +89,7 @@ async def build(project: Project, cache: Path, progress: DeployProgress) -> Bund
         project.name,
         (project.root / MANIFEST).read_text(encoding="utf-8-sig"),
         packed,
-        {name: (_digest(document), document) for name, document in documents.items()},
+        {name: (Digest(sha256(document).hexdigest()), document) for name, document in documents.items()},
         {name: imported for name, _, imported in results},
         {Path(file.name).name: file.sql for file in find_migrations(project.root)},
     )
@@ -227,10 +227,6 @@ def _git(root: Path, *arguments: str) -> str:
     command = ["git", "-C", str(root), *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=GIT_TIMEOUT_SECONDS)
     return result.stdout.strip()
-
-
-def _digest(document: bytes) -> Digest:
-    return Digest(hashlib.sha256(document).hexdigest())
 
 
 def _size(content: bytes | Path) -> int:

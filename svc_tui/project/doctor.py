@@ -43,7 +43,8 @@ class Check:
 
 async def run_checks(lanes: Mapping[str, Lane], used: set[str] | None, home: Home) -> list[Check]:
     """Run all checks. `used` has the lanes of the project, or is None outside of one."""
-    checks = [Check("svc", tool, needed=True) for tool in (_python(), _pip(), _wasmtime(), _home(home))]
+    python = Tool("python", platform.python_version(), sys.executable)
+    checks = [Check("svc", tool, needed=True) for tool in (python, _pip(), _wasmtime(), _home(home))]
     lane_tools = await asyncio.gather(*(lane.tools(home.root / "cache") for lane in lanes.values()))
     for name, tools in zip(lanes, lane_tools, strict=True):
         needed = used is not None and name in used
@@ -54,10 +55,6 @@ async def run_checks(lanes: Mapping[str, Lane], used: set[str] | None, home: Hom
     return checks
 
 
-def _python() -> Tool:
-    return Tool("python", platform.python_version(), sys.executable)
-
-
 def _pip() -> Tool:
     if importlib.util.find_spec("pip") is None:
         remedy = f"{sys.executable} -m ensurepip"
@@ -66,21 +63,18 @@ def _pip() -> Tool:
 
 
 def _wasmtime() -> Tool:
+    reinstall = f"{sys.executable} -m pip install --force-reinstall wasmtime"
     try:
         from wasmtime import Engine, WasmtimeError
 
         from engine.wasm.execution.config import Compiler, compile_config
     except (ImportError, OSError, RuntimeError) as error:
-        return Tool("wasmtime", problem=f"cannot be loaded: {error}", remedy=_reinstall())
+        return Tool("wasmtime", problem=f"cannot be loaded: {error}", remedy=reinstall)
     try:
         Engine(compile_config(Compiler.OPTIMIZING))
     except WasmtimeError as error:
-        return Tool("wasmtime", version("wasmtime"), problem=f"does not start: {error}", remedy=_reinstall())
+        return Tool("wasmtime", version("wasmtime"), problem=f"does not start: {error}", remedy=reinstall)
     return Tool("wasmtime", version("wasmtime"))
-
-
-def _reinstall() -> str:
-    return f"{sys.executable} -m pip install --force-reinstall wasmtime"
 
 
 def _home(home: Home) -> Tool:

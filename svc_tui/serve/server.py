@@ -92,11 +92,6 @@ class ServiceSettings:
         """Scheme of a TLS-terminating proxy, else empty."""
         return "https" if self.proxied else ""
 
-    @property
-    def gateway(self) -> GatewaySettings:
-        """Settings of the gateway."""
-        return GatewaySettings(max_body=self.max_body, scheme=self.scheme)
-
     def url_of(self, project: str, resource: str) -> str:
         """Return the public URL of a resource."""
         return self.origin.format(f"{resource}--{project}.{self.domain}")
@@ -200,7 +195,8 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
                 limiter=ConnectionLimiter(settings.per_address),
             )
 
-        gateway = Gateway(lambda: serving.routes, tenants.timeline, settings.gateway)
+        gateway_settings = GatewaySettings(max_body=settings.max_body, scheme=settings.scheme)
+        gateway = Gateway(lambda: serving.routes, tenants.timeline, gateway_settings)
         servers = [
             workers.run(stop) if workers is not None else serve_tls(gateway, settings.public[0]),
             serve_tls(api, settings.control),

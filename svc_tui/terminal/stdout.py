@@ -60,9 +60,7 @@ def styled(pieces: Styled) -> None:
 def styled_lines(lines: Sequence[Styled]) -> None:
     """Write lines made of pieces in one call, which is fast for thousands of lines."""
     system = None if _console.no_color else _COLOR_SYSTEMS.get(_console.color_system or "")
-    text = "".join(_rendered(pieces, system) + "\n" for pieces in lines)
-    file = _console.file
-    _attempt(lambda: (file.write(text), file.flush()))
+    _write("".join(_rendered(pieces, system) + "\n" for pieces in lines))
 
 
 def _rendered(pieces: Styled, system: ColorSystem | None) -> str:
@@ -90,9 +88,7 @@ def data(value: Any) -> None:
 
 def data_lines(values: Sequence[Any]) -> None:
     """Write JSON documents in one call, one per line."""
-    text = "".join(f"{_json(value)}\n" for value in values)
-    file = _console.file
-    _attempt(lambda: (file.write(text), file.flush()))
+    _write("".join(f"{_json(value)}\n" for value in values))
 
 
 def _json(value: Any) -> str:
@@ -113,8 +109,7 @@ class Raw:
         """Write a chunk; a character may be split between chunks."""
         file = _console.file
         if file.isatty():
-            text = _clean(self._decoder.decode(data))
-            _attempt(lambda: (file.write(text), file.flush()))
+            _write(_clean(self._decoder.decode(data)))
             return
         target = getattr(file, "buffer")  # noqa: B009
         _attempt(lambda: (file.flush(), target.write(data), target.flush()))
@@ -131,6 +126,11 @@ def pause(seconds: float) -> None:
     poll.register(number, 0)  # errors and hang-ups are reported for any event mask
     if poll.poll(seconds * 1000):
         closed_pipe()
+
+
+def _write(text: str) -> None:
+    file = _console.file
+    _attempt(lambda: (file.write(text), file.flush()))
 
 
 def _attempt(write: Callable[[], object]) -> None:

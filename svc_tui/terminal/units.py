@@ -14,9 +14,7 @@ def size(count: int) -> str:
         return f"{count} B"
     power = min((count.bit_length() - 1) // 10, len(_SIZE_UNITS))
     amount = count / (1 << 10 * power)
-    return (
-        f"{amount:.1f} {_SIZE_UNITS[power - 1]}" if amount < 10 else f"{amount:.0f} {_SIZE_UNITS[power - 1]}"
-    )
+    return f"{amount:.{1 if amount < 10 else 0}f} {_SIZE_UNITS[power - 1]}"
 
 
 def duration(nanoseconds: int) -> str:

@@ -13,8 +13,7 @@ tables = typer.Typer(help="Show, query, change, import and export the project's 
 def _tables(
     context: typer.Context,
     service: Annotated[
-        bool,
-        typer.Option("--service", help="Use the project on the service you are logged in to."),
+        bool, typer.Option("--service", help="Use the project on the service you are logged in to.")
     ] = False,
 ) -> None:
     context.obj = service

@@ -33,8 +33,7 @@ def load(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="[TABLE] FILE",
-            help="File, or - for stdin. TABLE defaults to the name of the file.",
+            metavar="[TABLE] FILE", help="File, or - for stdin. TABLE defaults to the name of the file."
         ),
     ],
     format: Format = "",
@@ -142,8 +141,7 @@ def _preview(result: Any, table: str) -> None:
 def save(
     context: typer.Context,
     words: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[TABLE] [FILE]", help="Table and file (default: stdout)."),
+        list[str] | None, typer.Argument(metavar="[TABLE] [FILE]", help="Table and file (default: stdout).")
     ] = None,
     format: Format = "",
     everything: Annotated[bool, typer.Option("--all", help="Export all tables, as sql or db.")] = False,

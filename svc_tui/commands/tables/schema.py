@@ -26,8 +26,7 @@ def create(
     context: typer.Context,
     table: Table,
     words: Annotated[
-        list[str],
-        typer.Argument(metavar="COLUMN[, COLUMN]…", help=f"Columns: {COLUMN_SYNTAX}."),
+        list[str], typer.Argument(metavar="COLUMN[, COLUMN]…", help=f"Columns: {COLUMN_SYNTAX}.")
     ],
     note: Annotated[str, typer.Option(metavar="TEXT", help="Note on the table.")] = "",
 ) -> None:
@@ -42,8 +41,7 @@ def alter(
     context: typer.Context,
     table: Table,
     words: Annotated[
-        list[str],
-        typer.Argument(metavar="CHANGE[, CHANGE]…", help=f"Changes: {', '.join(CHANGE_SYNTAX)}."),
+        list[str], typer.Argument(metavar="CHANGE[, CHANGE]…", help=f"Changes: {', '.join(CHANGE_SYNTAX)}.")
     ],
     yes: Yes = False,
 ) -> None:
