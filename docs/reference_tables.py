@@ -140,10 +140,10 @@ LIMITS: dict[str, list[Row]] = {
             "",
             "413 `body-too-large`",
         ),
-        ("rows of a pasted range", f"{file_routes.MOST_PREVIEW_ROWS:,}", "", "use an import"),
+        ("rows of a pasted range", f"{file_routes.MAX_PREVIEW_ROWS:,}", "", "use an import"),
         (
             "open grids",
-            f"{grid_sessions.MOST_OF_A_PROJECT} per project, {grid_sessions.MAX_OPEN} per service",
+            f"{grid_sessions.MAX_OPEN_PER_PROJECT} per project, {grid_sessions.MAX_OPEN} per service",
             "",
             "503 `unavailable`",
         ),

@@ -40,9 +40,9 @@ def doors() -> "tuple[Door, ...]":
 
 def door_stats() -> "dict[str, Callable[[Path], tuple[int, int] | None] | None]":
     """Return by Door the function that measures its data, or None for a Door without data."""
-    from doors.tables.api.stats import size
+    from doors.tables.sqlite.owner import table_stats
 
-    return {"tables": size, "telemetry": None}
+    return {"tables": table_stats, "telemetry": None}
 
 
 def project_api(name: str, folder: Path) -> "tuple[Blueprint, ...]":

@@ -8,9 +8,10 @@ import time
 from collections.abc import Awaitable
 from pathlib import Path
 
-from doors.tables.guest.open_database import OpenDatabase
 from doors.tables.guest.problem import Problem
 from doors.tables.guest.protocol import Request, read_request
+from doors.tables.guest.reader import NotAQuery, Reader
+from doors.tables.guest.writer import Writer
 from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES
 from engine.door import DoorContext, DoorRequest, DoorResponse, LogEntry
 
@@ -100,7 +101,7 @@ class ProjectTables:
         except Problem as problem:
             return self._refuse(problem, request)
 
-    async def _opened(self) -> OpenDatabase:
+    async def _opened(self) -> "OpenDatabase":
         if self._opening is None:
             if self._closing:
                 await asyncio.wait(self._closing)
@@ -150,3 +151,40 @@ class ProjectTables:
         self.close_in_background()
         if self._closing:
             await asyncio.wait(self._closing)
+
+
+class OpenDatabase:
+    """One open database. `answer` runs on the event loop's thread, `close` on any."""
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        """Open or create the file, which takes milliseconds. Raises `Problem`."""
+        self.under_way = 0
+        self._writer = Writer(path, max_bytes)
+        try:
+            self._reader = Reader(path)
+        except BaseException:
+            self._writer.close()
+            raise
+
+    def answer(self, request: Request) -> DoorResponse | Awaitable[DoorResponse]:
+        """Answer a request, a short read synchronously. Raises `Problem`; so does the awaitable."""
+        if request.kind == "exec":
+            return self._counted(self._writer.write(request))
+        try:
+            answer = self._reader.answer(request)
+        except NotAQuery:
+            return self._counted(self._writer.write(request))
+        return answer if isinstance(answer, DoorResponse) else self._counted(answer)
+
+    def _counted(self, future: "asyncio.Future[DoorResponse]") -> "asyncio.Future[DoorResponse]":
+        self.under_way += 1
+        future.add_done_callback(self._uncount)
+        return future
+
+    def _uncount(self, _future: object) -> None:
+        self.under_way -= 1
+
+    def close(self) -> None:
+        """Finish writes, stop reads and close the file."""
+        self._reader.close()
+        self._writer.close()

@@ -17,10 +17,10 @@ from doors.telemetry.record import (
     Pairs,
     RecordBudget,
     Texts,
+    Value,
     of_resource,
     of_scope,
 )
-from doors.telemetry.value import Value
 
 DEPTH = 64
 """How deep arrays and maps may be in each other; protobuf's own limit comes to less."""

@@ -14,10 +14,10 @@ from doors.telemetry.record import (
     Pairs,
     RecordBudget,
     Texts,
+    Value,
     of_resource,
     of_scope,
 )
-from doors.telemetry.value import Value
 
 RECORD_BYTES = 256 << 10
 """Most bytes of an encoded record, resource or scope."""

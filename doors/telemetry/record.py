@@ -1,9 +1,11 @@
 """Conversion of an OTLP log record into a timeline entry: severity, time, attributes and limits."""
 
+import base64
+import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from doors.telemetry.value import Value, text_of
 from engine.door import Caller, LogEntry, Severity
 
 BODY_BYTES = 64 << 10
@@ -35,6 +37,8 @@ _WORDS: dict[str, Severity] = {
 }
 _OF_THE_MACHINE = ("telemetry.", "process.", "host.", "os.", "service.instance.")
 
+Value = str | bool | int | float | bytes | list["Value"] | Mapping[str, "Value"] | None
+"""An OTLP AnyValue; None if it is empty."""
 Pairs = Sequence[tuple[str, Value]]
 Texts = Mapping[str, str]
 
@@ -167,3 +171,33 @@ def _cut(raw: str, limit: int) -> str:
     if len(text) * 4 <= limit or len(data := text.encode()) <= limit:
         return text
     return f"{data[:limit].decode(errors='ignore')}… ({len(data)} bytes)"
+
+
+def text_of(value: Value) -> str:
+    """Return a value as text: bytes in base64, arrays and maps as JSON, an empty value as nothing."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float):
+        return _number(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+
+
+def _number(value: float) -> str:
+    """Return a double as JavaScript and JSON write it: 1e3 is 1000, and the three that JSON lacks by name."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return repr(value)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    raise TypeError(f"{type(value).__name__} is not an AnyValue")

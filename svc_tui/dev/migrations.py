@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from doors.tables.migrations import FOLDER
-from doors.tables.migrations.migrating import migrate
+from doors.tables.migrations import migrate
 from engine.errors import SvcError
 
 QUIET_SECONDS = 0.05

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from quart import Blueprint, Response, request
 from quart_schema import document_response, validate_querystring
 
@@ -29,11 +29,12 @@ from engine.control.access import Role
 from engine.control.app import require
 from engine.control.openapi import sends, takes
 from engine.control.projects import Projects
+from engine.control.schema import QueryModel
 from engine.errors import SvcError
 
-TOLD_SECONDS = 0.2
+PROGRESS_SECONDS = 0.2
 """Interval of progress reports."""
-MOST_PREVIEW_ROWS = 10_000
+MAX_PREVIEW_ROWS = 10_000
 """Maximum rows of a preview. A pasted range is returned completely."""
 MEDIA_TYPES: dict[Format, str] = {
     "csv": "text/csv; charset=utf-8",
@@ -47,39 +48,36 @@ Save = Callable[[Connection, BinaryIO], Iterator[Progress]]
 """Writes a file, step by step."""
 
 
-class ImportQuery(BaseModel):
+class ImportQuery(QueryModel):
     """How a file is imported. `csv`, `json` and `jsonl` go into one `table`, `sql` and `db` bring theirs.
 
     With `create` the table is made, of the types that all rows fit; with `replace` its rows make room, or,
     for `sql` and `db`, the tables of the same names do.
     """
 
-    model_config = ConfigDict(extra="forbid")
     format: Format
     table: str = ""
     create: bool = False
     replace: bool = False
 
 
-class PreviewQuery(BaseModel):
+class PreviewQuery(QueryModel):
     """Options of a preview. `tsv` is a range pasted from a spreadsheet.
 
     `header` is for `tsv`: whether the first row names the columns; `auto` decides by its cells. `rows` is
     the number of first rows to return; other formats return at most 20.
     """
 
-    model_config = ConfigDict(extra="forbid")
     format: Literal["csv", "tsv", "json", "jsonl"]
     header: Header = "auto"
-    rows: int = Field(default=PREVIEW_ROWS, ge=0, le=MOST_PREVIEW_ROWS)
+    rows: int = Field(default=PREVIEW_ROWS, ge=0, le=MAX_PREVIEW_ROWS)
 
 
-class ExportQuery(BaseModel):
+class ExportQuery(QueryModel):
     """Options of an export: one `table` for `csv`, `json` and `jsonl`; any for the others (default: all)."""
 
-    model_config = ConfigDict(extra="forbid")
     format: Format
-    table: list[str] | str = []
+    table: list[str] | str = Field([])
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +224,7 @@ def _load(data: Path, file: BinaryIO, how: ImportQuery, sink: ChunkWriter) -> No
             with closing(going):  # type: ignore[type-var]
                 for last in going:
                     sink.check()
-                    if time.monotonic() - told > TOLD_SECONDS:
+                    if time.monotonic() - told > PROGRESS_SECONDS:
                         sink.write(_line(last, done=False))
                         told = time.monotonic()
     except SvcError as error:

@@ -5,24 +5,24 @@ The format of cells is in `doors/tables/types/grid_cell.py`. Reading needs the r
 
 import json
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from quart import Blueprint, Response
 from quart_schema import document_response, validate_querystring, validate_request, validate_response
 
 from doors.tables.api.file_routes import MEDIA_TYPES, allowed, saved
 from doors.tables.api.grid_sessions import Grids
-from doors.tables.api.response_models import ColumnView, column_view
 from doors.tables.files.exporter import save_shown
 from doors.tables.files.format import ROWS, RowsFormat
-from doors.tables.grid.grid import Grid
+from doors.tables.grid.grid import Grid, RowState
 from doors.tables.grid.view_sql import Filter, GridView, Op, Sort
+from doors.tables.sqlite.catalog import Column
 from doors.tables.sqlite.errors import TablesError
 from doors.tables.types.json import encode
 from engine.control.openapi import sends
 from engine.control.projects import Projects
-from engine.control.schema import StrictModel
+from engine.control.schema import QueryModel, StrictModel
 
 MAX_ROWS = 1000
 """Maximum rows of a window, and of a refresh request."""
@@ -80,13 +80,12 @@ class GridOpened:
     key: list[str]
     editable: bool
     reason: str
-    columns: list[ColumnView]
+    columns: tuple[Column, ...]
 
 
-class WindowQuery(BaseModel):
+class WindowQuery(QueryModel):
     """Which rows, counted from 0."""
 
-    model_config = ConfigDict(extra="forbid")
     start: int = Field(ge=0, le=_MAX_START)
     n: int = Field(ge=1, le=MAX_ROWS)
 
@@ -107,10 +106,9 @@ class GridRows:
     stale: bool
 
 
-class CellQuery(BaseModel):
+class CellQuery(QueryModel):
     """Which cell: the row's key, as JSON text (`[12]`), and the column."""
 
-    model_config = ConfigDict(extra="forbid")
     key: str
     column: str
 
@@ -122,10 +120,9 @@ class GridCell:
     value: Any
 
 
-class GridExport(BaseModel):
+class GridExport(QueryModel):
     """Options of an export."""
 
-    model_config = ConfigDict(extra="forbid")
     format: RowsFormat
 
 
@@ -140,14 +137,6 @@ class Refresh(StrictModel):
     """The rows whose state to report."""
 
     rows: list[ShownRow] = Field(default=[], max_length=MAX_ROWS)
-
-
-@dataclass(frozen=True, slots=True)
-class RowState:
-    """The state of a row. `at` is its position from 0; null if the filters hide it."""
-
-    state: Literal["same", "changed", "gone"]
-    at: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +227,7 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
 
 def _opened(grid: Grid) -> GridOpened:
     table, key = grid.table, list(grid.identity.key)
-    columns = [column_view(column) for column in table.columns]
-    return GridOpened("", table.name, grid.count, key, bool(key), grid.identity.reason, columns)
+    return GridOpened("", table.name, grid.count, key, bool(key), grid.identity.reason, table.columns)
 
 
 def _window(grid: Grid, start: int, n: int) -> bytes:
@@ -255,8 +243,8 @@ def _window(grid: Grid, start: int, n: int) -> bytes:
 
 
 def _refreshed(grid: Grid, wanted: Refresh) -> Refreshed:
-    new, became = grid.refresh([(each.key, each.version) for each in wanted.rows])
-    return Refreshed(grid.count, new, [RowState(each.state, each.at) for each in became])
+    new, states = grid.refresh([(each.key, each.version) for each in wanted.rows])
+    return Refreshed(grid.count, new, states)
 
 
 def _key(text: str) -> list[Any]:

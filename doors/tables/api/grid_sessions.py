@@ -21,7 +21,7 @@ from engine.errors import SvcError
 IDLE_SECONDS = 600.0
 """Time without use after which a grid is closed."""
 MAX_OPEN = 64
-MOST_OF_A_PROJECT = 16
+MAX_OPEN_PER_PROJECT = 16
 _T = TypeVar("_T")
 
 
@@ -111,9 +111,9 @@ class Grids:
 
     def _make_room(self, data: Path) -> None:
         here = sum(each.data == data for each in self._open.values())
-        if here < MOST_OF_A_PROJECT and len(self._open) < MAX_OPEN:
+        if here < MAX_OPEN_PER_PROJECT and len(self._open) < MAX_OPEN:
             return
-        many = f"{here} grids of this Project" if here >= MOST_OF_A_PROJECT else f"{MAX_OPEN} grids"
+        many = f"{here} grids of this Project" if here >= MAX_OPEN_PER_PROJECT else f"{MAX_OPEN} grids"
         raise SvcError(
             f"{many} are open already",
             f"Close one; an unused grid is closed after {IDLE_SECONDS / 60:.0f} minutes.",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from doors.tables.migrations import RECORD, applied
-from doors.tables.sqlite.catalog import Column, Kind, Table, find, read
+from doors.tables.sqlite.catalog import Column, Index, Kind, Table, find, read
 from doors.tables.sqlite.errors import Connection, Error, quoted, rows, scalar
 from doors.tables.types.parse import FALSE_WORDS, TRUE_WORDS
 from doors.tables.types.registry import TYPES, Form, TypeName
@@ -43,30 +43,6 @@ class TypeList:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnView:
-    """One column. `default` is an SQL literal, or `now()`; `generated` columns are computed."""
-
-    name: str
-    type: TypeName
-    nullable: bool
-    default: str | None
-    primary_key: bool
-    unique: bool
-    note: str
-    generated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class IndexView:
-    """One index. A column is null where it is an expression."""
-
-    name: str
-    columns: list[str | None]
-    unique: bool
-    partial: bool
-
-
-@dataclass(frozen=True, slots=True)
 class TableView:
     """One table. `key` is the primary key in its order; `rows` is null where counting takes too long."""
 
@@ -75,8 +51,8 @@ class TableView:
     note: str
     key: list[str]
     rows: int | None
-    columns: list[ColumnView]
-    indexes: list[IndexView]
+    columns: tuple[Column, ...]
+    indexes: tuple[Index, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,22 +134,5 @@ def _counter(connection: Connection) -> Callable[[Table], int | None]:
 
 
 def _view(table: Table, count: Callable[[Table], int | None]) -> TableView:
-    columns = [column_view(column) for column in table.columns]
-    indexes = [
-        IndexView(index.name, list(index.columns), index.unique, index.partial) for index in table.indexes
-    ]
-    return TableView(table.name, table.kind, table.note, list(table.key), count(table), columns, indexes)
-
-
-def column_view(column: Column) -> ColumnView:
-    """Return one column."""
-    return ColumnView(
-        column.name,
-        column.type,
-        column.nullable,
-        column.default,
-        column.primary_key,
-        column.unique,
-        column.note,
-        column.generated,
-    )
+    key, rows = list(table.key), count(table)
+    return TableView(table.name, table.kind, table.note, key, rows, table.columns, table.indexes)

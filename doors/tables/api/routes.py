@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from quart import Blueprint, Response
 from quart_schema import (
     document_request,
@@ -22,7 +22,6 @@ from quart_schema import (
 from doors.tables import migrations
 from doors.tables.api import file_routes, grid_routes, row_routes
 from doors.tables.api.file_routes import allowed
-from doors.tables.api.large_body import read_large
 from doors.tables.api.query import MAX_ROWS, Result, changes_schema
 from doors.tables.api.query import run as run_sql
 from doors.tables.api.response_models import (
@@ -35,7 +34,8 @@ from doors.tables.api.response_models import (
     list_types,
     show_table,
 )
-from doors.tables.api.schema_models import AnyChange, Changes
+from doors.tables.api.row_routes import read_large
+from doors.tables.api.schema_models import Changes
 from doors.tables.migrations import Migration
 from doors.tables.schema.apply import apply
 from doors.tables.sqlite.catalog import find, read
@@ -43,6 +43,7 @@ from doors.tables.sqlite.errors import Connection, TablesError
 from doors.tables.sqlite.owner import open_for_reading, open_for_writing
 from engine.control.errors import NotFound
 from engine.control.projects import Projects
+from engine.control.schema import QueryModel, StrictModel
 
 MAX_MIGRATION_BYTES = 128 << 20
 """Maximum bytes of all migrations in a request."""
@@ -50,43 +51,39 @@ _ROWS_HINT = "Rows are for `svc tables import`."
 _T = TypeVar("_T")
 
 
-class _StrictModel(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class TableQuery(_StrictModel):
+class TableQuery(QueryModel):
     """The table to show."""
 
     name: str
 
 
-class Query(_StrictModel):
+class Query(StrictModel):
     """One statement, with parameters in the Door's format. With `write` it may change rows.
 
     A statement that changes the schema needs `write`, the role owner, and no parameters.
     """
 
     sql: str
-    params: list[Any] = []
+    params: list[Any] = Field([])
     write: bool = False
     limit: int = Field(default=MAX_ROWS, ge=0, le=MAX_ROWS)
 
 
-class MigrationFile(_StrictModel):
+class MigrationFile(StrictModel):
     """One migration: `tables/0001-users.sql`, and its text."""
 
     name: str
     sql: str
 
 
-class Migrations(_StrictModel):
+class Migrations(StrictModel):
     """All migrations of a project. With `plan` none is applied."""
 
     files: list[MigrationFile]
     plan: bool = False
 
 
-class MigrationsDone(_StrictModel):
+class MigrationsDone(StrictModel):
     """The names of the newly applied migrations or, with `plan`, of the pending ones."""
 
     applied: list[str]
@@ -123,7 +120,7 @@ def blueprint(projects: Projects) -> Blueprint:
     async def schema(project: str, data: Changes) -> TableList:
         """Change the schema in one transaction and return all tables; needs the role owner."""
         folder = allowed(projects, project, "owner")
-        return await _write(folder, lambda connection: _changed(connection, data.changes))
+        return await _write(folder, lambda connection: _changed(connection, data))
 
     @routes.post("/v1/projects/<project>/sql")
     @validate_request(Query)
@@ -189,6 +186,6 @@ def _shown(connection: Connection, name: str) -> TableView:
         raise NotFound(error.message, error.hint) from error
 
 
-def _changed(connection: Connection, changes: list[AnyChange]) -> TableList:
-    apply(connection, [each.value() for each in changes])
+def _changed(connection: Connection, changes: Changes) -> TableList:
+    apply(connection, changes.values())
     return list_tables(connection)

@@ -6,26 +6,27 @@ nothing either, unless the request skips them. Needs the role deployer.
 """
 
 import asyncio
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import asdict
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Discriminator, Field, Tag
-from quart import Blueprint, Response
-from quart_schema import document_request, document_response
+from pydantic import BaseModel, Discriminator, Field, Tag, ValidationError
+from quart import Blueprint, Response, request
+from quart_schema import RequestSchemaValidationError, document_request, document_response
 
 from doors.tables.api.file_routes import allowed
-from doors.tables.api.large_body import read_large
 from doors.tables.rows import changes
-from doors.tables.rows.changes import Changed, Conflict, Mistake
+from doors.tables.rows.changes import Outcome
 from doors.tables.rows.changeset import apply
 from doors.tables.sqlite.owner import open_for_writing
 from doors.tables.types.json import encode
 from engine.control.projects import Projects
 from engine.control.schema import StrictModel
+from engine.errors import SvcError
 
 MAX_CHANGES = 10_000
 MAX_BYTES = 32 << 20
 """Maximum changes in a request, and maximum bytes of it."""
+_Form = TypeVar("_Form", bound=BaseModel)
 
 
 class DeleteChange(StrictModel):
@@ -102,27 +103,12 @@ class RowChanges(StrictModel):
     conflicts: Literal["refuse", "skip"] = "refuse"
 
 
-@dataclass(frozen=True, slots=True)
-class RowsChanged:
-    """The result: the number of applied changes, and the changes that failed.
-
-    `inserted` has the keys of new rows in the order of their changes; `rows` each row that was changed, as it
-    is after all of them, long cells cut as in a grid.
-    """
-
-    applied: int
-    conflicts: list[Conflict]
-    errors: list[Mistake]
-    inserted: list[list[Any]]
-    rows: list[Changed]
-
-
 def add_routes(routes: Blueprint, projects: Projects) -> None:
     """Add the route."""
 
     @routes.post("/v1/projects/<project>/rows")
     @document_request(RowChanges)
-    @document_response(RowsChanged)
+    @document_response(Outcome)
     async def change_rows(project: str) -> Response:
         """Insert, update and delete rows in one transaction; needs the role deployer."""
         folder = allowed(projects, project, "deployer")
@@ -135,3 +121,16 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
             return encode(asdict(done))
 
         return Response(await asyncio.to_thread(work), content_type="application/json")
+
+
+async def read_large(form: type[_Form], max_bytes: int, what: str, hint: str) -> _Form:
+    """Return the JSON body of the request, parsed on a thread. Raises `SvcError` if it is too large."""
+    text = bytearray()
+    async for piece in request.body:
+        text += piece
+        if len(text) > max_bytes:
+            raise SvcError(f"{what} have more than {max_bytes >> 20} MiB", hint, code="body-too-large")
+    try:
+        return await asyncio.to_thread(form.model_validate_json, bytes(text))
+    except ValidationError as error:
+        raise RequestSchemaValidationError(error) from error

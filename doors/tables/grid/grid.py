@@ -64,8 +64,8 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """The state of a row. `at` is its position from 0, None if the filters hide it."""
+class RowState:
+    """The state of a row. `at` is its position from 0; null if the filters hide it."""
 
     state: State
     at: int | None
@@ -143,7 +143,7 @@ class Grid:
             raise RowGone("the row is gone", "Refresh the grid.")
         return cell(found, self.table.columns[at].type, cut=MAX_CELL_BYTES)
 
-    def refresh(self, shown: Sequence[tuple[Cells, str]]) -> tuple[int | None, list[Row]]:
+    def refresh(self, shown: Sequence[tuple[Cells, str]]) -> tuple[int | None, list[RowState]]:
         """Materialize the order again; return the number of added rows, and the states of rows.
 
         `shown` has the keys and versions of the rows. Added rows are counted by their rowids; None without
@@ -176,7 +176,7 @@ class Grid:
     def _version(self) -> Any:
         return scalar(self._connection, "PRAGMA main.data_version")
 
-    def _row_states(self, shown: Sequence[tuple[Cells, str]]) -> list[Row]:
+    def _row_states(self, shown: Sequence[tuple[Cells, str]]) -> list[RowState]:
         order, many = self._order, len(self._order.handle)
         now: list[tuple[tuple[Any, ...], State] | None] = []
         for key, version in shown:
@@ -190,7 +190,7 @@ class Grid:
             else:
                 now.append(None)
         at = positions(self._connection, order, [each[0] for each in now if each])
-        return [Row(each[1], at.get(each[0])) if each else Row("gone", None) for each in now]
+        return [RowState(each[1], at.get(each[0])) if each else RowState("gone", None) for each in now]
 
     def _select(
         self, head: Sequence[str], source: str, where: str, values: Sequence[Any] = (), *, keys: bool = False

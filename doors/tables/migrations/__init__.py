@@ -4,7 +4,7 @@ What was applied is recorded with its sha256 beside the tables, so that it follo
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from doors.tables.migrations import script
 from doors.tables.schema import notes
 from doors.tables.schema.references import find_broken
 from doors.tables.sqlite.errors import Connection, TablesError, rows, scalar, transaction
+from doors.tables.sqlite.owner import open_for_writing
 from doors.tables.sqlite.tokens import statements
 from doors.tables.types.registry import TIMESTAMP
 
@@ -23,7 +24,8 @@ TABLE = f"""CREATE TABLE IF NOT EXISTS {RECORD} (
   applied TEXT NOT NULL DEFAULT ({TIMESTAMP.now_sql})
 ) STRICT, WITHOUT ROWID"""
 MAX_FILE_BYTES = 64 << 20
-"""Bytes of one file."""
+"""Maximum bytes of one file."""
+_WHAT = "the migrations were not applied"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ def apply(connection: Connection, migrations: Sequence[Migration]) -> tuple[str,
     """
     if not pending(connection, migrations):
         return ()
-    with transaction(connection, "the migrations were not applied"):
+    with transaction(connection, _WHAT):
         todo = pending(connection, migrations)
         connection.execute(TABLE)
         sound = not find_broken(connection)
@@ -145,3 +147,23 @@ def apply(connection: Connection, migrations: Sequence[Migration]) -> tuple[str,
                 )
         notes.delete_orphans(connection)
     return tuple(migration.name for migration in todo)
+
+
+def migrate(
+    project: Path, data: Path, on_edited: Callable[[TablesError], None] | None = None
+) -> tuple[str, ...]:
+    """Apply the pending migrations of a project's folder, all or none; return their names.
+
+    `data` is the data folder of the project. Raises `TablesError`, also for migrations that were edited
+    after they were applied; with `on_edited` these are passed to it and skipped.
+    """
+    migrations = find(project)
+    if not migrations:
+        return ()
+    with open_for_writing(data, _WHAT) as connection:
+        if on_edited is not None:
+            errors = edited(connection, migrations)
+            for error in errors.values():
+                on_edited(error)
+            migrations = tuple(each for each in migrations if each.name not in errors)
+        return apply(connection, migrations)

@@ -10,11 +10,8 @@ from contextlib import contextmanager
 
 from doors.tables.schema import notes
 from doors.tables.sqlite.catalog import reserved
+from doors.tables.sqlite.connections import apsw
 from doors.tables.sqlite.errors import (
-    ALLOW,
-    DENY,
-    Action,
-    AuthError,
     Connection,
     Error,
     FullError,
@@ -36,30 +33,30 @@ _MODULES = ("fts5", "fts5vocab", "rtree", "rtree_i32", "geopoly")
 _FUNCTIONS = ("load_extension", "fts3_tokenizer")
 _ONE_TRANSACTION = "Remove the line: all of it is one transaction already, which happens whole or not at all."
 _HINTS = {
-    Action.TRANSACTION: ("begins or ends a transaction", _ONE_TRANSACTION),
-    Action.SAVEPOINT: ("begins or ends a transaction", _ONE_TRANSACTION),
-    Action.PRAGMA: ("has a PRAGMA", "Remove the line. Foreign keys are checked once, when all is done."),
-    Action.ATTACH: ("attaches another file", "Only the Project's own tables can be used."),
-    Action.DETACH: ("detaches a file", "Only the Project's own tables can be used."),
-    Action.CREATE_TEMP_TABLE: ("makes something temporary", "Make a table, and drop it when done."),
-    Action.CREATE_TEMP_VIEW: ("makes something temporary", "Make a view, and drop it when done."),
-    Action.CREATE_TEMP_TRIGGER: ("makes something temporary", "Make a trigger, and drop it when done."),
-    Action.CREATE_TEMP_INDEX: ("makes something temporary", "Make an index, and drop it when done."),
+    apsw.SQLITE_TRANSACTION: ("begins or ends a transaction", _ONE_TRANSACTION),
+    apsw.SQLITE_SAVEPOINT: ("begins or ends a transaction", _ONE_TRANSACTION),
+    apsw.SQLITE_PRAGMA: ("has a PRAGMA", "Remove the line. Foreign keys are checked once, when all is done."),
+    apsw.SQLITE_ATTACH: ("attaches another file", "Only the Project's own tables can be used."),
+    apsw.SQLITE_DETACH: ("detaches a file", "Only the Project's own tables can be used."),
+    apsw.SQLITE_CREATE_TEMP_TABLE: ("makes something temporary", "Make a table, and drop it when done."),
+    apsw.SQLITE_CREATE_TEMP_VIEW: ("makes something temporary", "Make a view, and drop it when done."),
+    apsw.SQLITE_CREATE_TEMP_TRIGGER: ("makes something temporary", "Make a trigger, and drop it when done."),
+    apsw.SQLITE_CREATE_TEMP_INDEX: ("makes something temporary", "Make an index, and drop it when done."),
 }
 _NAMED = {
-    Action.CREATE_TABLE,
-    Action.CREATE_INDEX,
-    Action.CREATE_TRIGGER,
-    Action.CREATE_VIEW,
-    Action.CREATE_VTABLE,
-    Action.DROP_TABLE,
-    Action.DROP_INDEX,
-    Action.DROP_TRIGGER,
-    Action.DROP_VIEW,
-    Action.DROP_VTABLE,
-    Action.INSERT,
-    Action.UPDATE,
-    Action.DELETE,
+    apsw.SQLITE_CREATE_TABLE,
+    apsw.SQLITE_CREATE_INDEX,
+    apsw.SQLITE_CREATE_TRIGGER,
+    apsw.SQLITE_CREATE_VIEW,
+    apsw.SQLITE_CREATE_VTABLE,
+    apsw.SQLITE_DROP_TABLE,
+    apsw.SQLITE_DROP_INDEX,
+    apsw.SQLITE_DROP_TRIGGER,
+    apsw.SQLITE_DROP_VIEW,
+    apsw.SQLITE_DROP_VTABLE,
+    apsw.SQLITE_INSERT,
+    apsw.SQLITE_UPDATE,
+    apsw.SQLITE_DELETE,
 }
 
 
@@ -116,7 +113,7 @@ def _run(
     try:
         for _ in connection.execute(statement.sql):
             pass
-    except AuthError:
+    except apsw.AuthError:
         what, hint = refusals[0] if refusals else ("does what scripts may not", "")
         raise TablesError(f"{_at(name, statement.line)}: the statement {what}", hint) from None
     except FullError:
@@ -157,21 +154,21 @@ def _held(connection: Connection, own: tuple[str, ...]) -> Iterator[list[tuple[s
 
     def refuse(what: str, hint: str) -> int:
         refusals.append((what, hint))
-        return DENY
+        return apsw.SQLITE_DENY
 
     def ask(code: int, first: str | None, second: str | None, _database: str | None, _by: str | None) -> int:
-        if code == Action.PRAGMA and first in _PRAGMAS and (second is None or first == "quick_check"):
-            return ALLOW
+        if code == apsw.SQLITE_PRAGMA and first in _PRAGMAS and (second is None or first == "quick_check"):
+            return apsw.SQLITE_OK
         if code in _HINTS:
-            return refuse(*_HINTS[Action(code)])
-        if code == Action.FUNCTION and (second or "").lower() in _FUNCTIONS:
+            return refuse(*_HINTS[code])
+        if code == apsw.SQLITE_FUNCTION and (second or "").lower() in _FUNCTIONS:
             return refuse(f"calls {second}", "It is not for scripts.")
-        if code == Action.CREATE_VTABLE and (second or "").lower() not in _MODULES:
+        if code == apsw.SQLITE_CREATE_VTABLE and (second or "").lower() not in _MODULES:
             return refuse(f"makes a table with {second}", f"There are {', '.join(_MODULES)}.")
-        named = second if code == Action.ALTER_TABLE else first if code in _NAMED else None
+        named = second if code == apsw.SQLITE_ALTER_TABLE else first if code in _NAMED else None
         if named is not None and named.lower().startswith("_svc") and named not in own:
             return refuse(f"uses {named}", "Names that begin with _svc are reserved.")
-        return ALLOW
+        return apsw.SQLITE_OK
 
     connection.authorizer = ask
     try:

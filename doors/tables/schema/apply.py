@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import assert_never
 
-from doors.tables.schema import columns, indexes, keys, notes, tables
+from doors.tables.schema import columns, constraints, notes, tables
 from doors.tables.schema.change import (
     AddColumn,
     Change,
@@ -63,15 +63,15 @@ def apply_one(connection: Connection, change: Change) -> None:
         case SetDefault():
             columns.set_default(connection, change)
         case SetUnique():
-            keys.set_unique(connection, change)
+            constraints.set_unique(connection, change)
         case SetPrimaryKey():
-            keys.set_primary_key(connection, change)
+            constraints.set_primary_key(connection, change)
         case SetNote():
             tables.set_note(connection, change)
         case CreateIndex():
-            indexes.create(connection, change)
+            constraints.create_index(connection, change)
         case DropIndex():
-            indexes.drop(connection, change)
+            constraints.drop_index(connection, change)
         case _:
             assert_never(change)
     notes.delete_orphans(connection)

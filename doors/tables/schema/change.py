@@ -1,9 +1,33 @@
-"""Schema changes as values."""
+"""Schema changes as values, which are also requests of the control API, told apart by `op`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, StrictBool, WithJsonSchema
 
 from doors.tables.sqlite.catalog import Column
-from doors.tables.types.registry import TypeName
+from doors.tables.types.registry import TYPES, TypeName
+
+
+def _known_type(name: str) -> str:
+    if name not in TYPES:
+        raise ValueError(f"type {name} does not exist; available: {', '.join(TYPES)}")
+    return name
+
+
+KnownType = Annotated[
+    TypeName, AfterValidator(_known_type), WithJsonSchema({"type": "string", "enum": list(TYPES)})
+]
+
+
+class _Request:
+    """A change without nested values: pydantic parses it from JSON with exactly these members."""
+
+    __slots__ = ()
+    __pydantic_config__ = ConfigDict(
+        extra="forbid", json_schema_extra=lambda schema: schema["required"].append("op")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,23 +35,25 @@ class CreateTable:
     """Create a table. Its key is the columns with `primary_key`, in their order."""
 
     table: str
-    columns: tuple[Column, ...]
+    columns: Sequence[Column]
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class RenameTable:
+class RenameTable(_Request):
     """Rename a table, and update the views, triggers and foreign keys that use it."""
 
     table: str
     name: str
+    op: Literal["rename-table"] = "rename-table"
 
 
 @dataclass(frozen=True, slots=True)
-class DropTable:
+class DropTable(_Request):
     """Drop a table and its rows."""
 
     table: str
+    op: Literal["drop-table"] = "drop-table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,97 +68,105 @@ class AddColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class RenameColumn:
+class RenameColumn(_Request):
     """Rename a column, and update the indexes, views, triggers and foreign keys that use it."""
 
     table: str
     column: str
     name: str
+    op: Literal["rename-column"] = "rename-column"
 
 
 @dataclass(frozen=True, slots=True)
-class RetypeColumn:
+class RetypeColumn(_Request):
     """Convert a column and all its values to another type, or change nothing."""
 
     table: str
     column: str
-    type: TypeName
+    type: KnownType
+    op: Literal["retype-column"] = "retype-column"
 
 
 @dataclass(frozen=True, slots=True)
-class DropColumn:
+class DropColumn(_Request):
     """Drop a column and its values."""
 
     table: str
     column: str
+    op: Literal["drop-column"] = "drop-column"
 
 
 @dataclass(frozen=True, slots=True)
-class SetNullable:
+class SetNullable(_Request):
     """Allow or refuse null in a column."""
 
     table: str
     column: str
-    nullable: bool
+    nullable: StrictBool
+    op: Literal["set-nullable"] = "set-nullable"
 
 
 @dataclass(frozen=True, slots=True)
-class SetDefault:
+class SetDefault(_Request):
     """Set the default of a column: `now()` or an SQL literal (`0`, `'open'`, `true`). None drops it."""
 
     table: str
     column: str
     default: str | None
+    op: Literal["set-default"] = "set-default"
 
 
 @dataclass(frozen=True, slots=True)
-class SetUnique:
+class SetUnique(_Request):
     """Refuse or allow duplicates in a column."""
 
     table: str
     column: str
-    unique: bool
+    unique: StrictBool
+    op: Literal["set-unique"] = "set-unique"
 
 
 @dataclass(frozen=True, slots=True)
-class SetPrimaryKey:
+class SetPrimaryKey(_Request):
     """Set the primary key to columns in this order. An empty tuple drops it."""
 
     table: str
-    columns: tuple[str, ...]
+    columns: Sequence[str]
+    op: Literal["set-primary-key"] = "set-primary-key"
 
 
 @dataclass(frozen=True, slots=True)
-class SetNote:
+class SetNote(_Request):
     """Set the note on a column, or on the table if `column` is empty. An empty note deletes it."""
 
     table: str
-    column: str
+    column: Annotated[str, Field(default="")]
     note: str
+    op: Literal["set-note"] = "set-note"
 
 
 @dataclass(frozen=True, slots=True)
-class CreateIndex:
+class CreateIndex(_Request):
     """Create an index. The default name is made of the table and its columns."""
 
     table: str
-    columns: tuple[str, ...]
-    unique: bool = False
+    columns: Sequence[str]
+    unique: StrictBool = False
     name: str = ""
+    op: Literal["create-index"] = "create-index"
 
 
 @dataclass(frozen=True, slots=True)
-class DropIndex:
+class DropIndex(_Request):
     """Drop an index."""
 
     name: str
+    op: Literal["drop-index"] = "drop-index"
 
 
-Change = (
-    CreateTable
-    | RenameTable
+RequestChange = (
+    RenameTable
     | DropTable
-    | AddColumn
     | RenameColumn
     | RetypeColumn
     | DropColumn
@@ -144,3 +178,4 @@ Change = (
     | CreateIndex
     | DropIndex
 )
+Change = CreateTable | AddColumn | RequestChange

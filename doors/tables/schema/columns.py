@@ -11,11 +11,10 @@ from doors.tables.schema.change import (
     SetDefault,
     SetNullable,
 )
-from doors.tables.schema.default import default_sql
 from doors.tables.schema.names import check_column_name
 from doors.tables.schema.rebuild import definition_of, rebuild
 from doors.tables.schema.rows import converter, identifying_columns, refuse_missing, row_name
-from doors.tables.schema.tables import MAX_COLUMNS, column_text, existing, with_key
+from doors.tables.schema.tables import MAX_COLUMNS, column_text, default_sql, existing, with_key
 from doors.tables.sqlite.catalog import Column, Table, declared, without_type
 from doors.tables.sqlite.create_table import ColumnText
 from doors.tables.sqlite.errors import Connection, Error, TablesError, fold, literal, quoted, scalar

@@ -6,7 +6,7 @@ it loses only comments.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from doors.tables.sqlite.errors import TablesError, fold, quoted
 from doors.tables.sqlite.tokens import Token, tokens, written
@@ -14,6 +14,10 @@ from doors.tables.sqlite.tokens import Token, tokens, written
 ClauseKind = Literal[
     "PRIMARY", "NOT NULL", "NULL", "UNIQUE", "CHECK", "DEFAULT", "COLLATE", "REFERENCES", "GENERATED"
 ]
+_CLAUSES: dict[str, ClauseKind] = {
+    kind: kind for kind in get_args(ClauseKind) if kind not in ("NOT NULL", "NULL")
+}
+"""The kinds of clauses that begin with a word of their own."""
 _TABLE_CONSTRAINTS = ("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN")
 
 
@@ -144,24 +148,10 @@ def _begins(part: Sequence[Token], at: int) -> ClauseKind | None:
     if token.kind != "word" or before.is_word("SET", "DEFAULT"):
         return None
     match token.text.upper():
-        case "PRIMARY":
-            return "PRIMARY"
-        case "UNIQUE":
-            return "UNIQUE"
-        case "CHECK":
-            return "CHECK"
-        case "DEFAULT":
-            return "DEFAULT"
-        case "COLLATE":
-            return "COLLATE"
-        case "REFERENCES":
-            return "REFERENCES"
-        case "GENERATED":
-            return "GENERATED"
         case "AS" if not before.is_word("ALWAYS"):
             return "GENERATED"
         case "NOT" if after is not None and after.is_word("NULL"):
             return "NOT NULL"
         case "NULL" if not before.is_word("NOT"):
             return "NULL"
-    return None
+    return _CLAUSES.get(token.text.upper())

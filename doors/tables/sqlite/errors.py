@@ -5,7 +5,6 @@ Connections here are unrestricted; they are never those of guests.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from apsw import (
     SQLITE_OPEN_CREATE,
     SQLITE_OPEN_READONLY,
     SQLITE_OPEN_READWRITE,
-    AuthError,
     Connection,
     ConstraintError,
     Error,
@@ -25,46 +23,13 @@ from apsw import SQLError as SqlError
 
 from engine.errors import SvcError
 
-__all__ = ["AuthError", "Connection", "ConstraintError", "Error", "FullError", "InterruptError", "SqlError"]
+__all__ = ["Connection", "ConstraintError", "Error", "FullError", "InterruptError", "SqlError"]
 
 Value = int | float | str | bytes | None
 """A value that SQLite stores."""
 
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 INTEGERS = range(-(2**63), 2**63)
-
-
-ALLOW: int = apsw.SQLITE_OK
-DENY: int = apsw.SQLITE_DENY
-
-
-class Action(IntEnum):
-    """Action codes of an SQLite authorizer. Source: https://sqlite.org/c3ref/c_alter_table.html"""
-
-    CREATE_INDEX = apsw.SQLITE_CREATE_INDEX
-    CREATE_TABLE = apsw.SQLITE_CREATE_TABLE
-    CREATE_TEMP_INDEX = apsw.SQLITE_CREATE_TEMP_INDEX
-    CREATE_TEMP_TABLE = apsw.SQLITE_CREATE_TEMP_TABLE
-    CREATE_TEMP_TRIGGER = apsw.SQLITE_CREATE_TEMP_TRIGGER
-    CREATE_TEMP_VIEW = apsw.SQLITE_CREATE_TEMP_VIEW
-    CREATE_TRIGGER = apsw.SQLITE_CREATE_TRIGGER
-    CREATE_VIEW = apsw.SQLITE_CREATE_VIEW
-    CREATE_VTABLE = apsw.SQLITE_CREATE_VTABLE
-    DROP_INDEX = apsw.SQLITE_DROP_INDEX
-    DROP_TABLE = apsw.SQLITE_DROP_TABLE
-    DROP_TRIGGER = apsw.SQLITE_DROP_TRIGGER
-    DROP_VIEW = apsw.SQLITE_DROP_VIEW
-    DROP_VTABLE = apsw.SQLITE_DROP_VTABLE
-    INSERT = apsw.SQLITE_INSERT
-    UPDATE = apsw.SQLITE_UPDATE
-    DELETE = apsw.SQLITE_DELETE
-    ALTER_TABLE = apsw.SQLITE_ALTER_TABLE
-    TRANSACTION = apsw.SQLITE_TRANSACTION
-    SAVEPOINT = apsw.SQLITE_SAVEPOINT
-    PRAGMA = apsw.SQLITE_PRAGMA
-    ATTACH = apsw.SQLITE_ATTACH
-    DETACH = apsw.SQLITE_DETACH
-    FUNCTION = apsw.SQLITE_FUNCTION
 
 
 class TablesError(SvcError):

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from doors.tables.sqlite.catalog import reserved
 from doors.tables.sqlite.connections import DATABASE_NAME, DISPLAY_PATH, Clock, open_owner, register_now
-from doors.tables.sqlite.errors import Connection, Error, TablesError, open_file, wrap_error
+from doors.tables.sqlite.errors import Connection, Error, TablesError, open_file, rows, wrap_error
+from engine.errors import SvcError
 from engine.files.data_dir import ensure_data_dir
 
 DATA_FOLDER = "tables"
@@ -64,3 +66,16 @@ def _open(path: Path, what: str) -> Iterator[Connection]:
         raise wrap_error(error, what, DISPLAY_PATH) from error
     finally:
         connection.close()
+
+
+def table_stats(data: Path) -> tuple[int, int] | None:
+    """Return the table count and the file size in bytes of a project, or None if the file is unreadable."""
+    path = database_path(data)
+    try:
+        if not path.exists():
+            return 0, 0
+        with open_for_reading(data) as connection:
+            names = rows(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'")
+            return sum(not reserved(name) for (name,) in names), path.stat().st_size
+    except (OSError, SvcError):
+        return None

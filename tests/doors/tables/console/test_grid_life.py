@@ -105,7 +105,7 @@ def test_a_grid_writes_nothing_and_holds_up_nobody(users: Shop) -> None:
 
 
 def test_so_many_grids_are_open_at_once_and_no_more(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid_sessions, "MOST_OF_A_PROJECT", 3)
+    monkeypatch.setattr(grid_sessions, "MAX_OPEN_PER_PROJECT", 3)
     kept = [opened(users) for _ in range(3)]
     error = refused(users)
     assert error.code == "unavailable" and "3 grids of this Project" in error.message
@@ -116,7 +116,7 @@ def test_so_many_grids_are_open_at_once_and_no_more(users: Shop, monkeypatch: py
 
 
 def test_a_grid_that_nobody_uses_is_closed(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid_sessions, "MOST_OF_A_PROJECT", 1)
+    monkeypatch.setattr(grid_sessions, "MAX_OPEN_PER_PROJECT", 1)
     monkeypatch.setattr(grid_sessions, "IDLE_SECONDS", 0.0)
     grid = opened(users)
     with pytest.raises(ApiError, match="closed"):
