@@ -8,8 +8,7 @@ import asyncio
 from pathlib import Path
 from typing import Protocol
 
-from doors.tables.migrations import FOLDER
-from doors.tables.migrations import migrate
+from doors.tables.migrations import FOLDER, migrate
 from engine.errors import SvcError
 
 QUIET_SECONDS = 0.05

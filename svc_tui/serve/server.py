@@ -15,8 +15,7 @@ from typing import Any
 from quart import Quart
 
 from doors.tables.api.routes import blueprint as tables
-from doors.tables.migrations import FOLDER
-from doors.tables.migrations import migrate
+from doors.tables.migrations import FOLDER, migrate
 from engine.bucket.folder import FolderBucket
 from engine.control import projects
 from engine.control.access import AnyOf, Authenticator, StaticToken
