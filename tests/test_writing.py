@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.tracked import ROOT, tracked
+from tests.support.tracked import ROOT, tracked
 
 PRODUCT = ("svc_tui", "engine", "lanes", "doors", "screens")
 DENIED = {

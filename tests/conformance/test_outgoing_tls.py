@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.certificates import self_signed
 from tests.conformance.client import MOST, SERVER, new_request, set_authority_placeholder, take_response
 from tests.conformance.guest import Guest, Step
 from tests.conformance.host import Answer, Host
+from tests.support.certificates import self_signed
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nsecured"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.dev_server import DevServer, dev_server
+from tests.support.dev_server import DevServer, dev_server
 
 SAMPLE = Path(__file__).resolve().parents[2] / "sample-apps" / "pulse"
 

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.e2e.browser import chromium
-from tests.e2e.dev_server import DevServer, dev_server
+from tests.support.browser import chromium
+from tests.support.dev_server import DevServer, dev_server
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.dev_server import dev_server
-from tests.e2e.terminal import SECONDS, Terminal, terminal
+from tests.support.dev_server import dev_server
+from tests.support.terminal import SECONDS, Terminal, terminal
 
 pytestmark = pytest.mark.slow
 SVC = (sys.executable, "-m", "svc_tui")

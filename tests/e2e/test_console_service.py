@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.terminal import Terminal, terminal
 from tests.e2e.test_service import PASSWORD, Server, environ, login, project, run, server, svc
-from tests.e2e.web_console import read_until, send, socket, web_console
+from tests.support.terminal import Terminal, terminal
+from tests.support.web_console import read_until, send, socket, web_console
 
 pytestmark = pytest.mark.slow
 __all__ = ["environ", "project", "server"]

@@ -15,8 +15,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
-from tests.e2e.browser import Page, chromium
-from tests.e2e.web_console import SECONDS, Web, gone, read_until, send, socket, web_console
+from tests.support.browser import Page, chromium
+from tests.support.web_console import SECONDS, Web, gone, read_until, send, socket, web_console
 
 pytestmark = pytest.mark.slow
 HEARD = """

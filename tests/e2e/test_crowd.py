@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.dev_server import DevServer
+from tests.support.dev_server import DevServer
 
 pytestmark = pytest.mark.slow
 CLIENTS = 200

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.dev_server import serving
+from tests.support.dev_server import serving
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]

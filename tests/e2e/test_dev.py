@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.dev_server import DevServer, dev_server
+from tests.support.dev_server import DevServer, dev_server
 
 pytestmark = pytest.mark.slow
 

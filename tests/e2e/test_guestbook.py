@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from svc_tui.main import run
-from tests.e2e.browser import Page, chromium
-from tests.e2e.dev_server import DevServer, dev_server
+from tests.support.browser import Page, chromium
+from tests.support.dev_server import DevServer, dev_server
 
 pytestmark = pytest.mark.slow
 SAMPLE = Path(__file__).resolve().parents[2] / "sample-apps" / "guestbook"

@@ -6,9 +6,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.dev_server import dev_server
 from tests.e2e.test_service import Server, environ, login, run
 from tests.engine.wasm.text_guest import component
+from tests.support.dev_server import dev_server
 
 pytestmark = pytest.mark.slow
 MIB = 1 << 20

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.dev_server import dev_server
+from tests.support.dev_server import dev_server
 
 pytestmark = pytest.mark.slow
 TEXT = """\

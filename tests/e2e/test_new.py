@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from svc_tui.main import run
-from tests.e2e.dev_server import dev_server
+from tests.support.dev_server import dev_server
 
 pytestmark = pytest.mark.slow
 

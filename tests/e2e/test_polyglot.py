@@ -19,8 +19,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.browser import chromium
-from tests.e2e.dev_server import DevServer, dev_server
+from tests.support.browser import chromium
+from tests.support.dev_server import DevServer, dev_server
 
 pytestmark = pytest.mark.slow
 SAMPLE = Path(__file__).resolve().parents[2] / "sample-apps" / "polyglot"

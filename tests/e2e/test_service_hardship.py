@@ -11,9 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.certificates import self_signed
 from tests.e2e import test_service as hosting
 from tests.e2e.test_service import Server, login, run, svc
+from tests.support.certificates import self_signed
 
 pytestmark = pytest.mark.slow
 environ, project = hosting.environ, hosting.project

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.dev_server import dev_server
+from tests.support.dev_server import dev_server
 
 pytestmark = pytest.mark.slow
 WITHIN_SECONDS = 20

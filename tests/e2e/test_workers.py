@@ -14,8 +14,8 @@ import pytest
 
 from engine.control.discovery import find_endpoint
 from svc_tui.client import ApiError, Client
-from tests.e2e.dev_server import DevServer, dev_server
 from tests.e2e.test_dev import edit
+from tests.support.dev_server import DevServer, dev_server
 
 pytestmark = pytest.mark.slow
 CONNECTIONS = 24

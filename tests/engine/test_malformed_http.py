@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from tests.engine.gateway.serving import Site, echo, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API
-from tests.examples import examples
+from tests.support.examples import examples
 
 HOST = b"host: api--shop.localhost\r\n"
 HELLO = b"GET /next HTTP/1.1\r\n" + HOST + b"connection: close\r\n\r\n"

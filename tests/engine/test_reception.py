@@ -13,9 +13,9 @@ from engine.http.exchange import Exchange
 from engine.http.server import serve
 from engine.http.sockets import bind, fd_limit
 from engine.http.tls import Certificate
-from tests.certificates import self_signed
 from tests.engine.gateway.serving import Site, echo, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API
+from tests.support.certificates import self_signed
 
 KEPT = b"GET / HTTP/1.1\r\nhost: api--shop.localhost\r\n\r\n"
 

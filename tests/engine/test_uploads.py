@@ -27,7 +27,7 @@ from tests.engine.uploading import (
     served,
     upload,
 )
-from tests.examples import examples
+from tests.support.examples import examples
 
 Conversation = list[tuple[bytes, int]]
 BYTES = bytes(range(256)) * 1024

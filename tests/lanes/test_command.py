@@ -8,7 +8,7 @@ import pytest
 from engine.lane import BuildFailed
 from lanes.build_command import run_command
 from lanes.process_group import MAX_TAIL_BYTES
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 def run(command: str, workdir: Path, lines: list[str] | None = None, limit: float = 60) -> str:

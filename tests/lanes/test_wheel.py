@@ -13,7 +13,7 @@ import pytest
 
 from engine.lane import ToolchainMissing
 from lanes.wheel_toolchain import Wheel, install
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -15,9 +15,9 @@ from screens.console_screen import ConsoleScreen
 from screens.project_client import ConnectionInfo, ProjectClient
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
-from tests import waiting
 from tests.engine.control import developing
 from tests.screens.conftest import idle, text, until
+from tests.support import waiting
 
 FRAME = re.compile("[▌│▊▎]")
 SHOP = """\

@@ -10,7 +10,7 @@ import pytest
 
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client, Unreachable
-from tests.certificates import self_signed
+from tests.support.certificates import self_signed
 
 HEALTH = b'{"status": "ok", "api": "1"}'
 

@@ -12,7 +12,7 @@ from engine.control.discovery import Endpoint, find_endpoint, publish_endpoint
 from engine.errors import SvcError
 from engine.http.tls import Certificate
 from svc_tui.client import local_service
-from tests.certificates import self_signed
+from tests.support.certificates import self_signed
 from tests.svc_tui.hosted import Hosted
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from engine.http.tls import Certificate, CertificateError
 from svc_tui.client import Client
-from tests.certificates import self_signed
+from tests.support.certificates import self_signed
 from tests.svc_tui.hosted import Hosted, deploy, static_shop
 
 

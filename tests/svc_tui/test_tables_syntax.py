@@ -15,7 +15,7 @@ from svc_tui.tables_syntax import (
     parse_changes,
     parse_columns,
 )
-from tests.column_types import TYPES
+from tests.support.column_types import TYPES
 
 PEOPLE = {
     "name": "people",

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.full_disk import on_small_disk, with_limited_files
+from tests.support.full_disk import on_small_disk, with_limited_files
 
 PROGRAM = "tests.doors.tables.full_disk"
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from doors.tables.guest.problem import KINDS
 from tests.doors.tables.asking import Answer, Tables
-from tests.examples import examples
+from tests.support.examples import examples
 
 TEXT = """
 select insert into update delete from where set values users name id age returning on conflict do nothing

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Bucket, Conflict
 from tests.engine.bucket.test_folder import opened
-from tests.examples import examples
+from tests.support.examples import examples
 
 KEYS = st.sampled_from(["a", "a/b", "a/ü", "b", "\U0010fffd"])
 VALUES = st.none() | st.binary(max_size=20)

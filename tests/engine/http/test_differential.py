@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.http.exchange import BodyInterrupted
 from engine.http.h1 import Http1Connection, Http1Exchange
-from tests.examples import examples
+from tests.support.examples import examples
 
 Message = tuple[bytes, bytes, list[tuple[bytes, bytes]], bytes]
 """Method, target, header fields and body."""

@@ -18,7 +18,7 @@ from engine.timeline.record import LineRecord, PlatformRecord, Record
 from engine.timeline.recorder import TimelineRecorder
 from engine.timeline.store import TimelineStore
 from tests.engine.timeline.records import BEGAN, LINE, REQUEST, SAID, line
-from tests.waiting import until
+from tests.support.waiting import until
 
 FULL = """
 import resource, signal, sys, threading

@@ -19,7 +19,7 @@ from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRe
 from engine.timeline.store import Retention, TimelineStore
 from engine.timeline.stored_record import MAX_TEXT_CHARS, decode, encode
 from tests.engine.timeline.records import BEGAN, BUILT, LINE, REQUEST, SAID, SECOND, line
-from tests.examples import examples
+from tests.support.examples import examples
 
 ALL = RecordFilter()
 APPEND_FOREVER = """

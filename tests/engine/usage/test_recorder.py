@@ -10,7 +10,7 @@ from engine.timeline.record import LineRecord, RequestRecord
 from engine.usage.aggregate import MINUTE_NS, Aggregator, UsageCount, sum_counts
 from engine.usage.recorder import RETENTION_MINUTES, UsageRecorder
 from engine.usage.store import UsageStore, usage_path
-from tests.waiting import until
+from tests.support.waiting import until
 
 BEGAN = 1_000 * MINUTE_NS
 OK = RequestRecord(

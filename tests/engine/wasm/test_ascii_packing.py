@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.wasm.capi.ascii_packing import MAX_PACKED_BYTES, pack, packed_size, unpack
-from tests.examples import examples
+from tests.support.examples import examples
 
 
 def packed(data: bytes) -> bytes:

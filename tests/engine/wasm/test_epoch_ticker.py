@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from engine.wasm.execution.epoch_ticker import EPOCH_SECONDS, REARM_NS, EpochTicker
-from tests.waiting import until
+from tests.support.waiting import until
 
 PROMPT = EPOCH_SECONDS - 2 * REARM_NS / 1e9
 """Calls of `touch` at this interval always postpone the end of the epoch."""

@@ -26,7 +26,7 @@ from engine.wasm.execution.config import Compiler, PoolSettings, compile_config
 from engine.wasm.execution.runner import Guest, Runner
 from tests.engine.wasm.conftest import Answer, Client
 from tests.engine.wasm.echo_guest import Mode, echo_component
-from tests.examples import examples
+from tests.support.examples import examples
 
 TEXT = bytes(range(32, 127)) * 32
 RANDOM = random.Random(11).randbytes(200_000)

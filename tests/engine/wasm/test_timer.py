@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.wasm.execution.timer import SleepTimer, Timer, TimerfdTimer, create_timer
-from tests.waiting import until
+from tests.support.waiting import until
 
 LINUX = sys.platform == "linux"
 KINDS = [SleepTimer, *([TimerfdTimer] if LINUX else [])]

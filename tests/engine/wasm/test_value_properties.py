@@ -19,7 +19,7 @@ from engine.wasm.capi.host_functions import host_function
 from engine.wasm.capi.values import HandleTable
 from engine.wasm.capi.wasmtime import Instance, LinkerInstance, Store, address
 from engine.wasm.execution.config import MIB, Compiler, compile_config
-from tests.examples import examples
+from tests.support.examples import examples
 
 WIDTH = 17
 MEMORY_LIMIT = 64 * MIB

@@ -16,7 +16,7 @@ from lanes.go.toolchain import Go
 from lanes.go.workspace import LIBRARY
 from tests.lanes.go.conftest import HELLO, LITE, MANIFEST, Module
 from tests.lanes.test_command import dies
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 

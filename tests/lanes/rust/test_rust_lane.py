@@ -14,7 +14,7 @@ from lanes.rust.lane import RustLane
 from svc_tui.terminal import stderr
 from tests.lanes.rust.conftest import MANIFEST, Crate, handler
 from tests.lanes.test_command import dies
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 HELLO = handler('Ok(Response::text("hello\\n"))')

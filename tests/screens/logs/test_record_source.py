@@ -12,7 +12,7 @@ from screens.project_client import ProjectClient
 from svc_tui.client import SvcError, Unreachable
 from tests.screens.developed import Shop
 from tests.screens.logs.conftest import fill
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 MANY = 120_000

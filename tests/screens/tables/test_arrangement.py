@@ -15,8 +15,8 @@ from textual.app import App
 from screens.tables.column_layout import LEAST, MOST, ColumnLayout
 from screens.tables.external_editor import command_of, edited
 from svc_tui.client import SvcError
-from tests.column_types import TYPES
 from tests.screens.tables.conftest import Shop, tables
+from tests.support.column_types import TYPES
 
 Snapshot = Callable[[App[Any]], None]
 NAMES = ["a", "b", "c", "d"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screens.tables.cells import NOW, as_text, piece, read
-from tests.column_types import TYPES
+from tests.support.column_types import TYPES
 
 
 @given(st.integers(-(2**63), 2**63 - 1))

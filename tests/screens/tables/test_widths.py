@@ -5,8 +5,8 @@ import pytest
 from textual.app import App
 
 from screens.tables.widths import DEFAULT_MAX_WIDTH, MAX_WIDTH, Width, measured
-from tests.column_types import TYPES
 from tests.screens.tables.conftest import Shop, tables
+from tests.support.column_types import TYPES
 
 Snapshot = Callable[[App[Any]], None]
 

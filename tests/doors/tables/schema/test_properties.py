@@ -26,7 +26,7 @@ from doors.tables.sqlite.catalog import Column, read
 from doors.tables.sqlite.connections import open_owner
 from doors.tables.sqlite.errors import Connection, TablesError, rows
 from doors.tables.types.registry import TYPES
-from tests.examples import examples
+from tests.support.examples import examples
 
 START = """
 create table t (mark text not null, a integer, b text, c boolean, d datetime);

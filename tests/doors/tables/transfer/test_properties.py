@@ -20,7 +20,7 @@ from doors.tables.sqlite.catalog import Column
 from doors.tables.sqlite.connections import open_owner
 from doors.tables.sqlite.errors import Connection, Value, fold, quoted, rows
 from doors.tables.types.registry import TYPES
-from tests.examples import examples
+from tests.support.examples import examples
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
     ['"', ",", "\r\n", "\n", "", "null", "'"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine.artifact import FolderArtifact, StaticBundle
 from engine.gateway.static.responder import StaticResponder
 from engine.static_files.bundle import BundleCorrupt, blob_path
-from tests.examples import examples
+from tests.support.examples import examples
 
 HTML = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 

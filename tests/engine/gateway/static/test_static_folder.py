@@ -16,7 +16,7 @@ from engine.gateway.static.body import PIECE_BYTES, FileChanged
 from engine.gateway.static.responder import StaticResponder
 from engine.gateway.static.source import SMALL_FILE_BYTES
 from tests.engine.exchanges import CollectingExchange
-from tests.examples import examples
+from tests.support.examples import examples
 
 BIG = 5 * SMALL_FILE_BYTES
 
