@@ -38,13 +38,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Files:
     return Files(config, log)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return two workers per processor: many tests wait for other processes."""
+    return 2 * (os.cpu_count() or 1)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run long files first, so that workers finish at about the same time."""
     if hasattr(config, "workerinput"):
-        slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
-        all_ = Counter(item.path for item in items)
-        items.sort(key=lambda item: (-slow[item.path], -all_[item.path]))
+        seconds: Counter[Path] = Counter()
+        for item in items:
+            slow = item.get_closest_marker("slow")
+            seconds[item.path] += slow.kwargs.get("seconds", 4) if slow else 0.1
+        items.sort(key=lambda item: -seconds[item.path])
 
 
 @pytest.fixture

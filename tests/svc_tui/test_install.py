@@ -7,9 +7,13 @@ import subprocess
 import sys
 import tomllib
 import urllib.request
+import zipfile
 from pathlib import Path
 
 import pytest
+
+from engine.manifest.load import load
+from svc_tui.project.scaffold import templates
 
 ROOT = Path(__file__).parents[2]
 LINE = re.compile(rb"http://localhost:\d+/")
@@ -40,14 +44,56 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
+def test_wheel_contains_every_package_and_template(wheel: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site packages"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z", "svc_tui", "engine", "lanes", "doors", "screens"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    named = [name for name in tracked.stdout.split("\0") if (ROOT / name).is_file()]
+    assert [name for name in named if not (site / name).is_file()] == []
+    schema = (ROOT / "docs" / "reference" / "manifest.schema.json").read_bytes()
+    assert (site / "svc_tui" / "manifest.schema.json").read_bytes() == schema
+    script = (
+        "import sys, svc_tui; assert 'site packages' in svc_tui.__file__; import svc_tui.main as m; m.main()"
+    )
+    for template in templates():
+        made = subprocess.run(
+            [sys.executable, "-c", script, "new", template, "--template", template],
+            env=os.environ | {"PYTHONPATH": str(site)},
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        assert made.stdout == f"  cd {template}\n  svc dev\n"
+        assert load(tmp_path / template).name == template
+    for file in (".gitignore", "Cargo.lock", "svc-guest/src/abi/world.bin"):
+        assert (tmp_path / "rust" / file).is_file()
+        assert (tmp_path / "polyglot" / "rust" / file).is_file()
+        assert (tmp_path / "guestbook" / "rust" / file).is_file()
+    for file in (".gitignore", "go.mod", "main.go"):
+        assert (tmp_path / "go" / file).is_file()
+        assert (tmp_path / "polyglot" / "go" / file).is_file()
+        assert (tmp_path / "guestbook" / "go" / file).is_file()
+    assert (tmp_path / "guestbook" / "tables" / "001-entries.sql").is_file()
+
+
+@pytest.mark.slow(seconds=100)
 @pytest.mark.timeout(1200)
 def test_installed_wheel_creates_and_serves_a_project_on_every_python(wheel: Path, tmp_path: Path) -> None:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environ["SVC_HOME"] = str(tmp_path / "home")
     for python in interpreters():
         folder = tmp_path / "environment"
-        subprocess.run([python, "-m", "venv", folder], check=True, env=environ)
-        command = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", wheel]
+        subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True, env=environ)
+        pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python"]
+        command = [*pip, "install", "--quiet", "--no-compile", "--disable-pip-version-check", wheel]
         subprocess.run(command, check=True, cwd=tmp_path, env=environ)
         svc = folder / "bin" / "svc"
         version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]

@@ -1,11 +1,12 @@
-"""Kills a process at each line of the bucket's code in turn, and looks at what the next one finds.
+"""Kills a process after each change of the disk in turn, and checks what the next process finds.
 
-Called with an empty folder and a key of `WAYS`. Forks a process for each line: it begins from the same files,
-works, says what was acknowledged, and kills itself when it has run so many lines. Another one then opens the
-bucket and checks it. Prints how many lines there were.
+Called with an empty folder and a key of `WAYS`. Forks a process for each change: it starts from the same
+files, works, reports what was acknowledged, and kills itself at the first line of the bucket's code after the
+n-th change. Another process then opens the bucket and checks it. Prints the number of changes.
 """
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -133,20 +134,36 @@ async def empty(root: Path) -> None:
 WAYS = {"work": (nothing, work, check), "upgrade": (empty, upgrade, check_upgraded)}
 
 
-def die_at(line: int) -> None:
-    """Kill this process before it runs its n-th line of the code that changes the disk."""
-    lines = count(1)
+def die_after(changes: int, root: Path) -> None:
+    """Kill this process at the first line of the bucket's code after so many changes below `root`."""
+    left, last = changes, state(root)
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal left, last
         path, _, name = frame.f_code.co_filename.rpartition("/")
         if path != CODE or name in NOTHING_ON_DISK:
             return None
-        if event == "line" and next(lines) == line:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if event == "line" and (now := state(root)) != last:
+            last = now
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
         return trace
 
     threading.settrace(trace)
     sys.settrace(trace)
+
+
+def state(folder: Path | str) -> list[tuple[str, int, int, int]]:
+    """Return path, inode, size and time of change of everything below a folder."""
+    found = []
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            about = entry.stat(follow_symlinks=False)
+            found.append((entry.path, about.st_ino, about.st_size, about.st_mtime_ns))
+            if entry.is_dir(follow_symlinks=False):
+                found += state(entry.path)
+    return found
 
 
 def forked(task: Callable[[], None]) -> int:
@@ -169,27 +186,27 @@ def main(folder: Path, way: str) -> None:
     first, root = folder / "first", folder / "bucket"
     first.mkdir()
     assert forked(lambda: asyncio.run(begin(first))) == 0
-    for line in count(1):
+    for changes in count(1):
         shutil.copytree(first, root)
         reading, writing = os.pipe()
 
-        def work(line: int = line, writing: int = writing) -> None:
+        def work(changes: int = changes, writing: int = writing) -> None:
             def say(word: str) -> None:
                 os.write(writing, f"{word}\n".encode())
 
-            die_at(line)
+            die_after(changes, root)
             asyncio.run(change(root, say))
 
         ended = forked(work)
         os.close(writing)
         with os.fdopen(reading) as told:
             said = set(told.read().splitlines())
-        assert ended in (0, -signal.SIGKILL), f"line {line}: ended with {ended}"
+        assert ended in (0, -signal.SIGKILL), f"change {changes}: ended with {ended}"
         if forked(lambda said=said: asyncio.run(look(root, said))) != 0:  # type: ignore[misc]
-            raise SystemExit(f"killed at line {line}, after {sorted(said)}")
+            raise SystemExit(f"killed after change {changes}, after {sorted(said)}")
         shutil.rmtree(root)
         if ended == 0:
-            print(f"lines={line - 1}")
+            print(f"changes={changes - 1}")
             return
 
 

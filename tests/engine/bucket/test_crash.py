@@ -1,4 +1,4 @@
-"""A process that is killed at whatever moment loses nothing acknowledged and leaves nothing half done."""
+"""Killed processes: nothing acknowledged is lost, and nothing is left incomplete."""
 
 import asyncio
 import re
@@ -14,21 +14,23 @@ from tests.engine.bucket.busy import content
 
 ROOT = Path(__file__).resolve().parents[3]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
-KILLS = 20
+KILLS = 12
 A_KILL = 100_000
-"""Numbers a round may use; the next begins above them."""
+"""Numbers per round."""
 
 
-@pytest.mark.parametrize("way", ["work", "upgrade"])
-def test_a_process_may_be_killed_between_any_two_steps(tmp_path: Path, way: str) -> None:
+@pytest.mark.parametrize(("way", "least"), [("work", 25), ("upgrade", 5)])
+def test_process_killed_after_any_change_of_the_disk_loses_nothing_acknowledged(
+    tmp_path: Path, way: str, least: int
+) -> None:
     command = [sys.executable, "-m", "tests.engine.bucket.killed", str(tmp_path), way]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    found = re.fullmatch(r"lines=(\d+)\n", done.stdout)
+    found = re.fullmatch(r"changes=(\d+)\n", done.stdout)
     assert found, done.stdout + done.stderr
-    assert int(found[1]) > 50
+    assert int(found[1]) >= least
 
 
-def test_a_process_may_be_killed_at_any_moment_of_its_work(tmp_path: Path) -> None:
+def test_process_killed_at_any_moment_loses_nothing_acknowledged(tmp_path: Path) -> None:
     root = tmp_path / "bucket"
     acknowledged: set[tuple[str, int]] = set()
     for kill in range(KILLS):
