@@ -26,7 +26,7 @@ def tracked() -> list[Path]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_to_files(page: Path) -> None:
+def test_links_resolve(page: Path) -> None:
     text = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
     assert [link for link in links if not (page.parent / link).exists()] == []
@@ -53,7 +53,7 @@ def test_every_error_code_has_a_meaning() -> None:
     assert set(CONTROL_CODES) == generate.error_codes()
 
 
-def test_every_code_of_the_gateway_and_the_tables_has_a_heading_in_troubleshooting() -> None:
+def test_troubleshooting_covers_gateway_and_tables_codes() -> None:
     text = (DOCS / "guides" / "operate" / "troubleshooting.md").read_text()
     assert {code for code in (*PROBLEM_TYPES, *TABLES_KINDS) if f"`{code}`" not in text} == set()
 
@@ -80,7 +80,7 @@ def documented_name(key: str) -> str:
     return f"{interface}#{rest}.constructor" if kind == "[constructor" else f"{interface}#{rest}"
 
 
-def test_the_table_of_interfaces_is_the_table_of_the_linker() -> None:
+def test_documented_interfaces_equal_those_of_the_linker() -> None:
     assert interface_states().keys() == engine.wasm.compile.check.HOSTED_INTERFACES
     hosted = {name.partition("#")[0] for name in FUNCTIONS}
     assert {n for n, state in interface_states().items() if state == "types only"} == (
@@ -88,12 +88,12 @@ def test_the_table_of_interfaces_is_the_table_of_the_linker() -> None:
     )
 
 
-def test_every_function_is_documented_and_no_other() -> None:
+def test_documented_functions_equal_those_of_the_linker() -> None:
     hosted = {documented_name(name) for name in FUNCTIONS if not name.startswith("svc:bytes/")}
     assert function_states().keys() == hosted
 
 
-def test_what_is_documented_as_denied_is_what_opens_nothing() -> None:
+def test_denied_functions_are_documented() -> None:
     closed = {"engine.wasm.wasi.filesystem", "engine.wasm.wasi.sockets"}
     denied = {documented_name(name) for name, f in FUNCTIONS.items() if f.body.__module__ in closed}
     assert {name for name, state in function_states().items() if state == "denied"} == denied
@@ -104,7 +104,7 @@ def test_what_is_documented_as_denied_is_what_opens_nothing() -> None:
         assert state in own or ((state == "types only" or interface == "svc:bytes/streams") and not own)
 
 
-def test_the_tests_that_the_threat_model_names_are_there() -> None:
+def test_tests_named_by_the_threat_model_exist() -> None:
     named = re.findall(r"`([\w/]+\.py)::(\w+)`", (DOCS / "contributing" / "threat-model.md").read_text())
     tests = ROOT / "tests"
     missing = [
@@ -116,7 +116,7 @@ def test_the_tests_that_the_threat_model_names_are_there() -> None:
     assert missing == []
 
 
-def test_every_module_says_what_it_owns() -> None:
+def test_every_module_has_a_docstring() -> None:
     modules = [path for path in tracked() if path.suffix == ".py" and path.parts[-2] != "tests"]
     silent = [
         path.relative_to(ROOT)
@@ -131,7 +131,7 @@ def test_files_are_small() -> None:
     assert {str(path.relative_to(ROOT)): n for path, n in lengths.items() if n > 400} == {}
 
 
-def test_nothing_is_left_unfinished() -> None:
+def test_no_file_has_todo_marks() -> None:
     marks = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3, "HA" + "CK"]) + r")\b")
     texts = [
         path for path in tracked() if path.suffix in {".py", ".js", ".mjs", ".md", ".toml", ".html", ".css"}
@@ -139,7 +139,7 @@ def test_nothing_is_left_unfinished() -> None:
     assert [str(path.relative_to(ROOT)) for path in texts if marks.search(path.read_text())] == []
 
 
-def test_no_registry_and_no_binary_is_in_the_tree() -> None:
+def test_tree_has_no_registry_address_and_no_binary() -> None:
     lock = (ROOT / "lanes" / "js" / "node" / "package-lock.json").read_text()
     assert '"resolved"' not in lock
     assert [path.name for path in tracked() if path.suffix in {".wasm", ".cwasm", ".so", ".node"}] == []

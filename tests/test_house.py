@@ -23,7 +23,7 @@ def texts() -> dict[str, str]:
     }
 
 
-def test_the_import_contracts_hold() -> None:
+def test_import_contracts_hold() -> None:
     program = (
         "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
     )
@@ -31,7 +31,7 @@ def test_the_import_contracts_hold() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_make_target_that_a_document_names_exists() -> None:
+def test_documented_make_targets_exist() -> None:
     named = {
         target
         for name, text in texts().items()
@@ -43,7 +43,7 @@ def test_every_make_target_that_a_document_names_exists() -> None:
     assert named - {word for line in targets for word in line.split()} == set()
 
 
-def test_every_target_is_documented_or_a_step_of_one_that_is() -> None:
+def test_make_targets_are_documented() -> None:
     phony = re.search(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert phony
     text = "\n".join((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md"))
@@ -52,7 +52,7 @@ def test_every_target_is_documented_or_a_step_of_one_that_is() -> None:
     assert {target for target in silent if not target.startswith("bench-")} <= steps
 
 
-def test_the_index_of_the_documentation_names_every_page() -> None:
+def test_docs_index_lists_every_page() -> None:
     docs = ROOT / "docs"
     text = (docs / "index.md").read_text()
     pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")} - {"index.md"}
@@ -60,17 +60,17 @@ def test_the_index_of_the_documentation_names_every_page() -> None:
     assert {page for page in pages - listed_elsewhere if f"({page})" not in text} == set()
 
 
-def test_ci_is_a_program_that_bash_understands() -> None:
+def test_ci_script_is_valid_bash() -> None:
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
     assert run("bash", "-n", ".ci/run").returncode == 0
 
 
-def test_no_file_names_a_folder_of_somebodys_machine() -> None:
+def test_no_file_contains_a_machine_path() -> None:
     home = re.compile(r"(?<![\w.$}])/(?:root|work|Users|home/[a-z]\w*)/")
     assert [name for name, text in texts().items() if home.search(text)] == []
 
 
-def test_no_file_names_a_package_registry() -> None:
+def test_no_file_contains_a_registry_address() -> None:
     registry = re.compile(r"https?://[^\s\"')]*(?:registry|pypi|/simple\b)", re.IGNORECASE)
     found = {name: found[0] for name, text in texts().items() if (found := registry.search(text))}
     assert found == {}

@@ -151,7 +151,7 @@ def terminal(tmp_path: Path, home: Path) -> Iterator[Terminal]:
             process.wait()
 
 
-def test_the_tutorial_runs_as_written(terminal: Terminal) -> None:
+def test_tutorial_commands_print_the_documented_output(terminal: Terminal) -> None:
     for note, path, language, text in BLOCK.findall(terminal.localized(PAGE.read_text(encoding="utf-8"))):
         if note == "file":
             (terminal.folder / path).write_text(text, encoding="utf-8")

@@ -18,7 +18,7 @@ from svc_tui.main import run
 Capture = pytest.CaptureFixture[str]
 
 
-def lay(folder: Path) -> Path:
+def write_project(folder: Path) -> Path:
     (folder / "site").mkdir()
     (folder / "svc.toml").write_text(
         "[project]\nname = 'shop'\n[resource.web]\nlane = 'static'\noutput = 'site'\n"
@@ -29,13 +29,13 @@ def lay(folder: Path) -> Path:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    return lay(tmp_path)
+    return write_project(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Project with a table of two rows, made as it is typed."""
-    folder = lay(tmp_path_factory.mktemp("first"))
+    folder = write_project(tmp_path_factory.mktemp("first"))
     insert = "insert into users (name, at) values ($1, {})"
     columns = (
         "id integer primary key, name text not null unique note 'as they, are called', "
@@ -65,30 +65,30 @@ def svc(capsys: Capture, *words: str, code: int = 0) -> Any:
     return capsys.readouterr()
 
 
-def told(capsys: Capture, *words: str) -> Any:
+def svc_json(capsys: Capture, *words: str) -> Any:
     return json.loads(svc(capsys, *words, "--json").out)
 
 
-def test_where_there_are_no_tables_it_says_how_to_make_one(project: Path, capsys: Capture) -> None:
+def test_list_without_tables_prints_a_hint(project: Path, capsys: Capture) -> None:
     found = svc(capsys, "list")
     assert found.out == "" and "svc tables create" in found.err
-    assert told(capsys, "list") == {"tables": []}
+    assert svc_json(capsys, "list") == {"tables": []}
     assert not (project / ".svc" / "tables").exists()
 
 
-def test_a_table_is_made_listed_and_shown(users: Path, capsys: Capture) -> None:
+def test_list_and_show_print_a_created_table(users: Path, capsys: Capture) -> None:
     assert svc(capsys, "list").out == "users\ttable\t2\twho is here\n"
     assert svc(capsys, "show", "users").out.splitlines() == [
         "id\tinteger\tprimary key\t",
         "name\ttext\tnot null, unique\tas they, are called",
         "at\ttimestamp\tdefault now()\t",
     ]
-    shown = told(capsys, "show", "users")
+    shown = svc_json(capsys, "show", "users")
     assert (shown["name"], shown["rows"], shown["key"]) == ("users", 2, ["id"])
     assert (users / ".svc" / ".gitignore").read_text() == "*\n"
 
 
-def test_rows_come_as_csv_and_as_json(users: Path, capsys: Capture) -> None:
+def test_query_prints_csv_and_json(users: Path, capsys: Capture) -> None:
     sql = "select id, name, at from users order by id"
     assert svc(capsys, "query", sql).out == "id,name,at\n1,Ada,2026-01-02T03:04:05.678Z\n2,Grace,\n"
     lines = svc(capsys, "query", sql, "--json").out.splitlines()
@@ -116,27 +116,29 @@ def test_rows_come_as_csv_and_as_json(users: Path, capsys: Capture) -> None:
         ("", ""),
     ],
 )
-def test_values_are_what_they_look_like(project: Path, capsys: Capture, word: str, value: Any) -> None:
+def test_query_values_have_the_type_of_their_text(
+    project: Path, capsys: Capture, word: str, value: Any
+) -> None:
     (line,) = svc(capsys, "query", "select $1 as v", "--json", "--", word).out.splitlines()
     assert json.loads(line) == {"v": value}
 
 
-def test_a_blob_is_given_as_base64(users: Path, capsys: Capture) -> None:
+def test_query_accepts_a_blob_as_base64(users: Path, capsys: Capture) -> None:
     assert svc(capsys, "query", "select hex($1) as h", "base64:AP8=").out == "h\n00FF\n"
     assert "is not base64" in svc(capsys, "query", "select $1", "base64:=", code=2).err
 
 
-def test_writes_need_to_be_asked_for(users: Path, capsys: Capture) -> None:
+def test_query_that_writes_needs_the_write_option(users: Path, capsys: Capture) -> None:
     assert "--write" in svc(capsys, "query", "delete from users", code=1).err
     assert "2 rows written" in svc(capsys, "query", "delete from users", "--write").err
 
 
-def test_a_result_that_is_cut_says_so(users: Path, capsys: Capture) -> None:
+def test_query_beyond_the_limit_warns(users: Path, capsys: Capture) -> None:
     found = svc(capsys, "query", "select id from users", "--limit", "1")
     assert found.out == "id\n1\n" and "only the first 1 rows" in found.err
 
 
-def test_a_person_gets_a_table_without_control_characters(users: Path, capsys: Capture) -> None:
+def test_query_on_a_terminal_strips_control_characters(users: Path, capsys: Capture) -> None:
     svc(capsys, "query", "update users set name = char(27) || '[31m' || $1 where id = 1", "表\nx", "--write")
     connection = open_owner(users / ".svc" / "tables" / "tables.db")
     connection.execute("alter table users add column photo blob")
@@ -155,7 +157,7 @@ def test_a_person_gets_a_table_without_control_characters(users: Path, capsys: C
 def test_alter_applies_all_changes_or_none(users: Path, capsys: Capture) -> None:
     words = 'add age text default 7, alter age type integer, rename name to "full name"'
     svc(capsys, "alter", "users", words, ",", "alter", '"full name"', "set default 'it''s', set note people")
-    shown = told(capsys, "show", "users")
+    shown = svc_json(capsys, "show", "users")
     assert shown["note"] == "people"
     assert [(each["name"], each["type"], each["default"]) for each in shown["columns"][1::2]] == [
         ("full name", "text", "'it''s'"),
@@ -163,7 +165,7 @@ def test_alter_applies_all_changes_or_none(users: Path, capsys: Capture) -> None
     ]
     failed = svc(capsys, "alter", "users", "drop", "age,", "drop", "nothing", "--yes", code=2)
     assert "column nothing does not exist" in failed.err
-    assert told(capsys, "show", "users") == shown
+    assert svc_json(capsys, "show", "users") == shown
     name = '"full name"'
     svc(
         capsys,
@@ -172,7 +174,7 @@ def test_alter_applies_all_changes_or_none(users: Path, capsys: Capture) -> None
         f"alter age drop default, alter {name} drop not null, alter {name} drop unique",
     )
     svc(capsys, "alter", "users", "drop primary key, set primary key age id, alter age set note years")
-    shown = told(capsys, "show", "users")
+    shown = svc_json(capsys, "show", "users")
     assert shown["key"] == ["age", "id"] and shown["columns"][3]["note"] == "years"
     assert "primary key 1" in svc(capsys, "show", "users").out
 
@@ -180,39 +182,39 @@ def test_alter_applies_all_changes_or_none(users: Path, capsys: Capture) -> None
 def test_rename_index_and_drop(users: Path, capsys: Capture) -> None:
     svc(capsys, "rename", "users", "people")
     svc(capsys, "index", "people", "at", "name", "--name", "by_time", "--unique")
-    (index,) = told(capsys, "show", "people")["indexes"]
+    (index,) = svc_json(capsys, "show", "people")["indexes"]
     assert index == {"name": "by_time", "columns": ["at", "name"], "unique": True, "partial": False}
     assert "has no index other" in svc(capsys, "index", "people", "--drop", "other", code=1).err
     svc(capsys, "index", "people", "--drop", "by_time")
-    assert told(capsys, "show", "people")["indexes"] == []
+    assert svc_json(capsys, "show", "people")["indexes"] == []
     svc(capsys, "drop", "people", "--yes")
-    assert told(capsys, "list") == {"tables": []}
+    assert svc_json(capsys, "list") == {"tables": []}
 
 
-def test_nobody_loses_rows_without_being_asked(
+def test_drop_of_rows_needs_confirmation(
     users: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
     for words in (["drop", "users"], ["alter", "users", "drop", "at"]):
         assert "--yes" in svc(capsys, *words, code=2).err
-    assert told(capsys, "show", "users")["rows"] == 2
+    assert svc_json(capsys, "show", "users")["rows"] == 2
     assert svc(capsys, "create", "empty", "a", "text").out == ""
     svc(capsys, "drop", "empty")
 
 
 @pytest.mark.parametrize("ending", ["csv", "json", "jsonl"])
-def test_what_is_exported_comes_in_again_alike(users: Path, capsys: Capture, ending: str) -> None:
+def test_export_and_import_of_a_table_round_trips(users: Path, capsys: Capture, ending: str) -> None:
     svc(capsys, "export", "users", f"users.{ending}")
     first = (users / f"users.{ending}").read_bytes()
     assert "imported 2 rows into users" in svc(capsys, "import", f"users.{ending}", "--replace").err
     svc(capsys, "export", "users", "again", "--format", ending)
     assert (users / "again").read_bytes() == first
     svc(capsys, "import", "copies", f"users.{ending}", "--create")
-    assert told(capsys, "show", "copies")["rows"] == 2
+    assert svc_json(capsys, "show", "copies")["rows"] == 2
 
 
 @pytest.mark.parametrize("ending", ["sql", "db"])
-def test_all_tables_move_in_one_file(users: Path, capsys: Capture, ending: str) -> None:
+def test_export_and_import_of_all_tables_round_trips(users: Path, capsys: Capture, ending: str) -> None:
     svc(capsys, "export", "--all", f"all.{ending}")
     failed = svc(capsys, "import", f"all.{ending}", code=5)
     assert "already exists" in failed.err
@@ -221,10 +223,10 @@ def test_all_tables_move_in_one_file(users: Path, capsys: Capture, ending: str) 
     assert (users / f"again.{ending}").read_bytes() == (users / f"all.{ending}").read_bytes()
     svc(capsys, "drop", "users", "--yes")
     svc(capsys, "import", f"all.{ending}")
-    assert told(capsys, "show", "users")["note"] == "who is here"
+    assert svc_json(capsys, "show", "users")["note"] == "who is here"
 
 
-def test_an_export_leaves_links_and_devices_what_they_are(users: Path, capsys: Capture) -> None:
+def test_export_writes_through_links_pipes_and_devices(users: Path, capsys: Capture) -> None:
     (users / "elsewhere").mkdir()
     (users / "link.csv").symlink_to("elsewhere/users.csv")
     svc(capsys, "export", "users", "link.csv")
@@ -241,19 +243,22 @@ def test_an_export_leaves_links_and_devices_what_they_are(users: Path, capsys: C
     assert (users / "device").is_symlink() and Path("/dev/full").is_char_device()
 
 
-def test_a_preview_shows_types_and_imports_nothing(project: Path, capsys: Capture) -> None:
+def test_import_preview_shows_types_and_imports_nothing(project: Path, capsys: Capture) -> None:
     (project / "items.csv").write_text("id,price,what\n1,2.5,a\n2,3,\n")
     found = svc(capsys, "import", "items.csv", "--preview")
     assert found.out == "id integer primary key\nprice real\nwhat text\n" and "2 rows" in found.err
-    assert told(capsys, "import", "items.csv", "--preview")["rows"] == [["1", "2.5", "a"], ["2", "3", None]]
-    assert told(capsys, "list") == {"tables": []}
+    assert svc_json(capsys, "import", "items.csv", "--preview")["rows"] == [
+        ["1", "2.5", "a"],
+        ["2", "3", None],
+    ]
+    assert svc_json(capsys, "list") == {"tables": []}
 
 
-def test_a_row_that_does_not_fit_is_named_by_its_line(users: Path, capsys: Capture) -> None:
+def test_import_of_an_invalid_row_names_its_line(users: Path, capsys: Capture) -> None:
     (users / "users.csv").write_text("id,name\n7,Alan\nseven,Edsger\n")
     failed = svc(capsys, "import", "users.csv", code=1).err
     assert "line 3" in failed and "seven" in failed and "hint" in failed
-    assert told(capsys, "show", "users")["rows"] == 2
+    assert svc_json(capsys, "show", "users")["rows"] == 2
 
 
 def test_migrations_are_planned_and_applied_once(project: Path, capsys: Capture) -> None:
@@ -261,7 +266,7 @@ def test_migrations_are_planned_and_applied_once(project: Path, capsys: Capture)
     (project / "tables").mkdir()
     (project / "tables" / "1.sql").write_text("create table a (x integer) strict;")
     assert svc(capsys, "migrate", "--plan").out == "tables/1.sql\n"
-    assert told(capsys, "migrate", "--plan") == {"plan": True, "new": ["tables/1.sql"], "applied": []}
+    assert svc_json(capsys, "migrate", "--plan") == {"plan": True, "new": ["tables/1.sql"], "applied": []}
     assert svc(capsys, "migrate").out == "tables/1.sql\n"
     found = svc(capsys, "migrate")
     assert found.out == "" and "no pending migrations; 1 applied before" in found.err
@@ -306,14 +311,16 @@ def test_migrations_are_planned_and_applied_once(project: Path, capsys: Capture)
         (["export", "users", "no/such/folder.csv"], 1, "cannot write no/such/folder.csv"),
     ],
 )
-def test_mistakes_are_explained(users: Path, capsys: Capture, words: list[str], code: int, said: str) -> None:
+def test_invalid_arguments_fail_with_a_hint(
+    users: Path, capsys: Capture, words: list[str], code: int, said: str
+) -> None:
     failed = svc(capsys, *words, code=code)
     assert said in failed.err and "Traceback" not in failed.err and failed.out == ""
-    assert told(capsys, "list")["tables"][0]["rows"] == 2
+    assert svc_json(capsys, "list")["tables"][0]["rows"] == 2
     assert {path.name for path in users.iterdir()} == {".svc", "site", "svc.toml"}
 
 
-def test_a_damaged_file_is_told_with_what_to_do(project: Path, capsys: Capture) -> None:
+def test_damaged_database_is_reported_and_unchanged(project: Path, capsys: Capture) -> None:
     path = project / ".svc" / "tables" / "tables.db"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"garbage " * 1000)
@@ -324,9 +331,7 @@ def test_a_damaged_file_is_told_with_what_to_do(project: Path, capsys: Capture) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("longest", [100_000, 2_000_000], ids=["while it is taken", "while it is imported"])
-def test_an_import_for_which_there_is_no_room_is_told_and_changes_nothing(
-    users: Path, capsys: Capture, longest: int
-) -> None:
+def test_import_on_a_full_disk_fails_and_changes_nothing(users: Path, capsys: Capture, longest: int) -> None:
     (users / "more.csv").write_text("name\n" + "".join(f"{n:01000}\n" for n in range(1900)))
     done = subprocess.run(
         [sys.executable, "-m", "svc_tui", "tables", "import", "users", "more.csv"],
@@ -339,7 +344,7 @@ def test_an_import_for_which_there_is_no_room_is_told_and_changes_nothing(
     assert svc(capsys, "list").out.split()[:3] == ["users", "table", "2"]
 
 
-def test_outside_of_a_project_it_says_so(
+def test_tables_outside_of_a_project_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -10,9 +10,7 @@ from svc_tui.main import run
 from svc_tui.serve.systemd_units import service_unit, socket_unit
 
 
-def test_a_unit_names_absolute_paths_because_systemd_starts_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unit_has_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     arguments = ["svc", "serve", "--tls-cert", "a.pem", "--tls-key=b.pem", "--print-unit"]
     text = service_unit("svc", arguments, tmp_path / "data", 10)
@@ -20,46 +18,46 @@ def test_a_unit_names_absolute_paths_because_systemd_starts_elsewhere(
     assert "--print-unit" not in text
 
 
-def test_a_unit_waits_longer_for_a_stop_than_requests_have_to_end() -> None:
+def test_stop_timeout_of_unit_exceeds_the_grace_period() -> None:
     assert "TimeoutStopSec=620\n" in service_unit(
         "svc", ["svc", "serve", "--grace", "600"], Path("/data"), 600
     )
 
 
-def test_the_service_has_no_privilege_and_writes_to_its_data_alone() -> None:
+def test_service_unit_has_no_capabilities_and_writes_only_its_data() -> None:
     lines = service_unit("svc", ["svc", "serve"], Path("/data"), 10).splitlines()
     assert "User=svc" in lines and "CapabilityBoundingSet=" in lines and "NoNewPrivileges=true" in lines
     assert "ProtectSystem=strict" in lines
     assert [line for line in lines if line.startswith(("ReadWrite", "Ambient"))] == ["ReadWritePaths=/data"]
 
 
-def test_the_socket_unit_has_every_address_of_both_options() -> None:
+def test_socket_unit_listens_on_all_addresses_of_both_options() -> None:
     text = socket_unit("svc", [("0.0.0.0", 443), ("localhost", 8081), ("::", 8443)])
     listens = [line.partition("=")[2] for line in text.splitlines() if line.startswith("ListenStream=")]
     assert listens == ["0.0.0.0:443", "127.0.0.1:8081", "[::1]:8081", "[::]:8443"]
 
 
 @pytest.mark.parametrize("address", ["server.example:443", "127.0.0.1:0"])
-def test_an_address_that_systemd_can_not_listen_on_is_refused(
+def test_socket_unit_with_a_host_name_or_port_0_fails(
     address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["serve", "--print-socket", "--listen", address]) == 2
     assert "systemd cannot listen" in capsys.readouterr().err
 
 
-def test_the_service_takes_its_sockets_from_the_unit_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_service_unit_requires_the_socket_unit(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["serve", "--print-unit", "--print-socket", "--listen", "127.0.0.1:8443"]) == 0
     printed = capsys.readouterr().out
     assert "Requires=svc.socket" in printed and "ListenStream=127.0.0.1:8443\n" in printed
 
 
-def test_a_unit_has_the_paths_of_the_folder_that_svc_was_to_work_in(tmp_path: Path) -> None:
+def test_unit_omits_the_folder_option(tmp_path: Path) -> None:
     arguments = ["svc", "-C", "serve", "serve", "--data", "/data", "--print-unit"]
     # A path with a blank in it, such as that of this checkout, is quoted.
     assert re.search(r'bin/svc"? serve --data /data\n', service_unit("svc", arguments, tmp_path, 10))
 
 
-def test_units_of_another_name_stand_beside_those_of_the_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_units_with_a_name_use_it_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--name", "svc-staging", "--listen", "127.0.0.1:8443"]
     text = service_unit("svc-staging", ["svc", "serve", *arguments], Path("/data"), 10)
     assert "Requires=svc-staging.socket\nAfter=svc-staging.socket " in text and "\nUser=svc-staging\n" in text
@@ -71,9 +69,7 @@ def test_units_of_another_name_stand_beside_those_of_the_first(capsys: pytest.Ca
 @pytest.mark.parametrize(
     "name", ["", "Svc", "ü", "a b", "-a", "../a", "a.socket", "1", "x" * 32, "a\nUser=root"]
 )
-def test_a_name_that_units_and_users_can_not_have_is_refused(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_invalid_unit_name_fails(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["serve", "--print-unit", "--name", name]) == 2
     shown = capsys.readouterr()
     assert shown.out == "" and "for systemd units" in shown.err
@@ -83,7 +79,7 @@ def test_a_name_that_units_and_users_can_not_have_is_refused(
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
 @pytest.mark.parametrize("folder", ["data", 'dä ta $HOME %h "q" \\b'])
 @pytest.mark.parametrize("name", ["svc", "svc-staging"])
-def test_systemd_takes_the_units(tmp_path: Path, name: str, folder: str) -> None:
+def test_systemd_accepts_the_units(tmp_path: Path, name: str, folder: str) -> None:
     data = tmp_path / folder
     service, sockets = tmp_path / f"{name}.service", tmp_path / f"{name}.socket"
     service.write_text(service_unit(name, ["svc", "serve", "--name", name], data, 10))
@@ -94,7 +90,7 @@ def test_systemd_takes_the_units(tmp_path: Path, name: str, folder: str) -> None
     assert done.returncode == 0 and name not in done.stderr
 
 
-def test_a_unit_keeps_paths_whole_whatever_is_in_them() -> None:
+def test_unit_escapes_special_characters_of_paths() -> None:
     lines = service_unit("svc", ["svc", "serve"], Path('/dä ta$x%h"\\'), 10).splitlines()
     command = 'svc serve --data "/dä ta$$x%%h\\"\\\\"'
     assert 'Environment="SVC_HOME=/dä ta$x%%h\\"\\\\"' in lines
@@ -106,12 +102,12 @@ def test_a_unit_keeps_paths_whole_whatever_is_in_them() -> None:
     "domain",
     ["", "a b", "https://apps.example.com", "-a.example", "a..b", "ü.example", "a" * 64, "a." * 95 + "b"],
 )
-def test_a_domain_that_is_none_is_refused(domain: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_serve_with_an_invalid_domain_fails(domain: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["serve", "--print-unit", "--domain", domain]) == 2
     assert "is not a valid domain" in capsys.readouterr().err
 
 
-def test_one_address_for_applications_and_control_api_is_refused(
+def test_serve_with_one_address_for_both_ports_fails(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     both = ["--listen", "127.0.0.1:18443", "--control", "127.0.0.1:18443"]
@@ -119,11 +115,11 @@ def test_one_address_for_applications_and_control_api_is_refused(
     assert "--listen and --control are both 127.0.0.1:18443" in capsys.readouterr().err
 
 
-def test_the_longest_domain_there_can_be_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_serve_accepts_a_domain_of_maximum_length(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["serve", "--print-unit", "--domain", "a." * 94 + "b"]) == 0
 
 
-def test_a_taken_port_names_the_option_to_change(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_serve_on_a_port_in_use_names_the_option(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
