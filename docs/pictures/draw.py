@@ -1,6 +1,6 @@
-"""Draws the pictures of the Console that stand here: a copy of the guestbook, with traffic, as it looks.
+"""Draws the pictures of the Console in this folder: a copy of the guestbook with sample traffic.
 
-Run by `make pictures`. It needs what the guestbook needs to be built; the pictures are committed.
+Run by `make pictures`, which needs the toolchains of the guestbook. The pictures are committed.
 """
 
 import asyncio
@@ -38,25 +38,25 @@ ENTRIES = (
 )
 
 
-def ask(url: str, path: str, body: object = None) -> int:
-    """Send a request, and return the status of the answer."""
+def send(url: str, path: str, body: object = None) -> int:
+    """Send a request and return the status of the response."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url + path, data, {"content-type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            answer.read()
-            return int(answer.status)
+        with urllib.request.urlopen(request, timeout=60) as response:
+            response.read()
+            return int(response.status)
     except urllib.error.HTTPError as error:
         error.close()
         return error.code
 
 
-def built(attachment: EmbeddedEngine) -> None:
-    """Wait until every Resource is built: earlier requests fail, and the pictures would show that."""
+def wait_until_built(engine: EmbeddedEngine) -> None:
+    """Wait until every resource is built. Raises `SystemExit` when a build fails."""
     end = monotonic() + READY_SECONDS
     while monotonic() < end:
         try:
-            with attachment.connect() as client:
+            with engine.connect() as client:
                 state = client.call("GET", "/v1/projects/guestbook/state")
         except Unreachable:
             continue
@@ -70,46 +70,46 @@ def built(attachment: EmbeddedEngine) -> None:
 
 
 def traffic(url: str) -> None:
-    """Sign the book and read it, with a mistake as visitors make them."""
+    """Write and read entries; one of them is invalid."""
     for lane, author, message in ENTRIES:
-        ask(url, f"/{lane}/entries", {"author": author, "message": message})
-        ask(url, "/")
-        ask(url, f"/{lane}/entries")
-    ask(url, "/js/entries", {"author": "", "message": "stranger"})
+        send(url, f"/{lane}/entries", {"author": author, "message": message})
+        send(url, "/")
+        send(url, f"/{lane}/entries")
+    send(url, "/js/entries", {"author": "", "message": "stranger"})
     for lane in ("js", "go", "rust") * 4:
-        ask(url, f"/{lane}/entries")
+        send(url, f"/{lane}/entries")
 
 
 async def draw(folder: Path) -> None:
     """Draw each screen in each size."""
-    attachment = EmbeddedEngine(folder, "guestbook", bind("localhost", 0))
-    app = Console(attachment, LoginActions())
+    engine = EmbeddedEngine(folder, "guestbook", bind("localhost", 0))
+    app = Console(engine, LoginActions())
     app.animation_level = "none"
     try:
         async with app.run_test(size=SIZES[0]) as pilot:
-            await asyncio.to_thread(built, attachment)
-            await asyncio.to_thread(traffic, attachment.info.address)
+            await asyncio.to_thread(wait_until_built, engine)
+            await asyncio.to_thread(traffic, engine.info.address)
             for width, height in SIZES:
                 await pilot.resize_terminal(width, height)
                 for key, name in (("1", "board"), ("2", "tables"), ("3", "logs")):
-                    await shown(pilot, key)
+                    await open_tab(pilot, key)
                     picture = PICTURES / f"{name}-{width}x{height}.svg"
-                    # The toolkit has fonts loaded from elsewhere; the reader's own will do.
+                    # Textual references fonts of another origin; the reader's own fonts are used instead.
                     picture.write_text(re.sub(r"@font-face \{.*?\}", "", app.export_screenshot(), flags=re.S))
     finally:
-        await asyncio.to_thread(attachment.stop)
+        await asyncio.to_thread(engine.stop)
 
 
-async def shown(pilot: Pilot[None], key: str) -> None:
-    """Go to a tab and wait until all of it is there."""
+async def open_tab(pilot: Pilot[None], key: str) -> None:
+    """Open a tab and wait until it shows its data."""
     await pilot.press(key)
     await pilot.pause(3)
 
 
 def main() -> None:
-    """Draw all of them."""
-    with tempfile.TemporaryDirectory(prefix="svc-pictures-") as place:
-        folder = Path(place) / "guestbook"
+    """Draw all pictures of a copy of the guestbook."""
+    with tempfile.TemporaryDirectory(prefix="svc-pictures-") as temporary:
+        folder = Path(temporary) / "guestbook"
         shutil.copytree(ROOT / "sample-apps" / "guestbook", folder, ignore=shutil.ignore_patterns(".svc"))
         asyncio.run(draw(folder))
 
