@@ -1,4 +1,4 @@
-"""Schema changes as values, which are also requests of the control API, told apart by `op`."""
+"""Schema changes as values, which are also requests of the control API, distinguished by `op`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
