@@ -82,6 +82,12 @@ class BuildRequest:
     mode: BuildMode
     report: Callable[[str], None] = field(default=ignore_progress)
 
+    def shown(self, path: Path) -> str:
+        """Return a path for messages: relative to the Project folder if it is inside."""
+        if path == self.root:
+            return "the Project folder"
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
+
 
 @dataclass(frozen=True, slots=True)
 class Tool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.lane import BuildFailed, BuildRequest
-from lanes.process_group import MAX_TAIL_BYTES, Lines, Tail, run_group
+from lanes.process import MAX_TAIL_BYTES, Lines, Tail, run_group
 
 LIMIT_SECS = 600.0
 _REPORTED_LINES = 1000

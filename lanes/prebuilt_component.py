@@ -14,11 +14,10 @@ from typing import IO
 
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildRequest
+from engine.wasm_binary import COMPONENT_HEADER, MODULE_HEADER
 from lanes.build_command import run_build
 from lanes.lock import exclusive
 
-COMPONENT = b"\0asm\x0d\0\x01\0"
-_MODULE = b"\0asm\x01\0\0\0"
 _CHUNK = 1 << 20
 
 
@@ -40,6 +39,17 @@ async def build_or_take(
         ) from error
 
 
+def cache_component(folder: Path, data: bytes) -> Path:
+    """Return the path of a component in a cache folder, written there under its sha256 (hex)."""
+    path = folder / f"{sha256(data).hexdigest()}.wasm"
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix="new-", delete=False) as copy:
+            copy.write(data)
+        Path(copy.name).replace(path)
+    return path
+
+
 async def prebuilt_component(request: BuildRequest) -> ComponentArtifact:
     """Run the Resource's `build` command and copy the component at `output`. Raises `BuildFailed`."""
     resource = request.resource
@@ -50,7 +60,7 @@ async def prebuilt_component(request: BuildRequest) -> ComponentArtifact:
 
 
 def _take(output: Path, request: BuildRequest) -> ComponentArtifact:
-    shown = str(output.relative_to(request.root)) if output.is_relative_to(request.root) else str(output)
+    shown = request.shown(output)
     try:
         # Opening a named pipe here would block forever.
         source = open(output, "rb", 0, opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK))  # noqa: SIM115
@@ -95,11 +105,11 @@ def _copied(source: IO[bytes], request: BuildRequest, shown: str) -> ComponentAr
 def _check(copy: Path, shown: str, request: BuildRequest) -> None:
     with copy.open("rb") as file:
         start = file.read(256)
-    if start.startswith(COMPONENT):
+    if start.startswith(COMPONENT_HEADER):
         return
     if not start:
         raise _refused(request, f"{shown} is empty")
-    if start.startswith(_MODULE):
+    if start.startswith(MODULE_HEADER):
         raise BuildFailed(
             f"resource {request.resource.name}: {shown} is a core WebAssembly module, not a component",
             "Convert it to a component as the last step of `build`, as with "

@@ -1,40 +1,157 @@
-"""Tools run in their own process group, which is killed as a whole on cancellation."""
+"""Programs run as leaders of their own process group, which ends with them.
+
+No process of the group survives exit, time limit or cancellation. A daemon that left the group cannot block
+the build. Sinks such as `Tail` and `Lines` receive the output.
+"""
 
 import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from lanes.process_group import Tail
-
+GRACE_SECS = 2.0
 NICENESS = 10
+MAX_TAIL_BYTES = 64 * 1024
+_READ = 64 * 1024
+
+Sink = Callable[[bytes], None]
+
+
+class Tail:
+    """The last `MAX_TAIL_BYTES` bytes of the output; `feed` is a sink."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+
+    def feed(self, block: bytes) -> None:
+        """Receive the next output."""
+        self._kept += block
+        del self._kept[:-MAX_TAIL_BYTES]
+
+    def __bytes__(self) -> bytes:
+        return bytes(self._kept)
+
+    @property
+    def text(self) -> str:
+        """The output as text; invalid UTF-8 is replaced."""
+        return self._kept.decode(errors="replace")
+
+
+class Lines:
+    """Splits output into lines without `\\n`; `feed` is a sink.
+
+    An incomplete line is buffered up to `longest` bytes.
+    """
+
+    def __init__(self, take: Callable[[bytes], None], longest: int) -> None:
+        self._take = take
+        self._longest = longest
+        self._begun = b""
+
+    def feed(self, block: bytes) -> None:
+        """Receive the next output."""
+        *lines, begun = (self._begun + block).split(b"\n")
+        for line in lines:
+            self._take(line)
+        self._begun = begun[: self._longest]
+
+    def close(self) -> None:
+        """Emit the incomplete last line."""
+        self._take(self._begun)
+
+
+async def run_group(
+    command: str | Sequence[str],
+    folder: Path,
+    stdout: Sink,
+    stderr: Sink | None = None,
+    environ: Mapping[str, str] | None = None,
+    *,
+    nice: bool = False,
+) -> int:
+    """Run a shell line, or a program with arguments, `nice` at low priority; return its status.
+
+    A negative status is the number of the signal that killed it. The sinks receive the output as it arrives;
+    without a sink of its own, stderr is merged into stdout. Standard input is empty. Background processes
+    are killed at its end. Raises `OSError` if it cannot start.
+    """
+    arguments = ["/bin/sh", "-c", command] if isinstance(command, str) else command
+    with contextlib.ExitStack() as writers:
+        # With asyncio's own pipes, `wait` would not return while a background process holds the
+        # other end.
+        readers = []
+        ends = []
+        for sink in (stdout, stderr) if stderr is not None else (stdout,):
+            reading, writing = os.pipe()
+            readers.append((reading, sink))
+            writers.callback(os.close, writing)
+            ends.append(writing)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *arguments,
+                cwd=folder,
+                env=environ,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=ends[0],
+                stderr=ends[-1],
+                start_new_session=True,
+                preexec_fn=(lambda: os.nice(NICENESS)) if nice else None,
+            )
+        except BaseException:
+            for reading, _ in readers:
+                os.close(reading)
+            raise
+    printed = [asyncio.create_task(_collect(reading, sink)) for reading, sink in readers]
+    try:
+        return await process.wait()
+    finally:
+        try:
+            await _end(process)
+            # Bounded: a daemon that left the group can hold a pipe open forever.
+            await asyncio.wait(printed, timeout=GRACE_SECS)
+        finally:
+            for task in printed:
+                task.cancel()
 
 
 async def run(
     command: Sequence[str], folder: Path, *, environ: Mapping[str, str] | None = None, nice: bool = False
 ) -> tuple[int, str]:
-    """Run a command; return its exit status and the last 64 KiB of its output."""
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        cwd=folder,
-        env=environ,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,
-        preexec_fn=(lambda: os.nice(NICENESS)) if nice else None,
-    )
+    """Run a program as `run_group` does; return its status and the last 64 KiB of its output."""
     printed = Tail()
+    status = await run_group(command, folder, printed.feed, environ=environ, nice=nice)
+    return status, printed.text
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Terminate the rest of the group, then kill it."""
     try:
-        assert process.stdout is not None
-        while data := await process.stdout.read(1 << 16):
-            printed.feed(data)
-        code = await process.wait()
-    except BaseException:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        if process.returncode is None and _signal(process.pid, signal.SIGTERM):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), GRACE_SECS)
+    finally:
+        _signal(process.pid, signal.SIGKILL)
         await process.wait()
-        raise
-    return code, printed.text
+
+
+def _signal(group: int, number: signal.Signals) -> bool:
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):  # no process left; macOS raises it for a group of zombies
+        return False
+    return True
+
+
+async def _collect(descriptor: int, sink: Sink) -> None:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=_READ)
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
+    )
+    try:
+        while block := await reader.read(_READ):
+            sink(block)
+    finally:
+        transport.close()

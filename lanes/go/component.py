@@ -9,13 +9,13 @@ from pathlib import Path
 
 import wasmtime
 
-from lanes.go.core_module import CoreModule, Import, section, sections
+from engine.wasm_binary import COMPONENT_HEADER, read_sections, section
+from lanes.go.core_module import CoreModule, Import
 from lanes.wit_imports import parse_interfaces
 
 VERSION = "0.2.4"
 HANDLER = f"wasi:http/incoming-handler@{VERSION}"
 HANDLE = f"{HANDLER}#handle"
-_COMPONENT = b"\0asm\x0d\0\x01\0"
 _CORE_MODULE_SECTION = 1
 _PREVIEW1 = "wasi_snapshot_preview1"
 _LIBRARY = "svc"
@@ -53,8 +53,8 @@ def component(module: CoreModule) -> bytes:
     if not {HANDLE, _ARENA, "_initialize", "memory"} <= module.exports:
         raise NoHandler
     frame: bytes = bytes(wasmtime.wat2wasm(_text(module)))
-    out, pending = bytearray(_COMPONENT), True
-    for kind, body in sections(frame):
+    out, pending = bytearray(COMPONENT_HEADER), True
+    for kind, body in read_sections(frame, COMPONENT_HEADER):
         if pending and kind == _CORE_MODULE_SECTION:
             body, pending = module.binary, False
         out += section(kind, body)

@@ -41,13 +41,13 @@ def explain(request: BuildRequest, output: str) -> BuildFailed:
     if command := _GET.search(output):
         return BuildFailed(
             f"resource {name} needs a module that its go.mod does not name",
-            f"Run `{command[1]}` in {_shown(request.resource.workdir, request)}.",
+            f"Run `{command[1]}` in {request.shown(request.resource.workdir)}.",
             diagnostics=found,
             output=output,
         )
     if "is not a main package" in output or "requires exactly one main package" in output:
         return BuildFailed(
-            f"resource {name}: {_shown(request.resource.workdir, request)} has no main package",
+            f"resource {name}: {request.shown(request.resource.workdir)} has no main package",
             "Set `workdir` in svc.toml to the folder of `package main`, whose main calls guest.Serve.",
             output=output,
         )
@@ -77,21 +77,13 @@ def diagnostics(request: BuildRequest, output: str) -> tuple[Diagnostic, ...]:
         found.append(
             Diagnostic(
                 match["message"],
-                _shown(place, request),
+                request.shown(place.resolve()),
                 int(match["line"]),
                 int(match["column"] or 0),
                 _frame(place, int(match["line"]), int(match["column"] or 0)),
             )
         )
     return tuple(found)
-
-
-def _shown(path: Path, request: BuildRequest) -> str:
-    path = Path(path.resolve())
-    if not path.is_relative_to(request.root):
-        return str(path)
-    relative = path.relative_to(request.root).as_posix()
-    return relative if relative != "." else "the Project folder"
 
 
 def _frame(file: Path, line: int, column: int) -> str:

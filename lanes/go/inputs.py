@@ -9,7 +9,7 @@ from typing import Any
 from engine.lane import BuildRequest
 from lanes.go.toolchain import Go
 from lanes.go.workspace import LIBRARY, Workspace
-from lanes.process_group import run_group
+from lanes.process import run_group
 
 _FIELDS = "Dir,Standard,Module,GoFiles,SFiles,EmbedFiles"
 

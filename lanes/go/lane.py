@@ -6,25 +6,23 @@ program. The component is named by its sha256.
 
 import asyncio
 import os
-import tempfile
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildRequest, Tool, ToolchainMissing
+from engine.wasm_binary import UnsupportedBinary
 from lanes.go import SPEC, toolchain
 from lanes.go.component import NoHandler, NotHosted, component
-from lanes.go.core_module import Unreadable, read
+from lanes.go.core_module import read
 from lanes.go.errors import explain
 from lanes.go.inputs import inputs
 from lanes.go.toolchain import Go, compilation
-from lanes.go.vendor import write_vendor
-from lanes.go.workspace import LIBRARY, Workspace, workspace
+from lanes.go.workspace import LIBRARY, Workspace, workspace, write_vendor
 from lanes.identity import identity
 from lanes.lock import locked
-from lanes.prebuilt_component import build_or_take
-from lanes.process_group import Tail, run_group
+from lanes.prebuilt_component import build_or_take, cache_component
+from lanes.process import Tail, run_group
 
 LIMIT_SECS = 900.0
 
@@ -123,16 +121,9 @@ def _component(request: BuildRequest, module: Path) -> Path:
             f"resource {name} answers no requests: it does not use the guest library",
             'Import "svc/guest" and call guest.Serve(handler) in main.',
         ) from None
-    except Unreadable as error:
+    except UnsupportedBinary as error:
         raise BuildFailed(
             f"resource {name}: the module made by Go cannot be read: {error}",
             "Check `go version`: the lane supports Go 1.24 to 1.27.",
         ) from None
-    digest = sha256(made).hexdigest()
-    kept = request.cache / "go" / "components" / f"{digest}.wasm"
-    if not kept.is_file():
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=kept.parent, prefix="new-", delete=False) as copy:
-            copy.write(made)
-        Path(copy.name).replace(kept)
-    return kept
+    return cache_component(request.cache / "go" / "components", made)

@@ -18,8 +18,6 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from lanes.go.files import write
-
 _LIBRARY = Path(__file__).parent / "library"
 
 
@@ -100,3 +98,13 @@ def _own_packages(root: Path) -> str:
         "\nfunc isOwnPackage(path string) bool {\n"
         f"\tswitch path {{\n\tcase {names}:\n\t\treturn true\n\t}}\n\treturn false\n}}\n"
     )
+
+
+def write(file: Path, text: str) -> None:
+    """Write a file atomically if it differs, so that Go's cache recognizes equal ones. Raises `OSError`."""
+    if file.is_file() and file.read_text(encoding="utf-8", errors="replace") == text:
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    arriving = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    arriving.write_text(text, encoding="utf-8")
+    arriving.replace(file)

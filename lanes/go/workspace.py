@@ -7,6 +7,7 @@ it has a generated header and never replaces a user's file.
 import json
 import os
 import re
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,14 +15,14 @@ from hashlib import sha256
 from pathlib import Path
 
 from engine.lane import GENERATED_HEADER, BuildFailed, BuildRequest
-from lanes.go.files import write
+from lanes.go.overlay import write
 from lanes.go.toolchain import Go
-from lanes.go.vendor import vendored
 from lanes.process import run
 
 LIBRARY = Path(__file__).with_name("guest")
 _MARK = f"{GENERATED_HEADER}: do not commit it."
 _OLDEST = "1.24"
+_VENDOR_LIST, _VENDOR_MARK = "modules.txt", "## workspace\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,8 @@ async def workspace(go: Go, request: BuildRequest) -> Workspace:
     settings = await _json(go, ["env", "-json", *asked], workdir, environ, request)
     module_file, work_file = settings["GOMOD"], settings["GOWORK"]
     if module_file in ("", os.devnull):
-        shown = workdir.relative_to(request.root).as_posix()
         raise BuildFailed(
-            f"resource {request.resource.name}: there is no go.mod in "
-            f"{shown if shown != '.' else 'the Project folder'}",
+            f"resource {request.resource.name}: there is no go.mod in {request.shown(workdir)}",
             f"Run `go mod init {request.resource.name}` there; `svc new NAME --template go` has one.",
         )
     module = Path(module_file).parent
@@ -73,11 +72,34 @@ async def workspace(go: Go, request: BuildRequest) -> Workspace:
     name = sha256(str(workdir).encode(errors="surrogateescape")).hexdigest()[:32]
     file = request.cache / "go" / name / "go.work"
     write(file, text)
-    vendor = vendored(users.parent if users is not None else module)
+    vendor = _vendored(users.parent if users is not None else module)
     if users is None:
         _leave_beside(module / "go.work", text if vendor is None else None)
     root, downloads = Path(settings["GOROOT"]), Path(settings["GOMODCACHE"])
     return Workspace(file, module, tuple(modules), users, vendor, root, downloads)
+
+
+def write_vendor(vendor: Path | None, folder: Path) -> None:
+    """Link a user's vendor folder beside the go.work in `folder`, or remove the link. Raises `OSError`.
+
+    In a workspace Go ignores a module's vendor folder and expects one beside go.work.
+    """
+    place = folder / "vendor"
+    if place.is_dir():
+        shutil.rmtree(place)
+    if vendor is None:
+        return
+    place.mkdir()
+    for entry in vendor.iterdir():
+        if entry.name != _VENDOR_LIST:
+            (place / entry.name).symlink_to(entry)
+    text = (vendor / _VENDOR_LIST).read_text(encoding="utf-8")
+    (place / _VENDOR_LIST).write_text(_VENDOR_MARK + text.removeprefix(_VENDOR_MARK), encoding="utf-8")
+
+
+def _vendored(folder: Path) -> Path | None:
+    """Return the vendor folder that Go would use in a folder, if any."""
+    return folder / "vendor" if (folder / "vendor" / _VENDOR_LIST).is_file() else None
 
 
 def _order(version: str) -> tuple[int, ...]:

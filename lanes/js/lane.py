@@ -143,20 +143,15 @@ def _entry(request: BuildRequest) -> Path:
     entry = resource.entry
     if entry is None:
         raise BuildFailed(
-            f"resource {resource.name} has no entry module in {_shown(resource.workdir, request)}",
+            f"resource {resource.name} has no entry module in {request.shown(resource.workdir)}",
             f'Looked for: {LOOKED_FOR}. Or name it in svc.toml: entry = "main.ts"',
         )
     if not entry.is_file():
         raise BuildFailed(
-            f"resource {resource.name}: the entry module {_shown(entry, request)} does not exist",
+            f"resource {resource.name}: the entry module {request.shown(entry)} does not exist",
             "Create the file, or change entry in svc.toml.",
         )
     return entry
-
-
-def _shown(path: Path, request: BuildRequest) -> str:
-    relative = path.relative_to(request.root).as_posix() if path.is_relative_to(request.root) else str(path)
-    return relative if relative != "." else "the Project folder"
 
 
 def _refuse_exportless(answer: dict[str, Any], name: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.lane import BuildMode
-from lanes.process_group import MAX_TAIL_BYTES, Lines, Tail, run_group
+from lanes.process import MAX_TAIL_BYTES, Lines, Tail, run_group
 from lanes.rust.messages import LONGEST_LINE, Messages
 
 TARGET = "wasm32-wasip2"

@@ -2,13 +2,12 @@
 
 import os
 import re
-import tempfile
-from hashlib import sha256
 from pathlib import Path
 
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildRequest
-from lanes.prebuilt_component import COMPONENT
+from engine.wasm_binary import COMPONENT_HEADER
+from lanes.prebuilt_component import cache_component
 from lanes.rust.messages import Messages
 
 HANDLER = b"wasi:http/incoming-handler@0.2"
@@ -22,19 +21,13 @@ def copy_component(request: BuildRequest, messages: Messages) -> ComponentArtifa
     handlers = []
     for name, path in messages.artifacts:
         data = path.read_bytes()
-        if data.startswith(COMPONENT) and HANDLER in data:
+        if data.startswith(COMPONENT_HEADER) and HANDLER in data:
             handlers.append((name, path, data))
     if len(handlers) != 1:
         raise _none(request, messages) if not handlers else _several(request, handlers)
     _, path, data = handlers[0]
-    digest = sha256(data).hexdigest()
-    kept = request.cache / "rust" / f"{digest}.wasm"
-    if not kept.is_file():
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=kept.parent, prefix="new-", delete=False) as copy:
-            copy.write(data)
-        Path(copy.name).replace(kept)
-    return ComponentArtifact(kept, digest, inputs=_inputs(request, messages, path))
+    cached = cache_component(request.cache / "rust", data)
+    return ComponentArtifact(cached, cached.stem, inputs=_inputs(request, messages, path))
 
 
 def _none(request: BuildRequest, messages: Messages) -> BuildFailed:

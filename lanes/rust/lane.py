@@ -49,10 +49,8 @@ class RustLane:
     async def _build(self, request: BuildRequest) -> ComponentArtifact:
         workdir = request.resource.workdir
         if not (workdir / "Cargo.toml").is_file():
-            shown = workdir.relative_to(request.root).as_posix()
             raise BuildFailed(
-                f"resource {request.resource.name}: there is no Cargo.toml in "
-                f"{shown if shown != '.' else 'the Project folder'}",
+                f"resource {request.resource.name}: there is no Cargo.toml in {request.shown(workdir)}",
                 "Create a crate to start with: `svc new NAME --template rust`.",
             )
         program = toolchain.program("cargo")

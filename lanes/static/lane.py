@@ -32,7 +32,7 @@ class StaticLane:
         resource = request.resource
         if not resource.workdir.is_dir():
             raise BuildFailed(
-                f"resource {resource.name}: the folder {_shown(resource.workdir, request)} does not exist",
+                f"resource {resource.name}: the folder {request.shown(resource.workdir)} does not exist",
                 f"Create it, or correct `workdir` of [resource.{resource.name}] in svc.toml.",
             )
         if resource.output is None:
@@ -77,7 +77,7 @@ def _check_output(output: Path, request: BuildRequest) -> None:
     if output.is_dir():
         return
     resource = request.resource
-    shown = _shown(output, request)
+    shown = request.shown(output)
     if output.exists():
         wrong = f"{shown} is a file, not a folder"
     elif resource.build is not None:
@@ -89,8 +89,3 @@ def _check_output(output: Path, request: BuildRequest) -> None:
         f"resource {resource.name}: {wrong}",
         f"{remedy}, or correct `output` of [resource.{resource.name}] in svc.toml.",
     )
-
-
-def _shown(path: Path, request: BuildRequest) -> str:
-    """Return a path for messages: relative to the Project folder if it is inside."""
-    return str(path.relative_to(request.root)) if path.is_relative_to(request.root) else str(path)

@@ -7,7 +7,7 @@ import pytest
 
 from engine.lane import BuildFailed
 from lanes.build_command import run_command
-from lanes.process_group import MAX_TAIL_BYTES
+from lanes.process import MAX_TAIL_BYTES
 from tests.support.waiting import until
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from wasmtime import wat2wasm
 
 from engine.wasm.binary.reader import ComponentOutline
-from engine.wasm.binary.writer import section, vector
+from engine.wasm_binary import section, vector
 
 CORE_MODULE, CORE_INSTANCE, ALIAS, TYPE, CANONICAL, IMPORT, EXPORT = 1, 2, 6, 7, 8, 10, 11
 

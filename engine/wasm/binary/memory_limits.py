@@ -9,9 +9,10 @@ create, are not counted, and each may reach the same size.
 from collections.abc import Sequence
 
 from engine.wasm.binary.memory_probe import PAGE_BYTES
-from engine.wasm.binary.reader import BinaryReader, UnsupportedBinary, read_outline
+from engine.wasm.binary.reader import read_outline
+from engine.wasm_binary import BinaryReader, UnsupportedBinary, read_sections
 
-_HEADER, _MEMORY_SECTION = 8, 5
+_MEMORY_SECTION = 5
 _HAS_MAXIMUM, _IS_64_BIT = 1, 4
 
 
@@ -39,13 +40,8 @@ def split_limit(maxima: Sequence[int | None], limit: int) -> int:
 
 def _module_limits(module: bytes) -> list[int | None]:
     """Return the declared maximum of each memory defined by a core module."""
-    reader = BinaryReader(module, _HEADER)
-    while reader.at < len(module):
-        kind, size = reader.byte(), reader.uleb()
-        if kind == _MEMORY_SECTION:
-            return [_read_maximum(reader) for _ in range(reader.uleb())]
-        reader.at += size
-    return []
+    reader = BinaryReader(dict(read_sections(module)).get(_MEMORY_SECTION, b"\0"))
+    return [_read_maximum(reader) for _ in range(reader.uleb())]
 
 
 def _read_maximum(reader: BinaryReader) -> int | None:

@@ -18,10 +18,9 @@ from engine.wasm.binary.reader import (
     InlineInstance,
     InstanceExport,
     LiftedFunction,
-    UnsupportedBinary,
     read_outline,
 )
-from engine.wasm.binary.writer import name, sleb, uleb, vector
+from engine.wasm_binary import UnsupportedBinary, name, sleb, uleb, vector
 
 METERED_HANDLE = "svc-metered-handle"
 HANDLER_INTERFACE = "wasi:http/incoming-handler"

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-COMPONENT_HEADER = b"\0asm\x0d\0\x01\0"
+from engine.wasm_binary import COMPONENT_HEADER, BinaryReader, UnsupportedBinary
+
 CORE_SORTS = {
     0x00: "core-func",
     0x01: "core-table",
@@ -20,10 +21,6 @@ CORE_SORTS = {
     0x12: "core-instance",
 }
 SORTS = {1: "func", 2: "value", 3: "type", 4: "component", 5: "instance"}
-
-
-class UnsupportedBinary(Exception):
-    """The binary is not a component, is truncated, or uses an unsupported form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,42 +137,6 @@ class ComponentOutline:
                 module = self.definition("core-module", instance.module)
                 if isinstance(module, CoreModule):
                     yield module
-
-
-class BinaryReader:
-    """Reads numbers and names of a binary, starting at `at`."""
-
-    def __init__(self, data: bytes, at: int = 0) -> None:
-        self.data = data
-        self.at = at
-
-    def byte(self) -> int:
-        """Read a byte. Raises UnsupportedBinary at the end."""
-        if self.at >= len(self.data):
-            raise UnsupportedBinary("truncated")
-        value = self.data[self.at]
-        self.at += 1
-        return value
-
-    def uleb(self) -> int:
-        """Read an unsigned LEB128 number. Raises UnsupportedBinary above 35 bits."""
-        value = shift = 0
-        while True:
-            byte = self.byte()
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-            if shift > 35:
-                raise UnsupportedBinary("number of more than 35 bits")
-
-    def name(self) -> bytes:
-        """Read a length-prefixed byte string. Raises UnsupportedBinary if truncated."""
-        length = self.uleb()
-        if self.at + length > len(self.data):
-            raise UnsupportedBinary("truncated name")
-        self.at += length
-        return self.data[self.at - length : self.at]
 
 
 def read_outline(data: bytes) -> ComponentOutline:

@@ -12,8 +12,9 @@ from pathlib import Path
 from engine.errors import SvcError
 from engine.wasm.binary.memory_probe import HANDLER_INTERFACE as HANDLER
 from engine.wasm.binary.memory_probe import METERED_HANDLE
-from engine.wasm.binary.reader import UnsupportedBinary, read_outline
+from engine.wasm.binary.reader import read_outline
 from engine.wasm.wasi.registry import FUNCTIONS
+from engine.wasm_binary import UnsupportedBinary
 
 _HOST_MODULES = [
     "cli",

@@ -5,9 +5,9 @@ from wasmtime import Engine, wat2wasm
 from wasmtime.component import Component
 
 from engine.wasm.binary.memory_probe import HANDLER_INTERFACE, METERED_HANDLE, add_probe
-from engine.wasm.binary.reader import UnsupportedBinary, read_outline
-from engine.wasm.binary.writer import sleb
+from engine.wasm.binary.reader import read_outline
 from engine.wasm.execution.config import Compiler, compile_config
+from engine.wasm_binary import UnsupportedBinary, sleb
 
 TYPES = """
   (import "wasi:http/types@0.2.3" (instance $types

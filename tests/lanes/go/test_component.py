@@ -7,8 +7,9 @@ import wasmtime
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.wasm_binary import MODULE_HEADER, UnsupportedBinary, read_sections, section, uleb
 from lanes.go.component import HANDLE, NoHandler, NotHosted, component
-from lanes.go.core_module import HEADER, CoreModule, Unreadable, encode, read, section, sections
+from lanes.go.core_module import CoreModule, read
 from lanes.wit_imports import parse_interfaces
 
 EXPORTS = f"""
@@ -90,21 +91,21 @@ def test_what_is_not_hosted_is_named(source: str, name: str) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\0asm", b"no module", b"\0asm\x0d\0\x01\0"])
 def test_what_is_no_module(data: bytes) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnsupportedBinary):
         read(data)
 
 
 def test_what_go_does_not_write() -> None:
-    with pytest.raises(Unreadable, match="is not a function"):
+    with pytest.raises(UnsupportedBinary, match="is not a function"):
         read(module('(import "a" "b" (global i32))', ""))
-    with pytest.raises(Unreadable):
-        read(HEADER + section(1, encode(1) + b"\x5f\0"))
+    with pytest.raises(UnsupportedBinary):
+        read(MODULE_HEADER + section(1, uleb(1) + b"\x5f\0"))
 
 
 @given(st.integers(0, 1 << 40))
 def test_numbers_come_back(number: int) -> None:
-    ((kind, body),) = sections(HEADER + section(1, encode(number)))
-    assert (kind, body) == (1, encode(number))
+    ((kind, body),) = read_sections(MODULE_HEADER + section(1, uleb(number)))
+    assert (kind, body) == (1, uleb(number))
 
 
 WHOLE = module(TWICE)
@@ -117,7 +118,7 @@ def test_damaged_modules_are_unreadable_and_nothing_else(data: st.DataObject) ->
     damaged = WHOLE[:at] + data.draw(st.binary(max_size=40)) + WHOLE[at + removed :]
     try:
         made = read(damaged)
-    except Unreadable:
+    except UnsupportedBinary:
         return
     assert isinstance(made, CoreModule)
     assert read(made.binary).exports == made.exports
@@ -125,8 +126,8 @@ def test_damaged_modules_are_unreadable_and_nothing_else(data: st.DataObject) ->
 
 @given(st.binary(max_size=200))
 def test_anything_is_a_module_or_unreadable(data: bytes) -> None:
-    with suppress(Unreadable):
-        assert isinstance(read(HEADER + data), CoreModule)
+    with suppress(UnsupportedBinary):
+        assert isinstance(read(MODULE_HEADER + data), CoreModule)
 
 
 def test_an_interface_has_what_is_called_and_the_types_of_others() -> None:

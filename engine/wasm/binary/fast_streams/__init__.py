@@ -24,8 +24,8 @@ from engine.wasm.binary.fast_streams.modules import (
     patch_module,
     string_variants,
 )
-from engine.wasm.binary.reader import ComponentOutline, ImportedItem, UnsupportedBinary, read_outline
-from engine.wasm.binary.writer import name, uleb, vector
+from engine.wasm.binary.reader import ComponentOutline, ImportedItem, read_outline
+from engine.wasm_binary import UnsupportedBinary, name, uleb, vector
 
 _STRING, _U64, _U32 = b"\x73", b"\x77", b"\x79"
 _OWN_TYPE, _IMPORTED_INSTANCE = b"\x03", b"\x05"

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from engine.wasm.binary.reader import (
-    BinaryReader,
     ComponentOutline,
     CoreModule,
     ImportedItem,
@@ -18,11 +17,10 @@ from engine.wasm.binary.reader import (
     InstanceExport,
     LoweredFunction,
     ModuleInstance,
-    UnsupportedBinary,
 )
+from engine.wasm_binary import BinaryReader, UnsupportedBinary, read_sections
 
 STREAMS = "wasi:io/streams"
-_CORE_HEADER = b"\0asm\1\0\0\0"
 _FUNCTION, _TABLE = 0, 1
 _I32, _I64, _FUNCREF = 0x7F, 0x7E, 0x70
 _UTF8 = 0
@@ -138,43 +136,39 @@ def _resolve(
 
 def _fixup(data: bytes, module: CoreModule) -> _Fixup | None:
     try:
-        return _read_fixup(BinaryReader(data[module.start : module.end]))
+        return _read_fixup(data[module.start : module.end])
     except UnsupportedBinary:
         return None
 
 
-def _read_fixup(reader: BinaryReader) -> _Fixup | None:
+def _read_fixup(module: bytes) -> _Fixup | None:
     """Return the table content of a core module, `None` for a module that does anything else."""
-    size = len(reader.data)
-    if reader.data[:8] != _CORE_HEADER:
-        raise UnsupportedBinary("not a core module")
-    reader.at = 8
     signatures: list[Signature] = []
     functions: list[tuple[bytes, bytes, Signature]] = []
     tables: list[tuple[bytes, bytes]] = []
     elements: tuple[int, list[int]] | None = None
-    while reader.at < size:
-        section, length = reader.byte(), reader.uleb()
-        end = reader.at + length
+    for section, body in read_sections(module):
+        reader = BinaryReader(body)
+        if section == _ID:
+            continue
         if section == _TYPES:
             signatures = [_signature(reader) for _ in range(reader.uleb())]
         elif section == _IMPORTS:
             for _ in range(reader.uleb()):
-                module, name, kind = reader.name(), reader.name(), reader.byte()
+                module_name, name, kind = reader.name(), reader.name(), reader.byte()
                 if kind == _FUNCTION:
-                    functions.append((module, name, _at(signatures, reader.uleb())))
+                    functions.append((module_name, name, _at(signatures, reader.uleb())))
                 elif kind == _TABLE:
-                    tables.append((module, name))
+                    tables.append((module_name, name))
                     _table(reader)
                 else:
                     return None
         elif section == _ELEMENTS:
             elements = _elements(reader)
-        elif section != _ID:
+        else:
             return None
-        if section != _ID and reader.at != end:
+        if reader.at != len(body):
             raise UnsupportedBinary("section length differs from its items")
-        reader.at = end
     if len(tables) != 1 or elements is None:
         return None
     first, members = elements

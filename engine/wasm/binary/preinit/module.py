@@ -8,10 +8,18 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from engine.wasm.binary.reader import BinaryReader, UnsupportedBinary
-from engine.wasm.binary.writer import name, section, sleb, uleb, vector
+from engine.wasm_binary import (
+    MODULE_HEADER,
+    BinaryReader,
+    UnsupportedBinary,
+    name,
+    read_sections,
+    section,
+    sleb,
+    uleb,
+    vector,
+)
 
-_HEADER = b"\0asm\x01\0\0\0"
 _IMPORTS, _FUNCTIONS, _MEMORIES, _GLOBALS, _EXPORTS, _START, _CODE, _DATA, _DATA_COUNT = (
     2, 3, 5, 6, 7, 8, 10, 11, 12,
 )  # fmt: skip
@@ -45,7 +53,7 @@ class ModuleBinary:
 
     def __init__(self, binary: bytes) -> None:
         """Parse a module. Raises `UnsupportedBinary`."""
-        self._sections = list(_read_sections(binary))
+        self._sections = list(read_sections(binary))
         bodies = dict(self._sections)
         if _START in bodies or _DATA not in bodies:
             raise UnsupportedBinary("module with a start function or without data")
@@ -94,21 +102,13 @@ class ModuleBinary:
         return self._with_sections(changed, more_code=_EMPTY_FUNCTION)
 
     def _with_sections(self, changed: Mapping[int, bytes], more_code: bytes = b"") -> bytes:
-        out = bytearray(_HEADER)
+        out = bytearray(MODULE_HEADER)
         for kind, body in self._sections:
             if kind == _CODE and more_code:
                 reader = BinaryReader(body)
                 body = uleb(reader.uleb() + 1) + body[reader.at :] + more_code
             out += section(kind, changed.get(kind, body))
         return bytes(out)
-
-
-def _read_sections(binary: bytes) -> Iterator[tuple[int, bytes]]:
-    if binary[: len(_HEADER)] != _HEADER:
-        raise UnsupportedBinary("not a core module")
-    reader = BinaryReader(binary, len(_HEADER))
-    while reader.at < len(binary):
-        yield reader.byte(), reader.name()
 
 
 def _read_numbers(reader: BinaryReader) -> list[int]:

@@ -1,0 +1,92 @@
+"""Reader and encoders of WebAssembly binaries: numbers, names, vectors and sections (core and component)."""
+
+from collections.abc import Iterator, Sequence
+
+MODULE_HEADER = b"\0asm\x01\0\0\0"
+COMPONENT_HEADER = b"\0asm\x0d\0\x01\0"
+
+
+class UnsupportedBinary(Exception):
+    """The binary is truncated, is of another kind, or uses an unsupported form."""
+
+
+class BinaryReader:
+    """Reads numbers and names of a binary, starting at `at`."""
+
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self.data = data
+        self.at = at
+
+    def byte(self) -> int:
+        """Read a byte. Raises UnsupportedBinary at the end."""
+        if self.at >= len(self.data):
+            raise UnsupportedBinary("truncated")
+        value = self.data[self.at]
+        self.at += 1
+        return value
+
+    def uleb(self) -> int:
+        """Read an unsigned LEB128 number. Raises UnsupportedBinary above 35 bits."""
+        value = shift = 0
+        while True:
+            byte = self.byte()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+            if shift > 35:
+                raise UnsupportedBinary("number of more than 35 bits")
+
+    def name(self) -> bytes:
+        """Read a length-prefixed byte string. Raises UnsupportedBinary if truncated."""
+        length = self.uleb()
+        if self.at + length > len(self.data):
+            raise UnsupportedBinary("truncated name")
+        self.at += length
+        return self.data[self.at - length : self.at]
+
+
+def read_sections(binary: bytes, header: bytes = MODULE_HEADER) -> Iterator[tuple[int, bytes]]:
+    """Yield kind and body of each section. Raises UnsupportedBinary, also for another header."""
+    if not binary.startswith(header):
+        raise UnsupportedBinary("not a core module" if header == MODULE_HEADER else "not a component")
+    reader = BinaryReader(binary, len(header))
+    while reader.at < len(binary):
+        yield reader.byte(), reader.name()
+
+
+def uleb(number: int) -> bytes:
+    """Return an unsigned number as LEB128."""
+    out = bytearray()
+    while True:
+        number, low = number >> 7, number & 0x7F
+        if not number:
+            out.append(low)
+            return bytes(out)
+        out.append(low | 0x80)
+
+
+def sleb(number: int) -> bytes:
+    """Return a number as signed LEB128, used for constants and for type indices among value types."""
+    out = bytearray()
+    while True:
+        number, low = number >> 7, number & 0x7F
+        if number == (-1 if low & 0x40 else 0):
+            out.append(low)
+            return bytes(out)
+        out.append(low | 0x80)
+
+
+def name(text: bytes) -> bytes:
+    """Return a byte string with its length as prefix."""
+    return uleb(len(text)) + text
+
+
+def vector(items: Sequence[bytes]) -> bytes:
+    """Return items with their number as prefix."""
+    return uleb(len(items)) + b"".join(items)
+
+
+def section(kind: int, body: bytes) -> bytes:
+    """Return a section of a module or a component."""
+    return bytes([kind]) + uleb(len(body)) + body
