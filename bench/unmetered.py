@@ -62,7 +62,7 @@ def _put(place: Any, name: str, what: Any) -> None:
 def main() -> None:
     _put(config, "compile_config", _without_epochs)
     _put(runner, "compile_component", _compiled)
-    _put(runner.Runner, "watch", _watch)
+    _put(runner.Runner, "register", _watch)
     _put(epoch_ticker.EpochTicker, "_work", lambda self: None)
     _put(execution.Execution, "_poll", lambda self, invocation: invocation.poll())
     _put(invocation.Invocation, "peak_memory", int(os.environ[MEMORY]))

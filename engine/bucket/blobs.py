@@ -17,12 +17,12 @@ from engine.bucket.blob_writer import BlobWriter
 from engine.bucket.blocking_calls import BlockingCalls
 from engine.bucket.errors import BlobCorrupt, BucketError, DigestMismatch, UploadBusy, disk_error
 from engine.bucket.protocols import BlobInfo, Conflict, Digest, as_digest, is_digest
-from engine.bucket.rechunk import rechunk
 from engine.bucket.uploads import Upload
 from engine.bucket.verifying_reader import CorruptContent, VerifyingReader, digest_of
 
 T = TypeVar("T")
 THREADS = 4
+PIECE_BYTES = 256 * 1024
 
 
 class FolderBlobs:
@@ -248,3 +248,23 @@ def _listing(folder: Path) -> list[BlobInfo]:
     except OSError as error:
         raise disk_error(folder, error) from error
     return blobs
+
+
+async def rechunk(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
+    """Yield pieces of at least `PIECE_BYTES`, except the last. Data before an error is yielded too."""
+    waiting: list[bytes] = []
+    size = 0
+    failure: Exception | None = None
+    try:
+        async for chunk in chunks:
+            waiting.append(chunk)
+            size += len(chunk)
+            if size >= PIECE_BYTES:
+                yield b"".join(waiting)
+                waiting, size = [], 0
+    except Exception as error:
+        failure = error
+    if waiting:
+        yield b"".join(waiting)
+    if failure is not None:
+        raise failure

@@ -8,7 +8,7 @@ from engine.bucket.blobs import FolderBlobs
 from engine.bucket.database import Database
 from engine.bucket.errors import disk_error
 from engine.bucket.kv import DatabaseKeyValue
-from engine.bucket.lock import lock
+from engine.bucket.layout import lock
 from engine.bucket.log import DatabaseLog
 
 

@@ -4,13 +4,15 @@ A migration step may be interrupted and is then run again, so each step must acc
 The version is raised after the step.
 """
 
+import fcntl
+import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from engine.bucket import durable
-from engine.bucket.errors import BucketError, disk_error
-from engine.bucket.lock import LOCK
+from engine.bucket.errors import BucketError, BucketInUse, disk_error
 
 VERSION = "version"
 BLOBS = "blobs"
@@ -18,6 +20,8 @@ UPLOADS = "uploads"
 INCOMING = "incoming"
 DAMAGED = "damaged"
 CONTROL = "control.db"
+LOCK = "lock"
+MAX_HOLDER_BYTES = 200
 
 CURRENT = 1
 Step = Callable[[Path], None]
@@ -83,3 +87,31 @@ def check_format(root: Path) -> None:
             f"{root} is not a bucket and not empty: it has {others[0]!r}",
             "Use an empty folder, or one that svc created.",
         )
+
+
+def lock(root: Path, opened_by: str) -> int:
+    """Acquire the lock and return its descriptor; closing it, or the end of the process, releases the lock.
+
+    The file's content names the holder for error messages only. Raises `BucketInUse` and `BucketError`.
+    """
+    path = root / LOCK
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    except OSError as error:
+        raise disk_error(path, error) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        holder = os.pread(descriptor, MAX_HOLDER_BYTES, 0).decode(errors="replace").strip()
+        os.close(descriptor)
+        if not isinstance(error, BlockingIOError):
+            raise disk_error(path, error) from error
+        raise BucketInUse(
+            f"the bucket {root} is in use by {holder or 'another process'}",
+            "Stop that process first, or use another folder.",
+        ) from error
+    # A full disk must not prevent opening an existing bucket.
+    with suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"process {os.getpid()} ({opened_by})\n".encode()[:MAX_HOLDER_BYTES], 0)
+    return descriptor

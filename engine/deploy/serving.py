@@ -5,13 +5,40 @@ A publication is prepared first and activated in one step. Versions of unchanged
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from engine.artifact import Artifact
-from engine.deploy.status import BuildStatus, ResourceStatus, State
 from engine.deploy.versions import Publication, VersionFactory
 from engine.errors import SvcError
 from engine.gateway.routes import FirstBuild, NotReady, RouteTable, Version
 from engine.manifest.model import Project, Resource
+
+State = Literal["waiting", "building", "ready", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildStatus:
+    """Builds of a Resource in development. `error` and `seconds` belong to the last finished one."""
+
+    queued: bool = False
+    running: bool = False
+    error: SvcError | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceStatus:
+    """State of a Resource.
+
+    `error` is why its last build failed or why it cannot run. `serves` is true if any version answers
+    requests, including an older one. `seconds` is the duration of the last build, `None` if unknown.
+    """
+
+    state: State
+    error: SvcError | None
+    serves: bool
+    seconds: float | None = None
+
 
 _NO_BUILDS = BuildStatus()
 

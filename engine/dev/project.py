@@ -14,8 +14,7 @@ from pathlib import Path
 
 from engine.artifact import Artifact, ComponentArtifact
 from engine.build.builder import Builder
-from engine.deploy.serving import ServingTable
-from engine.deploy.status import BuildStatus, ResourceStatus
+from engine.deploy.serving import BuildStatus, ResourceStatus, ServingTable
 from engine.deploy.versions import BuildResult, Publication
 from engine.dev.build_writes import BuildInterval
 from engine.errors import SvcError

@@ -9,7 +9,6 @@ from typing import Any
 
 from engine.gateway.error_page import DebugDetail
 from engine.gateway.problem import send_problem, wants_page
-from engine.gateway.recording_limit import RecordingLimiter
 from engine.gateway.routes import DynamicVersion, Endpoint, NotReady, RouteTable
 from engine.gateway.static.body import FileChanged
 from engine.gateway.tracing import SpanContext, request_id
@@ -26,6 +25,7 @@ FIRST_BUILD_SECONDS = 30.0
 """How long a request waits for the first build of its Resource, in development."""
 PAGE_AFTER_SECONDS = 2.0
 """How long a browser that navigates waits before it gets a page that reloads itself."""
+MAX_PER_SECOND = 50
 _HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding", b"upgrade", b"trailer"}
 )
@@ -357,3 +357,22 @@ def guest_headers(headers: Headers) -> Headers:
     kept = [field for field in headers if field[0] not in dropped]
     kept += [field for field in headers if field[0] == b"transfer-encoding"]
     return kept
+
+
+class RecordingLimiter:
+    """Limits how many requests are recorded a second. Use on one event loop."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, limit: int = MAX_PER_SECOND) -> None:
+        """`limit` is the maximum of each second of `clock`."""
+        self._clock = clock
+        self._limit = limit
+        self._second = 0
+        self._count = 0
+
+    def allow(self) -> bool:
+        """Return whether the request that starts now is recorded."""
+        second = int(self._clock())
+        if second != self._second:
+            self._second, self._count = second, 0
+        self._count += 1
+        return self._count <= self._limit

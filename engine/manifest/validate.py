@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from pathlib import Path
 
+from engine.manifest.egress import parse_rule
 from engine.manifest.lanes import LaneSpec, registered_lanes
 from engine.manifest.mounts import Finding, circle_findings, mount_findings
 from engine.manifest.positions import KeyPath
 from engine.manifest.schema import NAME_RULE, Document, ResourceTable, is_name
-from engine.wasm.outbound.egress import parse_rule
 
 RESERVED = re.compile(r"SVC_.*|TRACEPARENT|OTEL_EXPORTER_OTLP_ENDPOINT")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

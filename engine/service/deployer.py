@@ -19,10 +19,10 @@ from engine.artifact import Artifact
 from engine.bucket.protocols import Bucket, Conflict, Digest
 from engine.deploy import package_store
 from engine.deploy.deployment import DeployedResource, Deployment
+from engine.deploy.doors import Tenants
 from engine.deploy.gc import GcReport, collect_garbage
 from engine.deploy.history import History, Live
 from engine.deploy.serving import PreparedProject, ServingTable
-from engine.deploy.tenants import Tenants
 from engine.deploy.versions import Publication
 from engine.errors import SvcError
 from engine.manifest.lanes import kind_of

@@ -8,9 +8,8 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 
-from engine.deploy.doors import DoorUsage
+from engine.deploy.doors import DoorUsage, Tenants
 from engine.deploy.serving import ServingTable
-from engine.deploy.tenants import Tenants
 from engine.deploy.versions import VersionFactory
 from engine.door import Door
 from engine.gateway.app import Gateway, GatewaySettings

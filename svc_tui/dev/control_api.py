@@ -12,7 +12,7 @@ from engine.control.local_server import serve_local
 from engine.control.projects import SingleProject
 from engine.control.routes import manifest, requests, state
 from engine.control.routes.manifest import EditableManifest
-from engine.control.routes.state import DevStatus
+from engine.control.routes.state import dev_status
 from svc_tui.composition import door_stats, project_api
 from svc_tui.dev.server import DevContext
 
@@ -24,7 +24,7 @@ def blueprints(context: DevContext) -> tuple[Blueprint, ...]:
     return (
         *project_api(project.name, context.folder),
         manifest.blueprint(EditableManifest(project)),
-        state.blueprint(DevStatus(dev, context.rates, context.uses, context.port), projects, door_stats()),
+        state.blueprint(dev_status(dev, context.rates, context.uses, context.port), projects, door_stats()),
         requests.blueprint(projects, dev, context.replayer),
     )
 

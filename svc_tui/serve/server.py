@@ -20,7 +20,7 @@ from engine.bucket.folder import FolderBucket
 from engine.control import projects
 from engine.control.access import AnyOf, Authenticator, StaticToken
 from engine.control.app import create_app
-from engine.control.auth import routes, token_routes, user_routes
+from engine.control.auth import routes, user_routes
 from engine.control.auth.accounts import Accounts, claim_code
 from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.auth.passwords import Passwords
@@ -30,9 +30,9 @@ from engine.control.discovery import Endpoint, publish_endpoint, remove_endpoint
 from engine.control.projects import unknown_project
 from engine.control.routes import deployments, gc, logs, manifest, state, usage
 from engine.control.routes.manifest import DeployedManifest
-from engine.control.routes.state import ServiceStatus
+from engine.control.routes.state import StatusSource
+from engine.deploy.doors import Tenants
 from engine.deploy.serving import ServingTable
-from engine.deploy.tenants import Tenants
 from engine.deploy.versions import VersionFactory
 from engine.errors import SvcError
 from engine.gateway.app import MAX_BODY, Gateway, GatewaySettings
@@ -180,7 +180,14 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         local = settings.control if settings.certificate is None else bind("127.0.0.1", 0)
         # Its token gives access to readers of the data folder.
         endpoint = Endpoint(f"http://{authority(local[0])}", secrets.token_urlsafe(32), os.getpid())
-        status = ServiceStatus(serving, rates, tenants.uses, settings.url_of)
+        status = StatusSource(
+            kind="service",
+            project=serving.project,
+            status=serving.status,
+            rates=rates.get,
+            uses=tenants.uses,
+            url_of=settings.url_of,
+        )
         api = asgi_handler(create_control_api(deployer, settings, StaticToken(endpoint.token), status))
         publish_endpoint(settings.data, endpoint)
 
@@ -258,7 +265,7 @@ def _worker_pool(settings: ServiceSettings, tenants: Tenants) -> WorkerPool:
 
 
 def create_control_api(
-    service: Deployer, settings: ServiceSettings, local: Authenticator, serving: ServiceStatus
+    service: Deployer, settings: ServiceSettings, local: Authenticator, status: StatusSource
 ) -> Quart:
     """Return the service's control API. `local` authenticates readers of the data folder."""
     accounts = Accounts(service.bucket.kv, settings.passwords)
@@ -266,14 +273,13 @@ def create_control_api(
     auth = AuthServices(accounts, sessions, LoginThrottle())
     subjects = (
         routes.blueprint(auth),
-        token_routes.blueprint(auth),
         user_routes.blueprint(auth),
         projects.blueprint(places := ProjectDirs(settings.data, service)),
         tables(places),
         usage.blueprint(places),
         logs.blueprint(places),
         manifest.blueprint(DeployedManifest(service.history)),
-        state.blueprint(serving, places, door_stats()),
+        state.blueprint(status, places, door_stats()),
         gc.blueprint(service.collect_garbage),
         deployments.blueprint(service, settings.url_of),
     )

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from engine.manifest.egress import Egress
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import OutputBuffer
 from engine.wasm.execution.run_state import RunState
-from engine.wasm.outbound.egress import Egress
 from engine.wasm.outbound.http import OutboundHttp, OutboundPolicy
 from engine.wasm.wasi import http_fields
 from engine.wasm.wasi.http_outgoing import (

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -21,6 +21,7 @@ from engine.bucket.protocols import KeyValue, VersionedValue
 from engine.control.access import ALL_PROJECTS, Principal, Role, weaker
 from engine.control.auth.accounts import AccountConflict, Accounts, User
 
+Kind = Literal["session", "token"]
 PREFIX = "sessions/"
 SECOND_NS = 1_000_000_000
 DAY_NS = 24 * 3600 * SECOND_NS
@@ -47,7 +48,7 @@ class Session:
     """
 
     id: str
-    kind: Literal["session", "token"]
+    kind: Kind
     user: str
     account: str
     generation: int
@@ -134,37 +135,14 @@ class Sessions:
     async def create_session(self, user: User) -> tuple[str, Session]:
         """Create a session; return its token and the session. Above the limit, the oldest is removed."""
         await self._sweep(user)
-        now = self._now()
-        session = Session(
-            id=secrets.token_hex(8),
-            kind="session",
-            user=user.name,
-            account=user.id,
-            generation=user.generation,
-            created_ns=now,
-            expires_ns=now + MAX_SESSION_NS,
-            used_ns=now,
-        )
+        session = replace(self._new(user, "session", MAX_SESSION_NS), generation=user.generation)
         return await self._store("svcs_", session), session
 
     async def create_token(
         self, user: User, name: str, role: Role, projects: tuple[str, ...], lasts_ns: int
     ) -> tuple[str, Session]:
         """Create an API token. Raises `AccountConflict` if the user already has one of this name."""
-        now = self._now()
-        session = Session(
-            id=secrets.token_hex(8),
-            kind="token",
-            user=user.name,
-            account=user.id,
-            generation=0,
-            created_ns=now,
-            expires_ns=now + lasts_ns,
-            used_ns=now,
-            name=name,
-            role=role,
-            projects=projects,
-        )
+        session = replace(self._new(user, "token", lasts_ns), name=name, role=role, projects=projects)
         async with self._creating:
             held = await self.tokens(user)
             if any(token.name == name for token in held):
@@ -174,6 +152,19 @@ class Sessions:
             if len(held) >= MAX_PER_USER:
                 raise AccountConflict(f"{user.name} already has {MAX_PER_USER} tokens", "Remove one first.")
             return await self._store("svct_", session), session
+
+    def _new(self, user: User, kind: Kind, lasts_ns: int) -> Session:
+        now = self._now()
+        return Session(
+            id=secrets.token_hex(8),
+            kind=kind,
+            user=user.name,
+            account=user.id,
+            generation=0,
+            created_ns=now,
+            expires_ns=now + lasts_ns,
+            used_ns=now,
+        )
 
     async def tokens(self, user: User) -> list[Session]:
         """Return the user's tokens that have not expired, oldest first."""
@@ -186,24 +177,21 @@ class Sessions:
 
     async def revoke_token(self, user: User, name: str) -> int:
         """Revoke the user's tokens with this name; return their number."""
-        entries = [cell for cell, session in await self._of(user, "token") if session.name == name]
-        for cell in entries:
-            await self._remove(cell.key)
-        return len(entries)
+        return await self._remove_all(c for c, token in await self._of(user, "token") if token.name == name)
 
     async def revoke_sessions(self, user: User) -> int:
         """Revoke all sessions of the user, but not their tokens; return their number."""
-        entries = await self._of(user, "session")
-        for cell, _ in entries:
-            await self._remove(cell.key)
-        return len(entries)
+        return await self._remove_all(cell for cell, _ in await self._of(user, "session"))
 
     async def remove_invalidated(self, user: User) -> int:
         """Remove the user's sessions that a password change has invalidated; return their number."""
-        entries = [cell for cell in await self._kv.list(PREFIX) if _is_old(_decoded(cell), user)]
-        for cell in entries:
-            await self._remove(cell.key)
-        return len(entries)
+        return await self._remove_all(c for c in await self._kv.list(PREFIX) if _is_old(_decoded(c), user))
+
+    async def _remove_all(self, cells: Iterable[VersionedValue]) -> int:
+        keys = [cell.key for cell in cells]
+        for key in keys:
+            await self._remove(key)
+        return len(keys)
 
     async def renew(self, token: str, user: User) -> None:
         """Extend one session of the user beyond a password change."""
@@ -227,9 +215,7 @@ class Sessions:
             cell = await self._kv.get(key)
         self._cache.pop(key, None)
 
-    async def _of(
-        self, user: User, kind: Literal["session", "token"]
-    ) -> list[tuple[VersionedValue, Session]]:
+    async def _of(self, user: User, kind: Kind) -> list[tuple[VersionedValue, Session]]:
         every = [(cell, _decoded(cell)) for cell in await self._kv.list(PREFIX)]
         return [(cell, s) for cell, s in every if s is not None and s.kind == kind and _belongs(s, user)]
 

@@ -1,7 +1,7 @@
-"""Routes for users and their roles.
+"""Routes for users, their roles and their API tokens, for example for CI.
 
 An owner of every project (`*`) creates and removes users. An owner of one project assigns roles in it and
-sees its users.
+sees its users. Users manage their own tokens.
 """
 
 from dataclasses import replace
@@ -11,13 +11,15 @@ from quart_schema import validate_request, validate_response
 
 from engine.control.access import ALL_PROJECTS, Forbidden, Role
 from engine.control.app import principal, require
-from engine.control.auth.accounts import AccountConflict
+from engine.control.auth.accounts import AccountConflict, User
 from engine.control.auth.routes import LOG_IN_HINT, AuthServices, auth_blueprint
+from engine.control.auth.sessions import DAY_NS
+from engine.control.errors import NotFound
 from engine.control.schemas import accounts as types
 
 
 def blueprint(services: AuthServices) -> Blueprint:
-    """Return the routes. They raise `AccountConflict` and `Forbidden`."""
+    """Return the routes. They raise `AccountConflict`, `Forbidden` and `NotFound`."""
     routes = auth_blueprint("users")
     accounts, sessions = services.accounts, services.sessions
 
@@ -26,12 +28,8 @@ def blueprint(services: AuthServices) -> Blueprint:
     async def list_users() -> types.UserList:
         """List the users with a role in the caller's projects; an owner of every project sees all users."""
         owned = _owned()
-        shown = []
-        for user in await accounts.users():
-            roles = {key: role for key, role in user.roles.items() if owned is None or key in owned}
-            if roles or owned is None:
-                shown.append(types.UserOut.from_user(replace(user, roles=roles)))
-        return types.UserList(users=shown)
+        visible = [_visible(user, owned) for user in await accounts.users()]
+        return types.UserList(users=[user for user in visible if user.roles or owned is None])
 
     @routes.put("/v1/users/<user>")
     @validate_request(types.UserRequest)
@@ -73,10 +71,36 @@ def blueprint(services: AuthServices) -> Blueprint:
     async def _set_role(user: str, scope: str, role: Role | None) -> types.UserOut:
         require(scope, "owner")
         await _person_or_local()
-        changed = await accounts.set_role(user, scope, role)
-        owned = _owned()
-        roles = {key: has for key, has in changed.roles.items() if owned is None or key in owned}
-        return types.UserOut.from_user(replace(changed, roles=roles))
+        return _visible(await accounts.set_role(user, scope, role), _owned())
+
+    @routes.get("/v1/tokens")
+    @validate_response(types.TokenList)
+    async def list_tokens() -> types.TokenList:
+        """List the caller's tokens, oldest first."""
+        held = await sessions.tokens(await services.require_user())
+        return types.TokenList(tokens=[types.TokenOut.from_session(token) for token in held])
+
+    @routes.post("/v1/tokens")
+    @validate_request(types.TokenRequest)
+    @validate_response(types.NewTokenOut)
+    async def create_token(data: types.TokenRequest) -> types.NewTokenOut:
+        """Create a token. The caller must have at least its role in each of its projects."""
+        user = await services.require_user()
+        for project in data.projects:
+            require(project, data.role)
+        shown, token = await sessions.create_token(
+            user, data.name, data.role, tuple(dict.fromkeys(data.projects)), data.days * DAY_NS
+        )
+        return types.NewTokenOut.create(token, shown)
+
+    @routes.delete("/v1/tokens/<token>")
+    @validate_response(types.RevokedOut)
+    async def remove_token(token: str) -> types.RevokedOut:
+        """Revoke one of the caller's tokens by name, immediately."""
+        revoked = await sessions.revoke_token(await services.require_user(), token)
+        if not revoked:
+            raise NotFound(f"token {token[:60]!r} not found", "Run `svc token list` to list your tokens.")
+        return types.RevokedOut(revoked=revoked)
 
     async def _person_or_local() -> None:
         """Raise `Forbidden` for API tokens, because the change would outlive the token."""
@@ -96,3 +120,8 @@ def _owned() -> set[str] | None:
     if not owned:
         raise Forbidden(f"{asking.name} does not own a project", "Ask an owner to list the users.")
     return owned
+
+
+def _visible(user: User, owned: set[str] | None) -> types.UserOut:
+    roles = {key: role for key, role in user.roles.items() if owned is None or key in owned}
+    return types.UserOut.from_user(replace(user, roles=roles))

@@ -25,11 +25,10 @@ from engine.control.schemas.manifest import (
 from engine.deploy.history import History
 from engine.errors import SvcError
 from engine.manifest import MANIFEST
-from engine.manifest.edit import Edit, ManifestChanged, plan, write
+from engine.manifest.edit import Edit, ManifestChanged, inverse, plan, write
 from engine.manifest.load import NoProject, parse, read
 from engine.manifest.model import Project
 from engine.manifest.problems import ManifestError, Problem
-from engine.manifest.undo import inverse
 
 
 class Manifests(Protocol):

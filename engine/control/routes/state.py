@@ -5,8 +5,9 @@ Cheap enough to poll each second: all data is in memory, except the sizes that D
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from pydantic import Field
 from quart import Blueprint
@@ -16,8 +17,7 @@ from engine.control.app import require
 from engine.control.projects import Projects, unknown_project
 from engine.control.schema import QueryModel, StrictModel
 from engine.deploy.doors import DoorUsage
-from engine.deploy.serving import ServingTable
-from engine.deploy.status import ResourceStatus, State
+from engine.deploy.serving import ResourceStatus, State
 from engine.dev.project import DevProject
 from engine.errors import SvcError
 from engine.lane import BuildFailed
@@ -111,113 +111,35 @@ class ProjectState(StrictModel):
     doors: list[DoorState]
 
 
-class StatusSource(Protocol):
-    """The running projects."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusSource:
+    """The running projects, by name.
+
+    `project` returns a project as it is served, `status` that of one of its resources, `rates` is `None`
+    before its first activity, and `uses` has the call counts of its Doors. `url_of` returns a resource's own
+    URL, without a path; `front_url` is that of the front if it has another one.
+    """
 
     kind: Kind
-
-    def project(self, name: str) -> Project:
-        """Return a project as it is served. Raises `NotFound`."""
-
-    def status(self, project: str, resource: str) -> ResourceStatus:
-        """Return the status of a Resource."""
-
-    def rates(self, project: str) -> RateMeter | None:
-        """Return a project's rates, or `None` before its first activity."""
-
-    def uses(self, project: str) -> DoorUsage:
-        """Return the call counts of a project's Doors."""
-
-    def address(self, project: Project, resource: str) -> str:
-        """Return a public resource's own URL."""
-
-    def front(self, project: Project) -> str | None:
-        """Return the entry point's URL, or `None`."""
+    project: Callable[[str], Project | None]
+    status: Callable[[str, str], ResourceStatus]
+    rates: Callable[[str], RateMeter | None]
+    uses: Callable[[str], DoorUsage]
+    url_of: Callable[[str, str], str]
+    front_url: str = ""
 
 
-class DevStatus:
-    """A project in development, served on a local port."""
-
-    kind: Kind = "dev"
-
-    def __init__(self, dev: DevProject, rates: RateMeter, uses: DoorUsage, port: int) -> None:
-        self._name = dev.project.name
-        self._dev = dev
-        self._rates = rates
-        self._uses = uses
-        self._port = port
-
-    def project(self, name: str) -> Project:
-        """Return the project. Raises `NotFound` for another name."""
-        if name != self._name:
-            raise unknown_project(name)
-        return self._dev.project
-
-    def status(self, project: str, resource: str) -> ResourceStatus:
-        """Return the status of a Resource."""
-        return self._dev.status(resource)
-
-    def rates(self, project: str) -> RateMeter:
-        """Return its rates."""
-        return self._rates
-
-    def uses(self, project: str) -> DoorUsage:
-        """Return the call counts of its Doors."""
-        return self._uses
-
-    def address(self, project: Project, resource: str) -> str:
-        """Return a URL below localhost."""
-        return f"http://{resource}--{project.name}.localhost:{self._port}/"
-
-    def front(self, project: Project) -> str | None:
-        """Return the URL without a subdomain, if the project has a front."""
-        return f"http://localhost:{self._port}/" if project.front is not None else None
-
-
-class ServiceStatus:
-    """The live projects of a service."""
-
-    kind: Kind = "service"
-
-    def __init__(
-        self,
-        site: ServingTable,
-        rates: Mapping[str, RateMeter],
-        uses_of: Callable[[str], DoorUsage],
-        url_of: Callable[[str, str], str],
-    ) -> None:
-        """`rates` is by project; `url_of` returns the URL of a project's resource."""
-        self._site = site
-        self._rates = rates
-        self._uses_of = uses_of
-        self._url_of = url_of
-
-    def project(self, name: str) -> Project:
-        """Return the live version of a project. Raises `NotFound`."""
-        project = self._site.project(name)
-        if project is None:
-            raise unknown_project(name)
-        return project
-
-    def status(self, project: str, resource: str) -> ResourceStatus:
-        """Return the status of a Resource."""
-        return self._site.status(project, resource)
-
-    def rates(self, project: str) -> RateMeter | None:
-        """Return a project's rates."""
-        return self._rates.get(project)
-
-    def uses(self, project: str) -> DoorUsage:
-        """Return the call counts of a project's Doors."""
-        return self._uses_of(project)
-
-    def address(self, project: Project, resource: str) -> str:
-        """Return a URL below the service's domain."""
-        return f"{self._url_of(project.name, resource)}/"
-
-    def front(self, project: Project) -> str | None:
-        """Return the URL of the front resource."""
-        return self.address(project, project.front.name) if project.front is not None else None
+def dev_status(dev: DevProject, rates: RateMeter, uses: DoorUsage, port: int) -> StatusSource:
+    """Return the status of a project in development, served on a local port."""
+    return StatusSource(
+        kind="dev",
+        project=lambda name: dev.project if name == dev.project.name else None,
+        status=lambda _, resource: dev.status(resource),
+        rates=lambda _: rates,
+        uses=lambda _: uses,
+        url_of=lambda project, resource: f"http://{resource}--{project}.localhost:{port}",
+        front_url=f"http://localhost:{port}",
+    )
 
 
 def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Measure | None]) -> Blueprint:
@@ -231,19 +153,21 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Meas
         """Return the state of a project's resources, mounts and Doors. Requires the role viewer."""
         require(project, "viewer")
         served = engine.project(project)
-        rates = engine.rates(project)
+        if served is None:
+            raise unknown_project(project)
+        front, rates = served.front, engine.rates(project)
         window = rates.window(query_args.seconds) if rates is not None else RateWindow(0.0, {}, {})
         uses = engine.uses(project)
         held = await asyncio.to_thread(_measure, doors, projects.data_dir(project))
         return ProjectState(
             project=project,
             kind=engine.kind,
-            address=engine.front(served),
+            address=f"{engine.front_url or engine.url_of(project, front.name)}/" if front else None,
             seconds=round(window.seconds, 1),
             resources=[
                 _resource(
                     each,
-                    engine.address(served, each.name) if each.public else None,
+                    f"{engine.url_of(project, each.name)}/" if each.public else None,
                     engine.status(project, each.name),
                     window.resources.get(each.name, Rate()),
                 )

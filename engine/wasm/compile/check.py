@@ -19,17 +19,15 @@ from engine.wasm_binary import UnsupportedBinary
 _HOST_MODULES = [
     "cli",
     "clocks",
+    "denied",
     "door",
     "fast_streams",
-    "filesystem",
     "http_bodies",
     "http_fields",
     "http_incoming",
     "http_outgoing",
     "io",
     "random",
-    "script",
-    "sockets",
 ]
 for _module in _HOST_MODULES:
     importlib.import_module(f"engine.wasm.wasi.{_module}")

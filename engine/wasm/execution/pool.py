@@ -7,20 +7,27 @@ queue is rejected.
 """
 
 import asyncio
+import mmap
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from wasmtime import Engine
 
+from engine.errors import SvcError
 from engine.http.exchange import Disconnected
 from engine.wasm.capi.wasmtime import address, increment_epoch
-from engine.wasm.execution.config import Compiler, PoolSettings, create_engine
+from engine.wasm.execution.config import MEMORIES_PER_INSTANCE, MIB, Compiler, PoolSettings, create_engine
 from engine.wasm.execution.reclaimer import MAX_BACKLOG
 from engine.wasm.execution.warm_slots import ComponentUsage, WarmSlotPolicy
 
 RESERVED_SHARE = 8
 """One of so many slots is reserved for projects that do not hold more than half of all."""
+MIN_INSTANCES = 8
+"""Smallest usable pool."""
+_MEMORY_BYTES = (4096 + 64) * MIB
+"""Address space of one memory with its guard regions."""
 Ticket = asyncio.Future[bool]
 """A queued request; the result is whether it has a slot, or was rejected."""
 
@@ -188,3 +195,27 @@ class Pool:
         """Increment the epoch of every engine; callable from any thread."""
         for slots in self.slots:
             slots.increment_epoch()
+
+
+def fit_pool(settings: PoolSettings) -> PoolSettings:
+    """Return the settings with the number of instances halved until the reservation succeeds.
+
+    Each compiler's code has a pool of its own. Raises `SvcError` below MIN_INSTANCES.
+    """
+    instances = settings.instances
+    while not _has_room(len(Compiler) * instances * MEMORIES_PER_INSTANCE * _MEMORY_BYTES):
+        instances //= 2
+        if instances < MIN_INSTANCES:
+            raise SvcError(
+                "the address space of this process is too small to run guests",
+                "Check the limit with `ulimit -v`; remove it with `ulimit -v unlimited`.",
+            )
+    return settings if instances == settings.instances else replace(settings, instances=instances)
+
+
+def _has_room(size: int) -> bool:
+    try:
+        mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0).close()
+    except (OSError, OverflowError):
+        return False
+    return True

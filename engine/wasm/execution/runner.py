@@ -16,23 +16,22 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from engine.artifact import ComponentArtifact
+from engine.manifest.egress import Egress
 from engine.manifest.model import Resource
 from engine.sourcemap import SourceMap
 from engine.wasm.binary.memory_limits import declared_limits, split_limit
 from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.compile.compiler import compile_component, load_component
-from engine.wasm.execution.address_space import fit_pool
 from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.cpu_clock import CpuClock
 from engine.wasm.execution.epoch_ticker import EpochTicker
 from engine.wasm.execution.execution import Execution
-from engine.wasm.execution.pool import ClientDisconnected, Pool
+from engine.wasm.execution.pool import ClientDisconnected, Pool, fit_pool
 from engine.wasm.execution.reclaimer import Reclaimer
 from engine.wasm.execution.request import GuestRequest, Outcome, RunReport
 from engine.wasm.execution.run_state import RunState
 from engine.wasm.execution.warm_slots import ComponentUsage
 from engine.wasm.outbound.door_calls import DoorBinding, DoorRouter
-from engine.wasm.outbound.egress import Egress
 from engine.wasm.outbound.http import OutboundHttp, OutboundPolicy
 
 REAP_NS = 20_000_000

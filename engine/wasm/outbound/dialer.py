@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 import httpcore
 
-from engine.wasm.outbound.egress import Egress, is_address
+from engine.manifest.egress import Egress, is_address
 
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str], Awaitable[list[str]]]

@@ -12,10 +12,10 @@ from http import HTTPStatus
 from typing import Any
 
 from engine.door import DOMAIN, Caller, DoorRequest, DoorResponse, OpenDoor
+from engine.manifest.egress import Origin
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import InputBuffer
 from engine.wasm.execution.run_state import MAX_HELD_BYTES, RunState
-from engine.wasm.outbound.egress import Origin
 from engine.wasm.outbound.http import method_of, origin_of, target_of
 from engine.wasm.wasi.http_outgoing import (
     MAX_CONCURRENT_REQUESTS,

@@ -8,11 +8,11 @@ from typing import Any
 
 import httpcore
 
+from engine.manifest.egress import Egress, Origin, parse_authority
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import InputBuffer, OutputBuffer
 from engine.wasm.execution.run_state import MAX_HELD_BYTES, RunState
 from engine.wasm.outbound.dialer import AddressDenied, Dialer, Resolve, SystemResolver
-from engine.wasm.outbound.egress import Egress, Origin, parse_authority
 from engine.wasm.outbound.network_errors import NETWORK_ERRORS, BodyError, error_code
 from engine.wasm.wasi.http_fields import FORBIDDEN
 from engine.wasm.wasi.http_outgoing import (

@@ -1,4 +1,4 @@
-"""`svc:doors/call@0.1`: call a Door in one host call.
+"""`svc:doors/call@0.1`: call a Door in one host call. `svc:dev/script@0.1`: the source of a script.
 
 An equivalent `wasi:http` request takes about thirty host calls, which is slow in some languages. Both paths
 use the same DoorRouter, so access rules and caller identity are the same.
@@ -10,7 +10,7 @@ from engine.door import DOMAIN, DoorResponse
 from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import OutputBuffer
-from engine.wasm.execution.run_state import RunState
+from engine.wasm.execution.run_state import RunState, Trap
 from engine.wasm.wasi.http_fields import Fields
 from engine.wasm.wasi.http_outgoing import (
     FutureIncomingResponse,
@@ -67,3 +67,11 @@ def _future_answer(future: FutureIncomingResponse) -> DoorAnswer:
     if kind != "ok" or response is None:
         return None
     return response.status, response.body.flow.take(_ALL_BYTES).decode(errors="replace")
+
+
+@host("svc:dev/script", "source")
+def source(run: RunState) -> str:
+    """Return the script of the artifact that this run serves. Raises Trap if it has none."""
+    if run.script is None:
+        raise Trap("this artifact has no script")
+    return run.script

@@ -16,7 +16,7 @@ import pytest
 from engine.bucket import layout
 from engine.bucket.errors import BlobCorrupt, BlobMissing, BucketError, BucketInUse, DigestMismatch
 from engine.bucket.folder import FolderBucket
-from engine.bucket.lock import lock
+from engine.bucket.layout import lock
 from engine.bucket.protocols import Digest
 
 ROOT = Path(__file__).resolve().parents[3]

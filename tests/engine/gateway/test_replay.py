@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.gateway.app import Gateway, GatewaySettings
-from engine.gateway.recording_limit import MAX_PER_SECOND, RecordingLimiter
+from engine.gateway.app import MAX_PER_SECOND, Gateway, GatewaySettings, RecordingLimiter
 from engine.gateway.replay import NotReplayable, Replayer
 from engine.gateway.routes import RouteTable
 from engine.manifest.model import Project, Resource

@@ -13,9 +13,9 @@ from engine.artifact import Artifact
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import as_digest
 from engine.deploy.deployment import DeployedResource, Deployment
+from engine.deploy.doors import Tenants
 from engine.deploy.package import pack
 from engine.deploy.serving import ServingTable
-from engine.deploy.tenants import Tenants
 from engine.deploy.versions import Publication, VersionFactory
 from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings

@@ -7,6 +7,7 @@ from typing import Any
 import httpcore
 import pytest
 
+from engine.manifest.egress import Egress
 from engine.wasm.outbound.dialer import (
     MAX_LOOKUPS_PER_RESOURCE,
     AddressDenied,
@@ -15,7 +16,6 @@ from engine.wasm.outbound.dialer import (
     SystemResolver,
     is_public,
 )
-from engine.wasm.outbound.egress import Egress
 
 
 @pytest.mark.parametrize(

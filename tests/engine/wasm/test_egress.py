@@ -1,6 +1,6 @@
 import pytest
 
-from engine.wasm.outbound.egress import Egress, Origin, parse_authority, parse_rule
+from engine.manifest.egress import Egress, Origin, parse_authority, parse_rule
 
 POLICY = Egress.parse(
     ("https://api.example.com", "https://*.example.org", "http://127.0.0.1:9000", "http://[::1]:8080")

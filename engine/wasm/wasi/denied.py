@@ -1,7 +1,8 @@
-"""`wasi:sockets@0.2`: denied. Guests use `wasi:http/outgoing-handler` and `egress` instead.
+"""`wasi:sockets@0.2` and `wasi:filesystem@0.2`: denied. Guests use `wasi:http/outgoing-handler` instead.
 
-Functions that create sockets or look up names return `access-denied`. Methods of sockets are not registered,
-because a guest cannot hold a socket.
+Functions that create sockets or look up names return `access-denied`; there are no preopened folders. Methods
+of sockets and descriptors are not registered, because a guest cannot hold one. The linker binds every
+unregistered function to a trap that names it.
 """
 
 from typing import NoReturn
@@ -17,6 +18,8 @@ resources_without_instances(
     "incoming-datagram-stream",
     "outgoing-datagram-stream",
     "resolve-address-stream",
+    "descriptor",
+    "directory-entry-stream",
 )
 
 
@@ -31,14 +34,21 @@ def instance_network(run: RunState) -> Network:
     return Network()
 
 
-@host("wasi:sockets/network", "network-error-code")
-def network_error_code(run: RunState, error: IoError) -> None:
-    """Return `None`: no stream belongs to a socket."""
-
-
 @host("wasi:sockets/tcp-create-socket", "create-tcp-socket")
 @host("wasi:sockets/udp-create-socket", "create-udp-socket")
 @host("wasi:sockets/ip-name-lookup", "resolve-addresses")
 def denied(run: RunState, *_arguments: object) -> NoReturn:
     """Raise `Err`: access denied."""
     raise Err("access-denied")
+
+
+@host("wasi:filesystem/preopens", "get-directories")
+def get_directories(run: RunState) -> list[tuple[object, str]]:
+    """Return an empty list."""
+    return []
+
+
+@host("wasi:sockets/network", "network-error-code")
+@host("wasi:filesystem/types", "filesystem-error-code")
+def no_error_code(run: RunState, error: IoError) -> None:
+    """Return `None`: no stream belongs to a socket or a file."""
