@@ -65,20 +65,6 @@ _ABORTED_BY_SHUTDOWN = _SpanOutcome(499, "stopping", "the service is stopping", 
 class _TracedExchange:
     """The exchange of a request with its id: response heads get the id, and messages are recorded."""
 
-    __slots__ = (
-        "_exchange",
-        "authority",
-        "body",
-        "disconnected",
-        "header_map",
-        "id",
-        "recording",
-        "request",
-        "scheme",
-        "started",
-        "target",
-    )
-
     def __init__(self, exchange: Exchange, scheme: str) -> None:
         self._exchange = exchange
         self.request = request = exchange.request

@@ -44,18 +44,6 @@ class RequestBody:
     `b""` at the end.
     """
 
-    __slots__ = (
-        "_ended",
-        "_interrupted",
-        "_parts",
-        "_subscriber",
-        "_wakeup",
-        "complete",
-        "observer",
-        "on_drained",
-        "size",
-    )
-
     def __init__(self, data: bytes | None = None) -> None:
         """`data` is the whole body, if it is known."""
         self._parts: deque[bytes] = deque((data,) if data else ())

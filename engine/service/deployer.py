@@ -95,8 +95,7 @@ class Deployer:
         """Serve all live deployments. Calls `warn` for projects that cannot be served."""
         for live in await self.history.all_live():
             try:
-                deployment = await self.history.get(live.project, live.deployment)
-                await self._serve(await self._unpack(deployment), lenient=True)
+                await self._serve(live)
             except SvcError as error:
                 warn(SvcError(f"{live.project} is not served: {error.message}", error.hint, code=error.code))
 
@@ -146,7 +145,12 @@ class Deployer:
             steps.put_nowait(Step("activate", "activating routes"))
             await self.history.add(candidate.deployment)
             await self._go_live(
-                candidate.deployment, publication, ready, spec.revision, spec.by, spec.message
+                candidate.deployment,
+                publication,
+                ready,
+                revision=spec.revision,
+                by=spec.by,
+                message=spec.message,
             )
         await self.history.forget_old(name)
         return candidate.deployment
@@ -161,15 +165,26 @@ class Deployer:
         deployment: Deployment,
         publication: Publication,
         ready: PreparedProject,
+        *,
         revision: int | None,
         by: str,
         message: str,
     ) -> None:
+        """Activate a deployment by compare-and-set, and serve it. Not cancelled once it has begun."""
         job = asyncio.current_task()
         assert job is not None
         self._committing.add(job)
         try:
-            await self._commit(deployment, revision, by, message)
+            activated = await self.history.activate(
+                deployment.project,
+                deployment.id,
+                at_ns=self._now_ns(),
+                by=by,
+                message=message,
+                revision=revision,
+            )
+            if isinstance(activated, Conflict):
+                raise await self._conflict(deployment.project)
             await self._activate(publication, ready)
         finally:
             self._committing.discard(job)
@@ -197,7 +212,7 @@ class Deployer:
             publication = await self._publication(candidate)
             _check_secrets(publication)
             ready = await self._site.prepare(publication)
-            await self._go_live(deployment, publication, ready, revision, by, message)
+            await self._go_live(deployment, publication, ready, revision=revision, by=by, message=message)
         return deployment
 
     async def rollback_changes(self, project: str, id_: str) -> list[Change]:
@@ -218,10 +233,10 @@ class Deployer:
         """Remove a secret; return whether it existed."""
 
         async def change() -> bool:
-            there = await self.secrets.remove(project, name)
-            if there:
+            removed = await self.secrets.remove(project, name)
+            if removed:
                 await self._reload(project)
-            return there
+            return removed
 
         return await self._uninterruptible(change())
 
@@ -236,8 +251,7 @@ class Deployer:
         async with self._locks[project]:
             live = await self.history.live(project)
             if live is not None:
-                deployment = await self.history.get(project, live.deployment)
-                await self._serve(await self._unpack(deployment), lenient=True)
+                await self._serve(live)
 
     async def _uninterruptible(self, steps: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to completion even if the caller is cancelled."""
@@ -316,26 +330,16 @@ class Deployer:
         values = await self.secrets.values(candidate.project.name)
         return Publication(candidate.project, candidate.artifacts, candidate.deployment.id, values)
 
-    async def _serve(self, candidate: _Candidate, *, lenient: bool) -> None:
-        publication = await self._publication(candidate)
-        await self._activate(publication, await self._site.prepare(publication, lenient=lenient))
+    async def _serve(self, live: Live) -> None:
+        """Serve a live deployment; resources that cannot run answer "not ready"."""
+        deployment = await self.history.get(live.project, live.deployment)
+        publication = await self._publication(await self._unpack(deployment))
+        await self._activate(publication, await self._site.prepare(publication, lenient=True))
 
     async def _activate(self, publication: Publication, ready: PreparedProject) -> None:
         self._site.activate(ready)
         if self._publish_to_workers is not None:
             await self._publish_to_workers(publication)
-
-    async def _commit(self, deployment: Deployment, revision: int | None, by: str, message: str) -> None:
-        activated = await self.history.activate(
-            deployment.project,
-            deployment.id,
-            at_ns=self._now_ns(),
-            by=by,
-            message=message,
-            revision=revision,
-        )
-        if isinstance(activated, Conflict):
-            raise await self._conflict(deployment.project)
 
     async def _check_revision(self, project: str, revision: int | None) -> None:
         live = await self.history.live(project)

@@ -32,6 +32,8 @@ REDACTED_HEADERS = frozenset(
 )
 """Header fields whose values are never written, independent of the manifest. Lower case."""
 _OVERHEAD = 1024
+_HEAD_FIELDS = ("time_ns", "method", "scheme", "authority", "target", "status")
+"""Fields that a recording, its stored form and the JSON have alike."""
 
 
 class BodyCapture:
@@ -122,13 +124,8 @@ def to_exchange(recording: Recording) -> RecordedExchange:
     """Return the stored form of a recording, redacted."""
     return RecordedExchange(
         request_id=recording.request_id,
-        time_ns=recording.time_ns,
-        method=recording.method,
-        scheme=recording.scheme,
-        authority=recording.authority,
-        target=recording.target,
+        **{name: getattr(recording, name) for name in _HEAD_FIELDS},
         request=_recorded_message(recording.headers, recording.body, recording.redact),
-        status=recording.status,
         response=_recorded_message(recording.response_headers, recording.response, recording.redact),
     )
 
@@ -145,23 +142,17 @@ def _recorded_message(
     return RecordedMessage(tuple(visible), b"".join(body.chunks), body.size, body.ended)
 
 
-def encode(kept: RecordedExchange) -> tuple[str, bytes, bytes]:
+def encode(exchange: RecordedExchange) -> tuple[str, bytes, bytes]:
     """Return the stored form: JSON of everything but the bodies, and the two bodies."""
-    head = {
-        "time_ns": kept.time_ns,
-        "method": kept.method,
-        "scheme": kept.scheme,
-        "authority": kept.authority,
-        "target": kept.target,
-        "headers": kept.request.headers,
-        "size": kept.request.size,
-        "ended": kept.request.ended,
-        "status": kept.status,
-        "response_headers": kept.response.headers,
-        "response_size": kept.response.size,
-        "response_ended": kept.response.ended,
+    request, response = exchange.request, exchange.response
+    head = {name: getattr(exchange, name) for name in _HEAD_FIELDS}
+    head |= {"headers": request.headers, "size": request.size, "ended": request.ended}
+    head |= {
+        "response_headers": response.headers,
+        "response_size": response.size,
+        "response_ended": response.ended,
     }
-    return json.dumps(head), kept.request.body, kept.response.body
+    return json.dumps(head), request.body, response.body
 
 
 def decode(request_id: str, head: str, request: bytes, response: bytes) -> RecordedExchange:
@@ -169,13 +160,8 @@ def decode(request_id: str, head: str, request: bytes, response: bytes) -> Recor
     fields = json.loads(head)
     return RecordedExchange(
         request_id=request_id,
-        time_ns=fields["time_ns"],
-        method=fields["method"],
-        scheme=fields["scheme"],
-        authority=fields["authority"],
-        target=fields["target"],
+        **{name: fields[name] for name in _HEAD_FIELDS},
         request=RecordedMessage(_pairs(fields["headers"]), request, fields["size"], fields["ended"]),
-        status=fields["status"],
         response=RecordedMessage(
             _pairs(fields["response_headers"]), response, fields["response_size"], fields["response_ended"]
         ),

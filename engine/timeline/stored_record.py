@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from engine.door import Severity
@@ -24,6 +25,9 @@ MAX_TEXT_CHARS = 65_536
 _SEVERITIES = {number: severity for severity, number in SEVERITY_NUMBERS.items()}
 _LATEST = (1 << 63) - 1
 _NO_REQUEST = (None,) * 11
+_VALUE_FIELDS = ("status", "code", "wall_ns", "compute_ns", "peak_memory", "bytes_in", "bytes_out")
+_REQUEST_FIELDS = ("method", "target", *_VALUE_FIELDS)
+_request_values = attrgetter(*_VALUE_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +56,7 @@ def encode(record: Record) -> tuple[Any, ...]:
             int(record.root),
             _text(record.method),
             _text(record.target),
-            record.status,
-            record.code,
-            record.wall_ns,
-            record.compute_ns,
-            record.peak_memory,
-            record.bytes_in,
-            record.bytes_out,
+            *_request_values(record),
         )
     if isinstance(record, StructuredRecord):
         time_ns, kind, body = min(max(record.time_ns, 0), _LATEST), "structured", _text(record.body)
@@ -75,7 +73,7 @@ def decode(cursor: int, row: Sequence[Any]) -> StoredRecord:
     severity = _SEVERITIES[number]
     record: Record
     if kind == "request":
-        parent, root, method, target, status, code, wall_ns, compute_ns, peak, bytes_in, bytes_out = request
+        parent, root, *values = request
         record = RequestRecord(
             time_ns=time_ns,
             request_id=request_id,
@@ -83,20 +81,11 @@ def decode(cursor: int, row: Sequence[Any]) -> StoredRecord:
             span_id=span_id,
             parent=parent,
             resource=resource,
-            method=method,
-            target=target,
-            status=status,
-            code=code,
             detail=body,
-            wall_ns=wall_ns,
-            compute_ns=compute_ns,
-            peak_memory=peak,
-            bytes_in=bytes_in,
-            bytes_out=bytes_out,
             root=bool(root),
+            **dict(zip(_REQUEST_FIELDS, values, strict=True)),
         )
     elif kind == "structured":
-        attributes = json.loads(attributes)
         record = StructuredRecord(
             time_ns=time_ns,
             request_id=request_id,
@@ -105,7 +94,7 @@ def decode(cursor: int, row: Sequence[Any]) -> StoredRecord:
             resource=resource,
             severity=severity,
             body=body,
-            attributes=attributes,
+            attributes=json.loads(attributes),
         )
     elif kind == "platform":
         record = PlatformRecord(time_ns, resource, severity, body, request_id)

@@ -1,9 +1,8 @@
 """Sums of request costs, by minute and resource."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass
-from functools import reduce
 
 from engine.timeline.record import Record, RequestRecord, failed
 
@@ -39,11 +38,6 @@ class UsageCount:
             self.bytes_in + other.bytes_in,
             self.bytes_out + other.bytes_out,
         )
-
-
-def sum_counts(counts: Iterable[UsageCount]) -> UsageCount:
-    """Return the sum of counts."""
-    return reduce(UsageCount.__add__, counts, UsageCount())
 
 
 class Aggregator:

@@ -4,12 +4,10 @@ Values are pickled, which is safe because both ends are this program; guest data
 """
 
 import asyncio
-import copyreg
 import pickle
 import socket
 import struct
 from dataclasses import dataclass
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +17,10 @@ from engine.gateway.app import MAX_BODY
 from engine.http.connection_limits import PER_ADDRESS
 from engine.http.tls import Certificate
 from engine.lane import BuildMode
-from engine.timeline.record import Record, RequestRecord
+from engine.timeline.record import Record
 from engine.timeline.recording import Recording
 
 _HEAD = struct.Struct("<Q")
-_values = attrgetter(*RequestRecord.__slots__)
-
-
-def _reduced(record: RequestRecord) -> tuple[type[RequestRecord], tuple[Any, ...]]:
-    return RequestRecord, _values(record)
-
-
-# One is sent per request. Pickling only its values takes 2 µs both ways instead of 5.
-copyreg.pickle(RequestRecord, _reduced)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

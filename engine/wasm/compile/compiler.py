@@ -9,18 +9,16 @@ import fcntl
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
-from typing import IO
 
 from wasmtime import Engine, WasmtimeError
 from wasmtime.component import Component
 
 from engine.errors import SvcError
+from engine.files.atomic import write_atomic
 from engine.wasm.binary.fast_streams import add_fast_streams
 from engine.wasm.binary.memory_probe import add_probe
 from engine.wasm.binary.preinit.run import preinitialize
@@ -114,32 +112,11 @@ def load_component(engine: Engine, compiled: Path) -> Component:
     return Component.deserialize_file(engine, str(compiled))
 
 
-def file_digest(path: Path) -> str:
-    """Return the sha256 (hex) of a file."""
-    with path.open("rb") as file:
-        hasher = sha256()
-        while chunk := file.read(1 << 20):
-            hasher.update(chunk)
-    return hasher.hexdigest()
-
-
 @contextmanager
 def _locked(path: Path):  # type: ignore[no-untyped-def]
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _write_atomic(target: Path, data: bytes) -> None:
-    file: IO[bytes]
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".compiling-", delete=False) as file:
-        try:
-            file.write(data)
-            file.flush()
-            Path(file.name).replace(target)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
 
 
 def _compile(engine: Engine, component: bytes, *, ahead: bool) -> Component:
@@ -171,7 +148,7 @@ def main(component: str, *targets: str) -> int:
                 ahead = compiler == targets[0] == Compiler.OPTIMIZING
                 compiled = _compile(engine, Path(component).read_bytes(), ahead=ahead)
                 check_names(compiled.type.imports(engine), compiled.type.exports(engine))
-                _write_atomic(out, bytes(compiled.serialize()))
+                write_atomic(out, bytes(compiled.serialize()))
                 return 0
             except ComponentRejected as error:
                 print(json.dumps([error.message, error.hint]), file=sys.stderr)

@@ -7,7 +7,7 @@ import pytest
 from engine.errors import SvcError
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import LineRecord, RequestRecord
-from engine.usage.aggregate import MINUTE_NS, Aggregator, UsageCount, sum_counts
+from engine.usage.aggregate import MINUTE_NS, Aggregator, UsageCount
 from engine.usage.recorder import RETENTION_MINUTES, UsageRecorder
 from engine.usage.store import UsageStore, usage_path
 from tests.support.waiting import until
@@ -206,6 +206,6 @@ def test_counts_are_exact_with_concurrent_appends(path: Path) -> None:
     for thread in threads:
         thread.join()
     recorder.close()
-    assert sum_counts(kept(path).values()) == UsageCount(
+    assert sum(kept(path).values(), UsageCount()) == UsageCount(
         2000, 0, 2000 * OK.compute_ns, 2000 * OK.wall_ns, 65_536, 2000 * 3, 2000 * 6
     )
