@@ -15,6 +15,7 @@ from pydantic import (
     StringConstraints,
     WithJsonSchema,
 )
+from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from engine.manifest.lanes import registered_lanes
@@ -22,8 +23,8 @@ from engine.manifest.lanes import registered_lanes
 NAME_LENGTH = 39
 NAME_RULE = f"Use a-z, 0-9 and single -, a letter first, at most {NAME_LENGTH} characters."
 NAME_PATTERN = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
-_NAME_SCHEMA = {"type": "string", "pattern": NAME_PATTERN, "maxLength": NAME_LENGTH}
-_VARIABLE_NAMES = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
+_NAME_SCHEMA: JsonDict = {"type": "string", "pattern": NAME_PATTERN, "maxLength": NAME_LENGTH}
+_VARIABLE_NAMES: JsonDict = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
 
 
 def is_name(text: str) -> bool:
@@ -41,115 +42,80 @@ class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
 
 
+_OptionalText = Annotated[str | None, Field(min_length=1), WithJsonSchema({"type": "string", "minLength": 1})]
+
+
 class ResourceTable(_Table):
     """One Resource: a part of the Project that answers requests."""
 
-    lane: Annotated[
-        str,
-        Field(description="Language runtime that builds the Resource."),
-        BeforeValidator(_registered_lane),
-    ]
-    public: Annotated[
-        bool,
-        Field(description="true: reachable at its own address. false: reachable through a mount only."),
-    ] = False
-    workdir: Annotated[
-        str, Field(description="Folder of the Resource's sources, inside the Project folder.")
-    ] = "."
-    build: Annotated[
-        str | None,
-        Field(description="Shell command that builds the Resource, run in workdir.", min_length=1),
-        WithJsonSchema({"type": "string", "minLength": 1}),
-    ] = None
-    output: Annotated[
-        str | None,
-        Field(
-            description="static: folder to serve. Otherwise: the component that build writes.", min_length=1
-        ),
-        WithJsonSchema({"type": "string", "minLength": 1}),
-    ] = None
-    entry: Annotated[
-        str | None,
-        Field(description="js: module that exports the handler, relative to workdir.", min_length=1),
-        WithJsonSchema({"type": "string", "minLength": 1}),
-    ] = None
-    spa: Annotated[
-        bool, Field(description="static: answer navigations that match no file with /index.html.")
-    ] = False
-    mounts: Annotated[
-        dict[str, str],
-        Field(
-            description="Path pattern (/prefix/* or an exact path) -> Resource that answers those requests.",
-            json_schema_extra={"propertyNames": {"pattern": r"^/([^*?#]*/)?\*$|^/[^*?#]*$"}},
-        ),
-    ] = {}
-    run_limit_secs: Annotated[
-        int,
-        Field(
-            ge=1,
-            le=900,
-            validation_alias=AliasChoices("run_limit_secs", "runLimitSecs"),
-            description="Maximum seconds of a request, including its streamed response. Also: runLimitSecs.",
-        ),
-    ] = 30
-    memory_limit_mb: Annotated[
-        int, Field(ge=16, le=1024, description="Memory limit of an instance in MiB.")
-    ] = 128
-    egress: Annotated[
-        list[str], Field(description="Origins that the Resource may call, e.g. https://api.example.com.")
-    ] = []
-    env: Annotated[
-        dict[str, str],
-        Field(
-            description="Environment variables of the Resource.",
-            json_schema_extra={"propertyNames": _VARIABLE_NAMES},
-        ),
-    ] = {}
-    secrets: Annotated[
-        list[str],
-        Field(
-            description="Names of environment variables whose values are stored outside the manifest.",
-        ),
-    ] = []
+    lane: Annotated[str, BeforeValidator(_registered_lane)] = Field(
+        description="Language runtime that builds the Resource."
+    )
+    public: bool = Field(
+        False, description="true: reachable at its own address. false: reachable through a mount only."
+    )
+    workdir: str = Field(".", description="Folder of the Resource's sources, inside the Project folder.")
+    build: _OptionalText = Field(None, description="Shell command that builds the Resource, run in workdir.")
+    output: _OptionalText = Field(
+        None, description="static: folder to serve. Otherwise: the component that build writes."
+    )
+    entry: _OptionalText = Field(
+        None, description="js: module that exports the handler, relative to workdir."
+    )
+    spa: bool = Field(False, description="static: answer navigations that match no file with /index.html.")
+    mounts: dict[str, str] = Field(
+        {},
+        description="Path pattern (/prefix/* or an exact path) -> Resource that answers those requests.",
+        json_schema_extra={"propertyNames": {"pattern": r"^/([^*?#]*/)?\*$|^/[^*?#]*$"}},
+    )
+    run_limit_secs: int = Field(
+        30,
+        ge=1,
+        le=900,
+        validation_alias=AliasChoices("run_limit_secs", "runLimitSecs"),
+        description="Maximum seconds of a request, including its streamed response. Also: runLimitSecs.",
+    )
+    memory_limit_mb: int = Field(128, ge=16, le=1024, description="Memory limit of an instance in MiB.")
+    egress: list[str] = Field(
+        [], description="Origins that the Resource may call, e.g. https://api.example.com."
+    )
+    env: dict[str, str] = Field(
+        {},
+        description="Environment variables of the Resource.",
+        json_schema_extra={"propertyNames": _VARIABLE_NAMES},
+    )
+    secrets: list[str] = Field(
+        [], description="Names of environment variables whose values are stored outside the manifest."
+    )
 
 
 class ProjectTable(_Table):
     """The Project as a whole."""
 
-    name: Annotated[
-        str,
-        Field(description="Project name: a-z, 0-9 and single -, a letter first, at most 39 characters."),
-        WithJsonSchema(_NAME_SCHEMA),
-    ]
-    check: Annotated[
-        str | None,
-        Field(
-            description="Path that public Resources must answer below 400 before a deployment is live.",
-            pattern=r"^/[!-~]*$",
-        ),
-        WithJsonSchema({"type": "string", "pattern": "^/[!-~]*$"}),
-    ] = None
-    record_bodies: Annotated[
-        bool,
-        Field(description="svc dev records requests and responses for inspection and replay."),
-    ] = True
-    redact_headers: Annotated[
-        list[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]],
-        Field(description="Header fields to redact in recordings, in addition to the default ones."),
-    ] = []
+    name: Annotated[str, WithJsonSchema(_NAME_SCHEMA)] = Field(
+        description="Project name: a-z, 0-9 and single -, a letter first, at most 39 characters."
+    )
+    check: Annotated[str | None, WithJsonSchema({"type": "string", "pattern": "^/[!-~]*$"})] = Field(
+        None,
+        description="Path that public Resources must answer below 400 before a deployment is live.",
+        pattern=r"^/[!-~]*$",
+    )
+    record_bodies: bool = Field(
+        True, description="svc dev records requests and responses for inspection and replay."
+    )
+    redact_headers: list[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]] = Field(
+        [], description="Header fields to redact in recordings, in addition to the default ones."
+    )
 
 
 class Document(_Table):
     """A complete `svc.toml`."""
 
-    project: Annotated[ProjectTable, Field(description="The Project.")]
-    resource: Annotated[
-        dict[str, ResourceTable],
-        Field(
-            description="The Resources, by name.",
-            min_length=1,
-            json_schema_extra={
-                "propertyNames": {key: value for key, value in _NAME_SCHEMA.items() if key != "type"}
-            },
-        ),
-    ]
+    project: ProjectTable = Field(description="The Project.")
+    resource: dict[str, ResourceTable] = Field(
+        description="The Resources, by name.",
+        min_length=1,
+        json_schema_extra={
+            "propertyNames": {key: value for key, value in _NAME_SCHEMA.items() if key != "type"}
+        },
+    )

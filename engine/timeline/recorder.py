@@ -13,7 +13,7 @@ from pathlib import Path
 from engine.errors import SvcError
 from engine.files.quarantine import quarantine_database
 from engine.timeline.bus import TimelineBus
-from engine.timeline.database import CorruptTimeline, NewerTimeline, TimelineError, is_corrupt
+from engine.timeline.database import CorruptTimeline, NewerTimeline, TimelineDatabase, TimelineError
 from engine.timeline.record import PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.recording import Recording
 from engine.timeline.store import Retention, TimelineStore
@@ -166,7 +166,7 @@ class TimelineRecorder:
         self._close_file()
         if isinstance(error, CorruptTimeline):
             try:
-                aside = quarantine_database(self._path, "timeline", is_corrupt)
+                aside = quarantine_database(self._path, "timeline", TimelineDatabase.is_corrupt)
             except SvcError as worse:
                 error = worse
             else:

@@ -12,7 +12,7 @@ from engine.errors import SvcError
 from engine.files.quarantine import quarantine_database
 from engine.timeline.bus import TimelineBus
 from engine.usage.aggregate import MINUTE_NS, Aggregator, Key, UsageCount
-from engine.usage.store import CorruptUsage, UsageError, UsageStore, is_corrupt
+from engine.usage.store import CorruptUsage, UsageError, UsageStore
 
 INTERVAL_SECONDS = 1.0
 RETENTION_MINUTES = 31 * 24 * 60
@@ -79,7 +79,7 @@ class UsageRecorder:
             store.add(counts)
         except CorruptUsage as error:
             self._close_file()
-            aside = quarantine_database(self._path, "usage", is_corrupt)
+            aside = quarantine_database(self._path, "usage", UsageStore.is_corrupt)
             if aside is None:
                 raise
             self._warn(

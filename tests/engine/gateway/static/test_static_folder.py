@@ -51,7 +51,7 @@ def test_an_atomic_replacement_is_visible_even_with_an_equal_time_stamp(live, as
 
 def test_what_is_kept_in_memory_is_dropped_when_the_file_changes(ask, site: Path, monkeypatch) -> None:
     monkeypatch.setattr(source, "FRESH_NS", 0)
-    monkeypatch.setattr(source, "MEMORY", 10_000)
+    monkeypatch.setattr(source, "CACHE_BYTES", 10_000)
     live, page = StaticResponder(FolderArtifact(site)), site / "index.html"
     for text in ("first", "other", "third"):
         page.write_text(text)

@@ -1,0 +1,150 @@
+"""SQLite files of a project that several processes use: opening, transactions and errors."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import apsw
+
+from engine.errors import SvcError
+from engine.files.data_dir import ensure_data_dir
+
+BUSY_SECONDS = 5.0
+"""How long a read or write waits for a writer in another process."""
+_PAUSE_SECONDS = 0.01
+_Result = TypeVar("_Result")
+
+
+class SqliteFile:
+    """One connection. Use it from one thread at a time; every method raises `error_type`.
+
+    `title` is what the file has and `located` where, as in "the timeline" and "the timeline in {}"; `actions`
+    are reading and writing, as errors name them. `version` is the highest readable `user_version`.
+    """
+
+    title: ClassVar[str]
+    located: ClassVar[str]
+    actions: ClassVar[tuple[str, str]]
+    mode: ClassVar[int] = 0o600
+    version: ClassVar[int]
+    error_type: ClassVar[type[SvcError]]
+    corrupt_type: ClassVar[type[SvcError]]
+    newer_type: ClassVar[type[SvcError]]
+
+    def __init__(self, path: Path, *, write: bool) -> None:
+        """Open the file; with `write`, create it if it does not exist."""
+        self._path = path
+        self._action = self.actions[write]
+        self._inode = 0
+        try:
+            if write:
+                ensure_data_dir(path.parent)
+                # SQLite gives its other files the same mode.
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self.mode))
+            self._database = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        except (OSError, apsw.Error) as error:
+            raise self._error(error) from error
+        try:
+            self._database.set_busy_timeout(int(BUSY_SECONDS * 1000))
+            version = self.run("pragma user_version")[0][0]
+            if version > self.version:
+                raise self.newer_type(
+                    f"{path} was written by a newer svc",
+                    "Update svc, or move the file away to start with an empty one.",
+                    public_message=f"{path.name} was written by a newer svc",
+                )
+            self.empty = version < self.version
+            self._prepare(write)
+            self._inode = path.stat().st_ino
+        except OSError as error:
+            self._database.close()
+            raise self._error(error) from error
+        except BaseException:
+            self._database.close()
+            raise
+
+    def _prepare(self, write: bool) -> None:
+        """Apply settings, and create the tables of a file that is `empty`."""
+        raise NotImplementedError
+
+    def run(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Run one statement and return its rows."""
+        return self._retry_busy(lambda: self._database.execute(sql, values).fetchall())
+
+    def change(self, change: Callable[[], _Result]) -> _Result:
+        """Call a function in a transaction that is a write transaction from the start."""
+        return self._transaction("begin immediate", change)
+
+    def view(self, read: Callable[[], _Result]) -> _Result:
+        """Call a function with a consistent snapshot of the file."""
+        return self._transaction("begin", read)
+
+    def _transaction(self, begin: str, work: Callable[[], _Result]) -> _Result:
+        self.run(begin)
+        try:
+            result = work()
+            self.run("commit")
+        except BaseException as error:
+            # SQLite itself rolls back a transaction after a full disk or a corrupt file.
+            if self._database.in_transaction:
+                self._database.execute("rollback")
+            if isinstance(error, apsw.Error):
+                raise self._error(error) from error
+            raise
+        return result
+
+    def _retry_busy(self, work: Callable[[], _Result]) -> _Result:
+        """Retry while the file is busy, also if SQLite's own timeout does not apply: while another
+        process opens or closes it.
+        """
+        end = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                return work()
+            except apsw.BusyError as error:
+                if time.monotonic() > end:
+                    raise self._error(error) from error
+                time.sleep(_PAUSE_SECONDS)
+            except apsw.Error as error:
+                raise self._error(error) from error
+
+    def replaced(self) -> bool:
+        """Return whether the path no longer refers to the opened file."""
+        try:
+            return self._path.stat().st_ino != self._inode
+        except OSError:
+            return True
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._database.close(True)
+
+    def _error(self, error: Exception) -> SvcError:
+        if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+            return self.corrupt_type(
+                f"{self.located.format(self._path)} is corrupt: {error}",
+                "Run `svc dev` or the service: it moves the file aside and creates a new one.",
+                public_message=f"{self.title} is corrupt: {error}",
+            )
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        return self.error_type(
+            f"cannot {self._action} in {self._path}: {reason}",
+            "Check the folder's permissions (reading needs write access too) and the free disk space.",
+            public_message=f"cannot {self._action} in {self._path.name}: {reason}",
+        )
+
+    @classmethod
+    def is_corrupt(cls, path: Path) -> bool:
+        """Return whether a file is corrupt."""
+        try:
+            database = cls(path, write=False)
+        except cls.error_type as error:
+            return isinstance(error, cls.corrupt_type)
+        try:
+            return bool(database.run("pragma quick_check(1)") != [("ok",)])
+        except cls.corrupt_type:
+            return True
+        finally:
+            database.close()
