@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from watchfiles import Change, awatch
+from watchfiles import awatch
 
 from engine.build.ignore import IgnoreRules
 from engine.dev.build_writes import BuildWriteFilter
@@ -36,7 +36,7 @@ class Watcher:
         """Watch until `stop` is set. Start this before the first build."""
         batches = awatch(
             self._root,
-            watch_filter=_any,
+            watch_filter=None,
             step=STEP_MS,
             debounce=10 * STEP_MS,
             stop_event=stop,
@@ -50,10 +50,6 @@ class Watcher:
             paths = {Path(path) for _, path in batch}
             for listener in self._listeners:
                 await listener(paths)
-
-
-def _any(_change: Change, _path: str) -> bool:
-    return True
 
 
 class SourceListener:

@@ -96,9 +96,7 @@ class SqliteFile:
         return result
 
     def _retry_busy(self, work: Callable[[], _Result]) -> _Result:
-        """Retry while the file is busy, also if SQLite's own timeout does not apply: while another
-        process opens or closes it.
-        """
+        """Retry while the file is busy: SQLite's own timeout does not cover opening and closing."""
         end = time.monotonic() + BUSY_SECONDS
         while True:
             try:

@@ -3,11 +3,14 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.http import timeouts
 from engine.http.connection_limits import peer_connected
 from engine.http.exchange import Disconnected, Exchange
+
+if TYPE_CHECKING:
+    from engine.http.server import Server
 
 WRITE_BUFFER_BYTES = 32 << 10
 """Parts of responses that are collected within one turn of the event loop before they are written."""
@@ -20,24 +23,6 @@ class ServerExchange(Exchange, Protocol):
         """Send a 500 if the response has not started; abort it if it is incomplete."""
 
 
-class ConnectionManager(Protocol):
-    """The server, as its connections see it."""
-
-    stopping: bool
-    """Responses announce the end of their connection."""
-    terminated: bool
-    """Connections close once they have no request."""
-
-    def opened(self, connection: "Connection") -> None:
-        """Add a connection."""
-
-    async def handle(self, exchange: ServerExchange) -> None:
-        """Run the handler of an exchange."""
-
-    def upgrade(self, connection: "Connection", data: bytes) -> None:
-        """Continue a connection with HTTP/2, from these bytes on."""
-
-
 class Connection(asyncio.Protocol):
     """A client connection.
 
@@ -45,7 +30,7 @@ class Connection(asyncio.Protocol):
     the sending side and discards input for a while before it closes the connection.
     """
 
-    def __init__(self, manager: ConnectionManager, release: Callable[["Connection"], None]) -> None:
+    def __init__(self, manager: "Server", release: Callable[["Connection"], None]) -> None:
         """`release` is called when the connection is closed."""
         self.manager = manager
         self.release = release

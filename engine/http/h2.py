@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h2.connection
 import h2.errors
@@ -28,9 +28,12 @@ from hypercorn.typing import ConnectionState
 from hyperframe.frame import GoAwayFrame
 
 from engine.http import timeouts
-from engine.http.connection import Connection, ConnectionManager
+from engine.http.connection import Connection
 from engine.http.exchange import Disconnected, Headers, Request, RequestBody
 from engine.http.messages import HEADER_BYTES
+
+if TYPE_CHECKING:
+    from engine.http.server import Server
 
 RESET_SECONDS = 1.0
 READ_BYTES = 65536
@@ -56,7 +59,7 @@ class Http2Connection(Connection):
     """A connection that a task of its own reads and passes to Hypercorn's protocol."""
 
     def __init__(
-        self, manager: ConnectionManager, release: Callable[[Connection], None], hypercorn: Hypercorn
+        self, manager: "Server", release: Callable[[Connection], None], hypercorn: Hypercorn
     ) -> None:
         super().__init__(manager, release)
         self._hypercorn = hypercorn

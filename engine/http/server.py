@@ -48,7 +48,7 @@ async def serve(
     """
     gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
     tls = certificate.context() if certificate is not None else None
-    server = _Server(handler)
+    server = Server(handler)
     acceptor = Acceptor(sockets, server.connect, tls=tls, limiter=limiter or ConnectionLimiter())
     acceptor.start()
     try:
@@ -58,8 +58,12 @@ async def serve(
         await server.shut_down(acceptor, grace)
 
 
-class _Server:
-    """The connections of a server, and the tasks of their requests."""
+class Server:
+    """The connections of a server, and the tasks of their requests.
+
+    While `stopping`, responses announce the end of their connection. Once `terminated`, connections without a
+    request close.
+    """
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler

@@ -97,9 +97,7 @@ def is_address(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Egress:
-    """The allowed origins of a resource. `https://*.example.com` matches subdomains, not `example.com`
-    itself.
-    """
+    """The allowed origins of a resource. `https://*.example.com` matches subdomains only."""
 
     allowed: tuple[Origin, ...]
 

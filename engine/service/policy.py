@@ -80,7 +80,7 @@ def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
     formatters: dict[str, Callable[[DeployedResource], str]] = {
         "lane": lambda r: r.lane,
         "access": _access,
-        "spa": lambda r: _yes(r.spa),
+        "spa": lambda r: "yes" if r.spa else "no",
         "mounts": lambda r: ", ".join(f"{mount.pattern} → {mount.target}" for mount in r.mounts),
         "egress": lambda r: ", ".join(r.egress),
         "run_limit_secs": lambda r: str(r.run_limit_secs),
@@ -105,7 +105,3 @@ def _imports(name: str, before: Set[str], after: Set[str]) -> Iterator[Change]:
 
 def _access(resource: DeployedResource) -> str:
     return "public" if resource.public else "private"
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else "no"

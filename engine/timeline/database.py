@@ -39,9 +39,7 @@ FIELDS = (
 """Columns besides `cursor` and `written_ms`; those from `parent` on belong to requests."""
 
 BOUNDS = "select (select min(cursor) from record), (select max(cursor) from record)"
-"""The first and last cursor, in two queries: SQLite finds each at one end of the table. A single query
-for both would scan the table.
-"""
+"""The first and last cursor. Two queries: a single one for both would scan the table."""
 
 _INTEGERS = {"time_ns", "level", "root", "status", "wall_ns", "compute_ns"} | {
     "peak_memory",
@@ -68,9 +66,7 @@ create table if not exists exchange (
 ) strict;
 create index if not exists exchange_age on exchange (cursor, weight);
 """
-"""Recordings of requests: `cursor` is that of a record written with it, `weight` the approximate size in
-bytes.
-"""
+"""Recordings: `cursor` is that of a record written with it, `weight` the approximate size in bytes."""
 
 
 class TimelineError(SvcError):
@@ -113,9 +109,7 @@ class TimelineDatabase(SqliteFile):
             self.run("pragma query_only = on")
 
     def _create_tables(self) -> None:
-        """Create the tables. Cursors start at the current time in microseconds, so cursors of a recreated
-        file are above all cursors of the old one.
-        """
+        """Create the tables. Cursors start at the time in µs, so they exceed all those of an older file."""
         self.run(_SCHEMA)
         self.run("insert or ignore into origin values (1, ?)", (time.time_ns() // 1000,))
         self.run(f"pragma user_version = {self.version}")

@@ -64,9 +64,7 @@ def format_utc(time_ns: int) -> str:
 
 
 def from_json(document: Mapping[str, Any]) -> StoredRecord:
-    """Return the record of a JSON document. Raises `KeyError`, `ValueError` and `TypeError` if it is
-    invalid.
-    """
+    """Return the record of a JSON document. Raises `KeyError`, `ValueError` or `TypeError` if invalid."""
     time_ns, resource, request = _time_ns(document["time"]), document["resource"], document["request_id"]
     record: Record
     match document["kind"]:

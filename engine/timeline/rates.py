@@ -128,9 +128,7 @@ class RateMeter:
         return front.mount_of(record.target.partition("?")[0]) if front is not None else None
 
     def window(self, seconds: int = WINDOW_SECONDS) -> RateWindow:
-        """Return the rates of the last `seconds` (maximum `WINDOW_SECONDS`), or since creation if that is
-        shorter.
-        """
+        """Return the rates of the last `seconds` (maximum `WINDOW_SECONDS`), or since creation if shorter."""
         now = self._clock()
         first = int(now) - seconds
         with self._lock:

@@ -77,9 +77,7 @@ class Aggregator:
 
 
 def _add(sums: list[int], record: RequestRecord) -> None:
-    """Add a request to the numbers of a `UsageCount`; creating a new one each time takes three times as
-    long.
-    """
+    """Add a request to the numbers of a `UsageCount`; a new one each time would take three times as long."""
     sums[0] += 1
     sums[1] += failed(record)
     sums[2] += record.compute_ns

@@ -16,15 +16,7 @@ from engine.deploy.doors import DoorUsage
 from engine.deploy.versions import Publication
 from engine.timeline.bus import TimelineBus
 from engine.timeline.recording import Recording
-from engine.workers.protocol import (
-    Channel,
-    Publish,
-    Published,
-    RecordBatch,
-    Serve,
-    WorkerConfig,
-    WorkerWarning,
-)
+from engine.workers import protocol
 
 PAUSE_SECONDS = 1.0
 """Delay before a restart of a worker that ended immediately."""
@@ -37,7 +29,7 @@ class _Worker:
     """A worker process and the publications it has confirmed."""
 
     process: asyncio.subprocess.Process
-    channel: Channel
+    channel: protocol.Channel
     number: int = 0
     confirmed: asyncio.Condition = field(default_factory=asyncio.Condition)
     exited: bool = False
@@ -67,7 +59,7 @@ class WorkerPool:
         self,
         *,
         sockets: list[list[socket.socket]],
-        config: WorkerConfig,
+        config: protocol.WorkerConfig,
         timeline_of: Callable[[str], TimelineBus],
         uses_of: Callable[[str], DoorUsage],
         warn: Callable[[str], None],
@@ -85,18 +77,18 @@ class WorkerPool:
         self._uses_of = uses_of
         self._warn = warn
         self._number = 0
-        self._last: dict[str, Publish] = {}
+        self._last: dict[str, protocol.Publish] = {}
         self._workers: dict[int, _Worker] = {}
 
     async def publish(self, publication: Publication) -> None:
         """Update all workers; returns when each live one serves the publication."""
         self._number = number = self._number + 1
-        message = Publish(number, publication)
+        message = protocol.Publish(number, publication)
         self._last = (self._last if self._config.multi_project else {}) | {publication.project.name: message}
         workers = list(self._workers.values())
         for worker in workers:
             worker.channel.send(message)
-            worker.channel.send(Serve())
+            worker.channel.send(protocol.Serve())
         for worker in workers:
             await worker.wait_published(number)
 
@@ -141,17 +133,17 @@ class WorkerPool:
             )
         finally:
             theirs.close()
-        worker = _Worker(process, await Channel.open(ours))
+        worker = _Worker(process, await protocol.Channel.open(ours))
         worker.channel.send(self._config)
         for message in self._last.values():
             worker.channel.send(message)
         if self._config.multi_project or self._last:
-            worker.channel.send(Serve())
+            worker.channel.send(protocol.Serve())
         return worker
 
     async def _read_messages(self, worker: _Worker) -> None:
         while (message := await worker.channel.receive()) is not None:
-            if isinstance(message, RecordBatch):
+            if isinstance(message, protocol.RecordBatch):
                 timeline = self._timeline_of(message.project)
                 self._uses_of(message.project).update(message.uses)
                 for record in message.records:
@@ -159,9 +151,9 @@ class WorkerPool:
                         timeline.publish_recording(record)
                     else:
                         timeline.append(record)
-            elif isinstance(message, WorkerWarning):
+            elif isinstance(message, protocol.WorkerWarning):
                 self._warn(message.text)
-            elif isinstance(message, Published):
+            elif isinstance(message, protocol.Published):
                 await worker.set_published(message.number)
         await worker.set_exited()
         worker.channel.close()

@@ -20,15 +20,7 @@ from engine.timeline.bus import TimelineBus
 from engine.timeline.record import Record
 from engine.timeline.recording import Recording
 from engine.wasm.execution.runner import Runner
-from engine.workers.protocol import (
-    Channel,
-    Publish,
-    Published,
-    RecordBatch,
-    Serve,
-    WorkerConfig,
-    WorkerWarning,
-)
+from engine.workers import protocol
 
 BATCH_SECONDS = 0.05
 """How long records are collected before they are sent."""
@@ -37,7 +29,7 @@ BATCH_SECONDS = 0.05
 class RecordReporter:
     """Sends the records of a project's timeline to the pool in batches."""
 
-    def __init__(self, channel: Channel, project: str, uses: Callable[[str], DoorUsage]) -> None:
+    def __init__(self, channel: protocol.Channel, project: str, uses: Callable[[str], DoorUsage]) -> None:
         self._channel = channel
         self._project = project
         self._uses = uses
@@ -54,18 +46,20 @@ class RecordReporter:
         records, self._waiting = self._waiting, []
         if records:
             uses = self._uses(self._project)
-            self._channel.send(RecordBatch(self._project, records, DoorUsage(uses)))
+            self._channel.send(protocol.RecordBatch(self._project, records, DoorUsage(uses)))
             uses.clear()
 
 
-async def serve_worker(channel: Channel, sockets: list[socket.socket], doors: Sequence[Door]) -> None:
+async def serve_worker(
+    channel: protocol.Channel, sockets: list[socket.socket], doors: Sequence[Door]
+) -> None:
     """Serve what the pool publishes until the channel closes or SIGTERM arrives."""
     config = await channel.receive()
-    if not isinstance(config, WorkerConfig):
+    if not isinstance(config, protocol.WorkerConfig):
         return
     stop, runner, reporters = asyncio.Event(), Runner(config.cache), list[RecordReporter]()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    LogForwarder(lambda level, text: channel.send(WorkerWarning(text))).install()
+    LogForwarder(lambda level, text: channel.send(protocol.WorkerWarning(text))).install()
 
     def report_records(project: str, timeline: TimelineBus) -> None:
         reporters.append(RecordReporter(channel, project, lambda name: tenants.uses(name)))
@@ -91,11 +85,11 @@ async def serve_worker(channel: Channel, sockets: list[socket.socket], doors: Se
             if receiving.result() is None:
                 runner.stop_all()
                 break
-            message: Publish | Serve = receiving.result()
-            if isinstance(message, Publish):
+            message: protocol.Publish | protocol.Serve = receiving.result()
+            if isinstance(message, protocol.Publish):
                 ready = await site.prepare(message.publication, lenient=True)
                 site.activate(ready, replace_all=not config.multi_project)
-                channel.send(Published(message.number))
+                channel.send(protocol.Published(message.number))
             elif serving is None:
                 serving = asyncio.create_task(
                     serve(
@@ -120,14 +114,14 @@ async def serve_worker(channel: Channel, sockets: list[socket.socket], doors: Se
 
 
 def main(descriptors: Sequence[str], doors: Sequence[Door]) -> None:
-    """Serve with the inherited descriptors of the channel and the sockets."""
+    """protocol.Serve with the inherited descriptors of the channel and the sockets."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the fleet says when.
     asyncio.run(_main(doors, *map(int, descriptors)))
 
 
 async def _main(doors: Sequence[Door], channel: int, *sockets: int) -> None:
     listening = [_listening(number) for number in sockets]
-    await serve_worker(await Channel.open(socket.socket(fileno=channel)), listening, doors)
+    await serve_worker(await protocol.Channel.open(socket.socket(fileno=channel)), listening, doors)
 
 
 def _listening(number: int) -> socket.socket:

@@ -1,6 +1,4 @@
-"""Discovery of cargo, rustc and rustc's std for the target. Nothing is installed: rustup belongs to the
-user.
-"""
+"""Discovery of cargo, rustc and its std for the target. Installs nothing: rustup belongs to the user."""
 
 import asyncio
 import os

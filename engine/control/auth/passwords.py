@@ -86,10 +86,7 @@ def _decoy_hash(hasher: PasswordHasher) -> str:
 
 
 def normalize(password: str) -> str:
-    """Return the canonical form of a password for hashing (RFC 8265, 4.2).
-
-    Raises `BadPassword`.
-    """
+    """Return the canonical form of a password for hashing (RFC 8265, 4.2). Raises `BadPassword`."""
     normalized = unicodedata.normalize("NFC", password[: MAX_LENGTH * 4])
     if len(normalized) > MAX_LENGTH:
         raise BadPassword(f"a password has at most {MAX_LENGTH} characters")

@@ -1,6 +1,6 @@
 """Route for garbage collection, for owners of every project."""
 
-from typing import Protocol
+from collections.abc import Awaitable, Callable
 
 from quart import Blueprint
 from quart_schema import validate_request, validate_response
@@ -9,13 +9,6 @@ from engine.control.access import ALL_PROJECTS
 from engine.control.app import require
 from engine.control.schema import StrictModel
 from engine.deploy.gc import GcReport
-
-
-class CollectGarbage(Protocol):
-    """Removes data that no deployment needs, or only counts it."""
-
-    async def __call__(self, *, count_only: bool) -> GcReport:
-        """Return what was removed, or would be. Raises `GarbageError`."""
 
 
 class GcRequest(StrictModel):
@@ -34,8 +27,8 @@ class GcOut(StrictModel):
     unpacked: int
 
 
-def blueprint(sweep: CollectGarbage) -> Blueprint:
-    """Return the route."""
+def blueprint(collect: Callable[..., Awaitable[GcReport]]) -> Blueprint:
+    """Return the route. `collect(count_only=)` removes data, or only counts it. Raises `GarbageError`."""
     routes = Blueprint("garbage", __name__)
 
     @routes.post("/v1/gc")
@@ -44,13 +37,13 @@ def blueprint(sweep: CollectGarbage) -> Blueprint:
     async def gc(data: GcRequest) -> GcOut:
         """Remove data that no deployment needs and no deploy used within 24 hours."""
         require(ALL_PROJECTS, "owner")
-        swept = await sweep(count_only=data.plan)
+        report = await collect(count_only=data.plan)
         return GcOut(
             plan=data.plan,
-            blobs=swept.blobs,
-            bytes=swept.size,
-            uploads=swept.uploads,
-            unpacked=swept.unpacked,
+            blobs=report.blobs,
+            bytes=report.size,
+            uploads=report.uploads,
+            unpacked=report.unpacked,
         )
 
     return routes

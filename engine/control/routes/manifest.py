@@ -14,14 +14,7 @@ from quart_schema import validate_request, validate_response
 
 from engine.control.app import require
 from engine.control.projects import unknown_project
-from engine.control.schemas.manifest import (
-    ManifestEditOut,
-    ManifestOut,
-    ManifestPlanRequest,
-    ManifestWriteRequest,
-    MountOp,
-    op_from_change,
-)
+from engine.control.schemas import manifest as types
 from engine.deploy.history import History
 from engine.errors import SvcError
 from engine.manifest import MANIFEST
@@ -34,7 +27,7 @@ from engine.manifest.problems import ManifestError, Problem
 class Manifests(Protocol):
     """Access to the manifests of projects."""
 
-    async def get(self, project: str) -> ManifestOut:
+    async def get(self, project: str) -> types.ManifestOut:
         """Return a project's manifest. Raises `NotFound`."""
 
     def root(self, project: str) -> Path:
@@ -50,11 +43,11 @@ class EditableManifest:
         self._name = project.name
         self._root = project.root
 
-    async def get(self, project: str) -> ManifestOut:
+    async def get(self, project: str) -> types.ManifestOut:
         """Return the manifest; if the file has errors, its last valid state and the first error."""
         return await asyncio.to_thread(self._shown, self.root(project))
 
-    def _shown(self, root: Path) -> ManifestOut:
+    def _shown(self, root: Path) -> types.ManifestOut:
         content = b""
         try:
             content = read(root / MANIFEST)
@@ -65,8 +58,8 @@ class EditableManifest:
         except ManifestError as broken:
             error = broken
         else:
-            return ManifestOut.from_project(self._good, digest=_digest(content))
-        return ManifestOut.from_project(self._good, digest=_digest(content), error=error)
+            return types.ManifestOut.from_project(self._good, digest=_digest(content))
+        return types.ManifestOut.from_project(self._good, digest=_digest(content), error=error)
 
     def root(self, project: str) -> Path:
         """Return the project's folder. Raises `NotFound` for another project."""
@@ -81,13 +74,13 @@ class DeployedManifest:
     def __init__(self, history: History) -> None:
         self._history = history
 
-    async def get(self, project: str) -> ManifestOut:
+    async def get(self, project: str) -> types.ManifestOut:
         """Return the live deployment's manifest. Raises `NotFound`."""
         live = await self._history.live(project)
         if live is None:
             raise unknown_project(project)
         deployment = await self._history.get(project, live.deployment)
-        return ManifestOut.from_project(deployment.served(Path()))
+        return types.ManifestOut.from_project(deployment.served(Path()))
 
     def root(self, project: str) -> Path:
         """Raise `SvcError`, because a deployed manifest is read-only."""
@@ -107,24 +100,24 @@ def blueprint(manifests: Manifests) -> Blueprint:
     routes = Blueprint("manifest", __name__)
 
     @routes.get("/v1/projects/<project>/manifest")
-    @validate_response(ManifestOut)
-    async def shown(project: str) -> ManifestOut:
+    @validate_response(types.ManifestOut)
+    async def shown(project: str) -> types.ManifestOut:
         """Return the manifest; on a service, that of the live deployment. Requires the role viewer."""
         require(project, "viewer")
         return await manifests.get(project)
 
     @routes.post("/v1/projects/<project>/manifest/plan")
-    @validate_request(ManifestPlanRequest)
-    @validate_response(ManifestEditOut)
-    async def planned(project: str, data: ManifestPlanRequest) -> ManifestEditOut:
+    @validate_request(types.ManifestPlanRequest)
+    @validate_response(types.ManifestEditOut)
+    async def planned(project: str, data: types.ManifestPlanRequest) -> types.ManifestEditOut:
         """Return how changes would be written to svc.toml, without writing. Requires the role deployer."""
         require(project, "deployer")
         return await asyncio.to_thread(_plan, manifests.root(project), data.changes)
 
     @routes.post("/v1/projects/<project>/manifest/write")
-    @validate_request(ManifestWriteRequest)
-    @validate_response(ManifestEditOut)
-    async def written(project: str, data: ManifestWriteRequest) -> ManifestEditOut:
+    @validate_request(types.ManifestWriteRequest)
+    @validate_response(types.ManifestEditOut)
+    async def written(project: str, data: types.ManifestWriteRequest) -> types.ManifestEditOut:
         """Write changes to svc.toml; 409 if the file has changed since. Requires the role deployer."""
         require(project, "deployer")
         return await asyncio.to_thread(_write, manifests.root(project), data.changes, data.digest)
@@ -132,12 +125,12 @@ def blueprint(manifests: Manifests) -> Blueprint:
     return routes
 
 
-def _plan(root: Path, changes: Sequence[MountOp]) -> ManifestEditOut:
+def _plan(root: Path, changes: Sequence[types.MountOp]) -> types.ManifestEditOut:
     edit, edited = _edit(root, changes)
     return edited.model_copy(update={"digest": _digest(edit.before)})
 
 
-def _write(root: Path, changes: Sequence[MountOp], digest: str) -> ManifestEditOut:
+def _write(root: Path, changes: Sequence[types.MountOp], digest: str) -> types.ManifestEditOut:
     _expect(read(root / MANIFEST), digest)
     edit, edited = _edit(root, changes)
     _expect(edit.before, digest)
@@ -150,10 +143,12 @@ def _expect(content: bytes, digest: str) -> None:
         raise ManifestChanged(f"{MANIFEST} has changed since the edit was planned", "Plan the edit again.")
 
 
-def _edit(root: Path, changes: Sequence[MountOp]) -> tuple[Edit, ManifestEditOut]:
+def _edit(root: Path, changes: Sequence[types.MountOp]) -> tuple[Edit, types.ManifestEditOut]:
     values = [change.to_change() for change in changes]
     edit = plan(root, values)
     undone = inverse(parse(root, edit.before), values)
-    return edit, ManifestEditOut(
-        diff=edit.diff, digest=_digest(edit.after), inverse=[op_from_change(change) for change in undone]
+    return edit, types.ManifestEditOut(
+        diff=edit.diff,
+        digest=_digest(edit.after),
+        inverse=[types.op_from_change(change) for change in undone],
     )

@@ -158,7 +158,10 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Meas
         front, rates = served.front, engine.rates(project)
         window = rates.window(query_args.seconds) if rates is not None else RateWindow(0.0, {}, {})
         uses = engine.uses(project)
-        held = await asyncio.to_thread(_measure, doors, projects.data_dir(project))
+        data = projects.data_dir(project)
+        held = await asyncio.to_thread(
+            lambda: {name: measure(data) for name, measure in doors.items() if measure}
+        )
         return ProjectState(
             project=project,
             kind=engine.kind,
@@ -190,10 +193,6 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Meas
         )
 
     return routes
-
-
-def _measure(doors: Mapping[str, Measure | None], data: Path) -> dict[str, tuple[int, int] | None]:
-    return {name: measure(data) for name, measure in doors.items() if measure is not None}
 
 
 def _failure(error: SvcError) -> FailureOut:

@@ -128,9 +128,7 @@ class _Packer:
         self._trap_at = ctypes.addressof(self._trap)
 
     def run(self, function: int, source: int, target: int, count: int) -> None:
-        """Call a function with source address, target address and number of bytes. Raises RuntimeError on a
-        trap.
-        """
+        """Call a function with addresses and number of bytes. Raises RuntimeError on a trap."""
         values = self._values
         values[0], values[2], values[4] = source, target, count
         if _call_unchecked(self._context, function, self._values_at, 3, self._trap_at) or self._trap:

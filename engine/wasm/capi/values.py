@@ -132,9 +132,7 @@ def lifter(kind: types.ValType) -> Lift:
 
 
 def _representation(handles: Any, resource: int) -> int:
-    """Return the number of a resource value. Call it exactly once per value: it changes wasmtime's handle
-    counts.
-    """
+    """Return the number of a resource value. Call it once per value: it changes wasmtime's handle counts."""
     scratch = handles.scratch
     if _any_to_host(handles.context, resource, scratch.out_at):
         raise RuntimeError("a handle of a foreign resource type")

@@ -9,9 +9,7 @@ clock, because a thread that waits mostly waits for longer than that.
 from time import monotonic_ns, thread_time_ns
 
 MAX_WALL_ONLY_NS = 500_000
-"""Intervals up to this long use the wall clock only, so a blocked thread is over-counted by at most this
-much.
-"""
+"""Longest interval with the wall clock only; a blocked thread is over-counted by at most this much."""
 
 
 class CpuClock:

@@ -298,7 +298,7 @@ class Execution:
         if not self._started:
             headers = [(name.encode("latin-1"), value) for name, value in head.headers]
             unknown = head.status in _BODILESS or (self._request.method == "HEAD" and not data)
-            if body.finished and not unknown and not _has(headers, b"content-length"):
+            if body.finished and not unknown and b"content-length" not in dict(headers):
                 headers.append((b"content-length", str(len(data)).encode()))
             self._started = self._sending_head = True
             await self._send(self._exchange.send_head(head.status, headers))
@@ -366,7 +366,3 @@ def _broken(why: Any) -> str:
     if isinstance(why, tuple) and why[0] == "HTTP-response-body-size":
         return f"the guest announced another content-length than the {why[1]} bytes it wrote"
     return "the guest left its response body unfinished"
-
-
-def _has(headers: list[tuple[bytes, bytes]], name: bytes) -> bool:
-    return any(key == name for key, _ in headers)

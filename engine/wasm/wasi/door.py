@@ -52,9 +52,7 @@ def ask(run: RunState, door: str, path: str, body: str) -> DoorAnswer | Suspend:
 
 
 def _on_loop() -> bool:
-    """Return whether this is the event loop's thread. Guests that compute for long are polled in worker
-    threads.
-    """
+    """Return whether this is the event loop's thread; guests that compute for long run in others."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -112,9 +112,7 @@ def block(run: RunState, pollable: Pollable) -> Suspend | None:
 
 @host("wasi:io/poll", "poll", blocking=True)
 def poll(run: RunState, pollables: list[Pollable]) -> Suspend | list[int]:
-    """Wait until at least one is ready; return the positions of all ready ones. Raises Trap for an empty
-    list.
-    """
+    """Wait until one is ready; return the positions of all that are. Raises Trap for an empty list."""
     if not pollables:
         raise Trap("poll was called with an empty list")
     if len(pollables) > MAX_POLLABLES:

@@ -61,9 +61,7 @@ class PatchPoints:
 
 @dataclass(frozen=True, slots=True)
 class _Fixup:
-    """Content of a fixup module. `table` and `functions` are import names; the function at a position
-    fills that slot.
-    """
+    """Content of a fixup module: import names of its table, and the functions from the first slot on."""
 
     table: tuple[bytes, bytes]
     functions: tuple[tuple[bytes, bytes, Signature], ...]

@@ -58,7 +58,8 @@ class ModuleBinary:
         if _START in bodies or _DATA not in bodies:
             raise UnsupportedBinary("module with a start function or without data")
         self._imported = _count_imports(BinaryReader(bodies.get(_IMPORTS, b"\0")))
-        self._types = _read_numbers(BinaryReader(bodies.get(_FUNCTIONS, b"\0")))
+        functions = BinaryReader(bodies.get(_FUNCTIONS, b"\0"))
+        self._types = [functions.uleb() for _ in range(functions.uleb())]
         self._maximum = _read_maximum(BinaryReader(bodies.get(_MEMORIES, b"\0")))
         self._global_variables = list(_read_globals(BinaryReader(bodies.get(_GLOBALS, b"\0"))))
         self.exports = dict(_read_exports(BinaryReader(bodies.get(_EXPORTS, b"\0"))))
@@ -109,10 +110,6 @@ class ModuleBinary:
                 body = uleb(reader.uleb() + 1) + body[reader.at :] + more_code
             out += section(kind, changed.get(kind, body))
         return bytes(out)
-
-
-def _read_numbers(reader: BinaryReader) -> list[int]:
-    return [reader.uleb() for _ in range(reader.uleb())]
 
 
 def _count_imports(reader: BinaryReader) -> int:

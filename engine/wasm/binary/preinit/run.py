@@ -100,9 +100,7 @@ def preinitialize(component: bytes) -> bytes:
 
 
 def _find_module(component: bytes, outline: ComponentOutline) -> CoreModule:
-    """Return the position of the module. Raises `UnsupportedBinary` unless exactly one instance of one
-    exists.
-    """
+    """Return the position of the only instance of the module. Raises `UnsupportedBinary` otherwise."""
     positions = [
         each for each in outline.modules() if component.find(FREEZE_EXPORT, each.start, each.end) >= 0
     ]
