@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -140,9 +141,8 @@ class SqliteFile:
             database = cls(path, write=False)
         except cls.error_type as error:
             return isinstance(error, cls.corrupt_type)
-        try:
-            return bool(database.run("pragma quick_check(1)") != [("ok",)])
-        except cls.corrupt_type:
-            return True
-        finally:
-            database.close()
+        with closing(database):
+            try:
+                return bool(database.run("pragma quick_check(1)") != [("ok",)])
+            except cls.corrupt_type:
+                return True

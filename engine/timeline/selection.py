@@ -4,6 +4,7 @@ It does not wait for new records: `follow.py` continues at its end.
 """
 
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,10 +34,8 @@ def select(path: Path, record_filter: RecordFilter, record_range: RecordRange) -
     if reader is None:
         yield RecordPage([], record_range.after or 0)
         return
-    try:
+    with closing(reader):
         yield from _pages(reader, record_filter, record_range)
-    finally:
-        reader.close()
 
 
 def _pages(

@@ -114,7 +114,7 @@ async def serve_worker(
 
 
 def main(descriptors: Sequence[str], doors: Sequence[Door]) -> None:
-    """protocol.Serve with the inherited descriptors of the channel and the sockets."""
+    """Serve with the inherited descriptors of the channel and the sockets."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the fleet says when.
     asyncio.run(_main(doors, *map(int, descriptors)))
 

@@ -9,8 +9,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, StringConstraints
 from quart import Blueprint, Response
@@ -39,6 +40,7 @@ MAX_TAIL = 100_000
 SCAN_RECORDS = 50_000
 """Number of records scanned for one line of cursors, which takes tens of milliseconds."""
 
+_Page = TypeVar("_Page", RecordPage, CursorPage)
 _EMPTY_RANGE = (1, 0)
 """First and last cursor of an empty timeline."""
 
@@ -240,8 +242,10 @@ async def _cursors(
             )
         if query.follow:
             with closing(TimelineFollower(path, record_filter, max(first - 1, last))) as follower:
-                async for piece in _follow_cursors(follower, stretch):
-                    yield piece
+                yield ndjson.line({"live": follower.position})
+                scan, full = partial(follower.scan_cursors, stretch), lambda p: p.upto - p.after >= stretch
+                async for lines in _follow(scan, _cursor_lines, full, "live"):
+                    yield lines
     except SvcError as error:
         yield ndjson.line({"error": problem_members(error)})
 
@@ -251,12 +255,10 @@ def _bounds(path: Path, query: CursorsQuery) -> tuple[int, int]:
     reader = open_reader(path)
     if reader is None:
         return _EMPTY_RANGE
-    try:
+    with closing(reader):
         first, last = reader.bounds()
         after, upto = query.between(reader)
         return max(first, (query.after or 0) + 1, after + 1), min(last, upto)
-    finally:
-        reader.close()
 
 
 def _skim(path: Path, record_filter: RecordFilter, after: int, upto: int) -> CursorPage:
@@ -264,26 +266,31 @@ def _skim(path: Path, record_filter: RecordFilter, after: int, upto: int) -> Cur
         return follower.scan_cursors(upto - after)
 
 
-async def _follow_cursors(follower: TimelineFollower, stretch: int) -> AsyncIterator[bytes]:
-    yield ndjson.line({"live": follower.position})
+async def _follow(
+    poll: Callable[[], _Page], encode: Callable[[_Page], bytes], more: Callable[[_Page], bool], quiet_key: str
+) -> AsyncIterator[bytes]:
+    """Yield the lines of new pages until the client disconnects; after each quiet second, the last cursor."""
     quiet = 0.0
     while True:
-        page = await run_blocking(partial(follower.scan_cursors, stretch))
-        if page.missed:
-            yield ndjson.line({"missed": page.missed})
-        if page.offsets != "[]":
-            yield _line(page)
+        page = await run_blocking(poll)
+        if lines := encode(page):
+            yield lines
             quiet = 0.0
-        if quiet >= ndjson.KEEPALIVE_SECONDS:
-            yield ndjson.line({"live": follower.position})
-            quiet = 0.0
-        if page.upto - page.after < stretch:
+        if not more(page):
             await asyncio.sleep(ndjson.POLL_SECONDS)
             quiet += ndjson.POLL_SECONDS
+        if quiet >= ndjson.KEEPALIVE_SECONDS:
+            yield ndjson.line({quiet_key: page.upto})
+            quiet = 0.0
 
 
 def _line(page: CursorPage) -> bytes:
     return f'{{"after": {page.after}, "upto": {page.upto}, "offsets": {page.offsets}}}\n'.encode()
+
+
+def _cursor_lines(page: CursorPage) -> bytes:
+    missed = ndjson.line({"missed": page.missed}) if page.missed else b""
+    return missed + (_line(page) if page.offsets != "[]" else b"")
 
 
 async def _records(path: Path, record_filter: RecordFilter, query: LogsQuery) -> AsyncIterator[bytes]:
@@ -298,27 +305,11 @@ async def _records(path: Path, record_filter: RecordFilter, query: LogsQuery) ->
                 position = page.upto
         if query.follow:
             yield ndjson.line({"upto": position})
-            async for piece in _follow_records(TimelineFollower(path, record_filter, position)):
-                yield piece
+            with closing(TimelineFollower(path, record_filter, position)) as follower:
+                async for lines in _follow(follower.poll, _record_lines, attrgetter("more"), "upto"):
+                    yield lines
     except SvcError as error:
         yield ndjson.line({"error": problem_members(error)})
-
-
-async def _follow_records(follower: TimelineFollower) -> AsyncIterator[bytes]:
-    """Yield new records until the client disconnects."""
-    quiet = 0.0
-    with closing(follower):
-        while True:
-            page = await run_blocking(follower.poll)
-            if lines := _record_lines(page):
-                yield lines
-                quiet = 0.0
-            if not page.more:
-                await asyncio.sleep(ndjson.POLL_SECONDS)
-                quiet += ndjson.POLL_SECONDS
-            if quiet >= ndjson.KEEPALIVE_SECONDS:
-                yield ndjson.line({"upto": page.upto})
-                quiet = 0.0
 
 
 def _record_lines(page: RecordPage) -> bytes:

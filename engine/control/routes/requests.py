@@ -6,6 +6,7 @@ Available in development only: a service does not record bodies.
 import asyncio
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -119,12 +120,10 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
 def _read(path: Path, request_id: str) -> tuple[RecordedExchange, list[StoredRecord]]:
     reader = open_reader(path)
     if reader is not None:
-        try:
+        with closing(reader):
             exchange = reader.exchange(request_id)
             if exchange is not None:
                 return exchange, reader.after(0, RecordFilter(request_id=request_id), MAX_RECORDS).entries
-        finally:
-            reader.close()
     raise NotFound(
         f"request {request_id} is not recorded",
         f"Requests are recorded in development, up to 50 per second, unless {MANIFEST} sets"

@@ -5,6 +5,7 @@ It reads the usage database directly, so a slow client does not delay requests.
 
 import asyncio
 import time
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -71,8 +72,5 @@ def blueprint(projects: Projects) -> Blueprint:
 def _usage(path: Path, first: int) -> Any:
     if not path.exists():
         return {}
-    usage = store.UsageStore(path)
-    try:
+    with closing(store.UsageStore(path)) as usage:
         return usage.read(first)
-    finally:
-        usage.close()

@@ -4,33 +4,22 @@ The names come from the binary's outline, or from wasmtime if this project canno
 """
 
 import importlib
+import pkgutil
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from engine.errors import SvcError
+from engine.wasm import wasi
 from engine.wasm.binary.memory_probe import HANDLER_INTERFACE as HANDLER
 from engine.wasm.binary.memory_probe import METERED_HANDLE
 from engine.wasm.binary.reader import read_outline
 from engine.wasm.wasi.registry import FUNCTIONS
 from engine.wasm_binary import UnsupportedBinary
 
-_HOST_MODULES = [
-    "cli",
-    "clocks",
-    "denied",
-    "door",
-    "fast_streams",
-    "http_bodies",
-    "http_fields",
-    "http_incoming",
-    "http_outgoing",
-    "io",
-    "random",
-]
-for _module in _HOST_MODULES:
-    importlib.import_module(f"engine.wasm.wasi.{_module}")
+for _module in pkgutil.iter_modules(wasi.__path__, "engine.wasm.wasi."):
+    importlib.import_module(_module.name)
 HOSTED_INTERFACES = frozenset(name.split("#")[0] for name in FUNCTIONS) | {
     "wasi:filesystem/types",
     "wasi:sockets/tcp",

@@ -235,7 +235,7 @@ class _DoorCall:
             self._pending.settle(("err", code))
 
     def _abandon(self) -> None:
-        """Discard the rest of the body. The stream stays open: StarlingMonkey exits on writes to closed ones."""
+        """Discard the rest of the body. The stream stays open, or StarlingMonkey would exit on a write."""
         assert self._request.body is not None
         self._request.body.discard()
         self._invoked = True
