@@ -53,9 +53,4 @@ def project_api(name: str, folder: Path) -> "tuple[Blueprint, ...]":
     from engine.control.routes import logs, usage
 
     project = SingleProject(name, folder)
-    return (
-        projects.blueprint(project),
-        tables(project),
-        usage.blueprint(project),
-        logs.blueprint(project),
-    )
+    return (projects.blueprint(project), tables(project), usage.blueprint(project), logs.blueprint(project))

@@ -132,7 +132,8 @@ def svc(
 def run(arguments: list[str]) -> int:
     """Run `svc` with these arguments and return its exit code."""
     try:
-        _require_supported_platform()
+        if sys.platform == "win32":  # some modules of commands exist on POSIX systems only
+            raise SvcError("svc needs Linux or macOS", "On Windows, use WSL2.")
         result = typer.main.get_command(app).main(arguments, prog_name="svc", standalone_mode=False)
     except SvcError as error:
         stderr.render(error)
@@ -157,12 +158,6 @@ def run(arguments: list[str]) -> int:
         stderr.render(SvcError(f"internal error: {name}", hint))
         return ExitCode.FAILED
     return result if isinstance(result, int) else ExitCode.OK
-
-
-def _require_supported_platform() -> None:
-    """Raise `SvcError` on Windows, before a command imports a module that only POSIX systems have."""
-    if sys.platform == "win32":
-        raise SvcError("svc needs Linux or macOS", "On Windows, use WSL2.")
 
 
 def _usage_error(error: typer.TyperException) -> SvcError:

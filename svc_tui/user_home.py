@@ -26,7 +26,6 @@ class Home:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise SvcError(
-                f"cannot create {folder}: {error.strerror}",
-                "Set SVC_HOME to a folder that you can write to.",
+                f"cannot create {folder}: {error.strerror}", "Set SVC_HOME to a folder that you can write to."
             ) from error
         return folder

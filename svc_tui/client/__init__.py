@@ -50,10 +50,14 @@ class Client:
         """
         self.url = url
         self._expired_error = expired_error
+        verify: ssl.SSLContext | bool = False  # loading certificates is slow, and plain http needs none
+        if url.startswith("https:"):
+            verify = ssl.create_default_context()  # the system's certificates and SSL_CERT_FILE
+            verify.load_verify_locations(certifi.where())
         headers = {"authorization": f"Bearer {token}"} if token else {}
         timeout = httpx.Timeout(timeout_seconds, connect=CONNECT_SECONDS)
         self._http = httpx.Client(
-            base_url=url, headers=headers, timeout=timeout, verify=_tls_verification(url), trust_env=False
+            base_url=url, headers=headers, timeout=timeout, verify=verify, trust_env=False
         )
 
     def __enter__(self) -> "Client":
@@ -158,15 +162,6 @@ class Client:
         except httpx.HTTPError as error:
             hint = "Check that the service is running, then run the command again."
             raise Unreachable(f"lost the connection to {self.url}: {error}", hint) from error
-
-
-def _tls_verification(url: str) -> ssl.SSLContext | bool:
-    """Return the TLS settings: trust the system's certificates, SSL_CERT_FILE and certifi."""
-    if not url.startswith("https:"):
-        return False  # loading certificates is slow, and plain http does not need them
-    context = ssl.create_default_context()
-    context.load_verify_locations(certifi.where())
-    return context
 
 
 def _api_error(response: httpx.Response) -> SvcError:

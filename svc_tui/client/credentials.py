@@ -228,8 +228,7 @@ class CredentialStore:
 
     def _write_error(self, error: OSError) -> SvcError:
         return SvcError(
-            f"cannot write {self._path}: {error.strerror}",
-            "Set SVC_HOME to a folder that you can write to.",
+            f"cannot write {self._path}: {error.strerror}", "Set SVC_HOME to a folder that you can write to."
         )
 
 
@@ -251,9 +250,9 @@ def open_client(credentials: Credentials) -> Iterator[Client]:
             yield client
         return
     # The service takes a second to load.
-    from svc_tui.client import local_service
+    from svc_tui.client.discovery import service_client
 
-    with local_service.service_client(credentials.folder) as client:
+    with service_client(credentials.folder) as client:
         yield client
 
 

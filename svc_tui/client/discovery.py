@@ -1,5 +1,9 @@
-"""Control APIs of running processes on this machine, found through their discovery files."""
+"""Control APIs on this machine: of running processes, found by their discovery files, or of this one.
 
+Write permission for the data directory of a service makes an owner, without a login.
+"""
+
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +14,8 @@ from engine.files.data_dir import DATA_DIR
 from engine.manifest.model import Project
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
+
+CLOSE_SECONDS = 1.0
 
 
 def find_running(folder: Path, path: str) -> Client | None:
@@ -45,3 +51,58 @@ def project_client(project: Project) -> Iterator[tuple[Client, Project]]:
         Client(presence.url, presence.token) as client,
     ):
         yield client, project
+
+
+def ensure_usable(folder: Path) -> None:
+    """Check that a data directory is usable, and initialize an empty one. Raises `SvcError` if it is not."""
+    if (client := find_running(folder, "/v1/whoami")) is not None:
+        client.close()
+        return
+    from engine.bucket.errors import BucketInUse
+    from engine.bucket.folder import FolderBucket
+
+    try:
+        bucket = FolderBucket(folder, "svc login")
+    except BucketInUse as error:
+        raise SvcError(error.message, "Log in at the URL of its control API: `svc login URL`.") from error
+    asyncio.run(bucket.aclose())
+
+
+@contextmanager
+def service_client(folder: Path) -> Iterator[Client]:
+    """Yield a client with the owner role for a data directory. Raises `SvcError` if the service fails."""
+    if (running := find_running(folder, "/v1/whoami")) is not None:
+        with running:
+            yield running
+        return
+    with _run_service(folder):
+        client = find_running(folder, "/v1/whoami")
+        if client is None:
+            raise SvcError(f"the service on {folder} did not start", "Run `svc serve` to see the error.")
+        with client:
+            yield client
+
+
+@contextmanager
+def _run_service(folder: Path) -> Iterator[None]:
+    """Run the service on a thread of this process, with its applications on a random port."""
+    from engine.http.sockets import bind
+    from svc_tui.serve.server import ServiceSettings, run_service
+
+    public, control = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
+    settings = ServiceSettings(
+        data=folder,
+        public=[public],
+        control=control,
+        domain="localhost",
+        origin="http://{}",
+        certificate=None,
+        grace=CLOSE_SECONDS,
+        log=lambda level, text: None,
+    )
+    try:
+        with run_in_background(lambda stop: run_service(settings, stop), "service"):
+            yield
+    finally:
+        for listener in (*public, *control):
+            listener.close()

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from engine.errors import InvalidUsage, SvcError
 from engine.manifest.schema import NAME_RULE, is_name
@@ -51,10 +50,11 @@ class LoginClient:
         """Log in; with a claim code, become the first owner. Raises `SvcError` for an invalid name."""
         if not is_name(user):
             raise InvalidUsage(f"{user!r} is not a valid user name", NAME_RULE)
-        body: dict[str, Any] = {"user": user, "password": password}
-        if code is not None:
-            body["code"] = code
-        session = self._client.call("POST", "/v1/login" if code is None else "/v1/claim", body)
+        body = {"user": user, "password": password}
+        if code is None:
+            session = self._client.call("POST", "/v1/login", body)
+        else:
+            session = self._client.call("POST", "/v1/claim", {**body, "code": code})
         url = self._client.url
         try:
             return Credentials(url, url, str(session["token"]), str(session["user"]), insecure=self._insecure)

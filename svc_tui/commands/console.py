@@ -10,8 +10,8 @@ import typer
 
 from engine.errors import InvalidUsage, SvcError
 from svc_tui.client.credentials import current_project
-from svc_tui.console import connect
 from svc_tui.console.deployer import ConsoleDeployer, deployer_for_folder
+from svc_tui.console.engine import DEFAULT_PORT, connect_folder, connect_service
 from svc_tui.console.preferences import read_keymap
 from svc_tui.console.start import LoginActions, StartActions
 from svc_tui.project.scaffold import write_schema
@@ -27,7 +27,7 @@ def console(
             metavar="PORT",
             min=0,
             max=65535,
-            help=f"Port of the applications (default: {connect.DEFAULT_PORT}, or a free one).",
+            help=f"Port of the applications (default: {DEFAULT_PORT}, or a free one).",
         ),
     ] = None,
     service: Annotated[
@@ -66,7 +66,7 @@ def console(
                 code="no-project",
             )
         sockets = run.bind_page(options)
-        engine = connect.connect_folder(folder, port) if folder else connect.connect_service(project)[1]
+        engine = connect_folder(folder, port) if folder else connect_service(project)[1]
         asyncio.run(run.serve_page(engine, folder, options, sockets))
         return
     streams = (sys.stdin, sys.stdout, sys.stderr)
@@ -94,17 +94,17 @@ def console(
             project = choice.project
     if folder is None:
         try:
-            credentials, engine = connect.connect_service(project)
+            credentials, engine = connect_service(project)
         except SvcError as error:
             if error.code != "unauthenticated" or os.environ.get("SVC_TOKEN"):
                 raise
             if app.LoginApp(login_actions, keys).run() is None:
                 raise
-            credentials, engine = connect.connect_service(project)
+            credentials, engine = connect_service(project)
         deployer = ConsoleDeployer(engine.info.project, lambda: credentials, None)
     else:
         write_schema(folder)
-        engine = connect.connect_folder(folder, port)
+        engine = connect_folder(folder, port)
         deployer = deployer_for_folder(folder, engine.info.project, os.environ)
     app.run(engine, login_actions, keys, deployer, home)
 

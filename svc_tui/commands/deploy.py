@@ -42,7 +42,7 @@ def deploy(
         uploader.require_deployer(client, project.name)
         if credentials.key and not plan:
             store.link_project(root, credentials.key)
-        _step(1, "build")
+        stderr.progress("1/4 build")
         progress = _TerminalProgress(max(map(len, project.resources)))
         cache = Home.from_environment(os.environ).cache()
         bundle = asyncio.run(uploader.build(project, cache, progress))
@@ -57,7 +57,7 @@ def deploy(
         for line in plan_lines(planned):
             stderr.line(line)
         enforce_policy((Change(**each) for each in planned["changes"]), allow=allow_new_capability)
-        _step(2, "upload")
+        stderr.progress("2/4 upload")
         uploaded = uploader.upload(client, bundle, planned["missing"], progress)
         stderr.note(
             f"  {size(uploaded)} in {plural(len(planned['missing']), 'file')}"
@@ -105,12 +105,8 @@ class _TerminalProgress:
     def step(self, step: str, text: str) -> None:
         if step != self._last:
             self._last = step
-            _step(3 if step == "policy" else 4, step)
+            stderr.progress(f"{3 if step == 'policy' else 4}/4 {step}")
         stderr.note(f"  {text}")
-
-
-def _step(number: int, name: str) -> None:
-    stderr.progress(f"{number}/4 {name}")
 
 
 def _show_plan(planned: dict[str, Any], missing: int, *, as_json: bool) -> None:

@@ -81,9 +81,8 @@ def rollback(
 def _before(client: Client, project: str) -> str:
     """Return the deployment that was live before the current one. Raises `SvcError` if none was."""
     activations = client.call("GET", f"/v1/projects/{project}/deployments")["activations"]
-    current = activations[0]["deployment"] if activations else ""
     for activation in activations:
-        if activation["deployment"] != current:
+        if activation["deployment"] != activations[0]["deployment"]:
             return str(activation["deployment"])
     raise SvcError(
         f"{project} has no earlier deployment to roll back to",

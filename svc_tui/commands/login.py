@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from engine.errors import InvalidUsage, SvcError
-from svc_tui.client import Client, local_service
+from svc_tui.client import Client
 from svc_tui.client.credentials import Credentials, CredentialStore, current_project, open_client
+from svc_tui.client.discovery import ensure_usable
 from svc_tui.client.login import TIMEOUT_SECONDS, login_client
 from svc_tui.client.urls import check_encryption, service_url
 from svc_tui.commands.options import AsJson, PasswordStdin
@@ -87,19 +88,17 @@ def _service(url: str, user: str, claim: str, password_stdin: bool, insecure: bo
         name = user or (_own_name() if password_stdin else prompt.line("user name", _own_name()))
         if password_stdin:
             password = prompt.from_stdin()
+        elif claimed:
+            password = prompt.secret("password")
         else:
-            password = (
-                prompt.secret("password")
-                if claimed
-                else prompt.new_secret("password, at least 10 characters")
-            )
+            password = prompt.new_secret("password, at least 10 characters")
         return client.login(name, password, code)
 
 
 def _folder(data: Path | None) -> Credentials:
     """Return the credentials of a data directory on this machine; write permission makes an owner."""
     folder = (data or Home.from_environment(os.environ).root / "data").expanduser().absolute()
-    local_service.ensure_usable(folder)
+    ensure_usable(folder)
     return Credentials(str(folder), user="developer", folder=folder)
 
 

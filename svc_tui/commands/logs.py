@@ -175,8 +175,6 @@ def _check_resource(root: Path, name: str | None, path: Path) -> None:
     if (reader := open_reader(path)) is not None:
         with closing(reader):
             recorded = reader.resources()
-    if name in recorded:
-        return
     try:
         names = recorded | set(load(root).resources)
     except SvcError:

@@ -51,11 +51,8 @@ def add(
     """Mount TARGET at PATTERN of RESOURCE."""
     change: edit.Change = edit.AddMount(resource, pattern, target)
     root = find(Path.cwd())
-    if (
-        replace
-        and (of := load(root).resources.get(resource))
-        and any(m.pattern == pattern for m in of.mounts)
-    ):
+    parent = load(root).resources.get(resource) if replace else None
+    if parent is not None and any(mount.pattern == pattern for mount in parent.mounts):
         change = edit.ChangeMount(resource, pattern, pattern, target)
     _edit(root, change, plan=plan, as_json=as_json)
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import typer
 
 from svc_tui.client.credentials import CredentialStore, current_client, current_project, open_client
-from svc_tui.commands.options import AsJson
+from svc_tui.commands.options import AsJson, RoleName
 from svc_tui.terminal import stderr, stdout
 
 token = typer.Typer(help="Manage API tokens for programs such as CI.", no_args_is_help=True)
@@ -16,7 +16,7 @@ token = typer.Typer(help="Manage API tokens for programs such as CI.", no_args_i
 @token.command()
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token, for example ci.")],
-    role: Annotated[str, typer.Option(metavar="ROLE", help="Role: viewer, deployer or owner.")] = "deployer",
+    role: RoleName = "deployer",
     project: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Project to grant access to; repeatable (default: all)."),

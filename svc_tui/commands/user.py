@@ -7,11 +7,14 @@ import typer
 
 from engine.errors import SvcError
 from svc_tui.client.credentials import current_client
-from svc_tui.commands.options import AsJson, PasswordStdin
+from svc_tui.commands.options import AsJson, PasswordStdin, RoleName
 from svc_tui.terminal import prompt, stdout
 
 ALL_PROJECTS = "*"
 user = typer.Typer(help="Manage users, roles and passwords.", no_args_is_help=True)
+ProjectName = Annotated[
+    str, typer.Option("--project", metavar="NAME", help="Project of the role (default: all).")
+]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
 
 
@@ -32,10 +35,8 @@ def list_(as_json: AsJson = False) -> None:
 @user.command()
 def add(
     name: Name,
-    role: Annotated[str, typer.Option(metavar="ROLE", help="Role: viewer, deployer or owner.")] = "",
-    project: Annotated[
-        str, typer.Option(metavar="NAME", help="Project of the role (default: all).")
-    ] = ALL_PROJECTS,
+    role: RoleName = "",
+    project: ProjectName = ALL_PROJECTS,
     password_stdin: PasswordStdin = False,
 ) -> None:
     """Create a user with an initial password."""
@@ -61,9 +62,7 @@ def rm(name: Name) -> None:
 def role(
     name: Name,
     role: Annotated[str, typer.Argument(metavar="ROLE", help="Role: viewer, deployer, owner or none.")],
-    project: Annotated[
-        str, typer.Option(metavar="NAME", help="Project of the role (default: all).")
-    ] = ALL_PROJECTS,
+    project: ProjectName = ALL_PROJECTS,
 ) -> None:
     """Set the role of a user; `none` removes it."""
     path = f"/v1/users/{quote(name, safe='')}/roles/{quote(project, safe='*')}"

@@ -328,11 +328,7 @@ class LoginApp(TerminalApp[str]):
 
 
 def run(
-    engine: EngineConnection,
-    login: LoginActions,
-    keymap: dict[str, str],
-    deployer: Deployer,
-    home: Path,
+    engine: EngineConnection, login: LoginActions, keymap: dict[str, str], deployer: Deployer, home: Path
 ) -> None:
     """Run the Console until the user quits, then stop its engine. `home` is the user's svc directory."""
     app = Console(

@@ -175,10 +175,9 @@ def deployer_for_folder(root: Path, project: str, environ: Mapping[str, str]) ->
 class _ProgressReporter:
     """Reports the progress of a deploy; raises `DeployCancelled` at the next step after `cancel`."""
 
-    def __init__(self, on_progress: OnProgress, width: int = 0) -> None:
-        """Create a reporter. `width` is the length of the longest resource name."""
+    def __init__(self, on_progress: OnProgress, name_width: int = 0) -> None:
         self._on_progress = on_progress
-        self._width = width
+        self._name_width = name_width
         self._cancelled = False
         self._committing = False
 
@@ -188,7 +187,6 @@ class _ProgressReporter:
         return self._cancelled
 
     def raise_if_cancelled(self) -> None:
-        """Raise `DeployCancelled` if the deploy was cancelled."""
         if self._cancelled:
             raise DeployCancelled("the deploy was cancelled")
 
@@ -198,13 +196,13 @@ class _ProgressReporter:
         self._committing = True
 
     def building(self, resource: str, line: str) -> None:
-        self._on_progress(Progress("build", f"{resource:<{self._width}}  {line}", transient=True))
+        self._on_progress(Progress("build", f"{resource:<{self._name_width}}  {line}", transient=True))
 
     def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
         """Report a finished build."""
         from svc_tui.deploy.build import built_line
 
-        line = built_line(resource, artifact, seconds, self._width, unchanged=unchanged)
+        line = built_line(resource, artifact, seconds, self._name_width, unchanged=unchanged)
         self._on_progress(Progress("build", line))
 
     def uploading(self, done: int, total: int) -> None:

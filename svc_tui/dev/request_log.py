@@ -122,30 +122,27 @@ def request_line(spans: Sequence[RequestRecord], when: str) -> Styled:
 
 def record_line(record: LogRecord, when: str, request_id: str) -> Styled:
     """Return the line of a record with a text. An empty `when` indents it below the line of its request."""
-    line: Styled = [(f"{when} " if when else "    │ ", "dim"), badge(record)]
+    line: Styled = [(f"{when} " if when else "    │ ", "dim"), _badge(record)]
     if when and record.resource:
         line.append((f"{record.resource}  ", "cyan"))
-    line += format_text(record)
+    # Further lines are indented, so that they cannot pass for log lines.
+    if isinstance(record, StructuredRecord):
+        attributes = "".join(f" {key}={_value(value)}" for key, value in record.attributes.items())
+        line += [(_indented(record.body), ""), (_indented(attributes), "dim")]
+    else:
+        line.append((_indented(record.text), ""))
     if request_id:
         line.append((f"  {request_id}", "dim"))
     return line
 
 
-def badge(record: LogRecord) -> tuple[str, str]:
+def _badge(record: LogRecord) -> tuple[str, str]:
     """Return the badge of a record's kind, padded to a fixed width, and its color."""
     if isinstance(record, LineRecord):
         name: str = record.stream
     else:
         name = record.severity if isinstance(record, StructuredRecord) else record.level
     return (f"{name.upper():<6} ", _BADGE[name])
-
-
-def format_text(record: LogRecord) -> Styled:
-    """Return the text of a record. Its further lines are indented, so that they cannot pass for log lines."""
-    if isinstance(record, StructuredRecord):
-        attributes = "".join(f" {key}={_value(value)}" for key, value in record.attributes.items())
-        return [(_indented(record.body), ""), (_indented(attributes), "dim")]
-    return [(_indented(record.text), "")]
 
 
 def _indented(text: str) -> str:

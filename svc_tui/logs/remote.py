@@ -56,17 +56,14 @@ class RemoteLogs:
             self._show(list(matches))
             tail = None
         elif not self._query.follow:
-            self._read(self._show_record, tail)
+            self._read(lambda record: self._show([record]), tail)
         if self._query.follow:
             self._follow(tail)
-
-    def _show_record(self, record: StoredRecord) -> None:
-        self._show([record])
 
     def _follow(self, tail: int | None) -> None:
         while True:
             try:
-                self._read(self._show_record, tail, follow=True)
+                self._read(lambda record: self._show([record]), tail, follow=True)
             except Unreachable as error:
                 if self._position is None:
                     raise

@@ -22,6 +22,7 @@ Styled = list[tuple[str, str]]
 """A line as pieces of text, each with a style; an empty style is plain."""
 
 _console = create_console("auto", stderr=False)
+_style = cache(Style.parse)
 _CONTROL_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _COLOR_SYSTEMS = {
     "standard": ColorSystem.STANDARD,
@@ -74,11 +75,6 @@ def _rendered(pieces: Styled, system: ColorSystem | None) -> str:
 
 def _clean(text: str) -> str:
     return text if text.isprintable() else plain(text)
-
-
-@cache
-def _style(name: str) -> Style:
-    return Style.parse(name)
 
 
 def data(value: Any) -> None:

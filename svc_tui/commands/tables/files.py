@@ -59,7 +59,7 @@ def load(
         if preview:
             (result,) = tables.upload("import/preview", chunks, format=kind)
         else:
-            how = {"format": kind, "table": table, "create": _flag(create), "replace": _flag(replace)}
+            how = {"format": kind, "table": table, "create": create or None, "replace": replace or None}
             result = _imported(tables.upload("import", chunks, **how), progress.show)
     if as_json:
         stdout.data(result)
@@ -70,10 +70,6 @@ def load(
         stderr.note(f"imported {rows} into {table}" if table else f"imported {rows} from {name}")
     for skipped in result.get("skipped", ()):
         stderr.warn(f"{skipped} was skipped", "The rows of a full-text index without content cannot be read.")
-
-
-def _flag(value: bool) -> str | None:
-    return "true" if value else None
 
 
 def _format(format: str, name: str) -> str:

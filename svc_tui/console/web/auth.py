@@ -9,7 +9,6 @@ from engine.http.connection_limits import parse_ip
 KEY_BYTES = 24
 MAX_BROWSERS = 64
 """Maximum number of valid cookies; the oldest is dropped first."""
-_LOOPBACK_NAMES = ("localhost",)
 
 
 class BrowserAuth:
@@ -20,7 +19,7 @@ class BrowserAuth:
 
         `on_key` receives each new key. A key admits one browser; the next key is created then.
         """
-        self._names = frozenset((*_LOOPBACK_NAMES, host.lower(), urlsplit(public).hostname)) - {None, ""}
+        self._names = frozenset(("localhost", host.lower(), urlsplit(public).hostname)) - {None, ""}
         self._public = public
         self._on_key = on_key
         self._cookies: list[str] = []

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from svc_tui.console import app, connect
+from svc_tui.console import app
 from svc_tui.console.deployer import ConsoleDeployer, deployer_for_folder
-from svc_tui.console.engine import EngineConnection, RunningDevServer
+from svc_tui.console.engine import EngineConnection, RunningDevServer, connect_service
 from svc_tui.console.preferences import read_keymap
 from svc_tui.console.start import LoginActions
 from svc_tui.user_home import Home
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> None:
         engine: EngineConnection = RunningDevServer(project, Path(folder), target["address"])
         deployer = deployer_for_folder(Path(folder), project, os.environ)
     else:
-        login, engine = connect.connect_service(project)
+        login, engine = connect_service(project)
         deployer = ConsoleDeployer(project, lambda: login, None)
     app.run(engine, LoginActions(), keys, deployer, home)
 

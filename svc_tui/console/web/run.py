@@ -96,9 +96,7 @@ def _interrupted(page: Page, stop: asyncio.Event) -> None:
 def _browser_address(opened: socket.socket) -> str:
     """Return the address at which a browser on this machine reaches a socket."""
     shown = urlsplit(f"//{authority(opened)}")
-    if shown.hostname in ("0.0.0.0", "::"):
-        return f"127.0.0.1:{shown.port}"
-    return authority(opened)
+    return f"127.0.0.1:{shown.port}" if shown.hostname in ("0.0.0.0", "::") else shown.netloc
 
 
 def _report(severity: Severity, message: str, hint: str) -> None:
