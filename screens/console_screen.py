@@ -1,6 +1,7 @@
 """Base class of the Console's screens: top line, banner, key footer, and error display."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -181,6 +182,14 @@ class ConsoleScreen(StopWorkersFirst, Screen[None]):
         if error.code == "unauthenticated":
             self.post_message(self.LoginRequired())
         self.notify(error.text, severity="error", timeout=10, markup=False)
+
+    @contextmanager
+    def shown_errors(self) -> Iterator[None]:
+        """Show an error that the block raises, and suppress it."""
+        try:
+            yield
+        except SvcError as error:
+            self.show_error(error)
 
     def watch_pending(self) -> None:
         """Notify the application of the change."""

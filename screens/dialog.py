@@ -1,4 +1,4 @@
-"""Confirmation dialog."""
+"""Dialogs with one question, answered by a key."""
 
 from typing import ClassVar
 
@@ -8,6 +8,44 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
+
+
+def key_hints(*hints: tuple[str, str, str]) -> Static:
+    """Return a line of clickable keys, each a key, its action and a label."""
+    parts = [
+        Content.from_markup(f"[@click=screen.{action}][b $primary]$key[/] $label[/]", key=key, label=label)
+        for key, action, label in hints
+    ]
+    return Static(Content("    ").join(parts), classes="keys")
+
+
+class ChoiceDialog(ModalScreen[str]):
+    """Shows some content and asks for one of several choices. Returns "" if it is cancelled."""
+
+    DEFAULT_CSS = """
+    ChoiceDialog { align: center middle; background: $background 60%; }
+    ChoiceDialog > Vertical {
+        width: 90; max-width: 96%; height: auto; max-height: 90%; padding: 1 2; background: $surface;
+        border-left: outer $primary;
+    }
+    ChoiceDialog .keys { margin-top: 1; link-style: none; }
+    """
+    CHOICES: ClassVar[tuple[tuple[str, str, str], ...]]
+    """Key, result and label of each choice."""
+
+    def compose(self) -> ComposeResult:
+        """Compose the content and the choices."""
+        with Vertical():
+            yield from self.content()
+            yield key_hints(*((key, f"choose('{choice}')", label) for key, choice, label in self.CHOICES))
+
+    def content(self) -> ComposeResult:
+        """Yield the widgets above the choices."""
+        raise NotImplementedError
+
+    def action_choose(self, choice: str) -> None:
+        """Return the choice."""
+        self.dismiss(choice)
 
 
 class ConfirmDialog(ModalScreen[bool]):
@@ -39,14 +77,7 @@ class ConfirmDialog(ModalScreen[bool]):
         with Vertical():
             yield Static(Content(self._title), classes="title")
             yield Static(Content(self._text), classes="text")
-            yield Static(
-                Content.from_markup(
-                    "[@click=screen.answer(True)][b $primary]y[/] $yes[/]    "
-                    "[@click=screen.answer(False)][b $primary]n[/] cancel[/]",
-                    yes=self._confirm_label,
-                ),
-                classes="keys",
-            )
+            yield key_hints(("y", "answer(True)", self._confirm_label), ("n", "answer(False)", "cancel"))
 
     def action_answer(self, answer: bool) -> None:
         """Return the answer."""

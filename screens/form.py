@@ -11,6 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from screens.console_screen import StopWorkersFirst
+from screens.dialog import key_hints
 from svc_tui.client import SvcError
 
 T = TypeVar("T")
@@ -69,15 +70,7 @@ class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
             yield Static(Content(self.TITLE_TEXT), classes="title")
             yield from self.fields()
             yield Static(id="wrong")
-            yield Static(
-                Content.from_markup(
-                    "[@click=screen.submit][b $primary]$key[/] $done[/]    "
-                    "[@click=screen.cancel][b $primary]esc[/] back[/]",
-                    key=self.KEY,
-                    done=self.DONE,
-                ),
-                classes="keys",
-            )
+            yield key_hints((self.KEY, "submit", self.DONE), ("esc", "cancel", "back"))
 
     def fields(self) -> ComposeResult:
         """Yield the fields and other widgets of the form."""

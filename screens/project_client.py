@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from svc_tui.client import Client, SvcError, Unreachable
+from svc_tui.column_types import ColumnTypes
 
 LinkState = Literal["starting", "live", "lost"]
 
@@ -43,6 +44,7 @@ class ProjectClient:
         self.on_state = watch
         self._connect = connect
         self._client: Client | None = None
+        self._types: ColumnTypes | None = None
         self._shut_down = False
         self._lock = threading.Lock()
 
@@ -51,6 +53,16 @@ class ProjectClient:
     ) -> Any:
         """Return the JSON response of a request, without blocking the event loop."""
         return await asyncio.to_thread(self.call_sync, method, path, body, params=params)
+
+    async def column_types(self) -> ColumnTypes:
+        """Return the column types, which are fetched once."""
+        if self._types is None:
+            self._types = ColumnTypes.from_document(await self.call("GET", "/tables/types"))
+        return self._types
+
+    async def table_names(self) -> list[str]:
+        """Return the names of all tables."""
+        return [table["name"] for table in (await self.call("GET", "/tables"))["tables"]]
 
     def call_sync(
         self,

@@ -1,4 +1,4 @@
-"""The line in which a cell is edited, or a filter is written."""
+"""The input line for a cell or a filter."""
 
 from typing import ClassVar
 
@@ -9,7 +9,7 @@ from textual.widgets import Input
 
 
 class CellInput(Input):
-    """The line in which a cell is edited, or a filter is written."""
+    """The input line for a cell or a filter."""
 
     GROUP: ClassVar[str] = "Tables"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -19,14 +19,14 @@ class CellInput(Input):
     ]
 
     class Lines(Message):
-        """Several lines were pasted into the one: `whole` is what would be written then."""
+        """Several lines were pasted; `value` is the text of the input with them."""
 
-        def __init__(self, pasted: str, whole: str) -> None:
+        def __init__(self, pasted: str, value: str) -> None:
             super().__init__()
-            self.pasted, self.whole = pasted, whole
+            self.pasted, self.value = pasted, value
 
     def _on_paste(self, event: Paste) -> None:
-        """Leave several lines to the screen, which may have room for them."""
+        """Pass a text of several lines to the screen."""
         if len(event.text.splitlines()) > 1:
             event.stop()
             event.prevent_default()

@@ -9,7 +9,7 @@ from screens.tables.grid import TableColumn
 from svc_tui.client import SvcError
 
 MAX_ROWS = 10_000
-"""Rows of a range; more are for an import, which holds none of them in memory."""
+"""Maximum rows of a range, which is held in memory."""
 Texts = Sequence[Sequence[str | None]]
 
 
@@ -22,46 +22,46 @@ class PastedRange:
     header: bool
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "PastedRange":
-        """Return the range of an answer to `POST /import/preview?format=tsv`. Raises `SvcError`."""
-        if told["count"] > MAX_ROWS:
+    def from_preview(cls, preview: Mapping[str, Any]) -> "PastedRange":
+        """Return the range of a response of `POST /import/preview?format=tsv`. Raises `SvcError`."""
+        if preview["count"] > MAX_ROWS:
             raise SvcError(
-                f"{told['count']:,} rows were pasted, and {MAX_ROWS:,} can be",
-                "Save them as a file and import that: i.",
+                f"{preview['count']:,} rows were pasted; the limit is {MAX_ROWS:,}",
+                "Save them as a file and press i to import it.",
             )
-        return cls(tuple(each["name"] for each in told["columns"]), told["rows"], told["header"])
+        return cls(tuple(each["name"] for each in preview["columns"]), preview["rows"], preview["header"])
 
 
 def targets(pasted: PastedRange, columns: Sequence[TableColumn], first: int) -> list[TableColumn | None]:
-    """Return which column of the table each pasted one goes to; None where there is none.
+    """Return the target of each pasted column, or None to skip it.
 
-    Names of the table's own columns say it; without them it is one after another, from number `first` on.
+    A header with names of columns selects them by name. Otherwise the columns from index `first` follow.
     """
     if pasted.header:
         named = {column.name.lower(): column for column in columns}
-        found = [named.get(name.lower()) for name in pasted.names]
-        if any(found):
-            return [column if column and not column.generated else None for column in found]
+        matches = [named.get(name.lower()) for name in pasted.names]
+        if any(matches):
+            return [column if column and not column.generated else None for column in matches]
     free = [column for column in columns[first:] if not column.generated]
     return [*free, *[None] * len(pasted.names)][: len(pasted.names)]
 
 
 def cells(pasted: PastedRange, to: Sequence[TableColumn | None]) -> list[dict[str, Any]]:
-    """Return the rows as cells by column. Raises `SvcError` for the first that its column does not take.
+    """Return the rows as values by column name. Raises `SvcError` for the first invalid value.
 
-    Where there is no text there is no cell, but for columns of texts.
+    An empty cell is null in a nullable column, and omitted in others.
     """
     rows = []
     for number, row in enumerate(pasted.rows, 1):
-        made: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for text, column in zip(row, to, strict=False):
             if column is None or (text is None and not column.nullable):
                 continue
             try:
-                made[column.name] = None if text is None else read(text, column.type)
+                values[column.name] = None if text is None else read(text, column.type)
             except ValueError as error:
                 raise SvcError(
-                    f"row {number}, {column.name}: {error}", f"There is: {str(text)[:60]}"
+                    f"row {number}, {column.name}: {error}", f"The cell has: {str(text)[:60]}"
                 ) from error
-        rows.append(made)
+        rows.append(values)
     return rows

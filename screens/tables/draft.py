@@ -1,7 +1,7 @@
-"""Changes of rows that wait until they are applied, with undo and redo. Pure.
+"""Staged edits of one table, with undo and redo. Does not import Textual.
 
-A row is known by its key, as in the grids of the control API. A change stores the cell's earlier value, so
-that applying it does not overwrite a concurrent change.
+A row is identified by its key, as in the grids of the control API. A change stores the cell's
+earlier value, so that applying it does not overwrite a concurrent change.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,10 @@ from typing import Any
 from screens.tables.cells import is_cut, sent
 
 Key = tuple[Any, ...]
+StagedChange = tuple[Key | int, dict[str, Any]]
+"""The key of a row, or the number of a new one, and its change as JSON for the control API."""
 MAX_STEPS = 1000
-"""How many steps can be undone."""
+"""Maximum steps that can be undone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class _State:
 
 
 class Draft:
-    """All that waits, of one table."""
+    """The staged edits of one table."""
 
     def __init__(self) -> None:
         self._state = _State()
@@ -56,15 +58,15 @@ class Draft:
 
     @property
     def new(self) -> tuple[New, ...]:
-        """The rows that would be added, those of the latest step first."""
+        """The new rows, those of the latest step first."""
         return self._state.new
 
     def edit(self, key: Key) -> Edit | None:
-        """Return what becomes of a row."""
+        """Return the edit of a row, if any."""
         return self._state.edits.get(key)
 
     def set(self, key: Key, column: str, was: Any, now: Any) -> None:
-        """Give a cell another value; its own one takes the change back."""
+        """Set a cell. Setting the original value removes the edit."""
         self.write({key: {column: (was, now)}})
 
     def write(
@@ -73,9 +75,10 @@ class Draft:
         new: Mapping[int, Mapping[str, Any]] | None = None,
         rows: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """Write many cells in one step: of rows, as they were and as they become; of `new` ones by number.
+        """Set many cells in one step.
 
-        `rows` are added.
+        `cells` has the earlier and the new value of each cell, `new` has cells of new rows by their number,
+        and `rows` are added.
         """
         edits = dict(self._state.edits)
         for key, columns in cells.items():
@@ -91,7 +94,7 @@ class Draft:
         self._step(_State(edits, (*self._numbered(rows), *written)))
 
     def delete(self, rows: Mapping[Key, Mapping[str, Any]]) -> None:
-        """Delete rows, given with their cells as they are shown; those that are deleted already come back."""
+        """Delete rows, given with their current cells. Restore them if all are deleted already."""
         edits = dict(self._state.edits)
         back = all(key in edits and edits[key].deleted for key in rows)
         for key, was in rows.items():
@@ -102,21 +105,25 @@ class Draft:
         self._step(replace(self._state, edits=edits))
 
     def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Add rows, given by the cells that are not left to their defaults."""
+        """Add rows; a missing cell gets its default."""
         self.write({}, rows=rows)
 
     def set_new(self, number: int, column: str, now: Any) -> None:
-        """Give a cell of a row that is not there yet a value."""
+        """Set a cell of a new row."""
         self.write({}, {number: {column: now}})
 
     def clear_new(self, number: int, column: str) -> None:
-        """Leave a cell of a row that is not there yet to its default."""
-        self._replace_new(
-            number, lambda row: replace(row, cells={k: v for k, v in row.cells.items() if k != column})
+        """Reset a cell of a new row to its default."""
+        rows = (
+            replace(row, cells={name: cell for name, cell in row.cells.items() if name != column})
+            if row.number == number
+            else row
+            for row in self._state.new
         )
+        self._step(replace(self._state, new=tuple(rows)))
 
     def drop_new(self, numbers: Sequence[int]) -> None:
-        """Do not add rows after all."""
+        """Remove new rows."""
         self._step(
             replace(self._state, new=tuple(row for row in self._state.new if row.number not in numbers))
         )
@@ -130,26 +137,26 @@ class Draft:
         return self._move(self._after, self._before)
 
     def clear(self) -> None:
-        """Forget all, and every step."""
+        """Remove all edits and steps."""
         self._state, self._before, self._after = _State(), [], []
 
-    def changes(self) -> list[tuple[Key | int, dict[str, Any]]]:
-        """Return the changes as the control API takes them, each with its row's key or number."""
-        found: list[tuple[Key | int, dict[str, Any]]] = []
+    def changes(self) -> list[StagedChange]:
+        """Return the staged changes."""
+        changes: list[StagedChange] = []
         for key, edit in self._state.edits.items():
             if edit.deleted:
-                found.append((key, {"delete": {"key": list(key), "expected": _whole(edit.was)}}))
+                changes.append((key, {"delete": {"key": list(key), "expected": _complete(edit.was)}}))
             else:
-                change = {"key": list(key), "expected": _whole(edit.was), "set": _sent(edit.now)}
-                found.append((key, {"update": change}))
+                change = {"key": list(key), "expected": _complete(edit.was), "set": _sent(edit.now)}
+                changes.append((key, {"update": change}))
         new = sorted(self._state.new, key=lambda row: row.number)
-        found += [(row.number, {"insert": _sent(row.cells)}) for row in new]
-        return found
+        changes += [(row.number, {"insert": _sent(row.cells)}) for row in new]
+        return changes
 
     def settle(self, theirs: Mapping[Key, Mapping[str, Any] | None], *, mine: bool) -> None:
-        """Update rows after concurrent changes: with `mine` the pending changes stay, over theirs.
+        """Resolve conflicts with the current rows: keep the edits with `mine`, or else drop them.
 
-        A row that is gone takes its changes with it.
+        The edits of a deleted row are dropped.
         """
         edits = dict(self._state.edits)
         for key, now in theirs.items():
@@ -159,7 +166,7 @@ class Draft:
         self._step(replace(self._state, edits=edits))
 
     def applied(self, left: Sequence[Key | int]) -> None:
-        """Forget what was applied: all but what is `left`, and every step."""
+        """Remove the applied edits, all except those of the rows `left`, and all steps."""
         edits = {key: edit for key, edit in self._state.edits.items() if key in left}
         new = tuple(row for row in self._state.new if row.number in left)
         self.clear()
@@ -169,10 +176,6 @@ class Draft:
         first = self._numbers + 1
         self._numbers += len(rows)
         return [New(number, dict(cells)) for number, cells in enumerate(rows, first)]
-
-    def _replace_new(self, number: int, change: Any) -> None:
-        rows = tuple(change(row) if row.number == number else row for row in self._state.new)
-        self._step(replace(self._state, new=rows))
 
     def _step(self, state: _State) -> None:
         self._before = [*self._before, self._state][-MAX_STEPS:]
@@ -187,7 +190,7 @@ class Draft:
 
 
 def _with(edit: Edit, column: str, was: Any, now: Any) -> Edit:
-    """Return what becomes of a row with another cell, which its own value takes back."""
+    """Return an edit with one more cell. The original value removes the cell from it."""
     first = edit.was.get(column, was)
     cells = {name: cell for name, cell in edit.now.items() if name != column}
     seen = {name: cell for name, cell in edit.was.items() if name != column}
@@ -196,8 +199,8 @@ def _with(edit: Edit, column: str, was: Any, now: Any) -> Edit:
     return Edit(seen, cells)
 
 
-def _whole(cells: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the cells that were seen whole: of the others nothing can be said."""
+def _complete(cells: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cells that are complete, since truncated ones cannot be compared."""
     return _sent({name: cell for name, cell in cells.items() if not is_cut(cell)})
 
 

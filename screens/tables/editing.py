@@ -1,12 +1,13 @@
-"""Editing of cells and rows into the draft."""
+"""Staged edits of cells and rows, typed or pasted."""
 
 import asyncio
 import json
 import os
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from textual import on
+from textual import events, on, work
 from textual.app import SuspendNotSupported
 from textual.content import Content
 from textual.widgets import Input, Static
@@ -14,137 +15,139 @@ from textual.widgets import Input, Static
 from screens.files import parse_path
 from screens.tables.cell_input import CellInput
 from screens.tables.cells import NOW, as_text, is_cut, read
+from screens.tables.clipboard_range import MAX_ROWS, PastedRange, cells, targets
 from screens.tables.draft import New
 from screens.tables.external_editor import command_of, edited
-from screens.tables.files import blob_of
+from screens.tables.files import PIECE, blob_of
 from screens.tables.grid import Grid, TableColumn, TableRow, default
-from screens.tables.table_view import ShownTable
+from screens.tables.paste_screen import PasteScreen
+from screens.tables.table_view import TableView
 from screens.tables.text_screen import TextScreen
-from svc_tui.client import SvcError
 
 MAX_LINE_LENGTH, MAX_TEXT_LENGTH = 1000, 100_000
-"""Characters of a cell that is edited in one line, and of one that is edited in the Console at all."""
+"""Maximum characters of a cell that is edited in one line, and of one that is edited in the Console."""
 
 
-class EditedTable(ShownTable):
-    """The grid of one table, in which one writes."""
+def _normalized(text: str) -> str:
+    """Return a pasted text with line feeds: terminals send the key that ends a line."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+class TableEditor(TableView):
+    """The grid of one table with staged edits."""
 
     def on_virtual_rows_opened(self) -> None:
         """Edit the cell."""
         self.action_edit()
 
     def action_edit(self) -> None:
-        """Edit the cell that the cursor is on; a boolean turns at once."""
+        """Edit the cell of the cursor. A boolean is toggled at once."""
         row, column = self._current_row(), self._current_column()
-        if row is None or column is None or not self._may_edit():
+        if row is None or column is None or not self._can_edit():
             return
         if column.generated:
             self.notify(f"{column.name} is computed", severity="warning", markup=False)
             return
-        if isinstance(row, TableRow) and (edit := self._grid_now().draft.edit(row.key)) and edit.deleted:
-            self.notify("the row is deleted; d takes that back", severity="warning")
+        if isinstance(row, TableRow) and (edit := self._current_grid().draft.edit(row.key)) and edit.deleted:
+            self.notify("the row is deleted; press d to restore it", severity="warning")
             return
         value = self._value(row, column)
         if column.type.form == "bool" and isinstance(value, bool):
             self._set(row, column, not value)
         elif is_cut(value):
-            self._start_work("edit", self._fetch, row, column)
+            self._edit_full_value(row, column)
         else:
-            self._begin(row, column, as_text(value))
+            # Not in a worker: the next key must reach the input.
+            self._edit_text(row, column, as_text(value))
 
-    def action_edit_outside(self) -> None:
-        """Edit the cell in one's own editor, while the Console waits."""
-        row, column = self._current_row(), self._current_column()
-        if row is not None and column is not None and self._may_edit() and not column.generated:
-            self._start_work("edit", self._edit_outside, row, column)
+    @work(group="edit", exclusive=True)
+    async def _edit_full_value(self, row: New | TableRow, column: TableColumn) -> None:
+        with self.shown_errors():
+            self._edit_text(row, column, as_text(await self._full_value(row, column)))
 
-    async def _edit_outside(self, row: New | TableRow, column: TableColumn) -> None:
-        try:
-            value = await self._complete(row, column)
-            command = command_of(os.environ)
-            with self.app.suspend():
-                text = edited(as_text(value), column.type, command)
-            if text is not None:
-                self._set(row, column, read(text, column.type))
-        except SuspendNotSupported:
-            self.notify("no terminal is available for an editor", severity="warning")
-        except ValueError as error:
-            self.notify(f"{error}; {column.name} stays as it was", severity="error", markup=False)
-        except SvcError as error:
-            self.show_error(error)
-
-    async def _complete(self, row: New | TableRow, column: TableColumn) -> Any:
-        """Return a cell, read whole where only its beginning is shown. Raises `SvcError`."""
-        value = self._value(row, column)
-        if is_cut(value) and isinstance(row, TableRow):
-            return await asyncio.to_thread(self._whole, self._grid_now(), row, column)
-        return value
-
-    async def _fetch(self, row: New | TableRow, column: TableColumn) -> None:
-        try:
-            self._begin(row, column, as_text(await self._complete(row, column)))
-        except SvcError as error:
-            self.show_error(error)
-
-    def _begin(self, row: New | TableRow, column: TableColumn, text: str) -> None:
-        """Edit a text where there is room for it; at once, so that the next key goes there."""
+    def _edit_text(self, row: New | TableRow, column: TableColumn, text: str) -> None:
+        """Edit a text in the line, or in a field if it is long."""
+        title = f"{column.name}  {column.type.name}"
         if len(text) > MAX_TEXT_LENGTH:
             self.notify(f"{column.name} has {len(text):,} characters; E edits it in $EDITOR", markup=False)
         elif "\n" in text or len(text) > MAX_LINE_LENGTH:
-            taken = partial(self._written, row, column)
-            self.app.push_screen(TextScreen(f"{column.name}  {column.type.name}", text, column.type), taken)
+            self.app.push_screen(TextScreen(title, text, column.type), partial(self._set_text, row, column))
         else:
             self._editing = (row, column)
-            self._open_line(f"{column.name}  {column.type.name}", text, self._rule(column))
+            self._open_line(title, text, self._rule(column))
 
-    def _written(self, row: New | TableRow, column: TableColumn, text: str | None) -> None:
+    @work(group="edit", exclusive=True)
+    async def action_edit_outside(self) -> None:
+        """Edit the cell in the user's editor, while the Console is suspended."""
+        row, column = self._current_row(), self._current_column()
+        if row is None or column is None or not self._can_edit() or column.generated:
+            return
+        with self.shown_errors():
+            try:
+                value = await self._full_value(row, column)
+                command = command_of(os.environ)
+                with self.app.suspend():
+                    text = edited(as_text(value), column.type, command)
+                self._set_text(row, column, text)
+            except SuspendNotSupported:
+                self.notify("no terminal is available for an editor", severity="warning")
+            except ValueError as error:
+                self.notify(f"{error}; {column.name} is unchanged", severity="error", markup=False)
+
+    async def _full_value(self, row: New | TableRow, column: TableColumn) -> Any:
+        """Return the complete value of a cell. Raises `SvcError`."""
+        value = self._value(row, column)
+        if not is_cut(value) or isinstance(row, New):
+            return value
+        params = {"key": json.dumps(list(row.key)), "column": column.name}
+        path = f"/grid/{self._current_grid().id}/cell"
+        return (await self.client.call("GET", path, params=params))["value"]
+
+    def _set_text(self, row: New | TableRow, column: TableColumn, text: str | None) -> None:
+        """Stage a text as the value of a cell; None stages nothing. Raises `ValueError`."""
         if text is not None:
             self._set(row, column, read(text, column.type))
 
-    def _whole(self, grid: Grid, row: TableRow, column: TableColumn) -> Any:
-        """Return a cell that was cut, whole."""
-        params = {"key": json.dumps(list(row.key)), "column": column.name}
-        return self.client.call_sync("GET", f"/grid/{grid.id}/cell", params=params)["value"]
-
     @staticmethod
     def _rule(column: TableColumn) -> str:
-        about = ["ctrl+n null"] if column.nullable else []
+        """Return what can be typed into a column."""
+        parts = ["ctrl+n null"] if column.nullable else []
         if column.type.form == "format":
             now = f", or {NOW}" if column.type.accepts_now else ""
-            about.insert(0, f"{column.type.example}{now}")
+            parts.insert(0, f"{column.type.example}{now}")
         if column.type.form == "bytes":
-            about.insert(0, "base64, or @ and the path of a file")
-        return " · ".join([*about, *([column.note] if column.note else [])])
+            parts.insert(0, "base64, or @ and the path of a file")
+        return " · ".join([*parts, *([column.note] if column.note else [])])
 
     @on(Input.Changed, "CellInput")
     def _typed(self, event: Input.Changed) -> None:
         """Validate the typed value and show the error."""
         if self._editing is None:
             return
-        column, wrong = self._editing[1], ""
+        column, problem = self._editing[1], ""
         try:
             if column.type.form != "bytes" or not event.value.startswith("@"):
                 read(event.value, column.type)
         except ValueError as error:
-            wrong = str(error)
-        said = Content.from_markup(
-            "[b]$name  $type[/]  [$text-error]$wrong[/][dim]$rule[/]",
+            problem = str(error)
+        content = Content.from_markup(
+            "[b]$name  $type[/]  [$text-error]$problem[/][dim]$rule[/]",
             name=column.name,
             type=column.type.name,
-            wrong=wrong,
-            rule="" if wrong else self._rule(column),
+            problem=problem,
+            rule="" if problem else self._rule(column),
         )
-        self.query_one("#asked", Static).update(said)
+        self.query_one("#prompt", Static).update(content)
 
     @on(Input.Submitted, "CellInput")
-    def _answered(self, event: Input.Submitted) -> None:
+    def _submitted(self, event: Input.Submitted) -> None:
         if self._editing is None:
-            self._start_work("open", self._filter, self._grid_now(), event.value)
+            self._filter(self._current_grid(), event.value)
         else:
-            self._take_line()
+            self._stage_line()
 
-    def _take_line(self) -> bool:
-        """Stage the value of the line. Return whether it is staged; a file is read later.
+    def _stage_line(self) -> bool:
+        """Stage the value of the input line. Return whether it is staged; a file is read later.
 
         The error of an invalid value is already shown.
         """
@@ -154,7 +157,7 @@ class EditedTable(ShownTable):
         row, column = self._editing
         if column.type.form == "bytes" and text.startswith("@"):
             self.action_close_line()
-            self._start_work("edit", self._take_file, row, column, text[1:])
+            self._set_file(row, column, text[1:])
             return False
         try:
             value = read(text, column.type)
@@ -165,17 +168,16 @@ class EditedTable(ShownTable):
         self._set(row, column, value)
         return True
 
-    async def _take_file(self, row: New | TableRow, column: TableColumn, name: str) -> None:
-        """Set a blob cell to the content of a file."""
-        try:
+    @work(group="edit", exclusive=True)
+    async def _set_file(self, row: New | TableRow, column: TableColumn, name: str) -> None:
+        """Stage the content of a file as the value of a blob cell."""
+        with self.shown_errors():
             self._set(row, column, await asyncio.to_thread(blob_of, parse_path(name)))
-        except SvcError as error:
-            self.show_error(error)
 
     def action_null(self) -> None:
         """Set the cell to null."""
         row, column = self._editing or (self._current_row(), self._current_column())
-        if row is None or column is None or not self._may_edit():
+        if row is None or column is None or not self._can_edit():
             return
         if not column.nullable:
             self.notify(f"{column.name} needs a value", severity="warning", markup=False)
@@ -184,15 +186,15 @@ class EditedTable(ShownTable):
         self._set(row, column, None)
 
     def action_default(self) -> None:
-        """Leave the cell of a new row to its default."""
+        """Reset the cell of a new row to its default."""
         row, column = self._editing or (None, None)
         if isinstance(row, New) and column is not None:
             self.action_close_line()
-            self._grid_now().draft.clear_new(row.number, column.name)
+            self._current_grid().draft.clear_new(row.number, column.name)
             self._redraw()
 
     def _set(self, row: New | TableRow, column: TableColumn, value: Any) -> None:
-        grid = self._grid_now()
+        grid = self._current_grid()
         if isinstance(row, New):
             grid.draft.set_new(row.number, column.name, value)
         else:
@@ -200,69 +202,122 @@ class EditedTable(ShownTable):
         self._redraw()
 
     def action_add(self) -> None:
-        """Add a row, at the top, with every cell left to its default."""
-        if self._may_edit():
-            self._grid_now().draft.add([{}])
-            self._redraw()
-            self.rows.cursor_row = 0
-            needed = [each for each in self._grid_now().columns if default(each) == "needed"]
-            first = (
-                needed[0]
-                if needed
-                else next((each for each in self._grid_now().columns if not each.primary_key), None)
-            )
-            if first is not None:
-                self.rows.cursor_column = self._grid_now().number(first.name) or 1
+        """Add a row at the top, with the default in every cell."""
+        if not self._can_edit():
+            return
+        grid = self._current_grid()
+        grid.draft.add([{}])
+        self._redraw()
+        self.rows.cursor_row = 0
+        needed = [column for column in grid.columns if default(column) == "needed"]
+        other = [column for column in grid.columns if not column.primary_key]
+        if first := (*needed, *other)[:1]:
+            self.rows.cursor_column = grid.number(first[0].name) or 1
 
     def action_delete(self) -> None:
-        """Delete the marked rows, or that of the cursor; those that are deleted already come back."""
-        if not self._may_edit():
+        """Delete the marked rows, or that of the cursor. Restore them if all are deleted already."""
+        if not self._can_edit():
             return
-        grid, here, marks = self._grid_now(), self._current_row(), self.rows.marks
+        grid, current, marks = self._current_grid(), self._current_row(), self.rows.marks
         if marks:
             new = [row.number for row in grid.draft.new if ("new", row.number) in marks]
-            seen = [row for row in grid.shown_rows(0, grid.count()) if row.key in marks]
+            rows = [row for row in grid.shown_rows(0, grid.count()) if row.key in marks]
         else:
-            new = [here.number] if isinstance(here, New) else []
-            seen = [here] if isinstance(here, TableRow) else []
-        if len(new) + len(seen) < len(marks):
+            new = [current.number] if isinstance(current, New) else []
+            rows = [current] if isinstance(current, TableRow) else []
+        if len(new) + len(rows) < len(marks):
             self.notify(
-                f"{len(marks)} rows are marked, and only {len(new) + len(seen)} of them are held here",
+                f"{len(marks)} rows are marked, but only {len(new) + len(rows)} of them are loaded",
                 severity="warning",
             )
             return
         names = [column.name for column in grid.columns]
         if new:
             grid.draft.drop_new(new)
-        if seen:
-            grid.draft.delete({row.key: dict(zip(names, row.cells, strict=True)) for row in seen})
+        if rows:
+            grid.draft.delete({row.key: dict(zip(names, row.cells, strict=True)) for row in rows})
         self.rows.unmark()
         self._redraw()
 
     def action_undo(self) -> None:
-        """Undo the last change."""
-        self._stepped(self._grid is not None and self._grid.draft.undo(), "nothing to undo")
+        """Undo the last edit."""
+        self._redraw_if(self._grid is not None and self._grid.draft.undo(), "nothing to undo")
 
     def action_redo(self) -> None:
-        """Redo the last undone change."""
-        self._stepped(self._grid is not None and self._grid.draft.redo(), "nothing to redo")
+        """Redo the last undone edit."""
+        self._redraw_if(self._grid is not None and self._grid.draft.redo(), "nothing to redo")
 
-    def _stepped(self, done: bool, otherwise: str) -> None:
-        if done:
+    def _redraw_if(self, changed: bool, otherwise: str) -> None:
+        if changed:
             self._redraw()
         else:
             self.notify(otherwise, timeout=2)
 
-    def action_copy(self) -> None:
+    @work(group="copy", exclusive=True)
+    async def action_copy(self) -> None:
         """Copy the cell."""
-        if (row := self._current_row()) is not None and (column := self._current_column()) is not None:
-            self._start_work("copy", self._copy, row, column)
+        row, column = self._current_row(), self._current_column()
+        if row is not None and column is not None:
+            with self.shown_errors():
+                self.app.copy_to_clipboard(as_text(await self._full_value(row, column)))
+                self.notify(f"copied {column.name}", timeout=2, markup=False)
 
-    async def _copy(self, row: New | TableRow, column: TableColumn) -> None:
-        try:
-            text = as_text(await self._complete(row, column))
-        except SvcError as error:
-            self.show_error(error)
+    # Pasting
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Paste a range, or one cell."""
+        grid = self._grid
+        if grid is None or not event.text or self.query_one("#line").display or not self._can_edit():
             return
-        self.app.copy_to_clipboard(text)
-        self.notify(f"{column.name} is in the clipboard", timeout=2, markup=False)
+        event.stop()
+        self._paste(grid, _normalized(event.text))
+
+    def on_cell_input_lines(self, event: CellInput.Lines) -> None:
+        """Edit a text of several lines in a field; insert only its first line into a short cell."""
+        if self._editing is None or not self._editing[1].type.is_long:
+            self.query_one(CellInput).insert_text_at_cursor(event.pasted.splitlines()[0])
+            return
+        row, column = self._editing
+        self.action_close_line()
+        title, text = f"{column.name}  {column.type.name}", _normalized(event.value)
+        field = TextScreen(title, text, column.type, changed=True)
+        self.app.push_screen(field, partial(self._set_text, row, column))
+
+    @work(group="paste", exclusive=True, description="paste")
+    async def _paste(self, grid: Grid, text: str) -> None:
+        with self.shown_errors():
+            preview = await asyncio.to_thread(self._preview, text)
+            pasted = PastedRange.from_preview(preview)
+            columns = targets(pasted, grid.shown(), max(self.rows.cursor_column - 1, 0))
+            rows = await asyncio.to_thread(cells, pasted, columns)
+            at = self.rows.cursor_row
+            if len(rows) == 1 and len(columns) == 1 and not pasted.header:
+                choice = "over"
+            else:
+                choice = await self.app.push_screen_wait(PasteScreen(grid.table, preview, columns))
+            if choice == "new":
+                grid.draft.add(rows)
+                self._redraw()
+                self.rows.cursor_row = 0
+            elif choice == "over":
+                await self._overwrite(grid, rows, at)
+
+    def _preview(self, text: str) -> Any:
+        data = text.encode("utf-8", "replace")
+        chunks = (data[at : at + PIECE] for at in range(0, len(data), PIECE))
+        params = {"format": "tsv", "rows": MAX_ROWS}
+        return self.client.call_sync("POST", "/import/preview", params=params, content=chunks)
+
+    async def _overwrite(self, grid: Grid, rows: Sequence[Mapping[str, Any]], at: int) -> None:
+        """Stage rows over the existing ones from index `at`; surplus rows are added. Raises `SvcError`."""
+        current = await asyncio.to_thread(grid.rows_at, at, len(rows))
+        existing: dict[Any, dict[str, tuple[Any, Any]]] = {}
+        new: dict[int, Mapping[str, Any]] = {}
+        for row, values in zip(current, rows, strict=False):
+            if isinstance(row, New):
+                new[row.number] = values
+            elif row is not None and not ((edit := grid.draft.edit(row.key)) and edit.deleted):
+                old = row.cells
+                existing[row.key] = {name: (old[grid.names[name]], now) for name, now in values.items()}
+        grid.draft.write(existing, new, rows[len(current) :])
+        self._redraw()

@@ -33,10 +33,10 @@ class ImportForm(FileForm[str]):
     ImportForm #preview { margin-bottom: 1; }
     """
 
-    def __init__(self, link: ProjectClient, table: str) -> None:
+    def __init__(self, client: ProjectClient, table: str) -> None:
         """`table` is the one that is shown."""
         super().__init__()
-        self._link, self._table = link, table
+        self._client, self._table = client, table
 
     def fields(self) -> ComposeResult:
         """Yield the file, the table, and what becomes of them."""
@@ -60,7 +60,7 @@ class ImportForm(FileForm[str]):
             said.update("")
             return
         try:
-            tables = await self._tables()
+            tables = await self._client.table_names()
             wish = (self.value("file"), self.value("table"), tables, said.size.width)
             said.update(await asyncio.to_thread(self._preview, *wish))
         except SvcError as error:
@@ -77,10 +77,6 @@ class ImportForm(FileForm[str]):
             self.query_one("#preview", Static).update("")
         super().show_problem(text)
 
-    async def _tables(self) -> Collection[str]:
-        """Return the names of the tables that there are. Raises `SvcError`."""
-        return [each["name"] for each in (await self._link.call("GET", "/tables"))["tables"]]
-
     def _preview(self, name: str, table: str, tables: Collection[str], room: int) -> Content:
         path, format = parse_path(name), format_of(name)
         if format in DATABASE_FORMATS:
@@ -90,7 +86,7 @@ class ImportForm(FileForm[str]):
         if not found and not whole:
             return Content(f"{self._becomes(to, tables)}; the file is too long for a look at it")
         asked = {"format": format}
-        told = self._link.call_sync("POST", "/import/preview", params=asked, content=iter([found]))
+        told = self._client.call_sync("POST", "/import/preview", params=asked, content=iter([found]))
         return to_content(lines(self._becomes(to, tables), told, room, whole=whole))
 
     def _becomes(self, table: str, tables: Collection[str]) -> str:
@@ -107,7 +103,7 @@ class ImportForm(FileForm[str]):
         format = format_of(name)
         table = "" if format in DATABASE_FORMATS else self.value("table").strip() or parse_path(name).stem
         params = {"format": format, "table": table}
-        if table and table not in await self._tables():
+        if table and table not in await self._client.table_names():
             params["create"] = "true"
         how = self.value("rows").strip() or ADD
         if how not in (ADD, REPLACE):
@@ -121,7 +117,7 @@ class ImportForm(FileForm[str]):
 
     def _send(self, name: str, params: dict[str, Any]) -> Any:
         sent = pieces(parse_path(name), self._sending, self.stopped)
-        with closing(self._link.lines("POST", "/import", params=params, content=sent)) as told:  # type: ignore[type-var]
+        with closing(self._client.lines("POST", "/import", params=params, content=sent)) as told:  # type: ignore[type-var]
             for line in told:
                 if "error" in line:
                     error = line["error"]

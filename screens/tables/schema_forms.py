@@ -10,7 +10,6 @@ from textual.widgets import Input, Static, TextArea
 
 from screens.form import Field, Form, require_filled
 from screens.project_client import ProjectClient
-from screens.tables.column_types import fetch_types
 from screens.widgets.content import to_content
 from screens.widgets.row_source import Line
 from svc_tui.client import SvcError
@@ -56,9 +55,9 @@ class SchemaForm(Form[str]):
     _has_error = False
     """Whether the preview shows a syntax error."""
 
-    def __init__(self, link: ProjectClient) -> None:
+    def __init__(self, client: ProjectClient) -> None:
         super().__init__()
-        self._link = link
+        self._client = client
         self._types: ColumnTypes | None = None
 
     def on_mount(self) -> None:
@@ -75,7 +74,7 @@ class SchemaForm(Form[str]):
 
     async def load(self) -> None:
         """Load what is needed to parse the text. Raises `SvcError`."""
-        self._types = self._types or await fetch_types(self._link)
+        self._types = await self._client.column_types()
 
     @on(TextArea.Changed)
     def _changed(self) -> None:
@@ -133,7 +132,7 @@ class CreateForm(SchemaForm):
         require_filled([("name", table)])
         columns = parse_columns(self.query_one(Lines).text, self._types)
         change = {"op": "create-table", "table": table, "columns": columns}
-        await self._link.call("POST", "/schema", {"changes": [change]})
+        await self._client.call("POST", "/schema", {"changes": [change]})
         return table
 
 
@@ -145,8 +144,8 @@ class AlterForm(SchemaForm):
     """
     DONE: ClassVar[str] = "alter the table"
 
-    def __init__(self, link: ProjectClient, name: str) -> None:
-        super().__init__(link)
+    def __init__(self, client: ProjectClient, name: str) -> None:
+        super().__init__(client)
         self._name = name
         self._table: Mapping[str, Any] | None = None
         """The answer to `GET /table`."""
@@ -168,7 +167,7 @@ class AlterForm(SchemaForm):
         """Load the table and the column types. Raises `SvcError`."""
         await super().load()
         if self._table is None:
-            self._table = await self._link.call("GET", "/table", params={"name": self._name})
+            self._table = await self._client.call("GET", "/table", params={"name": self._name})
             self.query_one("#is", Static).update(to_content(_table_lines(self._table)))
 
     def preview(self, text: str, types: ColumnTypes) -> Iterable[Line]:
@@ -188,7 +187,7 @@ class AlterForm(SchemaForm):
         await self.load()
         assert self._table is not None and self._types is not None
         changes = parse_changes(self._table, self.query_one(Lines).text, self._types)
-        await self._link.call("POST", "/schema", {"changes": changes})
+        await self._client.call("POST", "/schema", {"changes": changes})
         if any(change["op"] == "drop-table" for change in changes):
             return ""
         names = (change["name"] for change in changes if change["op"] == "rename-table")

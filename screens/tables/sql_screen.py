@@ -1,7 +1,8 @@
-"""The box for SQL: a statement, its history, and what it gave, below it."""
+"""SQL screen: a statement with history, and its result below."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -10,17 +11,15 @@ from textual.widgets import Footer, Static, TextArea
 
 from screens.console_screen import StopWorkersFirst
 from screens.project_client import ProjectClient
-from screens.tables.column_types import fetch_types
 from screens.tables.history import History
 from screens.tables.result import ResultRows, describe_result, line_and_column, position
-from screens.tables.table_view import Nothing
+from screens.widgets.lines import TextLines
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
-from svc_tui.column_types import ColumnTypes
 
 
 class Statement(TextArea):
-    """Where the statement is written; the cursor leaves it upwards and downwards into the history."""
+    """Text area for the statement. Up on its first line and down on its last one browse the history."""
 
     GROUP: ClassVar[str] = "SQL"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -29,14 +28,14 @@ class Statement(TextArea):
     ]
 
     def action_up(self) -> None:
-        """Go up; from the first line to the statement of before."""
+        """Go up, or to the previous statement."""
         if self.cursor_at_first_line:
             self.screen.call_next(self.screen.run_action, "history(1)")
         else:
             self.action_cursor_up()
 
     def action_down(self) -> None:
-        """Go down; from the last line to the statement after."""
+        """Go down, or to the next statement."""
         if self.cursor_at_last_line:
             self.screen.call_next(self.screen.run_action, "history(-1)")
         else:
@@ -44,7 +43,7 @@ class Statement(TextArea):
 
 
 class SqlScreen(StopWorkersFirst, Screen[bool]):
-    """Gives whether anything was written. It only reads until that is allowed."""
+    """Returns whether a statement may have written. Statements only read until writing is allowed."""
 
     GROUP: ClassVar[str] = "SQL"
     AUTO_FOCUS = "Statement"
@@ -65,77 +64,75 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         Binding("escape", "leave", "Back", priority=True, id="sql.back"),
     ]
 
-    def __init__(self, link: ProjectClient, history: History, text: str = "") -> None:
+    def __init__(self, client: ProjectClient, history: History, text: str = "") -> None:
         super().__init__()
-        self._link, self._history, self._text = link, history, text
+        self._client, self._history, self._text = client, history, text
         self._writes = self._wrote = False
         self._result: ResultRows | None = None
-        self._types: ColumnTypes | None = None
 
     def compose(self) -> ComposeResult:
-        """Place the statement, what it did, and its rows."""
+        """Compose the statement, its outcome and its rows."""
         yield Static(id="head")
         yield Statement(self._text, show_line_numbers=False)
         yield Static(id="outcome")
-        yield VirtualRows(Nothing(), (), cursor="cell")
+        yield VirtualRows(TextLines(), (), cursor="cell")
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Begin behind the last character."""
+        """Move the cursor to the end."""
         field = self.query_one(Statement)
         field.move_cursor(field.document.end)
-        self._tell_head()
-        self._tell("tab goes to the rows, ↑ to the statements of before", "$foreground 60%")
+        self._update_head()
+        self._show_outcome("tab goes to the rows, ↑ to earlier statements", "$foreground 60%")
 
-    def _tell_head(self) -> None:
+    def _update_head(self) -> None:
         how = "[$text-warning]may write[/]" if self._writes else "[dim]only reads[/]"
         text = f" [b]SQL[/]  [b $primary]$project[/]  [@click=screen.writes]{how}[/]"
-        content = Content.from_markup(text, project=self._link.info.project)
+        content = Content.from_markup(text, project=self._client.info.project)
         self.query_one("#head", Static).update(content)
 
-    def _tell(self, text: str, style: str) -> None:
+    def _show_outcome(self, text: str, style: str) -> None:
         self.query_one("#outcome", Static).update(Content.styled(text, style))
 
     def action_writes(self) -> None:
         """Toggle between statements that may write and statements that only read."""
         self._writes = not self._writes
-        self._tell_head()
+        self._update_head()
 
     def action_history(self, back: int) -> None:
         """Show another statement."""
         field = self.query_one(Statement)
-        found = self._history.step(back, field.text)
-        if found is not None:
-            field.text = found
+        if (statement := self._history.step(back, field.text)) is not None:
+            field.text = statement
             field.move_cursor(field.document.end)
 
     def action_run(self) -> None:
-        """Run the statement, unless one runs."""
+        """Run the statement; stop waiting for a running one."""
         text = self.query_one(Statement).text
         if text.strip():
-            does: Any = self._run_statement
-            self.run_worker(does, group="sql", exclusive=True)
+            self._run_statement(text, self._writes)
 
-    async def _run_statement(self) -> None:
-        field = self.query_one(Statement)
-        text, writes = field.text, self._writes
+    @work(group="sql", exclusive=True)
+    async def _run_statement(self, text: str, writes: bool) -> None:
         self._history.ran(text)
-        self._tell("…", "$foreground 60%")
+        self._show_outcome("…", "$foreground 60%")
         try:
-            self._types = self._types or await fetch_types(self._link)
-            result = await self._link.call("POST", "/sql", {"sql": text, "write": writes})
+            types = await self._client.column_types()
+            result = await self._client.call("POST", "/sql", {"sql": text, "write": writes})
         except SvcError as error:
-            self._wrong(text, error)
+            self._show_failure(text, error)
             return
         self._wrote = self._wrote or writes
-        self._result = ResultRows(result, self._types)
+        self._result = ResultRows(result, types)
         rows = self.query_one(VirtualRows)
         rows.set_source(self._result, self._result.columns())
-        self._tell(describe_result(result), "$text-success" if not result["truncated"] else "$text-warning")
+        self._show_outcome(
+            describe_result(result), "$text-success" if not result["truncated"] else "$text-warning"
+        )
 
-    def _wrong(self, text: str, error: SvcError) -> None:
-        """Show an error, and select its place in the statement."""
-        self._tell(error.text, "$text-error")
+    def _show_failure(self, text: str, error: SvcError) -> None:
+        """Show an error, and select its position in the statement."""
+        self._show_outcome(error.text, "$text-error")
         at = position(error.message)
         if at is not None:
             field = self.query_one(Statement)
@@ -149,8 +146,8 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         rows = self.query_one(VirtualRows)
         if self._result is not None and rows.count:
             self.app.copy_to_clipboard(self._result.cell(rows.cursor_row, rows.cursor_column))
-            self.notify("the cell is in the clipboard", timeout=2)
+            self.notify("copied the cell", timeout=2)
 
     def action_leave(self) -> None:
-        """Go back to the table."""
+        """Return to the table."""
         self.dismiss(self._wrote)

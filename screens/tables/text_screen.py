@@ -1,4 +1,4 @@
-"""A field for a long text, or one of several lines. What becomes of it is the asker's."""
+"""Text field for a long cell, or one of several lines."""
 
 from typing import ClassVar
 
@@ -9,12 +9,13 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static, TextArea
 
+from screens.dialog import key_hints
 from screens.tables.cells import read
 from svc_tui.column_types import TypeInfo
 
 
 class TextScreen(ModalScreen[str | None]):
-    """Gives the text as it is now, or None where it stays as it was."""
+    """Edits a text. Returns it, or None if it is unchanged."""
 
     GROUP: ClassVar[str] = "Tables"
     DEFAULT_CSS = """
@@ -29,35 +30,30 @@ class TextScreen(ModalScreen[str | None]):
     TextScreen #wrong { color: $text-error; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "take", "Take it", priority=True, id="tables.text-take"),
-        Binding("escape", "leave", "Back", priority=True, id="tables.text-back"),
+        Binding("ctrl+s", "accept", "Accept", priority=True, id="tables.text-take"),
+        Binding("escape", "cancel", "Back", priority=True, id="tables.text-back"),
     ]
 
-    def __init__(self, asked: str, text: str, type: TypeInfo, *, changed: bool = False) -> None:
-        """`changed` says that the text is not what the cell has any more."""
+    def __init__(self, title: str, text: str, type: TypeInfo, *, changed: bool = False) -> None:
+        """Create the field. `changed` is True if the text differs from the cell already."""
         super().__init__()
-        self._asked, self._text, self._type, self._changed = asked, text, type, changed
+        self._title, self._text, self._type, self._changed = title, text, type, changed
 
     def compose(self) -> ComposeResult:
-        """Place the field and what ends it."""
+        """Compose the title, the field, the error and the keys."""
         with Vertical():
-            yield Static(Content.from_markup("[b]$asked[/]", asked=self._asked))
+            yield Static(Content.from_markup("[b]$title[/]", title=self._title))
             yield TextArea(self._text, tab_behavior="indent")
             yield Static(id="wrong")
-            yield Static(
-                Content.from_markup(
-                    "[@click=screen.take][b $primary]ctrl+s[/] take it[/]    "
-                    "[@click=screen.leave][b $primary]esc[/] back[/]"
-                )
-            )
+            yield key_hints(("ctrl+s", "accept", "accept"), ("esc", "cancel", "back"))
 
     def on_mount(self) -> None:
-        """Begin behind the last character."""
+        """Move the cursor to the end."""
         field = self.query_one(TextArea)
         field.move_cursor(field.document.end)
 
-    def action_take(self) -> None:
-        """Give the text, if a cell of the type can be it."""
+    def action_accept(self) -> None:
+        """Return the text if it is valid."""
         text = self.query_one(TextArea).text
         try:
             read(text, self._type)
@@ -66,6 +62,6 @@ class TextScreen(ModalScreen[str | None]):
         else:
             self.dismiss(text if self._changed or text != self._text else None)
 
-    def action_leave(self) -> None:
-        """Leave the text as it was."""
+    def action_cancel(self) -> None:
+        """Close without a change."""
         self.dismiss(None)

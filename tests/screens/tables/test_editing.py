@@ -159,7 +159,7 @@ async def test_what_one_wrote_into_a_row_that_is_gone_is_shown_before_it_goes(pe
         await shown.write("mine")
         await asyncio.to_thread(people.sql, "delete from people where id = 1")
         await shown.press("ctrl+s")
-        await shown.shows("row 1", "it is gone", "name  mine mine")
+        await shown.shows("row 1", "the row was deleted", "name  mine mine")
 
 
 async def test_what_somebody_else_writes_into_a_cell_that_waits_is_said_where_the_cursor_is(
@@ -215,7 +215,7 @@ async def test_a_cell_of_5_mb_is_shown_by_its_beginning(shop: Shop) -> None:
         await shown.until(lambda: "E edits it" in shown.told)
         assert shown.screen.pending == 0
         await shown.press("y")
-        await shown.until(lambda: "text is in the clipboard" in shown.told)
+        await shown.until(lambda: "copied text" in shown.told)
         assert len(shown.app.clipboard) == 2_500_000
 
 

@@ -45,7 +45,7 @@ async def test_a_filter_that_is_wrong_is_told_beside_it_and_can_be_mended(people
 async def test_a_filter_that_nothing_passes_says_so(people: Shop) -> None:
     async with tables(people) as shown:
         shown.screen.navigate(["people", "name~stranger"])
-        await shown.shows("no row passes the filter")
+        await shown.shows("no rows match the filter")
         await shown.press("backspace")
         await shown.shows("Ann")
 
@@ -111,7 +111,7 @@ async def test_the_cursor_stays_on_its_row_when_rows_come_before_it(people: Shop
 
 async def test_no_tables_says_what_makes_one(shop: Shop, snapshot: Snapshot) -> None:
     async with tables(shop) as shown:
-        await shown.shows("there are no tables yet")
+        await shown.shows("no tables yet")
         snapshot(shown.app)
 
 

@@ -54,7 +54,7 @@ def test_cells_are_read_by_the_types_of_their_columns() -> None:
 
 def test_more_rows_than_can_be_pasted_are_for_an_import() -> None:
     with pytest.raises(SvcError) as told:
-        PastedRange.of({"count": MAX_ROWS + 1, "columns": [], "rows": [], "header": False})
+        PastedRange.from_preview({"count": MAX_ROWS + 1, "columns": [], "rows": [], "header": False})
     assert "import" in told.value.hint
 
 
