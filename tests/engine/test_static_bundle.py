@@ -25,12 +25,12 @@ def _entry(path: object = "a", type: object = "text/css", **encodings: object) -
 
 
 @given(_FILES)
-def test_an_index_comes_back_as_it_was(files: list[BundleFile]) -> None:
+def test_index_round_trips(files: list[BundleFile]) -> None:
     assert decode_index(encode_index(files)) == tuple(sorted(files, key=lambda f: f.path))
 
 
 @given(_FILES, st.randoms())
-def test_equal_files_make_an_equal_index_in_any_order(files: list[BundleFile], random) -> None:
+def test_encode_index_ignores_order_of_files(files: list[BundleFile], random) -> None:
     shuffled = [
         BundleFile(f.path, f.content_type, dict(reversed(f.encodings.items())))
         for f in random.sample(files, len(files))
@@ -38,7 +38,7 @@ def test_equal_files_make_an_equal_index_in_any_order(files: list[BundleFile], r
     assert encode_index(shuffled) == encode_index(files)
 
 
-def test_the_format_on_disk_is_fixed() -> None:
+def test_index_format_is_stable() -> None:
     index = encode_index([BundleFile("ü.css", "text/css", {"identity": ("aa", 2), "br": ("bb", 1)})])
     entry = '{"encodings":{"br":["bb",1],"identity":["aa",2]},"path":"ü.css","type":"text/css"}'
     assert index.decode() == f'{{"files":[{entry}],"version":1}}'
@@ -59,7 +59,7 @@ def test_the_format_on_disk_is_fixed() -> None:
         {"version": 1, "files": [{"path": "a", "type": "b", "encodings": []}]},
     ],
 )
-def test_what_is_no_index_is_a_value_error(document: object) -> None:
+def test_decode_index_of_invalid_data_raises_value_error(document: object) -> None:
     with pytest.raises(ValueError):
         decode_index(json.dumps(document).encode())
 
@@ -93,7 +93,7 @@ def test_what_is_no_index_is_a_value_error(document: object) -> None:
         _entry("a", None),
     ],
 )
-def test_an_index_that_lies_is_none(entry: object) -> None:
+def test_decode_index_with_unsafe_values_raises_value_error(entry: object) -> None:
     right = {"version": 1, "files": [_entry("ü/.well-known/a b.css", br=["cd" * 32, 2])]}
     assert len(decode_index(json.dumps(right).encode())) == 1
     with pytest.raises(ValueError):

@@ -24,7 +24,7 @@ API = Resource("api", "js", ROOT)
         *("localhost", "localhost:3000", "127.0.0.1:80", "[::1]:3000", "[::1]"),
     ],
 )
-def test_addresses_of_the_front(authority: str) -> None:
+def test_match_host_finds_front(authority: str) -> None:
     found = table(WEB, API).match_host(authority)
     assert found is not None and found.name == "web"
 
@@ -43,17 +43,17 @@ def test_addresses_of_the_front(authority: str) -> None:
         *("web--shop.localhost:\u0663", "web--shop.localhost@evil", "user@web--shop.localhost"),
     ],
 )
-def test_what_leads_nowhere(authority: str) -> None:
+def test_match_host_with_unknown_authority_returns_none(authority: str) -> None:
     assert table(WEB, API).match_host(authority) is None
 
 
-def test_a_service_domain_does_not_answer_for_the_machine() -> None:
+def test_service_domain_excludes_local_hosts() -> None:
     routes = table(WEB, domain="apps.example")
     assert routes.match_host("localhost") is None
     assert routes.match_host("apps.example") is not None
 
 
-def test_the_front_is_the_public_one_with_mounts() -> None:
+def test_front_is_public_resource_with_mounts() -> None:
     plain = Resource("a", "static", ROOT, public=True)
     mounting = Resource("b", "static", ROOT, public=True, mounts=(Mount("/api/*", "api"),))
     assert table(plain, mounting, API).match_host("localhost").name == "b"  # type: ignore[union-attr]
@@ -61,7 +61,7 @@ def test_the_front_is_the_public_one_with_mounts() -> None:
     assert table(API).match_host("localhost") is None
 
 
-def test_exact_beats_pattern_and_longer_beats_shorter() -> None:
+def test_match_mount_prefers_exact_then_longest_pattern() -> None:
     mounts = (Mount("/*", "r0"), Mount("/a/*", "r1"), Mount("/a/b/*", "r2"), Mount("/a/b", "r3"))
     targets = [Resource(f"r{i}", "js", ROOT) for i in range(4)]
     front = Resource("web", "static", ROOT, public=True, mounts=mounts)

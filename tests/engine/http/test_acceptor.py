@@ -39,7 +39,7 @@ async def ask(client: Client) -> bytes:
     return head.partition(b"\r\n")[0]
 
 
-def test_an_address_with_too_many_connections_gets_no_more_until_one_ends() -> None:
+def test_acceptor_at_address_limit_closes_further_connections() -> None:
     async def test(site: Site) -> None:
         clients = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(4)]
         assert [await ask(client) for client in clients] == [b"HTTP/1.1 200 "] * 3 + [b""]
@@ -53,7 +53,7 @@ def test_an_address_with_too_many_connections_gets_no_more_until_one_ends() -> N
     with_site([PUBLIC_API], {"api": echo()}, test, limiter=ConnectionLimiter(3, local_is_free=False))
 
 
-def test_connections_that_there_are_no_files_for_wait_and_are_served_later(
+def test_acceptor_at_file_limit_accepts_waiting_connections_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(acceptor, "FD_SHARE", fd_limit() // 2)
@@ -68,7 +68,7 @@ def test_connections_that_there_are_no_files_for_wait_and_are_served_later(
     with_site([PUBLIC_API], {"api": echo()}, test)
 
 
-def test_who_never_ends_the_handshake_of_tls_is_counted_and_closed(
+def test_unfinished_tls_handshake_is_counted_and_times_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timeouts, "HEADER_SECONDS", 0.3)
@@ -94,7 +94,7 @@ def test_who_never_ends_the_handshake_of_tls_is_counted_and_closed(
     asyncio.run(main())
 
 
-def test_who_does_not_confirm_the_end_of_tls_is_no_fault_and_holds_up_no_stop(
+def test_unconfirmed_tls_shutdown_does_not_delay_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acceptor, "CLOSE_SECONDS", 0.2)

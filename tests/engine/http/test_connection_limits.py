@@ -13,11 +13,11 @@ from engine.http.connection_limits import ConnectionLimiter, client_key
         ("", ""),
     ],
 )
-def test_an_address_stands_for_one_household(address: str, whose: str) -> None:
+def test_client_key_groups_ipv6_network(address: str, whose: str) -> None:
     assert client_key(address) == whose
 
 
-def test_a_household_has_so_many_connections_and_others_have_theirs() -> None:
+def test_limiter_counts_each_client_key() -> None:
     peers = ConnectionLimiter(2)
     assert peers.acquire("2001:db8::1") and peers.acquire("2001:db8::2")
     assert not peers.acquire("2001:db8::3")
@@ -27,11 +27,11 @@ def test_a_household_has_so_many_connections_and_others_have_theirs() -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
-def test_a_proxy_on_this_machine_has_as_many_as_it_likes(address: str) -> None:
+def test_limiter_exempts_loopback(address: str) -> None:
     peers = ConnectionLimiter(1)
     assert all(peers.acquire(address) for _ in range(10))
 
 
-def test_without_a_limit_everybody_has_as_many_as_they_like() -> None:
+def test_limiter_without_limit_accepts_all() -> None:
     peers = ConnectionLimiter(0)
     assert all(peers.acquire("203.0.113.7") for _ in range(10))

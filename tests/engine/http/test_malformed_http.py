@@ -119,11 +119,11 @@ def test_heads_that_are_none_are_refused() -> None:
     survives([head + (b"" if head.endswith(b"\r\n\r\n") else b"\r\n") for head in BAD_HEADS], refused)
 
 
-def test_lengths_that_disagree_are_refused_and_carry_no_second_request() -> None:
+def test_conflicting_lengths_are_rejected_without_second_request() -> None:
     survives([b"POST / HTTP/1.1\r\n" + HOST + body + SMUGGLED for body in BAD_BODIES], refused)
 
 
-def test_a_length_beside_chunks_is_no_way_in_for_a_second_request() -> None:
+def test_length_beside_chunks_is_rejected_without_second_request() -> None:
     """RFC 9112 6.3: the chunks count; what follows them is the next request, and only that."""
 
     def one_at_most(data: bytes, answer: bytes) -> None:
@@ -262,7 +262,7 @@ def test_http2_frames_that_are_none_end_the_connection() -> None:
     survives(bad_frames())
 
 
-def test_many_streams_that_are_reset_at_once_leave_nothing_behind() -> None:
+def test_mass_stream_resets_leave_no_state() -> None:
     connection = client()
     for number in range(1, 181, 2):
         connection.send_headers(number, USUAL, end_stream=True)
@@ -299,7 +299,7 @@ def mutations(draw: st.DrawFn) -> bytes:
 
 @settings(max_examples=examples(12), deadline=None)
 @given(st.lists(mutations(), min_size=20, max_size=20))
-def test_no_mutation_of_a_request_does_harm(inputs: list[bytes]) -> None:
+def test_mutated_requests_do_not_stop_server(inputs: list[bytes]) -> None:
     survives(inputs)
 
 

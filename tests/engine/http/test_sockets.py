@@ -10,6 +10,6 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 
 
-def test_a_server_may_have_as_many_connections_as_the_system_allows() -> None:
+def test_raise_fd_limit_uses_hard_limit() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert done.stdout == "(4000, 4000)\n"
