@@ -1,4 +1,4 @@
-"""The tutorial: its commands run as a reader types them, and print the output that the page shows."""
+"""The tutorial: its commands run as written and print the output on the page."""
 
 import os
 import re
@@ -28,7 +28,7 @@ def free_port() -> int:
 
 
 def pattern(expected: str) -> re.Pattern[str]:
-    """Return what an output must match: `…` is any text of a line, a line of only `…` any lines."""
+    """Return the pattern of an output: `…` is any text of a line; a line of only `…` is any lines."""
     lines = []
     for line in expected.splitlines(keepends=True):
         if line == "…\n":

@@ -1,19 +1,17 @@
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.dev_server import DevServer, dev_server
-
-SAMPLE = Path(__file__).resolve().parents[2] / "sample-apps" / "pulse"
+from tests.support.samples import copied_sample
 
 
 @pytest.fixture(scope="session")
 def home(cache: Path) -> Path:
-    """A home of `svc` whose cache is the one that all slow tests share."""
+    """A home of `svc` with the toolchain cache, so that all workers share compiled components."""
     folder = cache.parent / f"{cache.name}-home"
     folder.mkdir(exist_ok=True)
     link = folder / "cache"
@@ -24,7 +22,7 @@ def home(cache: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def rust_toolchain(cache: Path) -> Iterator[None]:
-    """Put the toolchain of `tests/toolchains/rust/setup.sh` first on PATH, where there had to be one."""
+    """Put the toolchain of `tests/toolchains/rust/setup.sh` first on PATH, if it was needed."""
     prefix = cache / "rust-toolchain"
     with pytest.MonkeyPatch.context() as patch:
         if (prefix / "complete").exists():
@@ -34,14 +32,18 @@ def rust_toolchain(cache: Path) -> Iterator[None]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A copy of `sample-apps/pulse` in a path with a space and an umlaut."""
-    folder = tmp_path / "pulse ü"
-    shutil.copytree(SAMPLE, folder)
-    return folder
+    """A copy of `sample-apps/pulse`."""
+    return copied_sample("pulse", tmp_path)
 
 
-@pytest.fixture
-def pulse(project: Path, home: Path) -> Iterator[DevServer]:
-    """That copy, served by `svc dev`."""
-    with dev_server(project, home) as server:
+@pytest.fixture(scope="module")
+def pulse_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The copy of `sample-apps/pulse` that `pulse` serves."""
+    return copied_sample("pulse", tmp_path_factory.mktemp("pulse"))
+
+
+@pytest.fixture(scope="module")
+def pulse(pulse_project: Path, home: Path) -> Iterator[DevServer]:
+    """`svc dev` for all tests of a module. Tests undo edits that would affect others."""
+    with dev_server(pulse_project, home) as server:
         yield server

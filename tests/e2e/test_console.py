@@ -23,9 +23,7 @@ SVC = (sys.executable, "-m", "svc_tui")
 Opened = Callable[..., AbstractContextManager[Terminal]]
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> Path:
-    folder = tmp_path / "my shop ü"
+def created(folder: Path) -> Path:
     (folder / "site").mkdir(parents=True)
     (folder / "site" / "index.html").write_text("hello")
     (folder / "svc.toml").write_text(
@@ -36,6 +34,11 @@ def shop(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    return created(tmp_path / "my shop ü")
+
+
+@pytest.fixture(scope="module")
 def opened(home: Path) -> Opened:
     @contextmanager
     def open_console(
@@ -47,6 +50,19 @@ def opened(home: Path) -> Opened:
             yield console
 
     return open_console
+
+
+@pytest.fixture(scope="module")
+def shared_shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return created(tmp_path_factory.mktemp("console") / "my shop ü")
+
+
+@pytest.fixture(scope="module")
+def console(shared_shop: Path, opened: Opened) -> Iterator[Terminal]:
+    """A Console for the tests that leave it running; the last one quits it."""
+    with opened(shared_shop, "--port", "0") as console:
+        console.until("● live")
+        yield console
 
 
 def svc(folder: Path, home: Path, *words: str) -> str:
@@ -81,43 +97,107 @@ def gone(process: int) -> None:
         time.sleep(0.02)
 
 
-def test_console_shows_project_and_restores_terminal(shop: Path, opened: Opened) -> None:
-    with opened(shop, "--port", "0") as console:
-        url = address(console)
-        assert console.told("#{alternate_on}") == "1"
-        assert get(url) == "hello"
-        console.keys("q")
-        console.restored()
-        console.type("echo $?")
-        console.keys("Enter")
-        console.until("\n0\n")
+def test_mouse_works(console: Terminal) -> None:
+    for tab, text in (("3 Logs", "Filter"), ("2 Tables", "no tables"), ("1 Board", "ready")):
+        top = console.until("● live").splitlines()[0]
+        at = f"\x1b[<0;{top.index(tab) + 3};1"
+        console.type(f"{at}M{at}m")
+        console.until(text)
 
 
-def test_mount_drawn_on_board_is_served(project: Path, home: Path, opened: Opened) -> None:
-    manifest = project / "svc.toml"
-    manifest.write_text(re.sub(r"mounts = .*\n", "", manifest.read_text()))
-    with opened(project, "--port", "0", size=(120, 36)) as console:
-        url = address(console)
-        console.until(lambda seen: seen.count("ready") >= 2, 170)
-        console.keys("c")
-        console.until("Connect to")
-        console.keys("Enter")
-        console.until("/api/*")
-        console.keys("Enter")
-        console.until("Save svc.toml")
-        console.keys("C-s")
-        console.until(lambda _: "mounts" in manifest.read_text())
-        assert "# The page that people see." in manifest.read_text()
-        end = time.monotonic() + SECONDS
-        while True:
-            try:
-                assert json.loads(get(f"{url}/api/now"))
-                break
-            except urllib.error.HTTPError:
-                assert time.monotonic() < end
-                time.sleep(0.05)
-        console.keys("q")
-        console.restored()
+def test_invalid_manifest_shows_error_and_changes_nothing(shared_shop: Path, console: Terminal) -> None:
+    manifest = shared_shop / "svc.toml"
+    text = manifest.read_text()
+    console.keys("1")
+    url = address(console)
+    manifest.write_text(text.replace('"static"', '"statik"'))
+    console.until("statik")
+    assert get(url) == "hello"
+    manifest.write_text(text)
+    console.until(lambda seen: "statik" not in seen)
+
+
+def test_paste_of_ten_megabytes_is_rejected(console: Terminal, tmp_path: Path) -> None:
+    text = tmp_path / "much"
+    text.write_text("x" * 10_000_000)
+    console.until("● live")
+    console.keys(":")
+    console.until("Quit the Console")
+    console.paste(text)
+    console.until("Nothing was inserted")
+    console.keys("Escape")
+    console.until(lambda seen: "Quit the Console" not in seen)
+    console.keys("1")
+    console.until("ready")
+    console.keys("3")
+    console.until("Filter")
+
+
+def test_console_suspends_and_resumes(console: Terminal) -> None:
+    console.until("● live")
+    console.keys("1")
+    console.until("ready")
+    process = console.process()
+    console.keys("C-z")
+    console.restored()
+    console.type("fg")
+    console.keys("Enter")
+    console.until(lambda seen: "● live" in seen and "tables" in seen)
+    assert console.process() == process
+    console.keys("3")
+    console.until("Filter")
+
+
+def test_request_appears_in_logs(console: Terminal) -> None:
+    url = address(console)
+    console.keys("3")
+    console.until("Filter")
+    get(f"{url}/?one")
+    console.until("/?one")
+    get(f"{url}/?two")
+    console.until("/?two")
+    console.keys("Enter")
+    console.until(lambda seen: re.search(r"request [0-9a-z]{26}", seen) is not None)
+    console.keys("Escape")
+
+
+def test_console_shows_project_and_restores_terminal(console: Terminal) -> None:
+    url = address(console)
+    assert console.told("#{alternate_on}") == "1"
+    assert get(url) == "hello"
+    console.keys("q")
+    console.restored()
+    console.type("echo $?")
+    console.keys("Enter")
+    console.until("\n0\n")
+
+
+def test_small_terminal_and_resize(shop: Path, opened: Opened) -> None:
+    with opened(shop, "--port", "0", size=(60, 20)) as console:
+        console.until("● live")
+        for key, text in (("2", "Tables"), ("3", "Filter"), ("1", "web")):
+            console.keys(key)
+            seen = console.until(text)
+            assert "Logs" in seen.splitlines()[0]
+        for size in ((20, 5), (200, 60), (1, 1), (80, 24)):
+            console.resize(*size)
+        console.until(lambda seen: "ready" in seen and "Quit" in seen)
+
+
+def test_no_color_disables_colors(shop: Path, opened: Opened) -> None:
+    with opened(shop, "--port", "0", NO_COLOR="1") as console:
+        console.until("● live")
+        coloured = console.screen(coloured=True)
+        assert not re.search(r"\x1b\[[\d;:]*\b[34]8[;:]2[;:](\d+)[;:](?!\1[;:]\1)", coloured), coloured
+
+
+def test_ascii_locale_shows_ascii(shop: Path, opened: Opened) -> None:
+    with opened(shop, "--port", "0", LANG="C") as console:
+        console.until("live")
+        for key, text in (("1", "web"), ("2", "table"), ("3", "Filter")):
+            console.keys(key)
+            seen = console.until(text)
+            assert seen.isascii(), sorted({each for each in seen if not each.isascii()})
 
 
 def test_rows_edited_in_grid_reach_api_and_back(shop: Path, home: Path, opened: Opened) -> None:
@@ -154,29 +234,31 @@ def test_keys_after_opening_key_go_into_cell(shop: Path, home: Path, opened: Ope
     ]
 
 
-def test_request_appears_in_logs(shop: Path, opened: Opened) -> None:
-    with opened(shop, "--port", "0") as console:
+def test_mount_drawn_on_board_is_served(project: Path, home: Path, opened: Opened) -> None:
+    manifest = project / "svc.toml"
+    manifest.write_text(re.sub(r"mounts = .*\n", "", manifest.read_text()))
+    with opened(project, "--port", "0", size=(120, 36)) as console:
         url = address(console)
-        console.keys("3")
-        console.until("Filter")
-        get(f"{url}/?one")
-        console.until("/?one")
-        get(f"{url}/?two")
-        console.until("/?two")
+        console.until(lambda seen: seen.count("ready") >= 2, 170)
+        console.keys("c")
+        console.until("Connect to")
         console.keys("Enter")
-        console.until("request")
-
-
-def test_invalid_manifest_shows_error_and_changes_nothing(shop: Path, opened: Opened) -> None:
-    manifest = shop / "svc.toml"
-    text = manifest.read_text()
-    with opened(shop, "--port", "0") as console:
-        url = address(console)
-        manifest.write_text(text.replace('"static"', '"statik"'))
-        console.until("statik")
-        assert get(url) == "hello"
-        manifest.write_text(text)
-        console.until(lambda seen: "statik" not in seen)
+        console.until("/api/*")
+        console.keys("Enter")
+        console.until("Save svc.toml")
+        console.keys("C-s")
+        console.until(lambda _: "mounts" in manifest.read_text())
+        assert "# The page that people see." in manifest.read_text()
+        end = time.monotonic() + SECONDS
+        while True:
+            try:
+                assert json.loads(get(f"{url}/api/now"))
+                break
+            except urllib.error.HTTPError:
+                assert time.monotonic() < end
+                time.sleep(0.05)
+        console.keys("q")
+        console.restored()
 
 
 def test_edit_survives_engine_restart(project: Path, home: Path, opened: Opened) -> None:
@@ -200,43 +282,6 @@ def test_edit_survives_engine_restart(project: Path, home: Path, opened: Opened)
             console.until(lambda _: "Ada" in svc(project, home, "tables", "query", "select name from users"))
         console.keys("q")
         console.restored()
-
-
-def test_small_terminal_and_resize(shop: Path, opened: Opened) -> None:
-    with opened(shop, "--port", "0", size=(60, 20)) as console:
-        console.until("● live")
-        for key, text in (("2", "Tables"), ("3", "Filter"), ("1", "web")):
-            console.keys(key)
-            seen = console.until(text)
-            assert "Logs" in seen.splitlines()[0]
-        for size in ((20, 5), (200, 60), (1, 1), (80, 24)):
-            console.resize(*size)
-        console.until(lambda seen: "ready" in seen and "Quit" in seen)
-
-
-def test_mouse_works(shop: Path, opened: Opened) -> None:
-    with opened(shop, "--port", "0") as console:
-        for tab, text in (("3 Logs", "Filter"), ("2 Tables", "no tables"), ("1 Board", "ready")):
-            top = console.until("● live").splitlines()[0]
-            at = f"\x1b[<0;{top.index(tab) + 3};1"
-            console.type(f"{at}M{at}m")
-            console.until(text)
-
-
-def test_no_color_disables_colors(shop: Path, opened: Opened) -> None:
-    with opened(shop, "--port", "0", NO_COLOR="1") as console:
-        console.until("● live")
-        coloured = console.screen(coloured=True)
-        assert not re.search(r"\x1b\[[\d;:]*\b[34]8[;:]2[;:](\d+)[;:](?!\1[;:]\1)", coloured), coloured
-
-
-def test_ascii_locale_shows_ascii(shop: Path, opened: Opened) -> None:
-    with opened(shop, "--port", "0", LANG="C") as console:
-        console.until("live")
-        for key, text in (("1", "web"), ("2", "table"), ("3", "Filter")):
-            console.keys(key)
-            seen = console.until(text)
-            assert seen.isascii(), sorted({each for each in seen if not each.isascii()})
 
 
 def test_dumb_terminal_is_rejected(shop: Path, home: Path) -> None:
@@ -274,35 +319,6 @@ def test_cell_is_edited_in_external_editor(shop: Path, home: Path, tmp_path: Pat
         console.until(lambda _: "two 日本" in svc(shop, home, *query))
         console.keys("q")
         console.restored()
-
-
-def test_paste_of_ten_megabytes_is_rejected(shop: Path, tmp_path: Path, opened: Opened) -> None:
-    text = tmp_path / "much"
-    text.write_text("x" * 10_000_000)
-    with opened(shop, "--port", "0") as console:
-        console.until("● live")
-        console.keys(":")
-        console.until("Quit the Console")
-        console.paste(text)
-        console.until("Nothing was inserted")
-        console.keys("Escape")
-        console.until(lambda seen: "Quit the Console" not in seen)
-        console.keys("3")
-        console.until("Filter")
-
-
-def test_console_suspends_and_resumes(shop: Path, opened: Opened) -> None:
-    with opened(shop, "--port", "0") as console:
-        console.until("● live")
-        process = console.process()
-        console.keys("C-z")
-        console.restored()
-        console.type("fg")
-        console.keys("Enter")
-        console.until(lambda seen: "● live" in seen and "tables" in seen)
-        assert console.process() == process
-        console.keys("3")
-        console.until("Filter")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

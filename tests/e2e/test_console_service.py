@@ -1,32 +1,38 @@
 """The Console of a deployed project: a real `svc serve` with one deployment."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_service import PASSWORD, Server, environ, login, project, run, server, svc
+from tests.support.service import PASSWORD, Server, environ_of, login, prepare, static_project, svc
 from tests.support.terminal import Terminal, terminal
 from tests.support.web_console import read_until, send, socket, web_console
 
 pytestmark = pytest.mark.slow
-__all__ = ["environ", "project", "server"]
 
 
-@pytest.fixture
-def live(server: Server, project: Path, environ: dict[str, str]) -> Server:
+@dataclass
+class Live:
+    """A service with one deployed Project, and the environment of its owner."""
+
+    server: Server
+    project: Path
+    environ: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    folder = tmp_path_factory.mktemp("live")
+    environ = environ_of(folder / "home ü")
+    server = Server(folder / "data ü", environ)
+    project = static_project(folder / "shop ü")
     login(server, project, environ)
-    done = run(project, environ, "deploy", "-m", "the first")
-    assert done.returncode == 0, done.stderr
-    return server
-
-
-@pytest.fixture
-def elsewhere(tmp_path: Path, environ: dict[str, str]) -> Path:
-    """A folder without a project, and no saved session."""
-    folder = tmp_path / "elsewhere"
-    folder.mkdir()
-    environ["SVC_HOME"] = str(tmp_path / "no-session")
-    return folder
+    prepare(project, environ, "deploy", "-m", "the first")
+    live = Live(server, project, environ)
+    yield live
+    live.server.stop()
 
 
 def fill(console: Terminal, *words: str) -> None:
@@ -38,10 +44,11 @@ def fill(console: Terminal, *words: str) -> None:
         console.until(lambda _, line=line: console.told("#{cursor_y}") != line)  # type: ignore[misc]
 
 
-def test_login_dialog_opens_deployed_project(live: Server, elsewhere: Path, environ: dict[str, str]) -> None:
-    with terminal([*svc(), "console", "--service"], elsewhere, environ) as console:
+def test_login_dialog_opens_deployed_project(live: Live, tmp_path: Path) -> None:
+    environ = {**live.environ, "SVC_HOME": str(tmp_path / "no-session")}
+    with terminal([*svc(), "console", "--service"], tmp_path, environ) as console:
         console.until("Log in to a service")
-        fill(console, live.control, "ann")
+        fill(console, live.server.control, "ann")
         console.type("wrong")
         console.keys("Enter")
         console.until("is wrong")
@@ -54,33 +61,26 @@ def test_login_dialog_opens_deployed_project(live: Server, elsewhere: Path, envi
         console.restored()
 
 
-def test_console_reconnects_to_restarted_service(
-    live: Server, project: Path, tmp_path: Path, environ: dict[str, str]
-) -> None:
-    with terminal([*svc(), "console", "--service"], project, environ) as console:
-        console.until("● live")
-        live.process.kill()
-        console.until("○ lost")
-        live.process.wait()
-        again = Server(live.folder, environ, int(live.control.rpartition(":")[2]))
-        try:
-            console.until("● live")
-            console.keys("H")
-            console.until("the first")
-            console.keys("q")
-            console.restored()
-        finally:
-            again.stop()
-
-
-def test_browser_shows_deployed_project(
-    live: Server, project: Path, elsewhere: Path, tmp_path: Path, environ: dict[str, str]
-) -> None:
-    home = tmp_path / "home ü"
+def test_browser_shows_deployed_project(live: Live, tmp_path: Path) -> None:
+    home = Path(live.environ["SVC_HOME"])
     with (
-        web_console(elsewhere, home, "--service", **{**environ, "SVC_HOME": str(home)}) as web,
+        web_console(tmp_path, home, "--service", **live.environ) as web,
         socket(web, web.entered()) as connection,
     ):
         read_until(connection, "● live")
         send(connection, "H")
         read_until(connection, "the first")
+
+
+def test_console_reconnects_to_restarted_service(live: Live) -> None:
+    with terminal([*svc(), "console", "--service"], live.project, live.environ) as console:
+        console.until("● live")
+        live.server.process.kill()
+        console.until("○ lost")
+        live.server.process.communicate()
+        live.server = live.server.restarted(live.environ)
+        console.until("● live")
+        console.keys("H")
+        console.until("the first")
+        console.keys("q")
+        console.restored()

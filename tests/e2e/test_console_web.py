@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
 from tests.support.browser import Page, chromium
+from tests.support.waiting import until
 from tests.support.web_console import SECONDS, Web, gone, read_until, send, socket, web_console
 
 pytestmark = pytest.mark.slow
@@ -38,31 +38,81 @@ TYPING = """
 """True once the Console has received typed text."""
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> Path:
-    folder = tmp_path / "my shop ü"
+def created(folder: Path) -> Path:
+    """Create a Project with an empty table `people`."""
     (folder / "site").mkdir(parents=True)
     (folder / "site" / "index.html").write_text("hello")
     (folder / "svc.toml").write_text(
         '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
     )
+    (folder / "tables").mkdir()
+    (folder / "tables" / "001.sql").write_text("create table people (id integer primary key, name text);")
     return folder
 
 
-@pytest.fixture
-def web(shop: Path, tmp_path: Path) -> Iterator[Web]:
-    with web_console(shop, tmp_path / "home") as running:
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    """A server for the tests that leave it running and the table empty; the last ones do not."""
+    folder = tmp_path_factory.mktemp("web")
+    with web_console(created(folder / "my shop ü"), folder / "home") as running:
         yield running
 
 
+@pytest.fixture
+def own_web(tmp_path: Path) -> Iterator[Web]:
+    """A server for one test."""
+    with web_console(created(tmp_path / "my shop ü"), tmp_path / "home") as running:
+        yield running
+
+
+@pytest.fixture
+def cookie(web: Web) -> str:
+    for session in web.sessions():
+        gone(session)
+    return web.entered()
+
+
+def test_page_requires_key_that_works_once(web: Web) -> None:
+    for path in ("/", "/ws", "/static/js/textual.js", "/?key=wrong", "/?key="):
+        assert httpx.get(web.url + path).status_code == 403
+    key = web.address()
+    first = httpx.get(key)
+    assert first.status_code == 303
+    field = first.headers["set-cookie"].lower()
+    assert "httponly" in field
+    assert "samesite=strict" in field
+    assert httpx.get(key).status_code == 403
+    web.wait_for_key(key)
+    assert web.address() != key
+    assert httpx.get(web.address()).status_code == 303
+    cookie = first.headers["set-cookie"].partition(";")[0]
+    page = httpx.get(web.url, headers={"Cookie": cookie})
+    assert page.status_code == 200
+    assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+    assert httpx.get(f"{web.url}/static/js/textual.js", headers={"Cookie": cookie}).status_code == 200
+    assert httpx.get(f"{web.url}/static/", headers={"Cookie": cookie}).status_code in (403, 404)
+
+
+def test_foreign_hosts_and_origins_are_rejected(web: Web, cookie: str) -> None:
+    rebound = httpx.get(web.url, headers={"Cookie": cookie, "Host": "evil.example:80"})
+    assert rebound.status_code == 421
+    for origin in ("http://localhost:3000", "https://evil.example", "null"):
+        with pytest.raises(InvalidStatus) as refused, socket(web, cookie, origin):
+            pass
+        assert refused.value.response.status_code == 403
+    assert web.sessions() == []
+
+
 def test_page_shows_console_and_receives_keys(web: Web) -> None:
+    address = web.address()
+
     async def visit() -> None:
         async with chromium() as page:
             await page.call("Network.enable")
             await page.call("Runtime.enable")
             await page.call("Page.enable")
             await page.call("Page.addScriptToEvaluateOnNewDocument", source=HEARD)
-            await page.call("Page.navigate", url=web.address())
+            await page.call("Page.navigate", url=address)
             await page.until("window.heard?.includes('● live')")
             await page.until("document.body.classList.contains('-first-byte')")
             assert "key=" not in await page.value("location.href")
@@ -93,57 +143,30 @@ async def shown(page: Page, name: str) -> None:
         (Path(folder) / f"web-{name}.png").write_bytes(base64.b64decode(shot["data"]))
 
 
-def test_page_requires_key_that_works_once(web: Web) -> None:
-    for path in ("/", "/ws", "/static/js/textual.js", "/?key=wrong", "/?key="):
-        assert httpx.get(web.url + path).status_code == 403
-    first = httpx.get(web.address())
-    assert first.status_code == 303
-    field = first.headers["set-cookie"].lower()
-    assert "httponly" in field
-    assert "samesite=strict" in field
-    assert httpx.get(web.address()).status_code == 403
-    assert web.address(1) != web.address()
-    assert httpx.get(web.address(1)).status_code == 303
-    cookie = first.headers["set-cookie"].partition(";")[0]
-    page = httpx.get(web.url, headers={"Cookie": cookie})
-    assert page.status_code == 200
-    assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
-    assert httpx.get(f"{web.url}/static/js/textual.js", headers={"Cookie": cookie}).status_code == 200
-    assert httpx.get(f"{web.url}/static/", headers={"Cookie": cookie}).status_code in (403, 404)
-
-
-def test_foreign_hosts_and_origins_are_rejected(web: Web) -> None:
-    cookie = web.entered()
-    rebound = httpx.get(web.url, headers={"Cookie": cookie, "Host": "evil.example:80"})
-    assert rebound.status_code == 421
-    for origin in ("http://localhost:3000", "https://evil.example", "null"):
-        with pytest.raises(InvalidStatus) as refused, socket(web, cookie, origin):
-            pass
-        assert refused.value.response.status_code == 403
-    assert web.sessions() == []
-
-
-def test_closed_page_stops_only_its_console(web: Web) -> None:
-    cookie = web.entered()
+def test_closed_page_stops_only_its_console(web: Web, cookie: str) -> None:
     with socket(web, cookie) as one:
         read_until(one, "live")
         (first,) = web.sessions()
         with socket(web, cookie) as other:
             read_until(other, "live")
             assert len(web.sessions()) == 2
-        end = time.monotonic() + SECONDS
-        while web.sessions() != [first]:
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        until(lambda: web.sessions() == [first], SECONDS)
         send(one, "3")
         read_until(one, "Filter")
 
 
-@pytest.fixture
-def people(shop: Path) -> Path:
-    (shop / "tables").mkdir()
-    (shop / "tables" / "001.sql").write_text("create table people (id integer primary key, name text);")
-    return shop
+def test_paste_of_ten_megabytes_is_rejected(web: Web, cookie: str) -> None:
+    with socket(web, cookie) as connection:
+        read_until(connection, "live")
+        send(connection, ":")
+        read_until(connection, "Quit the Console")
+        send(connection, f"\x1b[200~{'x' * 10_000_000}\x1b[201~")
+        read_until(connection, "10,000,000")
+        send(connection, "\x1b")
+        read_until(connection, "Open")
+        connection.send(json.dumps(["resize", {"width": 60, "height": 20}]))
+        send(connection, "3")
+        read_until(connection, "Filter")
 
 
 def add_a_row(connection: ClientConnection) -> None:
@@ -153,24 +176,8 @@ def add_a_row(connection: ClientConnection) -> None:
         read_until(connection, shown)
 
 
-def test_pending_edits_survive_closed_page(people: Path, web: Web) -> None:
-    cookie = web.entered()
+def test_discarded_edits_do_not_detach_session(web: Web, cookie: str) -> None:
     with socket(web, cookie) as connection:
-        read_until(connection, "live")
-        add_a_row(connection)
-        sessions = web.sessions()
-    with socket(web, cookie) as connection:
-        for text in ('["pending", 1]', "\x1b[?1049h", "\x1b[?1003h", "Grace"):
-            read_until(connection, text)
-        assert web.sessions() == sessions
-        send(connection, "\x13")
-        read_until(connection, '["pending", 0]')
-    for each in sessions:
-        gone(each)
-
-
-def test_discarded_edits_do_not_detach_session(people: Path, web: Web) -> None:
-    with socket(web, web.entered()) as connection:
         read_until(connection, "live")
         add_a_row(connection)
         sessions = web.sessions()
@@ -184,24 +191,15 @@ def test_discarded_edits_do_not_detach_session(people: Path, web: Web) -> None:
         gone(each)
 
 
-def test_interrupt_with_pending_edits_warns_first(people: Path, web: Web) -> None:
-    with socket(web, web.entered()) as connection:
-        read_until(connection, "live")
-        add_a_row(connection)
-        web.process.send_signal(signal.SIGINT)
-        assert web.process.stderr is not None
-        assert any("1 edit is not applied" in line for line in web.process.stderr)
-        web.process.send_signal(signal.SIGINT)
-        assert web.process.wait(SECONDS) == 0
+def test_closing_page_with_edits_asks_first(web: Web) -> None:
+    address = web.address()
 
-
-def test_closing_page_with_edits_asks_first(people: Path, web: Web) -> None:
     async def visit() -> None:
         async with chromium() as page:
             await page.call("Runtime.enable")
             await page.call("Page.enable")
             await page.call("Page.addScriptToEvaluateOnNewDocument", source=HEARD)
-            await page.call("Page.navigate", url=web.address())
+            await page.call("Page.navigate", url=address)
             await page.until(TYPING)
             await page.press_until("2", "window.heard.includes('no rows')")
             await page.call("Page.reload")
@@ -226,69 +224,84 @@ def test_closing_page_with_edits_asks_first(people: Path, web: Web) -> None:
     asyncio.run(visit())
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_signal_stops_page_consoles_and_engine(web: Web, shop: Path, number: int) -> None:
-    with socket(web, web.entered()) as connection:
+def test_pending_edits_survive_closed_page(web: Web, cookie: str) -> None:
+    with socket(web, cookie) as connection:
+        read_until(connection, "live")
+        add_a_row(connection)
+        sessions = web.sessions()
+    with socket(web, cookie) as connection:
+        for text in ('["pending", 1]', "\x1b[?1049h", "\x1b[?1003h", "Grace"):
+            read_until(connection, text)
+        assert web.sessions() == sessions
+        send(connection, "\x13")
+        read_until(connection, '["pending", 0]')
+    for each in sessions:
+        gone(each)
+
+
+def stops(web: Web, cookie: str, number: int) -> None:
+    """Signal a server with a page, and wait until the page, its Console and the server have ended."""
+    with socket(web, cookie) as connection:
         read_until(connection, "live")
         sessions = web.sessions()
-        assert len(sessions) == 1
         web.process.send_signal(number)
         with pytest.raises(ConnectionClosed):
             while True:
                 connection.recv(SECONDS)
     assert web.process.wait(SECONDS) == 0
-    for each in sessions:
-        gone(each)
+    for session in sessions:
+        gone(session)
 
 
-def test_killed_server_stops_its_consoles(web: Web) -> None:
-    with socket(web, web.entered()) as connection:
+def test_terminated_server_stops_page_console_and_engine(web: Web, cookie: str) -> None:
+    stops(web, cookie, signal.SIGTERM)
+
+
+def test_hung_up_server_stops_page_console_and_engine(own_web: Web) -> None:
+    stops(own_web, own_web.entered(), signal.SIGHUP)
+
+
+def test_interrupted_server_stops_page_console_and_engine_and_kills_a_suspended_console(
+    own_web: Web,
+) -> None:
+    cookie = own_web.entered()
+    with socket(own_web, cookie) as connection:
         read_until(connection, "live")
+        (suspended,) = own_web.sessions()
+        os.kill(suspended, signal.SIGSTOP)
+        stops(own_web, cookie, signal.SIGINT)
+
+
+def test_no_color_applies_in_browser_and_killed_server_stops_its_console(tmp_path: Path) -> None:
+    with (
+        web_console(created(tmp_path / "shop"), tmp_path / "home", NO_COLOR="1") as web,
+        socket(web, web.entered()) as connection,
+    ):
+        seen = read_until(connection, "● live")
         sessions = web.sessions()
         assert len(sessions) == 1
         web.process.kill()
         web.process.wait(SECONDS)
     for each in sessions:
         gone(each)
-
-
-def test_console_that_does_not_exit_is_killed(web: Web) -> None:
-    with socket(web, web.entered()) as connection:
-        read_until(connection, "live")
-        (session,) = web.sessions()
-        os.kill(session, signal.SIGSTOP)
-        web.process.terminate()
-        assert web.process.wait(SECONDS) == 0
-    gone(session)
-
-
-def test_paste_of_ten_megabytes_is_rejected(web: Web) -> None:
-    with socket(web, web.entered()) as connection:
-        read_until(connection, "live")
-        send(connection, ":")
-        read_until(connection, "Quit the Console")
-        send(connection, f"\x1b[200~{'x' * 10_000_000}\x1b[201~")
-        read_until(connection, "10,000,000")
-        send(connection, "\x1b")
-        read_until(connection, "Open")
-        connection.send(json.dumps(["resize", {"width": 60, "height": 20}]))
-        send(connection, "3")
-        read_until(connection, "Filter")
-
-
-def test_no_color_applies_in_browser(shop: Path, tmp_path: Path) -> None:
-    with (
-        web_console(shop, tmp_path / "home", NO_COLOR="1") as web,
-        socket(web, web.entered()) as connection,
-    ):
-        seen = read_until(connection, "● live")
     coloured = re.findall(r"\x1b\[[\d;]*\b[34]8;2;(\d+);(?!\1;\1)[\d;]*m", seen)
     assert "8;2;" in seen
     assert not coloured
 
 
-def test_non_loopback_host_requires_insecure(shop: Path, tmp_path: Path) -> None:
-    refused = Web(shop, tmp_path / "home", "--host", "0.0.0.0")
+def test_interrupt_with_pending_edits_warns_first(own_web: Web) -> None:
+    with socket(own_web, own_web.entered()) as connection:
+        read_until(connection, "live")
+        add_a_row(connection)
+        own_web.process.send_signal(signal.SIGINT)
+        assert own_web.process.stderr is not None
+        assert any("1 edit is not applied" in line for line in own_web.process.stderr)
+        own_web.process.send_signal(signal.SIGINT)
+        assert own_web.process.wait(SECONDS) == 0
+
+
+def test_non_loopback_host_requires_insecure(tmp_path: Path) -> None:
+    refused = Web(created(tmp_path / "shop"), tmp_path / "home", "--host", "0.0.0.0")
     assert refused.process.stderr is not None
     assert refused.process.wait(SECONDS) == 2
     assert "without TLS" in refused.process.stderr.read()

@@ -23,7 +23,7 @@ def threads(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/task").iterdir()))
 
 
-def test_two_hundred_streams_hear_while_all_are_open_and_share_the_threads(pulse: DevServer) -> None:
+def test_two_hundred_open_streams_receive_events_and_share_threads(pulse: DevServer) -> None:
     async def crowd() -> int:
         writers = await asyncio.gather(*(first_event(pulse.port) for _ in range(CLIENTS)))
         while_open = threads(pulse.process.pid)

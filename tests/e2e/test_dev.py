@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import re
@@ -24,7 +25,7 @@ def edit(path: Path, before: str, after: str) -> None:
     path.write_text(text.replace(before, after))
 
 
-def test_pulse_serves_its_page_its_numbers_and_its_events(pulse: DevServer) -> None:
+def test_pulse_serves_its_page_numbers_and_events(pulse: DevServer) -> None:
     assert "<title>Pulse</title>" in pulse.get("/").text
     numbers = pulse.get("/api/now")
     assert numbers.json()["request"] == numbers.headers["x-request-id"]
@@ -50,97 +51,33 @@ def raw_answer(port: int, host: str) -> bytes:
     return re.sub(rb"[0-9a-z]{26}|date: [^\r]*", b"-", answer)
 
 
-def test_a_private_resource_is_byte_for_byte_one_that_does_not_exist(pulse: DevServer) -> None:
+def test_private_resource_answers_like_a_missing_one(pulse: DevServer) -> None:
     private = raw_answer(pulse.port, "api--pulse.localhost")
     assert private == raw_answer(pulse.port, "nothing--pulse.localhost")
     assert private.startswith(b"HTTP/1.1 404")
 
 
-def test_a_save_shows_and_a_mistake_leaves_the_old_version_serving(pulse: DevServer, project: Path) -> None:
-    script = project / "api" / "src" / "index.js"
-    edit(script, "Response.json({", "Response.json({ mark: 'one',")
-    pulse.until("/api/now", lambda answer: answer.json().get("mark") == "one")
-    edit(script, "mark: 'one',", "mark: 'two' broken,")
-    pulse.wait_for(r"api/src/index\.js:\d+:\d+")
-    pulse.wait_for(r"\^")
-    assert pulse.get("/api/now").json()["mark"] == "one"
-    edit(script, "mark: 'two' broken,", "mark: 'three',")
-    pulse.until("/api/now", lambda answer: answer.json().get("mark") == "three")
-    (project / "front" / "new file.txt").write_text("hello")
-    assert pulse.get("/new%20file.txt").text == "hello"
-    text = script.read_text()
-    script.write_text("")
-    pulse.wait_for("is empty")
-    assert pulse.get("/api/now").json()["mark"] == "three"
-    script.write_text(text)
-
-
-def test_only_the_changed_resource_is_rebuilt(pulse: DevServer, project: Path) -> None:
+def test_only_the_changed_resource_is_rebuilt(pulse: DevServer, pulse_project: Path) -> None:
     before = len(pulse.lines)
-    edit(project / "api" / "src" / "index.js", "Response.json({", "Response.json({ mark: 1,")
+    edit(pulse_project / "api" / "src" / "index.js", "Response.json({", "Response.json({ saved: 1,")
     pulse.wait_for("api rebuilt", after=before)
     assert not any("front re" in line for line in pulse.lines[before:])
 
 
-def test_edits_of_the_manifest_apply_without_a_restart(pulse: DevServer, project: Path) -> None:
-    manifest = project / "svc.toml"
-    edit(manifest, '"/api/*" = "api"', '"/api/*" = "api", "/now" = "api"')
-    pulse.until("/now", lambda answer: "try /api/now" in answer.text)
-    edit(manifest, 'lane = "js"', 'lane = "js"\npublic = true')
-    host = {"host": "api--pulse.localhost"}
-    end = time.monotonic() + 10
-    while pulse.get("/api/now", headers=host).status_code != 200:
-        assert time.monotonic() < end
-    edit(manifest, "public = true", "pubic = true")
-    pulse.wait_for("[Dd]id you mean")
-    assert pulse.get("/api/now").status_code == 200
-    edit(manifest, "pubic = true", "public = true")
-    edit(manifest, "run_limit_secs = 30", "run_limit_secs = 1")
-    pulse.until("/api/now", lambda answer: answer.status_code == 200)
-
-
-def test_a_deleted_folder_is_an_error_and_its_return_mends_it(pulse: DevServer, project: Path) -> None:
+def test_deleted_folder_is_an_error_until_it_returns(pulse: DevServer, pulse_project: Path) -> None:
     before = len(pulse.lines)
-    (project / "api" / "src").rename(project / "away")
+    (pulse_project / "api" / "src").rename(pulse_project / "away")
     pulse.wait_for("error", after=before)
     assert pulse.get("/api/now").status_code == 200
-    (project / "away").rename(project / "api" / "src")
-    edit(project / "api" / "src" / "index.js", "Response.json({", "Response.json({ back: true,")
+    (pulse_project / "away").rename(pulse_project / "api" / "src")
+    edit(pulse_project / "api" / "src" / "index.js", "Response.json({", "Response.json({ back: true,")
     pulse.until("/api/now", lambda answer: answer.json().get("back") is True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_stops_cleanly_with_streams_open(pulse: DevServer, number: int) -> None:
-    ended = threading.Event()
-
-    def listen() -> None:
-        try:
-            with httpx.stream("GET", pulse.url + "/api/events", timeout=20) as events:
-                for _ in events.iter_raw():
-                    opened.set()
-        except httpx.HTTPError:
-            pass
-        ended.set()
-
-    opened = threading.Event()
-    threading.Thread(target=listen, daemon=True).start()
-    assert opened.wait(10)
-    began = time.monotonic()
-    assert pulse.stop(number) == 0
-    assert time.monotonic() - began < 5
-    assert ended.wait(5)
-    assert not any("Traceback" in line for line in pulse.lines)
-
-
-def test_a_taken_port_says_so_with_another_one_to_use(pulse: DevServer, project: Path, home: Path) -> None:
-    command = [sys.executable, "-m", "svc_tui", "dev", "--port", str(pulse.port)]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 1
-    assert f"port {pulse.port} is in use" in done.stderr and "--port" in done.stderr
-
-
-def test_failures_of_a_guest_show_in_the_terminal_and_on_the_page(pulse: DevServer, project: Path) -> None:
-    script = project / "api" / "src" / "index.js"
+def test_guest_failure_is_shown_in_the_terminal_and_on_the_page(
+    pulse: DevServer, pulse_project: Path
+) -> None:
+    script = pulse_project / "api" / "src" / "index.js"
     edit(
         script,
         "const { pathname }",
@@ -156,25 +93,92 @@ def test_failures_of_a_guest_show_in_the_terminal_and_on_the_page(pulse: DevServ
     assert pulse.get("/api/now").status_code == 200
 
 
-def test_a_page_for_a_build_that_never_worked(tmp_path: Path, home: Path) -> None:
-    (tmp_path / "svc.toml").write_text('[project]\nname="a"\n[resource.web]\nlane="js"\npublic=true\n')
-    (tmp_path / "index.js").write_text("export default {\n  fetch() { return 1 +; }\n};\n")
-    with dev_server(tmp_path, home) as server:
-        answer = server.get("/", headers={"accept": "text/html"})
-        assert answer.status_code == 503
-        assert "index.js:2:23" in answer.text and "return 1 +;" in answer.text
-        assert server.get("/").json()["code"] == "not-ready"
+def test_save_is_served_and_a_faulty_save_is_not(pulse: DevServer, pulse_project: Path) -> None:
+    script = pulse_project / "api" / "src" / "index.js"
+    edit(script, "Response.json({", "Response.json({ mark: 'one',")
+    pulse.until("/api/now", lambda answer: answer.json().get("mark") == "one")
+    edit(script, "mark: 'one',", "mark: 'two' broken,")
+    pulse.wait_for(r"api/src/index\.js:\d+:\d+")
+    pulse.wait_for(r"\^")
+    assert pulse.get("/api/now").json()["mark"] == "one"
+    edit(script, "mark: 'two' broken,", "mark: 'three',")
+    pulse.until("/api/now", lambda answer: answer.json().get("mark") == "three")
+    (pulse_project / "front" / "new file.txt").write_text("hello")
+    assert pulse.get("/new%20file.txt").text == "hello"
+    text = script.read_text()
+    script.write_text("")
+    pulse.wait_for("is empty")
+    assert pulse.get("/api/now").json()["mark"] == "three"
+    script.write_text(text.replace("mark: 'three',", "mark: 'four',"))
+    pulse.until("/api/now", lambda answer: answer.json()["mark"] == "four")
 
 
-def test_a_release_serves_deploy_builds(pulse: DevServer, project: Path, home: Path) -> None:
-    with dev_server(project, home, "--release") as server:
+def test_manifest_edits_apply_without_a_restart(pulse: DevServer, pulse_project: Path) -> None:
+    manifest = pulse_project / "svc.toml"
+    text = manifest.read_text()
+    edit(manifest, '"/api/*" = "api"', '"/api/*" = "api", "/now" = "api"')
+    pulse.until("/now", lambda answer: "try /api/now" in answer.text)
+    edit(manifest, 'lane = "js"', 'lane = "js"\npublic = true')
+    host = {"host": "api--pulse.localhost"}
+    end = time.monotonic() + 10
+    while pulse.get("/api/now", headers=host).status_code != 200:
+        assert time.monotonic() < end
+    edit(manifest, "public = true", "pubic = true")
+    pulse.wait_for("[Dd]id you mean")
+    assert pulse.get("/api/now").status_code == 200
+    edit(manifest, "pubic = true", "public = true")
+    edit(manifest, "run_limit_secs = 30", "run_limit_secs = 1")
+    pulse.until("/api/now", lambda answer: answer.status_code == 200)
+    manifest.write_text(text)
+    pulse.until("/now", lambda answer: "try /api/now" not in answer.text)
+
+
+def test_taken_port_is_an_error_that_names_another_port(pulse: DevServer, pulse_project: Path) -> None:
+    command = [sys.executable, "-m", "svc_tui", "dev", "--port", str(pulse.port)]
+    done = subprocess.run(command, cwd=pulse_project, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert f"port {pulse.port} is in use" in done.stderr and "--port" in done.stderr
+
+
+def test_stop_with_open_streams_is_clean(pulse: DevServer) -> None:
+    stops_with_open_streams(pulse, signal.SIGTERM)
+
+
+def stops_with_open_streams(server: DevServer, number: int) -> None:
+    opened, ended = threading.Event(), threading.Event()
+
+    def listen() -> None:
+        stream = httpx.stream("GET", server.url + "/api/events", timeout=20)
+        with contextlib.suppress(httpx.HTTPError), stream as events:
+            for _ in events.iter_raw():
+                opened.set()
+        ended.set()
+
+    threading.Thread(target=listen, daemon=True).start()
+    assert opened.wait(10)
+    began = time.monotonic()
+    assert server.stop(number) == 0
+    assert time.monotonic() - began < 5
+    assert ended.wait(5)
+    assert not any("Traceback" in line for line in server.lines)
+
+
+def test_second_start_serves_the_first_build_and_rebuilds_what_changed(project: Path, home: Path) -> None:
+    script = project / "api" / "src" / "index.js"
+    with dev_server(project, home) as server:
         assert server.get("/api/now").status_code == 200
-        assert server.get("/style.css", headers={"accept-encoding": "br"}).headers["content-encoding"] == "br"
+        stops_with_open_streams(server, signal.SIGINT)
+    with dev_server(project, home) as server:
+        ready = float(re.findall(r"api ready in ([\d.]+) ms", "\n".join(server.lines))[0])
+        assert server.get("/api/now").status_code == 200
+        server.stop()
+    assert ready < 500
+    edit(script, "Response.json({", "Response.json({ mark: 'new',")
+    with dev_server(project, home) as server:
+        assert server.get("/api/now").json()["mark"] == "new"
 
 
-def test_build_prints_digests_and_costs_nothing_the_second_time(
-    pulse: DevServer, project: Path, home: Path
-) -> None:
+def test_build_prints_digests_compiles_once_and_dev_release_serves_it(project: Path, home: Path) -> None:
     command = [sys.executable, "-m", "svc_tui", "build"]
     environ = {**os.environ, "SVC_HOME": str(home)}
     runs = []
@@ -184,11 +188,22 @@ def test_build_prints_digests_and_costs_nothing_the_second_time(
         runs.append(re.findall(r"sha256:[0-9a-f]{64}", done.stdout))
     assert len(runs[0]) == 2 and runs[0] == runs[1]
     assert "making a component" not in done.stderr
+    with dev_server(project, home, "--release") as server:
+        assert server.get("/api/now").status_code == 200
+        assert server.get("/style.css", headers={"accept-encoding": "br"}).headers["content-encoding"] == "br"
 
 
-def test_a_build_command_that_writes_into_its_sources_does_not_run_for_ever(
-    tmp_path: Path, home: Path
-) -> None:
+def test_failed_first_build_is_shown_on_the_page(tmp_path: Path, home: Path) -> None:
+    (tmp_path / "svc.toml").write_text('[project]\nname="a"\n[resource.web]\nlane="js"\npublic=true\n')
+    (tmp_path / "index.js").write_text("export default {\n  fetch() { return 1 +; }\n};\n")
+    with dev_server(tmp_path, home) as server:
+        answer = server.get("/", headers={"accept": "text/html"})
+        assert answer.status_code == 503
+        assert "index.js:2:23" in answer.text and "return 1 +;" in answer.text
+        assert server.get("/").json()["code"] == "not-ready"
+
+
+def test_build_command_that_writes_into_its_sources_ends(tmp_path: Path, home: Path) -> None:
     (tmp_path / "svc.toml").write_text(
         '[project]\nname="a"\n[resource.web]\nlane="static"\npublic=true\noutput="dist"\n'
         'build="mkdir -p dist; cp page.html dist/index.html; date +%N > stamp.txt; echo built"\n'
@@ -203,7 +218,7 @@ def test_a_build_command_that_writes_into_its_sources_does_not_run_for_ever(
         assert sum("built" in line for line in server.lines) < 8
 
 
-def test_a_reader_that_closes_the_pipe_ends_it_well(tmp_path: Path, home: Path) -> None:
+def test_dev_ends_when_its_pipe_is_closed(tmp_path: Path, home: Path) -> None:
     (tmp_path / "svc.toml").write_text(
         '[project]\nname="a"\n[resource.web]\nlane="static"\npublic=true\noutput="."\n'
     )
@@ -222,7 +237,7 @@ def test_a_reader_that_closes_the_pipe_ends_it_well(tmp_path: Path, home: Path) 
         assert "Traceback" not in process.stderr.read()
 
 
-def test_two_at_once_on_one_project_take_turns_and_both_see_a_save(tmp_path: Path, home: Path) -> None:
+def test_two_servers_of_one_project_build_in_turn_and_serve_each_save(tmp_path: Path, home: Path) -> None:
     command = (
         "test ! -e busy || { echo at once; exit 9; }; touch busy; sleep 0.2; mkdir -p dist; "
         "cp page.html dist/index.html; rm busy; echo built"
@@ -247,20 +262,3 @@ def test_two_at_once_on_one_project_take_turns_and_both_see_a_save(tmp_path: Pat
                 server.until("/api", lambda answer, text=text: answer.text == text)  # type: ignore[misc]
         for server in (first, second):
             assert not any("at once" in line or "error" in line for line in server.lines), server.lines
-
-
-def test_a_second_start_serves_what_the_first_one_built_and_notices_what_changed_since(
-    project: Path, home: Path
-) -> None:
-    script = project / "api" / "src" / "index.js"
-    with dev_server(project, home) as server:
-        assert server.get("/api/now").status_code == 200
-        server.stop()
-    with dev_server(project, home) as server:
-        ready = float(re.findall(r"api ready in ([\d.]+) ms", "\n".join(server.lines))[0])
-        assert server.get("/api/now").status_code == 200
-        server.stop()
-    assert ready < 500
-    edit(script, "Response.json({", "Response.json({ mark: 'new',")
-    with dev_server(project, home) as server:
-        assert server.get("/api/now").json()["mark"] == "new"

@@ -14,6 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.waiting import until
+
 pytestmark = pytest.mark.slow
 
 MANIFEST = """[project]
@@ -22,7 +24,7 @@ name = "a"
 lane = "static"
 public = true
 output = "dist"
-build = "while test ! -e go; do sleep 0.05; done; mkdir -p dist; cp page.html dist/index.html"
+build = "touch started; while test ! -e go; do sleep 0.05; done; mkdir -p dist; cp page.html dist/index.html"
 """
 BROWSER = {"accept": "text/html,*/*;q=0.8"}
 
@@ -33,7 +35,7 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "süß und weit"
     folder.mkdir()
     (folder / "svc.toml").write_text(MANIFEST)
-    (folder / ".gitignore").write_text("go\n")
+    (folder / ".gitignore").write_text("go\nstarted\n")
     (folder / "page.html").write_text("one")
     return folder
 
@@ -66,22 +68,33 @@ def started(project: Path, home: Path, *options: str) -> Iterator[str]:
         process.wait()
 
 
-@pytest.mark.parametrize("options", [[], ["--workers", "2"]], ids=["one process", "two workers"])
-def test_request_before_the_first_build_waits_for_it(project: Path, home: Path, options: list[str]) -> None:
-    with started(project, home, *options) as url:
-        threading.Timer(1.0, (project / "go").touch).start()
-        answer = httpx.get(url, headers={"accept": "text/event-stream"}, timeout=40)
-        assert (answer.status_code, answer.text) == (200, "one")
-
-
-def test_browser_before_the_first_build_gets_a_page_that_reloads_itself(project: Path, home: Path) -> None:
+def test_first_build_is_awaited_and_later_builds_are_not(project: Path, home: Path) -> None:
     with started(project, home) as url:
         page = httpx.get(url, headers=BROWSER, timeout=10)
         assert page.status_code == 503
         assert "web is being built for the first time" in page.text
         assert "<meta http-equiv=refresh content=1>" in page.text
-        (project / "go").touch()
+        assert waited(url, project) == (200, "one")
         assert httpx.get(url, headers=BROWSER, timeout=10).text == "one"
+        for file in ("go", "started"):
+            (project / file).unlink()
+        (project / "page.html").write_text("two")
+        until((project / "started").exists)
+        assert httpx.get(url, timeout=1).text == "one"
+        (project / "go").touch()
+        until(lambda: httpx.get(url, timeout=5).text == "two", 20)
+
+
+def test_first_build_is_awaited_by_two_workers(project: Path, home: Path) -> None:
+    with started(project, home, "--workers", "2") as url:
+        assert waited(url, project) == (200, "one")
+
+
+def waited(url: str, project: Path) -> tuple[int, str]:
+    """Send a request, let the build end, and return the response."""
+    threading.Timer(0.5, (project / "go").touch).start()
+    answer = httpx.get(url, headers={"accept": "text/event-stream"}, timeout=40)
+    return answer.status_code, answer.text
 
 
 def test_failed_first_build_answers_waiting_requests(project: Path, home: Path) -> None:
@@ -91,18 +104,3 @@ def test_failed_first_build_answers_waiting_requests(project: Path, home: Path) 
         answer = httpx.get(url, timeout=40)
         assert answer.status_code == 503
         assert answer.json()["detail"].startswith("the build command of resource web failed")
-
-
-def test_rebuild_in_progress_keeps_the_old_version_serving(project: Path, home: Path) -> None:
-    with started(project, home) as url:
-        (project / "go").touch()
-        assert httpx.get(url, timeout=40).text == "one"
-        (project / "go").unlink()
-        (project / "page.html").write_text("two")
-        time.sleep(0.5)
-        assert httpx.get(url, timeout=1).text == "one"
-        (project / "go").touch()
-        end = time.monotonic() + 20
-        while httpx.get(url, timeout=5).text != "two":
-            assert time.monotonic() < end
-            time.sleep(0.05)

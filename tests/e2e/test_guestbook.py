@@ -1,10 +1,9 @@
-"""`sample-apps/guestbook`: one table, and what one language writes the next request to another reads."""
+"""`sample-apps/guestbook`: one table that guests in three languages share."""
 
 import asyncio
 import base64
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
@@ -16,24 +15,22 @@ import pytest
 from svc_tui.main import run
 from tests.support.browser import Page, chromium
 from tests.support.dev_server import DevServer, dev_server
+from tests.support.samples import copied_sample
 
 pytestmark = pytest.mark.slow
-SAMPLE = Path(__file__).resolve().parents[2] / "sample-apps" / "guestbook"
 LANES = ("js", "go", "rust")
 ENTRY = "document.querySelector('#entries li:first-child')"
 
 
 @pytest.fixture(scope="module")
-def copy(tmp_path_factory: pytest.TempPathFactory, rust_toolchain: None) -> Path:
-    """A copy of the sample in a path with a space and an umlaut."""
-    folder = tmp_path_factory.mktemp("süß") / "guest book"
-    shutil.copytree(SAMPLE, folder, ignore=shutil.ignore_patterns("target", "go.work*", ".svc"))
-    return folder
+def project(tmp_path_factory: pytest.TempPathFactory, rust_toolchain: None) -> Path:
+    return copied_sample("guestbook", tmp_path_factory.mktemp("süß"))
 
 
 @pytest.fixture(scope="module")
-def guestbook(copy: Path, home: Path) -> Iterator[DevServer]:
-    with dev_server(copy, home) as server:
+def guestbook(project: Path, home: Path) -> Iterator[DevServer]:
+    """A server for all tests; the last one stops it."""
+    with dev_server(project, home) as server:
         yield server
 
 
@@ -56,9 +53,7 @@ def entries(server: DevServer, lane: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("writer", "reader"), [*permutations(LANES, 2)])
-def test_what_one_language_writes_the_next_request_to_another_reads(
-    guestbook: DevServer, writer: str, reader: str
-) -> None:
+def test_entry_of_one_language_is_read_by_another(guestbook: DevServer, writer: str, reader: str) -> None:
     hostile = f"'; drop table entries; -- ü😀 {writer} to {reader}"
     written = write(guestbook, writer, "Jürgen", hostile)
     found = entries(guestbook, reader)[0]
@@ -80,7 +75,7 @@ def test_hearts_of_all_languages_add_up(guestbook: DevServer) -> None:
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_what_the_table_refuses_is_the_visitors_to_put_right(guestbook: DevServer, lane: str) -> None:
+def test_entry_that_the_table_rejects_is_a_client_error(guestbook: DevServer, lane: str) -> None:
     before = entries(guestbook, lane)
     long = json.dumps({"author": "ada", "message": "x" * 281})
     half = '{"author":"\\ud800","message":""}'
@@ -95,24 +90,14 @@ def test_what_the_table_refuses_is_the_visitors_to_put_right(guestbook: DevServe
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_an_entry_leaves_a_record(guestbook: DevServer, lane: str) -> None:
+def test_entry_writes_a_log_record(guestbook: DevServer, lane: str) -> None:
     before = len(guestbook.lines)
     entry = write(guestbook, lane, "grace", "for the record")
     line = guestbook.wait_for("entry written", after=before)
     assert "grace" in line and str(entry["id"]) in line
 
 
-def test_entries_are_there_after_a_restart(copy: Path, home: Path, guestbook: DevServer) -> None:
-    project = copy.with_name("again")
-    shutil.copytree(copy, project, ignore=shutil.ignore_patterns(".svc", "target"))
-    with dev_server(project, home) as server:
-        written = write(server, "js", "ada", "still here")
-        assert server.stop() == 0
-    with dev_server(project, home) as server:
-        assert entries(server, "js")[0]["id"] == written["id"]
-
-
-def test_the_template_makes_one_of_its_own(tmp_path: Path, home: Path, rust_toolchain: None) -> None:
+def test_guestbook_template_serves_its_own_entries(tmp_path: Path, home: Path, rust_toolchain: None) -> None:
     project = tmp_path / "our-book"
     assert run(["new", str(project), "--template", "guestbook"]) == 0
     with dev_server(project, home) as server:
@@ -121,7 +106,7 @@ def test_the_template_makes_one_of_its_own(tmp_path: Path, home: Path, rust_tool
         assert [entry["id"] for entry in entries(server, "rust")] == [written["id"]]
 
 
-def test_the_page_shows_which_language_wrote_what(guestbook: DevServer) -> None:
+def test_page_shows_the_language_of_each_entry(guestbook: DevServer) -> None:
     async def sign(page: Page, lane: str, message: str) -> None:
         filled = (
             "(() => { const form = document.querySelector('#sign'); form.elements.author.value = 'Ada';"
@@ -163,3 +148,10 @@ def test_the_page_shows_which_language_wrote_what(guestbook: DevServer) -> None:
             assert [event for event in page.events if event["method"] == "Runtime.exceptionThrown"] == []
 
     asyncio.run(visit())
+
+
+def test_entries_remain_after_a_restart(project: Path, home: Path, guestbook: DevServer) -> None:
+    written = write(guestbook, "js", "ada", "still here")
+    assert guestbook.stop() == 0
+    with dev_server(project, home) as server:
+        assert entries(server, "js")[0]["id"] == written["id"]

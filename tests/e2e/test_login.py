@@ -1,4 +1,4 @@
-"""A real `svc serve` and its owner: claimed, killed at any moment, and there again."""
+"""A `svc serve` and its owner: claimed, killed at any moment, and started again."""
 
 import json
 import os
@@ -16,6 +16,7 @@ import pytest
 
 from engine.errors import SvcError
 from svc_tui.client import Client
+from tests.svc_tui.hosted import Hosted
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +24,7 @@ PASSWORD = "a horse on a staple"
 
 
 class Serving:
-    """A service in a process of its own; `code` is the claim code that it printed, if it did."""
+    """A service as a process; `code` is the claim code, or empty if it is claimed."""
 
     def __init__(self, data: Path) -> None:
         arguments = ("serve", "--data", str(data), "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
@@ -97,14 +98,15 @@ def test_service_killed_during_a_claim_has_at_most_one_owner(tmp_path: Path) -> 
             claims[0].join(chance.uniform(0, 0.6))
         for claim in claims:
             claim.join()
-        with serving(data) as again:
-            with Client(again.url, "") as client:
+        with Hosted(data) as again:
+            codes = [line.rpartition(" ")[2] for line in again.said if "claim it" in line]
+            with Client(again.control, "") as client:
                 claimed = client.call("GET", "/v1/claim")["claimed"]
-            assert claimed == (again.code == "")
-            opened = [_login(again.url, f"user{each}") for each in range(3)]
+            assert claimed == (not codes)
+            opened = [_login(again.control, f"user{each}") for each in range(3)]
             assert opened.count(True) == int(claimed)
             if not claimed:
-                assert _claim(again.url, again.code, "late")
+                assert _claim(again.control, codes[0], "late")
 
 
 def _claim(url: str, code: str, user: str) -> bool:

@@ -5,13 +5,14 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
+from svc_tui.main import run
 from tests.support.dev_server import dev_server
 
 pytestmark = pytest.mark.slow
@@ -95,16 +96,25 @@ def follower(shop: Path) -> Iterator[Follower]:
     running.end()
 
 
-def shown(folder: Path, *options: str) -> list[dict[str, Any]]:
-    done = subprocess.run(
-        [*COMMAND, "--json", *options], cwd=folder, capture_output=True, text=True, check=True
-    )
-    return [json.loads(line) for line in done.stdout.splitlines()]
+Shown = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture
+def shown(shop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shown:
+    """`svc logs --json` with more options, in the process of the test."""
+
+    def logs(*options: str) -> list[dict[str, Any]]:
+        monkeypatch.chdir(shop)
+        capsys.readouterr()
+        assert run(["logs", "--json", *options]) == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    return logs
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_logs_follow_prints_requests_across_restarts(
-    shop: Path, home: Path, follower: Follower, workers: str
+    shop: Path, home: Path, follower: Follower, shown: Shown, workers: str
 ) -> None:
     asked = []
     for round_ in range(3):
@@ -134,17 +144,16 @@ def test_logs_follow_prints_requests_across_restarts(
         assert by["structured"]["span_id"] == inner["span_id"]
         assert (inner["resource"], root["resource"], inner["parent"]) == ("api", "front", root["span_id"])
         assert inner["compute_ns"] > 0 and inner["peak_memory"] > 0
-        assert shown(shop, "--request", request_id) == rows
+        assert shown("--request", request_id) == rows
     cursors = [row["cursor"] for row in follower.seen]
     assert cursors == sorted(set(cursors))
-    assert shown(shop, "--since", "1d") == follower.seen
-    assert shown(shop, "--after", str(cursors[6])) == follower.seen[7:]
+    assert shown("--since", "1d") == follower.seen
+    assert shown("--after", str(cursors[6])) == follower.seen[7:]
+    if workers == "1":
+        ends_piped_to_head(shop)
 
 
-def test_logs_follow_piped_to_head_ends(shop: Path, home: Path) -> None:
-    with dev_server(shop, home) as server:
-        assert server.get("/").status_code == 200
-        assert server.stop() == 0
+def ends_piped_to_head(shop: Path) -> None:
     pipe = f'"{sys.executable}" -m svc_tui logs -f --grep ^GET | head -1; echo "${{PIPESTATUS[0]}}"'
     done = subprocess.run(
         ["bash", "-c", pipe], cwd=shop, capture_output=True, text=True, timeout=WITHIN_SECONDS, check=True
@@ -153,7 +162,7 @@ def test_logs_follow_piped_to_head_ends(shop: Path, home: Path) -> None:
     assert "GET" in request and status == "0" and done.stderr == ""
 
 
-def test_dev_continues_with_a_corrupt_timeline(shop: Path, home: Path) -> None:
+def test_dev_continues_with_a_corrupt_timeline(shop: Path, home: Path, shown: Shown) -> None:
     (shop / ".svc").mkdir()
     (shop / ".svc" / "timeline.db").write_bytes(b"rubbish" * 1000)
     with dev_server(shop, home) as server:
@@ -161,7 +170,7 @@ def test_dev_continues_with_a_corrupt_timeline(shop: Path, home: Path) -> None:
         server.wait_for("is corrupt.*; a new file was created", WITHIN_SECONDS)
         assert server.get("/").status_code == 200
         assert server.stop() == 0
-    assert [row["target"] for row in shown(shop) if row["kind"] == "request"] == ["/", "/"]
+    assert [row["target"] for row in shown() if row["kind"] == "request"] == ["/", "/"]
 
 
 def test_dev_continues_with_a_timeline_of_a_newer_svc(shop: Path, home: Path) -> None:
@@ -181,19 +190,17 @@ def test_dev_continues_with_a_timeline_of_a_newer_svc(shop: Path, home: Path) ->
     assert done.returncode == 1 and "newer svc" in done.stderr
 
 
-def test_two_dev_servers_write_to_one_timeline(shop: Path, home: Path) -> None:
-    with dev_server(shop, home) as one, dev_server(shop, home) as two:
-        asked = [(one, two)[number % 2].get("/").headers["x-request-id"] for number in range(20)]
-        assert one.stop() == two.stop() == 0
-    kept = [row["request_id"] for row in shown(shop, "--tail", "1000") if row["kind"] == "request"]
-    assert sorted(kept) == sorted(asked)
-
-
-def test_successful_and_failed_builds_are_recorded(shop: Path, home: Path) -> None:
+def test_two_dev_servers_record_requests_and_builds_in_one_timeline(
+    shop: Path, home: Path, shown: Shown
+) -> None:
     (shop / "api.js").write_text("export default {\n")
-    with dev_server(shop, home) as server:
-        assert server.get("/api/").status_code == 503
-        assert server.stop() == 0
-    built = {row["resource"]: (row["level"], row["body"]) for row in shown(shop) if row["kind"] == "platform"}
+    with dev_server(shop, home) as one, dev_server(shop, home) as two:
+        sent = [(one, two)[number % 2].get("/").headers["x-request-id"] for number in range(20)]
+        assert one.get("/api/").status_code == 503
+        assert one.stop() == two.stop() == 0
+    rows = shown("--tail", "1000")
+    requests = [row for row in rows if row["kind"] == "request"]
+    assert sorted(row["request_id"] for row in requests if row["target"] == "/") == sorted(sent)
+    built = {row["resource"]: (row["level"], row["body"]) for row in rows if row["kind"] == "platform"}
     assert built["front"][0] == "INFO" and built["front"][1].startswith("built in ")
     assert built["api"][0] == "ERROR" and built["api"][1].startswith("did not build: ")

@@ -6,13 +6,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.test_service import Server, environ, login, run
 from tests.engine.wasm.text_guest import component
 from tests.support.dev_server import dev_server
+from tests.support.service import Server, environ_of, login, prepare
 
 pytestmark = pytest.mark.slow
 MIB = 1 << 20
-__all__ = ["environ"]
 
 
 def pieces(size: int) -> Iterator[bytes]:
@@ -41,19 +40,21 @@ def check(port: int) -> None:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_in_development(shop: Path, home: Path, workers: str) -> None:
+def test_dev_rejects_larger_bodies(shop: Path, home: Path, workers: str) -> None:
     with dev_server(shop, home, "--workers", workers, "--max-body", "1") as server:
         server.until("/h", lambda answer: answer.status_code == 200)
         check(server.port)
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_of_a_service(shop: Path, tmp_path: Path, environ: dict[str, str], workers: str) -> None:
-    server = Server(tmp_path / "data", environ, 0, "--workers", workers, "--max-body", "1")
+def test_service_rejects_larger_bodies(shop: Path, tmp_path: Path) -> None:
+    environ = environ_of(tmp_path / "home")
+    server = Server(tmp_path / "data", environ, "--max-body", "1")
     try:
         login(server, shop, environ)
-        deployed = run(shop, environ, "deploy")
-        assert deployed.returncode == 0, deployed.stderr
+        prepare(shop, environ, "deploy")
+        check(server.port)
+        server.stop()
+        server = server.restarted(environ, "--workers", "2", "--max-body", "1")
         check(server.port)
     finally:
         server.stop()

@@ -1,4 +1,4 @@
-"""`sample-apps/polyglot`: every dynamic lane does the same, and none harms another."""
+"""`sample-apps/polyglot`: the same guest in three languages."""
 
 import asyncio
 import http.client
@@ -6,7 +6,6 @@ import json
 import os
 import random
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -21,9 +20,9 @@ import pytest
 
 from tests.support.browser import chromium
 from tests.support.dev_server import DevServer, dev_server
+from tests.support.samples import copied_sample
 
 pytestmark = pytest.mark.slow
-SAMPLE = Path(__file__).resolve().parents[2] / "sample-apps" / "polyglot"
 LANES = ("js", "go", "rust")
 KIND = "application/x-polyglot"
 TYPES = {"js": "StarlingMonkey", "go": "go1.", "rust": "none"}
@@ -37,10 +36,7 @@ FAILS = {
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory, rust_toolchain: None) -> Path:
-    """A copy of the sample in a path with a space and an umlaut."""
-    folder = tmp_path_factory.mktemp("süß") / "poly glot"
-    shutil.copytree(SAMPLE, folder, ignore=shutil.ignore_patterns("target", "go.work*", ".svc"))
-    return folder
+    return copied_sample("polyglot", tmp_path_factory.mktemp("süß"))
 
 
 @pytest.fixture(scope="module")
@@ -93,14 +89,14 @@ def fails_with_its_place(server: DevServer, project: Path, lane: str) -> None:
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_it_says_hello_and_leaves_a_record(polyglot: DevServer, lane: str) -> None:
+def test_hello_is_answered_and_logged(polyglot: DevServer, lane: str) -> None:
     before = len(polyglot.lines)
     says_hello(polyglot, lane)
     polyglot.wait_for(f"INFO +hello lane={lane} method=GET path=/{lane}/hello$", after=before)
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_an_upload_comes_back_byte_for_byte(polyglot: DevServer, lane: str) -> None:
+def test_echo_returns_the_upload(polyglot: DevServer, lane: str) -> None:
     body = random.Random(lane).randbytes(3_000_000)
     kind, received = echoed(polyglot, lane, body)
     assert kind == KIND
@@ -108,7 +104,7 @@ def test_an_upload_comes_back_byte_for_byte(polyglot: DevServer, lane: str) -> N
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_an_echo_does_not_wait_for_the_end_of_the_upload(polyglot: DevServer, lane: str) -> None:
+def test_echo_begins_before_the_end_of_the_upload(polyglot: DevServer, lane: str) -> None:
     with socket.create_connection(("127.0.0.1", polyglot.port), 10) as connection:
         connection.sendall(posted(polyglot, lane, "transfer-encoding: chunked"))
         received = b""
@@ -121,7 +117,7 @@ def test_an_echo_does_not_wait_for_the_end_of_the_upload(polyglot: DevServer, la
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_ticks_arrive_one_at_a_time_until_the_client_goes(polyglot: DevServer, lane: str) -> None:
+def test_events_arrive_singly_until_the_client_disconnects(polyglot: DevServer, lane: str) -> None:
     before = len(polyglot.lines)
     events, times = [], []
     headers = {"last-event-id": "6"}
@@ -142,7 +138,7 @@ def test_ticks_arrive_one_at_a_time_until_the_client_goes(polyglot: DevServer, l
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_a_failure_is_told_with_its_place_and_harms_nobody(
+def test_failure_names_its_line_and_affects_no_other_request(
     polyglot: DevServer, copy: Path, lane: str
 ) -> None:
     others = [other for other in LANES if other != lane]
@@ -160,7 +156,7 @@ def test_a_failure_is_told_with_its_place_and_harms_nobody(
         says_hello(polyglot, one)
 
 
-def test_only_the_lane_of_a_save_is_rebuilt(polyglot: DevServer, copy: Path) -> None:
+def test_save_rebuilds_only_its_resource(polyglot: DevServer, copy: Path) -> None:
     for lane, (name, _, _) in FAILS.items():
         before = len(polyglot.lines)
         path = copy / name
@@ -175,7 +171,7 @@ def test_only_the_lane_of_a_save_is_rebuilt(polyglot: DevServer, copy: Path) -> 
         assert rebuilt == {lane}
 
 
-def test_the_page_shows_all_three_and_compares_what_comes_back(polyglot: DevServer) -> None:
+def test_page_shows_three_resources_and_compares_their_echoes(polyglot: DevServer) -> None:
     choose = (
         "(() => { const chosen = new DataTransfer(); const input = document.querySelector('input');"
         " chosen.items.add(new File([new Uint8Array(1000003).map((_, i) => i * 7)], 'file.bin'));"
@@ -222,7 +218,7 @@ def test_the_page_shows_all_three_and_compares_what_comes_back(polyglot: DevServ
     asyncio.run(visit())
 
 
-def test_a_second_build_compiles_nothing_and_a_release_serves_the_first(
+def test_second_build_compiles_nothing_and_release_serves_the_first(
     polyglot: DevServer, copy: Path, home: Path
 ) -> None:
     command = [sys.executable, "-m", "svc_tui", "build"]

@@ -1,39 +1,62 @@
-"""`svc serve` in hardship: a full disk, killed workers, folders and files that are others'."""
+"""`svc serve` in hardship: a full disk, killed workers, folders and files of other programs."""
 
 import os
 import resource
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.e2e import test_service as hosting
-from tests.e2e.test_service import Server, login, run, svc
 from tests.support.certificates import self_signed
+from tests.support.service import ANY_PORTS, Server, environ_of, login, prepare, run, static_project
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
-environ, project = hosting.environ, hosting.project
 CONNECTIONS = 24
 NO_LIMIT = resource.RLIM_INFINITY
 
 
-@pytest.fixture
-def server(tmp_path: Path, environ: dict[str, str]) -> Iterator[Server]:
-    server = Server(tmp_path / "data ü", environ)
-    yield server
+@dataclass
+class Service:
+    """A service that tests share, in the order in which they stand; each test has its own Project."""
+
+    server: Server
+    environ: Mapping[str, str]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A claimed service."""
+    folder = tmp_path_factory.mktemp("service")
+    environ = environ_of(folder / "home")
+    server = Server(folder / "data ü", environ)
+    login(server, folder, environ)
+    yield Service(server, environ)
     server.stop()
 
 
-@pytest.fixture
-def pair(tmp_path: Path, environ: dict[str, str]) -> Iterator[Server]:
-    """A service of two workers."""
-    server = Server(tmp_path / "data ü", environ, 0, "--workers", "2")
-    yield server
-    server.stop()
+@pytest.fixture(scope="module")
+def unclaimed_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, str]]:
+    """A service of two workers, and its claim code."""
+    folder = tmp_path_factory.mktemp("pair")
+    environ = environ_of(folder / "home")
+    service = Service(Server(folder / "data ü", environ, "--workers", "2"), environ)
+    until(lambda: len(workers(service.server)) == 2)
+    yield service, service.server.code()
+    service.server.stop()
+
+
+@pytest.fixture(scope="module")
+def pair(unclaimed_pair: tuple[Service, str]) -> Service:
+    """That service, claimed."""
+    service, code = unclaimed_pair
+    login(service.server, service.server.folder.parent, service.environ, code)
+    return service
 
 
 def write(project: Path, text: str, more: bytes = b"") -> None:
@@ -41,73 +64,54 @@ def write(project: Path, text: str, more: bytes = b"") -> None:
     (project / "site" / "large.bin").write_bytes(more)
 
 
-def test_a_full_disk_in_a_deploy_leaves_what_is_live(
-    server: Server, project: Path, environ: dict[str, str]
+@pytest.mark.parametrize(("file_limit", "large"), [(1 << 20, 4 << 20), (0, 0)], ids=["some-room", "no-room"])
+def test_deploy_onto_a_full_disk_leaves_the_live_version(
+    service: Service, tmp_path: Path, file_limit: int, large: int
 ) -> None:
-    login(server, project, environ)
-    write(project, "one")
-    assert run(project, environ, "deploy").returncode == 0
-    write(project, "two", os.urandom(4 << 20))
-    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1 << 20, NO_LIMIT))
-    failed = run(project, environ, "deploy")
+    server, name = service.server, f"full{file_limit}"
+    project = static_project(tmp_path / "shop", name)
+    prepare(project, service.environ, "deploy")
+    write(project, "two", os.urandom(large))
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (file_limit, NO_LIMIT))
+    failed = run(project, service.environ, "deploy")
     assert failed.returncode == 1 and "space" in failed.stderr, failed.stderr
     assert str(server.folder) not in failed.stderr
     assert "Traceback" not in failed.stderr
-    assert server.get().text == "one"
+    assert server.get(project=name).text == "one"
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (NO_LIMIT, NO_LIMIT))
-    assert run(project, environ, "deploy").returncode == 0
-    assert server.get().text == "two" and len(server.get("/large.bin").content) == 4 << 20
+    assert run(project, service.environ, "deploy").returncode == 0
+    assert server.get(project=name).text == "two"
+    assert len(server.get("/large.bin", name).content) == large
 
 
-def test_a_disk_without_a_byte_of_room_leaves_what_is_live(
-    server: Server, project: Path, environ: dict[str, str]
-) -> None:
-    login(server, project, environ)
-    write(project, "one")
-    assert run(project, environ, "deploy").returncode == 0
-    write(project, "two")
-    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, NO_LIMIT))
-    failed = run(project, environ, "deploy")
-    assert failed.returncode == 1 and "space" in failed.stderr, failed.stderr
-    assert str(server.folder) not in failed.stderr
-    assert "Traceback" not in failed.stderr
-    assert server.get().text == "one"
-    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (NO_LIMIT, NO_LIMIT))
-    assert run(project, environ, "deploy").returncode == 0
-    assert server.get().text == "two"
-
-
-def serve_fails(environ: dict[str, str], *options: str | Path) -> str:
-    """Return what `svc serve` says before it ends."""
-    listen = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
-    done = subprocess.run(
-        [*svc(), "serve", *listen, *options], env=environ, capture_output=True, text=True, timeout=120
-    )
+def serve_fails(tmp_path: Path, *options: str | Path) -> str:
+    """Return what `svc serve` prints before it fails."""
+    done = run(tmp_path, environ_of(tmp_path / "home"), "serve", *ANY_PORTS, *map(str, options))
     assert done.returncode not in (0, 70) and done.stdout == "" and "Traceback" not in done.stderr
     return done.stderr
 
 
-def test_a_folder_of_a_newer_svc_is_left_alone(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_serve_on_a_folder_of_a_newer_svc_changes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "version").write_text("svc bucket, layout 999\n")
-    assert "newer svc" in serve_fails(environ, "--data", folder)
+    assert "newer svc" in serve_fails(tmp_path, "--data", folder)
     assert {path.name for path in folder.iterdir()} <= {"version", "lock"}
 
 
-def test_a_folder_with_somebodys_files_is_left_alone(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_serve_on_a_folder_with_other_files_changes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "photos"
     folder.mkdir()
     (folder / "cat.jpg").write_text("cat")
-    assert "cat.jpg" in serve_fails(environ, "--data", folder)
+    assert "cat.jpg" in serve_fails(tmp_path, "--data", folder)
     assert {path.name for path in folder.iterdir()} <= {"cat.jpg", "lock"}
 
 
-def test_a_key_of_another_certificate_is_said(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_serve_with_the_key_of_another_certificate_fails(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     certificate, (_, key) = self_signed(tmp_path)[0], self_signed(tmp_path / "other")
-    said = serve_fails(environ, "--data", tmp_path / "data", "--tls-cert", certificate, "--tls-key", key)
-    assert str(key) in said and "PEM" in said
+    printed = serve_fails(tmp_path, "--data", tmp_path / "data", "--tls-cert", certificate, "--tls-key", key)
+    assert str(key) in printed and "PEM" in printed
 
 
 def workers(server: Server) -> set[int]:
@@ -117,78 +121,61 @@ def workers(server: Server) -> set[int]:
     return {int(number) for number in listed.stdout.split()}
 
 
-def answers(server: Server) -> set[str]:
-    """Ask on so many connections that each worker gets some of them."""
-    return {server.get().text for _ in range(CONNECTIONS)}
+def statuses(server: Server) -> set[int]:
+    """Return the statuses of responses on so many connections that each worker gets some of them."""
+    return {httpx.get(f"http://127.0.0.1:{server.port}/", timeout=60).status_code for _ in range(CONNECTIONS)}
 
 
-def test_workers_answer_before_anything_is_deployed(pair: Server) -> None:
-    assert {httpx.get(f"http://127.0.0.1:{pair.port}/").status_code for _ in range(CONNECTIONS)} == {404}
+def texts(server: Server, project: str) -> set[str]:
+    """Return the responses of all workers."""
+    return {server.get(project=project).text for _ in range(CONNECTIONS)}
 
 
-def test_every_worker_serves_a_deploy_as_soon_as_it_is_done(
-    pair: Server, project: Path, environ: dict[str, str]
+def test_worker_without_file_descriptors_reports_it_and_recovers(
+    unclaimed_pair: tuple[Service, str],
 ) -> None:
-    login(pair, project, environ)
-    assert len(workers(pair)) == 2
-    for text in ("one", "two", "three"):
-        write(project, text)
-        done = run(project, environ, "deploy")
-        assert done.returncode == 0, done.stderr
-        assert answers(pair) == {text}
-    assert run(project, environ, "rollback", "--yes").returncode == 0
-    assert answers(pair) == {"two"}
-
-
-def test_a_killed_worker_comes_back_with_all_that_is_live(
-    pair: Server, project: Path, environ: dict[str, str]
-) -> None:
-    login(pair, project, environ)
-    write(project, "one")
-    assert run(project, environ, "deploy").returncode == 0
-    manifest = project / "svc.toml"
-    manifest.write_text(manifest.read_text().replace('"shop"', '"other"'))
-    write(project, "another")
-    assert run(project, environ, "deploy").returncode == 0
-    for worker in sorted(workers(pair)):
-        os.kill(worker, signal.SIGKILL)
-        said = next(line for line in pair.process.stderr if "signal 9" in line)  # type: ignore[union-attr]
-        assert "starting another" in said
-    assert answers(pair) == {"one"}
-    host = {"host": "web--other.localhost"}
-    asked = [httpx.get(f"http://127.0.0.1:{pair.port}/", headers=host) for _ in range(CONNECTIONS)]
-    assert {answer.text for answer in asked} == {"another"}
-    assert len(workers(pair)) == 2
-
-
-def test_a_worker_without_files_for_connections_says_so_and_goes_on_later(pair: Server) -> None:
-    assert {pair.get().status_code for _ in range(CONNECTIONS)} == {404}, "both have begun"
-    limits = {worker: resource.prlimit(worker, resource.RLIMIT_NOFILE) for worker in workers(pair)}
+    server = unclaimed_pair[0].server
+    assert statuses(server) == {404}, "both workers respond before the first deploy"
+    limits = {worker: resource.prlimit(worker, resource.RLIMIT_NOFILE) for worker in workers(server)}
     for worker in limits:
         resource.prlimit(worker, resource.RLIMIT_NOFILE, (1, limits[worker][1]))
-    with socket.create_connection(("127.0.0.1", pair.port)):
-        said = next(line for line in pair.process.stderr if "cannot accept a connection" in line)  # type: ignore[union-attr]
-        assert "Too many open files" in said
+    with socket.create_connection(("127.0.0.1", server.port)):
+        assert "Too many open files" in server.wait_for("cannot accept a connection")
         for worker, before in limits.items():
             resource.prlimit(worker, resource.RLIMIT_NOFILE, before)
-    assert {pair.get().status_code for _ in range(CONNECTIONS)} == {404}
+    assert statuses(server) == {404}
 
 
-def test_workers_survive_a_restart_and_none_outlives_the_service(
-    tmp_path: Path, project: Path, environ: dict[str, str]
+def test_deploy_is_served_by_every_worker_when_it_ends(pair: Service, tmp_path: Path) -> None:
+    project = static_project(tmp_path / "shop", "shop")
+    assert len(workers(pair.server)) == 2
+    for text in ("one", "two", "three"):
+        write(project, text)
+        prepare(project, pair.environ, "deploy")
+        assert texts(pair.server, "shop") == {text}
+    assert run(project, pair.environ, "rollback", "--yes").returncode == 0
+    assert texts(pair.server, "shop") == {"two"}
+
+
+def test_killed_workers_are_replaced_and_serve_every_deployment(pair: Service, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        project = static_project(tmp_path / name, name)
+        write(project, f"{name} page")
+        prepare(project, pair.environ, "deploy")
+    for worker in sorted(workers(pair.server)):
+        os.kill(worker, signal.SIGKILL)
+        assert "starting another" in pair.server.wait_for("signal 9")
+    for name in ("first", "second"):
+        assert texts(pair.server, name) == {f"{name} page"}
+    until(lambda: len(workers(pair.server)) == 2)
+
+
+def test_workers_end_with_the_service_and_serve_deployments_after_a_restart(
+    pair: Service, tmp_path: Path
 ) -> None:
-    data = tmp_path / "data"
-    first = Server(data, environ, 0, "--workers", "2")
-    try:
-        login(first, project, environ)
-        write(project, "one")
-        assert run(project, environ, "deploy").returncode == 0
-        started = workers(first)
-    finally:
-        assert first.stop() == 0
+    prepare(static_project(tmp_path / "kept", "kept"), pair.environ, "deploy")
+    started = workers(pair.server)
+    assert pair.server.stop() == 0
     assert not any(Path(f"/proc/{worker}/cmdline").exists() for worker in started)
-    second = Server(data, environ, 0, "--workers", "2")
-    try:
-        assert answers(second) == {"one"}
-    finally:
-        second.stop()
+    pair.server = pair.server.restarted(pair.environ, "--workers", "2")
+    assert texts(pair.server, "kept") == {"one"}

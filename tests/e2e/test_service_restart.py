@@ -13,12 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import test_service as hosting
-from tests.e2e.test_service import PASSWORD, run, svc
 from tests.engine.wasm.text_guest import component
+from tests.support.service import PASSWORD, Server, environ_of, prepare, static_project, svc
 
 pytestmark = pytest.mark.slow
-environ, project = hosting.environ, hosting.project
 LAUNCH = """
 import fcntl, os, sys
 count = int(sys.argv[1])
@@ -28,8 +26,15 @@ for place, number in enumerate(kept):
 os.environ |= {"LISTEN_FDS": str(count), "LISTEN_PID": str(os.getpid())}
 os.execv(sys.argv[2 + count], sys.argv[2 + count :])
 """
-"""Hands over sockets as sd_listen_fds(3) has it, and becomes the program."""
+"""Passes sockets as sd_listen_fds(3) describes, and becomes the program."""
 PROJECTS = ("shop", "other")
+API = """
+[resource.api]
+lane = "rust"
+public = true
+build = "cp made.bin api.wasm"
+output = "api.wasm"
+"""
 RESTARTS = 3
 SECONDS = 60
 
@@ -39,38 +44,43 @@ class Supervisor:
 
     def __init__(self, folder: Path, environ: dict[str, str]) -> None:
         self.sockets = [socket.create_server(("127.0.0.1", 0), backlog=1024) for _ in range(2)]
-        self.heard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.heard.bind(str(folder / "notify"))
-        self.heard.settimeout(SECONDS)
+        self.notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.notifications.bind(str(folder / "notify"))
+        self.notifications.settimeout(SECONDS)
         self.environ = environ | {"NOTIFY_SOCKET": str(folder / "notify")}
         self.addresses = [f"127.0.0.1:{opened.getsockname()[1]}" for opened in self.sockets]
         self.folder = folder
 
     def start(self, *options: str) -> subprocess.Popen[bytes]:
-        """Start a service, and do not wait until it serves."""
+        """Start a service without waiting until it serves."""
         numbers = [opened.fileno() for opened in self.sockets]
         where = ("--listen", self.addresses[0], "--control", self.addresses[1])
         command = [*svc(), "serve", "--data", str(self.folder / "data"), *where, *options]
-        with (self.folder / "said").open("a") as said:
+        with (self.folder / "log").open("a") as log:
             return subprocess.Popen(
                 [sys.executable, "-c", LAUNCH, str(len(numbers)), *map(str, numbers), *command],
                 env=self.environ,
                 pass_fds=numbers,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=log,
             )
 
-    def said(self) -> str:
-        """Return what services wrote into their log."""
-        return (self.folder / "said").read_text()
+    def printed(self) -> str:
+        """Return the log of all starts."""
+        return (self.folder / "log").read_text()
 
     def state(self) -> str:
         """Wait for the next state notification of the service."""
-        return self.heard.recv(256).decode()
+        return self.notifications.recv(256).decode()
 
     def close(self) -> None:
-        for opened in (*self.sockets, self.heard):
+        for opened in (*self.sockets, self.notifications):
             opened.close()
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    return environ_of(tmp_path / "home ü")
 
 
 @pytest.fixture
@@ -91,24 +101,18 @@ def ended(service: subprocess.Popen[bytes]) -> Iterator[None]:
         service.wait()
 
 
-def deploy(supervisor: Supervisor, project: Path, environ: dict[str, str]) -> None:
-    code = supervisor.said().partition("with the code ")[2].split('"')[0]
-    login = (
-        "login",
-        f"http://{supervisor.addresses[1]}",
-        "--user",
-        "ann",
-        "--claim",
-        code,
-        "--password-stdin",
-    )
-    done = run(project, environ, *login, text=PASSWORD)
-    assert done.returncode == 0, done.stderr
-    manifest = (project / "svc.toml").read_text()
-    for name in PROJECTS:
-        (project / "svc.toml").write_text(manifest.replace("shop", name))
-        done = run(project, environ, "deploy")
-        assert done.returncode == 0, done.stderr
+def deploy(supervisor: Supervisor, folder: Path) -> None:
+    """Claim the service and deploy two Projects; one has a guest besides its page."""
+    code = supervisor.printed().partition("with the code ")[2].split('"')[0]
+    claim = ("--user", "ann", "--claim", code, "--password-stdin")
+    url = f"http://{supervisor.addresses[1]}"
+    prepare(folder, supervisor.environ, "login", url, *claim, text=PASSWORD)
+    shop, other = (static_project(folder / name, name) for name in PROJECTS)
+    with (shop / "svc.toml").open("a") as manifest:
+        manifest.write(API)
+    (shop / "made.bin").write_bytes(component())
+    for project in (shop, other):
+        prepare(project, supervisor.environ, "deploy")
 
 
 @dataclass(slots=True)
@@ -153,77 +157,71 @@ class Load:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_restarts_under_load_refuse_nobody_and_lose_nothing(
-    workers: str, supervisor: Supervisor, project: Path, environ: dict[str, str]
+def test_restart_completes_every_request_and_stream(
+    workers: str, supervisor: Supervisor, tmp_path: Path
 ) -> None:
-    async def under_load(service: subprocess.Popen[bytes]) -> int:
+    options = ("--workers", workers, "--grace", "600")
+
+    async def under_load(service: "subprocess.Popen[bytes]") -> "subprocess.Popen[bytes]":
+        """Restart the service while clients send requests; return the process of the last start."""
         load = Load(supervisor.sockets[0].getsockname()[1])
         over = asyncio.Event()
-        asked = [(name, keeps) for name in PROJECTS for keeps in (False, True)] * 2
-        clients = [asyncio.create_task(load.client(name, over, keeps=keeps)) for name, keeps in asked]
+        kinds = [(name, keeps) for name in PROJECTS for keeps in (False, True)] * 2
+        clients = [asyncio.create_task(load.client(name, over, keeps=keeps)) for name, keeps in kinds]
         try:
             for _ in range(RESTARTS):
                 await asyncio.wait_for(load.more(100), SECONDS)
                 service.send_signal(signal.SIGTERM)
                 assert await asyncio.to_thread(supervisor.state) == "STOPPING=1"
                 assert await asyncio.to_thread(service.wait, SECONDS) == 0
-                service = supervisor.start("--workers", workers)
+                service = supervisor.start(*options)
                 assert await asyncio.to_thread(supervisor.state) == "READY=1"
             over.set()
             await asyncio.wait_for(asyncio.gather(*clients), SECONDS)
-            service.terminate()
-            assert service.wait(SECONDS) == 0
-        finally:
+        except BaseException:
             with ended(service):
-                for client in clients:
-                    client.cancel()
-                await asyncio.gather(*clients, return_exceptions=True)
-        return load.answers
+                raise
+        finally:
+            for client in clients:
+                client.cancel()
+            await asyncio.gather(*clients, return_exceptions=True)
+        assert load.answers > 100 * RESTARTS
+        return service
 
-    first = supervisor.start("--workers", workers)
+    first = supervisor.start(*options)
     with ended(first):
         assert supervisor.state() == "READY=1"
-        deploy(supervisor, project, environ)
-        assert asyncio.run(under_load(first)) > 100 * RESTARTS
+        deploy(supervisor, tmp_path)
+        last = asyncio.run(under_load(first))
+    with ended(last):
+        streams_until_the_client_leaves(last, supervisor.sockets[0].getsockname())
+        assert last.wait(SECONDS) == 0
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_guests_go_on_while_the_service_stops(
-    workers: str, supervisor: Supervisor, project: Path, environ: dict[str, str]
-) -> None:
-    resource = '\n[resource.api]\nlane = "rust"\npublic = true\nbuild = "cp made.bin api.wasm"\n'
-    with (project / "svc.toml").open("a") as manifest:
-        manifest.write(f'{resource}output = "api.wasm"\n')
-    (project / "made.bin").write_bytes(component())
-    service = supervisor.start("--workers", workers, "--grace", "600")
-    with ended(service):
-        assert supervisor.state() == "READY=1"
-        deploy(supervisor, project, environ)
-        with socket.create_connection(supervisor.sockets[0].getsockname(), SECONDS) as client:
-            client.sendall(b"GET /k10 HTTP/1.1\r\nhost: api--shop.localhost\r\n\r\n")
-            answer = client.makefile("rb")
-            for more in (1, 20):
-                while more:
-                    line = answer.readline()
-                    assert line, "the answer was cut"
-                    more -= b"hello" in line
-                service.terminate()
-            answer.close()
-        assert service.wait(SECONDS) == 0
+def streams_until_the_client_leaves(service: "subprocess.Popen[bytes]", address: tuple[str, int]) -> None:
+    """Read a stream, stop the service, and read more of the stream."""
+    with socket.create_connection(address, SECONDS) as client:
+        client.sendall(b"GET /k10 HTTP/1.1\r\nhost: api--shop.localhost\r\n\r\n")
+        answer = client.makefile("rb")
+        for more in (1, 20):
+            while more:
+                line = answer.readline()
+                assert line, "the response was cut"
+                more -= b"hello" in line
+            service.terminate()
+        answer.close()
 
 
-def test_a_socket_that_no_option_names_is_refused(supervisor: Supervisor) -> None:
+def test_serve_with_a_socket_of_no_option_fails(supervisor: Supervisor) -> None:
     service = supervisor.start("--listen", "127.0.0.1:1")
     with ended(service):
         assert service.wait(SECONDS) == 2
-    said = supervisor.said()
-    assert supervisor.addresses[0] in said and "ListenStream=" in said and "Traceback" not in said
+    printed = supervisor.printed()
+    assert supervisor.addresses[0] in printed and "ListenStream=" in printed and "Traceback" not in printed
 
 
-def test_sockets_that_are_meant_for_another_process_are_left_alone(
-    tmp_path: Path, environ: dict[str, str]
-) -> None:
-    meant = {"LISTEN_FDS": "2", "LISTEN_PID": str(os.getpid())}
-    server = hosting.Server(tmp_path / "data", environ | meant)
+def test_sockets_for_another_process_are_not_used(tmp_path: Path, environ: dict[str, str]) -> None:
+    other = {"LISTEN_FDS": "2", "LISTEN_PID": str(os.getpid())}
+    server = Server(tmp_path / "data", environ | other)
     assert server.get().status_code == 404
     assert server.stop() == 0

@@ -1,16 +1,19 @@
-"""`svc tables` beside a `svc dev` that serves: each sees at once what the other wrote."""
+"""`svc tables` while `svc dev` serves: each sees the writes of the other at once."""
 
+import io
 import json
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from svc_tui.main import run
 from tests.support.dev_server import DevServer, dev_server
 
 pytestmark = pytest.mark.slow
@@ -36,9 +39,8 @@ export default {
 """
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> Path:
-    folder = tmp_path / "shop ü"
+def create(folder: Path) -> Path:
+    """Create a Project whose guest reads and writes the table `notes`."""
     (folder / "api").mkdir(parents=True)
     (folder / "tables").mkdir()
     (folder / "svc.toml").write_text(MANIFEST)
@@ -49,21 +51,53 @@ def shop(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture(params=["1", "2"], ids=["one-process", "two-workers"])
-def server(shop: Path, home: Path, request: pytest.FixtureRequest) -> Iterator[DevServer]:
-    with dev_server(shop, home, "--workers", request.param) as server:
+@pytest.fixture(scope="module", params=["1", "2"], ids=["one-process", "two-workers"])
+def workers(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory, workers: str) -> Path:
+    return create(tmp_path_factory.mktemp("shop") / f"shop ü {workers}")
+
+
+@pytest.fixture(scope="module")
+def server(shop: Path, home: Path, workers: str) -> Iterator[DevServer]:
+    """A server for all tests; the last one stops it."""
+    with dev_server(shop, home, "--workers", workers) as server:
         yield server
 
 
-def tables(folder: Path, *words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def tables(folder: Path, *words: str, given: bytes = b"") -> bytes:
+    """Return what `svc tables` prints as a process."""
     command = [sys.executable, "-m", "svc_tui", "tables", *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, check=False, input=given)
     assert done.returncode == 0, done.stderr.decode()
-    return done
+    return done.stdout
+
+
+Svc = Callable[..., bytes]
+
+
+@pytest.fixture
+def svc(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Svc:
+    """`svc` in a folder and in the process of the test, which is faster."""
+
+    def call(folder: Path, *words: str, given: bytes = b"") -> bytes:
+        monkeypatch.chdir(folder)
+        capsysbinary.readouterr()
+        with tempfile.TemporaryFile() as file:
+            file.write(given)
+            file.seek(0)
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))
+            assert run([*words]) == 0, capsysbinary.readouterr().err
+        return capsysbinary.readouterr().out
+
+    return call
 
 
 def rows(folder: Path, sql: str) -> list[Any]:
-    return [json.loads(line) for line in tables(folder, "query", sql, "--json").stdout.splitlines()]
+    return [json.loads(line) for line in tables(folder, "query", sql, "--json").splitlines()]
 
 
 def post(server: DevServer, text: str) -> None:
@@ -77,30 +111,9 @@ def notes(server: DevServer) -> list[str]:
     return [row["text"] for row in answer.json()]
 
 
-def test_what_guests_write_and_what_is_typed_is_one_set_of_rows(server: DevServer, shop: Path) -> None:
-    post(server, "from a guest")
-    assert rows(shop, "select text from notes") == [{"text": "from a guest"}]
-    tables(shop, "query", "insert into notes (text) values ($1)", "typed", "--write")
-    assert notes(server) == ["from a guest", "typed"]
-    tables(shop, "import", "notes", "-", "--format", "csv", given="id,text\n7,imported ü\n".encode())
-    assert notes(server) == ["from a guest", "typed", "imported ü"]
-
-    first = tables(shop, "export", "notes", "--format", "jsonl").stdout
-    tables(shop, "import", "notes", "-", "--format", "jsonl", "--replace", given=first)
-    assert tables(shop, "export", "notes", "--format", "jsonl").stdout == first
-    whole = tables(shop, "export", "--all", "--format", "db").stdout
-    tables(shop, "import", "-", "--format", "db", "--replace", given=whole)
-    assert tables(shop, "export", "--all", "--format", "db").stdout == whole
-    assert notes(server) == ["from a guest", "typed", "imported ü"]
-
-    tables(shop, "alter", "notes", "add", "pinned boolean not null default false")
-    assert server.get("/").json()[0] == {"id": 1, "text": "from a guest", "pinned": False}
-    post(server, "after the change")
-    assert server.stop() == 0
-    assert [row["id"] for row in rows(shop, "select id from notes order by id")] == [1, 2, 7, 8]
-
-
-def test_guests_write_while_a_file_is_imported(server: DevServer, shop: Path) -> None:
+def test_guests_write_while_a_file_is_imported_and_an_export_stops_at_a_closed_pipe(
+    server: DevServer, shop: Path
+) -> None:
     text = b"text\n" + b"".join(b"row %d\n" % number for number in range(100_000))
     stop = threading.Event()
     written = 0
@@ -122,33 +135,49 @@ def test_guests_write_while_a_file_is_imported(server: DevServer, shop: Path) ->
     (counted,) = rows(shop, "select count(*) as all_rows, sum(text = 'meanwhile') as meanwhile from notes")
     assert counted == {"all_rows": 100_001 + written, "meanwhile": written}
     assert written > 0
-
-
-def test_the_head_of_an_export_is_enough(server: DevServer, shop: Path) -> None:
-    text = b"text\n" + b"".join(b"row %d\n" % number for number in range(200_000))
-    tables(shop, "import", "notes", "-", "--format", "csv", given=text)
     command = f"'{sys.executable}' -m svc_tui tables export notes | head -2; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], cwd=shop, capture_output=True, text=True, check=True)
-    assert done.stdout == "id,text\n1,row 0\n0\n" and done.stderr == ""
-    assert notes_count(shop) == 200_000
+    assert done.stdout == "id,text\n1,before\n0\n" and done.stderr == ""
+    assert rows(shop, "select count(*) as n from notes") == [{"n": 100_001 + written}]
 
 
-def notes_count(folder: Path) -> int:
-    return int(rows(folder, "select count(*) as n from notes")[0]["n"])
+def test_guests_and_commands_share_one_set_of_rows(server: DevServer, shop: Path, svc: Svc) -> None:
+    svc(shop, "tables", "query", "delete from notes", "--write")
+    post(server, "from a guest")
+    assert rows(shop, "select text from notes") == [{"text": "from a guest"}]
+    tables(shop, "query", "insert into notes (text) values ($1)", "typed", "--write")
+    assert notes(server) == ["from a guest", "typed"]
+    svc(shop, "tables", "import", "notes", "-", "--format", "csv", given="id,text\n7,imported ü\n".encode())
+    assert notes(server) == ["from a guest", "typed", "imported ü"]
+
+    first = svc(shop, "tables", "export", "notes", "--format", "jsonl")
+    svc(shop, "tables", "import", "notes", "-", "--format", "jsonl", "--replace", given=first)
+    assert svc(shop, "tables", "export", "notes", "--format", "jsonl") == first
+    whole = svc(shop, "tables", "export", "--all", "--format", "db")
+    svc(shop, "tables", "import", "-", "--format", "db", "--replace", given=whole)
+    assert svc(shop, "tables", "export", "--all", "--format", "db") == whole
+    assert notes(server) == ["from a guest", "typed", "imported ü"]
+
+    svc(shop, "tables", "alter", "notes", "add", "pinned boolean not null default false")
+    assert server.get("/").json()[0] == {"id": 1, "text": "from a guest", "pinned": False}
+    post(server, "after the change")
+    assert server.stop() == 0
+    assert [row["id"] for row in rows(shop, "select id from notes order by id")] == [1, 2, 7, 8]
 
 
-def test_the_tables_on_the_service_are_apart_from_those_here(
-    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_tables_of_the_service_and_of_the_project_are_separate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, svc: Svc
 ) -> None:
+    shop = create(tmp_path / "shop ü")
     monkeypatch.setenv("SVC_HOME", str(tmp_path / "home"))
     (shop / "site").mkdir()
     (shop / "svc.toml").write_text(
         '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
     )
     for command in ("login", "deploy"):
-        subprocess.run([sys.executable, "-m", "svc_tui", command], cwd=shop, capture_output=True, check=True)
-    tables(shop, "--service", "query", "insert into notes (text) values ('there')", "--write")
-    assert tables(shop, "--service", "list").stdout == b"notes\ttable\t1\t\n"
-    assert tables(shop, "list").stdout == b""
-    tables(shop, "migrate")
-    assert tables(shop, "list").stdout == b"notes\ttable\t0\t\n"
+        svc(shop, command)
+    svc(shop, "tables", "--service", "query", "insert into notes (text) values ('there')", "--write")
+    assert svc(shop, "tables", "--service", "list") == b"notes\ttable\t1\t\n"
+    assert svc(shop, "tables", "list") == b""
+    svc(shop, "tables", "migrate")
+    assert svc(shop, "tables", "list") == b"notes\ttable\t0\t\n"

@@ -3,14 +3,14 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from svc_tui.main import run
 from tests.support.dev_server import dev_server
 
 pytestmark = pytest.mark.slow
@@ -28,30 +28,41 @@ def shop(tmp_path: Path) -> Path:
     return folder
 
 
-def used(folder: Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "svc_tui", "usage", "--json"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    return {row["resource"]: row for row in json.loads(done.stdout)["rows"]}
+Used = Callable[[], dict[str, Any]]
 
 
-def until_counted(folder: Path, requests: int) -> dict[str, Any]:
+@pytest.fixture
+def used(shop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Used:
+    """The rows of `svc usage`, by Resource."""
+    monkeypatch.chdir(shop)
+
+    def usage() -> dict[str, Any]:
+        capsys.readouterr()
+        assert run(["usage", "--json"]) == 0
+        return {row["resource"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+
+    return usage
+
+
+def until_counted(used: Used, requests: int) -> dict[str, Any]:
     end = time.monotonic() + WITHIN_SECONDS
-    while (rows := used(folder)).get("front", {"requests": 0})["requests"] < requests:
+    while (rows := used()).get("front", {"requests": 0})["requests"] < requests:
         assert time.monotonic() < end, rows
+        time.sleep(0.02)
     return rows
 
 
-def test_usage_reports_counts_during_and_after_dev(shop: Path, home: Path) -> None:
-    assert used(shop) == {}
+def test_usage_reports_counts_during_and_after_dev(shop: Path, home: Path, used: Used) -> None:
+    assert used() == {}
     with dev_server(shop, home) as one, dev_server(shop, home) as two:
         for _ in range(5):
             assert one.get("/").status_code == two.get("/").status_code == 200
-        row = until_counted(shop, 10)["front"]
+        row = until_counted(used, 10)["front"]
         assert (row["requests"], row["failures"], row["bytes_out"]) == (10, 0, 60)
         assert one.get("/missing").status_code == 404
-        until_counted(shop, 11)
+        until_counted(used, 11)
         os.kill(one.process.pid, signal.SIGKILL)
         one.process.wait()
         assert two.get("/").status_code == 200
         assert two.stop() == 0
-    assert used(shop)["front"]["requests"] == 12
+    assert used()["front"]["requests"] == 12

@@ -21,9 +21,10 @@ pytestmark = pytest.mark.slow
 CONNECTIONS = 24
 
 
-@pytest.fixture
-def pulse(project: Path, home: Path) -> Iterator[DevServer]:
-    with dev_server(project, home, "--workers", "2") as server:
+@pytest.fixture(scope="module")
+def pulse(pulse_project: Path, home: Path) -> Iterator[DevServer]:
+    """A server for all tests but one; the last of them stops it."""
+    with dev_server(pulse_project, home, "--workers", "2") as server:
         yield server
 
 
@@ -42,37 +43,9 @@ def answers(server: DevServer, path: str) -> list[httpx.Response]:
     return [httpx.get(server.url + path, timeout=20) for _ in range(CONNECTIONS)]
 
 
-def test_both_serve_and_one_log_tells_of_all(pulse: DevServer) -> None:
-    assert len(workers(pulse)) == 2
-    got = answers(pulse, "/api/now")
-    assert {answer.status_code for answer in got} == {200}
-    for answer in got:
-        pulse.wait_for(answer.headers["x-request-id"])
-
-
-def test_a_save_shows_in_both_at_once(pulse: DevServer, project: Path) -> None:
-    before = len(pulse.lines)
-    edit(project / "api" / "src" / "index.js", "Response.json({", "Response.json({ mark: 'one',")
-    pulse.wait_for("api rebuilt", after=before)
-    assert {answer.json().get("mark") for answer in answers(pulse, "/api/now")} == {"one"}
-    edit(project / "svc.toml", '"/api/*" = "api"', '"/now/*" = "api"')
-    end = time.monotonic() + 20
-    while {answer.status_code for answer in answers(pulse, "/api/now")} != {404}:
-        assert time.monotonic() < end
-
-
-def test_one_that_dies_is_replaced_and_no_connection_is_refused(pulse: DevServer) -> None:
-    first = workers(pulse)
-    assert httpx.get(pulse.url + "/api/now", timeout=20).status_code == 200
-    os.kill(first[0], signal.SIGKILL)
-    pulse.wait_for("ended by signal 9; starting another")
-    assert {answer.status_code for answer in answers(pulse, "/api/now")} == {200}
-    assert len(workers(pulse)) == 2 and first[0] not in workers(pulse)
-
-
-def test_the_control_api_knows_what_went_through_either(pulse: DevServer, project: Path) -> None:
+def test_control_api_has_the_requests_of_both_workers(pulse: DevServer, pulse_project: Path) -> None:
     ids = [answer.headers["x-request-id"] for answer in answers(pulse, "/api/now")]
-    presence = find_endpoint(project / ".svc")
+    presence = find_endpoint(pulse_project / ".svc")
     assert presence is not None
     with Client(presence.url, presence.token) as client:
         end = time.monotonic() + 60
@@ -94,14 +67,54 @@ def kept(client: Client, ids: list[str]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_none_outlives_the_server(pulse: DevServer, number: int) -> None:
+def test_requests_to_both_workers_are_logged(pulse: DevServer) -> None:
+    assert len(workers(pulse)) == 2
+    got = answers(pulse, "/api/now")
+    assert {answer.status_code for answer in got} == {200}
+    for answer in got:
+        pulse.wait_for(answer.headers["x-request-id"])
+
+
+def test_save_is_served_by_both_workers_at_once(pulse: DevServer, pulse_project: Path) -> None:
+    before = len(pulse.lines)
+    edit(pulse_project / "api" / "src" / "index.js", "Response.json({", "Response.json({ mark: 'one',")
+    pulse.wait_for("api rebuilt", after=before)
+    assert {answer.json().get("mark") for answer in answers(pulse, "/api/now")} == {"one"}
+    edit(pulse_project / "svc.toml", '"/api/*" = "api"', '"/now/*" = "api"')
+    end = time.monotonic() + 20
+    while {answer.status_code for answer in answers(pulse, "/api/now")} != {404}:
+        assert time.monotonic() < end
+    edit(pulse_project / "svc.toml", '"/now/*" = "api"', '"/api/*" = "api"')
+    while {answer.status_code for answer in answers(pulse, "/api/now")} != {200}:
+        assert time.monotonic() < end
+
+
+def test_killed_worker_is_replaced_and_no_connection_is_refused(pulse: DevServer) -> None:
+    first = workers(pulse)
     assert httpx.get(pulse.url + "/api/now", timeout=20).status_code == 200
-    started = [os.pidfd_open(worker) for worker in workers(pulse)]
+    os.kill(first[0], signal.SIGKILL)
+    pulse.wait_for("ended by signal 9; starting another")
+    assert {answer.status_code for answer in answers(pulse, "/api/now")} == {200}
+    assert len(workers(pulse)) == 2 and first[0] not in workers(pulse)
+
+
+def test_stop_ends_the_workers(pulse: DevServer) -> None:
+    ends_its_workers(pulse, signal.SIGTERM, 0)
+
+
+def test_kill_ends_the_workers(project: Path, home: Path) -> None:
+    with dev_server(project, home, "--workers", "2") as server:
+        ends_its_workers(server, signal.SIGKILL, -signal.SIGKILL)
+
+
+def ends_its_workers(server: DevServer, number: int, status: int) -> None:
+    """Signal a server with an open stream, and wait for its exit status and the end of its workers."""
+    assert httpx.get(server.url + "/api/now", timeout=20).status_code == 200
+    started = [os.pidfd_open(worker) for worker in workers(server)]
     assert len(started) == 2
-    with httpx.stream("GET", pulse.url + "/api/events", timeout=20) as events:
+    with httpx.stream("GET", server.url + "/api/events", timeout=20) as events:
         assert next(events.iter_lines())
-        assert pulse.stop(number) == (0 if number == signal.SIGTERM else -number)
+        assert server.stop(number) == status
         for worker in started:
             assert select.select([worker], [], [], 20)[0], "a worker still runs"
             os.close(worker)

@@ -18,7 +18,7 @@ SECONDS = 60.0
 
 
 class Web:
-    """A running `svc console --web`. `lines` is its stdout, with one address per key."""
+    """A running `svc console --web`. `lines` is its stdout: one address per key."""
 
     def __init__(self, folder: Path, home: Path, *options: str, **environ: str) -> None:
         command = [sys.executable, "-m", "svc_tui", "console", "--web", "--web-port", "0", *options]
@@ -44,11 +44,16 @@ class Web:
                     self.lines.append(line.strip())
                     self._news.notify_all()
 
-    def address(self, number: int = 0) -> str:
-        """Return the printed address with the key."""
+    def address(self) -> str:
+        """Return the last printed address with a key."""
         with self._news:
-            assert self._news.wait_for(lambda: len(self.lines) > number, SECONDS), self.errors()
-        return self.lines[number]
+            assert self._news.wait_for(lambda: self.lines, SECONDS), self.errors()
+        return self.lines[-1]
+
+    def wait_for_key(self, used: str) -> None:
+        """Wait until a key after this one is printed."""
+        with self._news:
+            assert self._news.wait_for(lambda: self.lines[-1] != used, SECONDS), self.lines
 
     @property
     def url(self) -> str:
@@ -60,9 +65,11 @@ class Web:
         return self.process.stderr.read()
 
     def entered(self) -> str:
-        """Exchange the first key and return the Cookie header."""
-        answer = httpx.get(self.address())
+        """Exchange the last key and return the Cookie header."""
+        key = self.address()
+        answer = httpx.get(key)
         assert answer.status_code == 303
+        self.wait_for_key(key)
         return answer.headers["set-cookie"].partition(";")[0]
 
     def sessions(self) -> list[int]:

@@ -1,0 +1,113 @@
+"""`svc serve` and the commands around it as processes with an `SVC_HOME` of their own."""
+
+import io
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx
+import pytest
+
+from svc_tui import main
+
+PASSWORD = "correct horse battery"
+ANY_PORTS = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
+MANIFEST = '[project]\nname = "{}"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
+
+
+def svc() -> list[str]:
+    return [sys.executable, "-m", "svc_tui"]
+
+
+def environ_of(home: Path) -> dict[str, str]:
+    """Return an environment without the caller's settings; `SVC_HOME` is a new folder."""
+    home.mkdir()
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("SVC_")}
+    return {**inherited, "SVC_HOME": str(home), "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
+
+
+def static_project(root: Path, name: str = "shop") -> Path:
+    """Create a Project with one static Resource `web` whose page is "one"."""
+    (root / "site").mkdir(parents=True)
+    (root / "svc.toml").write_text(MANIFEST.format(name))
+    (root / "site" / "index.html").write_text("one")
+    return root
+
+
+class Server:
+    """`svc serve` on a data folder. `code` is the claim code of a new folder."""
+
+    def __init__(self, folder: Path, environ: Mapping[str, str], *options: str, control: int = 0) -> None:
+        self.folder = folder
+        listen = ("--listen", "127.0.0.1:0", "--control", f"127.0.0.1:{control}")
+        self.process = subprocess.Popen(
+            [*svc(), "serve", "--data", str(folder), *listen, *options],
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.control = self.process.stdout.readline().split()[-1]
+        self.port = int(self.process.stdout.readline().rpartition(":")[2])
+
+    def code(self) -> str:
+        assert self.process.stderr is not None
+        code = re.search(r"with the code ([a-z0-9-]+)", self.process.stderr.readline())
+        assert code is not None
+        return code[1]
+
+    def wait_for(self, text: str) -> str:
+        """Return the next line of the log with a text."""
+        assert self.process.stderr is not None
+        return next(line for line in self.process.stderr if text in line)
+
+    def get(self, path: str = "/", project: str = "shop") -> httpx.Response:
+        host = {"host": f"web--{project}.localhost"}
+        return httpx.get(f"http://127.0.0.1:{self.port}{path}", headers=host, timeout=60)
+
+    def restarted(self, environ: Mapping[str, str], *options: str) -> "Server":
+        """Start a service on the same data folder and control port."""
+        return Server(self.folder, environ, *options, control=int(self.control.rpartition(":")[2]))
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.process.communicate(timeout=30)
+        return self.process.returncode
+
+
+def run(
+    project: Path, environ: Mapping[str, str], *arguments: str, text: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run `svc` as a process in a folder."""
+    return subprocess.run(
+        [*svc(), *arguments],
+        cwd=project,
+        env=environ,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def prepare(project: Path, environ: Mapping[str, str], *arguments: str, text: str = "") -> None:
+    """Run `svc` in the process of the test, which is faster, and expect success."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("SVC_")]:
+            patch.delenv(name)
+        for name in ("SVC_HOME", "PYTHON_KEYRING_BACKEND"):
+            patch.setenv(name, environ[name])
+        patch.chdir(project)
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        assert main.run([*arguments]) == 0
+
+
+def login(server: Server, project: Path, environ: Mapping[str, str], code: str = "") -> None:
+    """Claim a new service and save the session in `SVC_HOME`."""
+    claim = ("--user", "ann", "--claim", code or server.code(), "--password-stdin")
+    prepare(project, environ, "login", server.control, *claim, text=PASSWORD)
