@@ -34,7 +34,7 @@ from screens.board.render import (
     route_masks,
 )
 from screens.widgets.component_styles import ComponentStyles
-from screens.widgets.row_source import Tone
+from screens.widgets.row_source import TONES, Tone
 
 
 class Canvas(ScrollView, can_focus=True):
@@ -59,17 +59,7 @@ class Canvas(ScrollView, can_focus=True):
     }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "canvas--line",
-        "canvas--label",
-        "canvas--selected",
-        "canvas--bold",
-        "canvas--dim",
-        "canvas--accent",
-        "canvas--good",
-        "canvas--notice",
-        "canvas--warn",
-        "canvas--bad",
-        "canvas--dimmed",
+        f"canvas--{name}" for name in ("line", "label", "selected", "dimmed", *TONES) if name
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("h,left", "move('left')", "Left", show=False, id="board.left"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
@@ -269,28 +269,25 @@ class LogsScreen(ConsoleScreen):
         row = self.rows.cursor_row
         return self._source.cursor(row) if row < self._source.read() else None
 
-    def action_jump(self, step: int, level: str) -> None:
+    @work(group="jump", exclusive=True)
+    async def action_jump(self, step: int, level: str) -> None:
         """Go to the next record of this level or above."""
-        self._jump(step, {"level": level}, f"no {level} {'below' if step > 0 else 'above'}")
+        await self._go_to(step, {"level": level}, f"no {level} {'below' if step > 0 else 'above'}")
 
-    def action_next_match(self, step: int) -> None:
+    @work(group="jump", exclusive=True)
+    async def action_next_match(self, step: int) -> None:
         """Go to the next record that contains the search text."""
         if search := self._source.search:
             where = "below" if step > 0 else "above"
-            self._jump(step, {"text": search}, f'no match for "{search}" {where}')
+            await self._go_to(step, {"text": search}, f'no match for "{search}" {where}')
         else:
             self.action_search()
 
-    def action_next_of_request(self, step: int) -> None:
+    @work(group="jump", exclusive=True)
+    async def action_next_of_request(self, step: int) -> None:
         """Go to the next record of the same request."""
-        self.run_worker(self._same(step), group="jump", exclusive=True)
-
-    async def _same(self, step: int) -> None:
         if request := await self._request():
             await self._go_to(step, {"request": request}, "no other record of this request there")
-
-    def _jump(self, step: int, more: Mapping[str, str], not_found_message: str) -> None:
-        self.run_worker(self._go_to(step, more, not_found_message), group="jump", exclusive=True)
 
     async def _go_to(self, step: int, more: Mapping[str, str], not_found_message: str) -> None:
         if (cursor := self._cursor()) is None:
@@ -352,11 +349,9 @@ class LogsScreen(ConsoleScreen):
         """Scroll the details."""
         self.query_one("#details").scroll_relative(y=rows, animate=False)
 
-    def on_virtual_rows_opened(self) -> None:
+    @work(group="open", exclusive=True)
+    async def on_virtual_rows_opened(self) -> None:
         """Open the request, or the details of a record without a request."""
-        self.run_worker(self._open(), group="open", exclusive=True)
-
-    async def _open(self) -> None:
         document = await self._document()
         if document is None:
             return
@@ -365,30 +360,23 @@ class LogsScreen(ConsoleScreen):
         elif not self.query_one("#details").display:
             self.action_toggle_details()
 
-    def action_replay(self) -> None:
+    @work(group="open", exclusive=True)
+    async def action_replay(self) -> None:
         """Replay the request of the record."""
         if self.client.info.kind == "service":
             self.show_error(REPLAY_UNAVAILABLE)
-            return
-        self.run_worker(self._replay(), group="open", exclusive=True)
-
-    async def _replay(self) -> None:
-        if request := await self._request():
+        elif request := await self._request():
             self.app.push_screen(RequestView(self.client, request, replay=True))
 
-    def action_only_request(self) -> None:
+    @work(group="open", exclusive=True)
+    async def action_only_request(self) -> None:
         """Filter by the request of the record."""
-        self.run_worker(self._only_request(), group="open", exclusive=True)
-
-    async def _only_request(self) -> None:
         if request := await self._request():
             self._show(Filter(request=request))
 
-    def action_copy(self) -> None:
+    @work(group="open", exclusive=True)
+    async def action_copy(self) -> None:
         """Copy the record as JSON."""
-        self.run_worker(self._copy(), group="open", exclusive=True)
-
-    async def _copy(self) -> None:
         if (document := await self._document()) is not None:
             self.app.copy_to_clipboard(json.dumps(document, ensure_ascii=False))
             self.notify("copied the record as JSON", timeout=2)

@@ -27,7 +27,7 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class OpenDeployed:
-    """A deployed project was option_id."""
+    """A deployed project was selected."""
 
     project: str
 
@@ -158,7 +158,7 @@ class StartScreen(StopWorkersFirst, Screen[None]):
                 options.add_option(Option(text, id=name))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Run the option_id option."""
+        """Run the selected option."""
         option_id = str(event.option.id)
         if option_id == "create":
             self.action_create()

@@ -2,10 +2,11 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 Tone = Literal["", "bold", "dim", "accent", "good", "notice", "warn", "bad", "match"]
 """The meaning of a piece of text. The theme maps it to a style."""
+TONES: tuple[Tone, ...] = get_args(Tone)
 Piece = tuple[str, Tone]
 Cell = tuple[Piece, ...]
 """The text of a cell in pieces; truncated if it is wider than its column."""

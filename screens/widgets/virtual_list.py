@@ -15,7 +15,7 @@ from textual.strip import Strip
 from screens.widgets.columns import COLUMN_GAP, Column, PlacedColumn, fit_cell, layout_columns, line_width
 from screens.widgets.component_styles import ComponentStyles
 from screens.widgets.row_cache import FetchWindow, RowCache
-from screens.widgets.row_source import Cell, Row, RowSource, RowsUnavailable
+from screens.widgets.row_source import TONES, Cell, Row, RowSource, RowsUnavailable
 
 GUTTER = 2
 """Cells before each line that do not scroll: cursor and mark."""
@@ -46,16 +46,7 @@ class VirtualList(ScrollView, can_focus=False):
     }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "rows--head",
-        "rows--cursor",
-        "rows--cell",
-        "rows--bold",
-        "rows--dim",
-        "rows--accent",
-        "rows--good",
-        "rows--notice",
-        "rows--warn",
-        "rows--bad",
+        f"rows--{name}" for name in ("head", "cursor", "cell", *TONES) if name
     }
 
     @dataclass
@@ -65,21 +56,11 @@ class VirtualList(ScrollView, can_focus=False):
         rows: "VirtualList"
         reason: str
 
-        @property
-        def control(self) -> "VirtualList":
-            """The list, for `@on` selectors."""
-            return self.rows
-
     @dataclass
     class Loaded(Message):
         """Visible rows were loaded."""
 
         rows: "VirtualList"
-
-        @property
-        def control(self) -> "VirtualList":
-            """The list, for `@on` selectors."""
-            return self.rows
 
     def __init__(
         self,

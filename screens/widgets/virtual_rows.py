@@ -31,7 +31,6 @@ class VirtualRows(VirtualList, can_focus=True):
     DEFAULT_CSS = """
     VirtualRows > .rows--match { color: $background; background: $warning; text-style: bold; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--match"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", "Down", show=False, id="rows.down"),
         Binding("k,up", "move(-1)", "Up", show=False, id="rows.up"),
@@ -61,11 +60,6 @@ class VirtualRows(VirtualList, can_focus=True):
         rows: "VirtualRows"
         row: int
         column: int
-
-        @property
-        def control(self) -> "VirtualRows":
-            """The list, for `@on` selectors."""
-            return self.rows
 
     class Opened(Moved):
         """A row was opened, by enter or a double click."""
@@ -148,7 +142,7 @@ class VirtualRows(VirtualList, can_focus=True):
             self.unseen = max(self.unseen + came, 0) if self._live else 0
 
     def watch_following(self, following: bool) -> None:
-        """Move the view by a number of rows inserted at the start of the source (negative: removed)."""
+        """Reset the counter of new rows, and scroll to the last row."""
         if following:
             self.unseen = 0
             self._set_count(self._source.count())
