@@ -199,7 +199,6 @@ class _ProgressReporter:
         self._on_progress(Progress("build", f"{resource:<{self._name_width}}  {line}", transient=True))
 
     def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
-        """Report a finished build."""
         from svc_tui.deploy.build import built_line
 
         line = built_line(resource, artifact, seconds, self._name_width, unchanged=unchanged)

@@ -17,10 +17,7 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogQuery:
-    """A selection of records.
-
-    The service applies `filters`, its query parameters, and `tail` unless there is a `pattern`.
-    """
+    """A selection of records: the service applies `filters`, and `tail` unless there is a `pattern`."""
 
     filters: Mapping[str, Any] = field(default_factory=dict)
     pattern: re.Pattern[str] | None = None

@@ -50,10 +50,9 @@ def bind_page(options: WebOptions) -> list[socket.socket]:
 
 def public_url(text: str, *, insecure: bool) -> str:
     """Return the normalized public URL of the page. Raises `SvcError` if it is invalid or not private."""
-    if not text:
-        return ""
-    url = service_url(text)
-    check_encryption(url, insecure=insecure)
+    url = service_url(text) if text else ""
+    if url:
+        check_encryption(url, insecure=insecure)
     return url
 
 
