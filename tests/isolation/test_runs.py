@@ -29,7 +29,7 @@ def test_memory_globals_and_tables_are_fresh_per_run(
     async def test(guest: Any, _runner: Any) -> list[Answer]:
         return [await Client().call(guest, f"/i{end}") for _ in range(2 if end == "3" else SLOTS)]
 
-    answers = serve(cache, test, pool=pool, fast=fast, run_limit_secs=1 if end == "3" else 30)
+    answers = serve(cache, test, pool=pool, fast=fast, run_limit_secs=0.2 if end == "3" else 30)
     assert [(answer.status, answer.body) for answer in answers] == [(200, b"")] * len(answers)
     expected = {"0": "ok", "3": "run-limit"}.get(end, "guest-failed")
     assert {answer.report.outcome for answer in answers} == {expected}

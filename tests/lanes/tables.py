@@ -6,7 +6,9 @@ Each library's test program answers the same addresses, so that the same is aske
 import asyncio
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import apsw
@@ -38,9 +40,20 @@ def program(lane: str) -> str:
 
 
 class Guests:
-    """A component whose Project has tables; `ask` runs it, one request after the other."""
+    """A component whose Project has tables; `ask` runs it, one request after the other.
 
-    def __init__(self, artifact: ComponentArtifact, lane: str, folder: Path, cache: Path) -> None:
+    `more` are variables for all requests.
+    """
+
+    def __init__(
+        self,
+        artifact: ComponentArtifact,
+        lane: str,
+        folder: Path,
+        cache: Path,
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._more = more
         self._artifact = artifact
         self._resource = Resource("api", lane, folder)  # type: ignore[arg-type]
         self._cache = cache
@@ -67,7 +80,7 @@ class Guests:
                 guest = await runner.guest(
                     self._resource,
                     self._artifact,
-                    environment,
+                    {**self._more, **environment},
                     fast=True,
                     report=lambda line: None,
                     doors={"tables": DoorBinding(tables, door.max_body)},

@@ -46,7 +46,7 @@ def test_output_is_reported_line_by_line_and_returned(tmp_path: Path) -> None:
     assert tail == "one\ntwo\nthree"
 
 
-def test_it_runs_in_its_folder_with_an_empty_input(tmp_path: Path) -> None:
+def test_command_runs_in_its_folder_with_an_empty_input(tmp_path: Path) -> None:
     folder = tmp_path / "mein ordner ü"
     folder.mkdir()
     lines: list[str] = []
@@ -54,44 +54,44 @@ def test_it_runs_in_its_folder_with_an_empty_input(tmp_path: Path) -> None:
     assert lines == ["mein ordner ü", "b"]
 
 
-def test_colors_and_cursor_movements_are_taken_out(tmp_path: Path) -> None:
+def test_colors_and_cursor_movements_are_removed(tmp_path: Path) -> None:
     lines: list[str] = []
     run(r"printf '\033[31mred\033[0m\r50%%\r100%%\n\033]0;title\007x\a\n\377\n'", tmp_path, lines)
     assert lines == ["red", "50%", "100%", "x", "�"]
 
 
-def test_a_failure_has_status_command_and_output(tmp_path: Path) -> None:
+def test_failed_command_is_reported_with_status_and_output(tmp_path: Path) -> None:
     error = failure("echo what went wrong >&2; exit 3", tmp_path)
     assert error.message == "the build failed with exit status 3: echo what went wrong >&2; exit 3"
     assert error.output == "what went wrong\n"
     assert error.hint
 
 
-def test_a_missing_command_is_told(tmp_path: Path) -> None:
+def test_missing_command_is_reported(tmp_path: Path) -> None:
     error = failure("no-such-command-at-all --x", tmp_path)
     assert "127" in error.message
     assert "not found" in error.hint
     assert "no-such-command-at-all" in error.output
 
 
-def test_a_file_that_may_not_run_is_told(tmp_path: Path) -> None:
+def test_non_executable_command_is_reported(tmp_path: Path) -> None:
     (tmp_path / "tool.sh").write_text("echo x")
     assert "chmod +x" in failure("./tool.sh", tmp_path).hint
 
 
-def test_an_end_by_a_signal_is_named(tmp_path: Path) -> None:
+def test_command_killed_by_a_signal_is_reported(tmp_path: Path) -> None:
     error = failure("kill -KILL $$", tmp_path)
     assert "SIGKILL" in error.message
     assert "memory" in error.hint
 
 
-def test_a_missing_folder_is_told(tmp_path: Path) -> None:
+def test_missing_folder_is_reported(tmp_path: Path) -> None:
     error = failure("true", tmp_path / "nowhere")
     assert "cannot start" in error.message
     assert "nowhere" in error.message
 
 
-def test_endless_output_costs_neither_memory_nor_a_flood_of_lines(tmp_path: Path) -> None:
+def test_endless_output_is_truncated(tmp_path: Path) -> None:
     lines: list[str] = []
     with pytest.raises(BuildFailed) as caught:
         run("yes 0123456789 | head -c 50000000; printf END; exit 1", tmp_path, lines)
@@ -102,13 +102,13 @@ def test_endless_output_costs_neither_memory_nor_a_flood_of_lines(tmp_path: Path
     assert caught.value.output.startswith("0123456789\n")
 
 
-def test_one_endless_line_costs_no_memory(tmp_path: Path) -> None:
+def test_endless_line_is_truncated(tmp_path: Path) -> None:
     lines: list[str] = []
     run("head -c 20000000 /dev/zero | tr '\\0' x", tmp_path, lines)
     assert [len(line) for line in lines] == [500]
 
 
-def test_the_limit_ends_the_whole_group(tmp_path: Path) -> None:
+def test_time_limit_ends_the_process_group(tmp_path: Path) -> None:
     error = failure("echo going; sleep 1000 & echo $! > child; wait", tmp_path, limit=0.5)
     assert "0.5 seconds" in error.message
     assert "must exit" in error.hint
@@ -117,19 +117,19 @@ def test_the_limit_ends_the_whole_group(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_group_that_ignores_the_polite_signal_is_ended_by_force(tmp_path: Path) -> None:
+def test_process_group_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     failure("trap '' TERM; sleep 1000 & echo $! > child; while :; do wait; done", tmp_path, limit=0.5)
     assert dies(int((tmp_path / "child").read_text()))
 
 
-def test_what_is_left_in_the_background_is_ended_and_not_waited_for(tmp_path: Path) -> None:
+def test_background_processes_are_killed_at_the_end(tmp_path: Path) -> None:
     began = time.monotonic()
     assert run("sleep 1000 & echo $! > child; echo done", tmp_path) == "done\n"
     assert time.monotonic() - began < 30
     assert dies(int((tmp_path / "child").read_text()))
 
 
-def test_cancelling_ends_the_whole_group(tmp_path: Path) -> None:
+def test_cancellation_ends_the_process_group(tmp_path: Path) -> None:
     async def scenario() -> None:
         started = asyncio.Event()
 
@@ -150,7 +150,7 @@ def test_cancelling_ends_the_whole_group(tmp_path: Path) -> None:
     assert dies(int((tmp_path / "child").read_text()))
 
 
-def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+def test_file_descriptors_are_closed(tmp_path: Path) -> None:
     run("true", tmp_path)
     before = len(list(Path("/dev/fd").iterdir()))
     for command in ("true", "echo x"):

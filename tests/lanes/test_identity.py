@@ -16,11 +16,11 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def test_it_stays_the_same(program: Path) -> None:
+def test_identity_of_unchanged_programs_is_constant(program: Path) -> None:
     assert identity([program, None, "/no/such/program"]) == identity([program, None, "/no/such/program"])
 
 
-def test_it_changes_with_a_program_and_with_a_variable(program: Path, tmp_path: Path) -> None:
+def test_identity_changes_with_a_program_or_variable(program: Path, tmp_path: Path) -> None:
     seen = {identity([program]), identity([program], {"FLAGS": "-O2"}), identity([]), identity([None])}
     seen.add(identity([tmp_path / "other"]))
     program.write_text("two")
@@ -32,15 +32,13 @@ def test_it_changes_with_a_program_and_with_a_variable(program: Path, tmp_path: 
     assert len(seen) == 8
 
 
-def test_a_link_counts_as_what_it_leads_to(program: Path, tmp_path: Path) -> None:
+def test_identity_follows_symbolic_links(program: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(program)
     assert identity([link]) == identity([program])
 
 
-def test_the_js_lane_is_another_one_with_another_node(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_identity_of_the_js_lane_changes_with_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lane, folder = JsLane(), tmp_path / "bin"
     before = lane.identity(tmp_path)
     folder.mkdir()
@@ -51,7 +49,7 @@ def test_the_js_lane_is_another_one_with_another_node(
     assert lane.identity(tmp_path) != before
 
 
-def test_it_runs_no_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_identity_starts_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = tmp_path / "told"
     for name in ("node", "npm"):
         tool = tmp_path / "bin" / name

@@ -41,7 +41,7 @@ def failure(root: Path, command: str) -> BuildFailed:
     return caught.value
 
 
-def test_the_component_that_the_command_leaves_is_taken(root: Path) -> None:
+def test_component_of_the_build_command_is_used(root: Path) -> None:
     made = component()
     (root / "made.wasm").write_bytes(made)
     artifact = build(root, "mkdir -p out && cp made.wasm out/app.wasm")
@@ -51,7 +51,7 @@ def test_the_component_that_the_command_leaves_is_taken(root: Path) -> None:
     assert artifact.component.is_file()
 
 
-def test_the_js_lane_takes_it_without_node(
+def test_js_lane_uses_a_component_without_node(
     root: Path, monkeypatch: pytest.MonkeyPatch, path_without_node: str
 ) -> None:
     (root / "made.wasm").write_bytes(component())
@@ -78,7 +78,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("words", WRONG)
-def test_anything_else_is_refused_with_what_to_do(root: Path, words: str) -> None:
+def test_invalid_output_is_rejected_with_a_hint(root: Path, words: str) -> None:
     (root / "made").write_bytes(WRONG[words])
     commands = {"wrote no file out/app.wasm": "true", "is not a file": "mkdir -p out && mkfifo out/app.wasm"}
     error = failure(root, commands.get(words, "mkdir -p out && cp made out/app.wasm"))
@@ -87,17 +87,17 @@ def test_anything_else_is_refused_with_what_to_do(root: Path, words: str) -> Non
         assert "component new" in error.hint
 
 
-def test_a_folder_and_a_link_to_nowhere_are_no_component(root: Path) -> None:
+def test_folder_or_broken_link_is_not_a_component(root: Path) -> None:
     assert "not a file" in failure(root, "mkdir -p out/app.wasm").message
     assert "no file" in failure(root, "rm -r out; mkdir out; ln -s nowhere out/app.wasm").message
 
 
-def test_a_command_that_fails_shows_what_it_printed(root: Path) -> None:
+def test_failed_command_shows_its_output(root: Path) -> None:
     error = failure(root, "echo a reason; exit 3")
     assert "exit status 3" in error.message and "a reason" in error.output
 
 
-def test_a_command_that_prints_a_lot_and_forks_ends_well(root: Path) -> None:
+def test_command_with_much_output_and_children_succeeds(root: Path) -> None:
     (root / "made.wasm").write_bytes(component())
     lines: list[str] = []
     command = (
@@ -110,7 +110,7 @@ def test_a_command_that_prints_a_lot_and_forks_ends_well(root: Path) -> None:
     assert time.monotonic() - began < 30 and sum(map(len, lines)) < 1 << 20
 
 
-def test_a_full_disk_leaves_nothing_half_made(root: Path) -> None:
+def test_full_disk_leaves_no_partial_files(root: Path) -> None:
     (root / "out").mkdir()
     padded = component() + b"\0" + b"\xff\xff\x7f\x00" + bytes((1 << 21) - 2)
     (root / "out" / "app.wasm").write_bytes(padded)
@@ -124,7 +124,7 @@ def test_a_full_disk_leaves_nothing_half_made(root: Path) -> None:
     assert build(root, "true").component.stat().st_size == len(padded)
 
 
-def test_two_at_once_do_not_run_the_command_at_once(root: Path) -> None:
+def test_concurrent_builds_run_the_command_in_turn(root: Path) -> None:
     (root / "made.wasm").write_bytes(component())
     command = (
         "test ! -e busy || exit 9; touch busy; sleep 0.3; mkdir -p out; cp made.wasm out/app.wasm; rm busy"

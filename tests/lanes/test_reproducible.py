@@ -49,7 +49,7 @@ def package(name: str, place: Path, cache: Path) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["front", "js", "go", "rust"])
-def test_the_same_sources_make_the_same_bytes(name: str, tmp_path: Path, cache: Path) -> None:
+def test_equal_sources_build_equal_packages(name: str, tmp_path: Path, cache: Path) -> None:
     places = (tmp_path / "a", tmp_path / "another place ü" / "deeper")
     places[1].mkdir(parents=True)
     who = ("-c", "user.name=a", "-c", "user.email=a@example.com")

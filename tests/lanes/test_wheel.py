@@ -69,7 +69,7 @@ def refused(wheel: Wheel, cache: Path) -> ToolchainMissing:
     return caught.value
 
 
-def test_a_tool_is_installed_once_and_can_be_run(index: Index, empty: Path) -> None:
+def test_tool_is_installed_once_and_runs(index: Index, empty: Path) -> None:
     wheel, told = index.add(), list[str]()
     program = run(wheel, empty, told)
     assert told == ["installing A Tool 1.2, 7 MB, once …"]
@@ -79,7 +79,7 @@ def test_a_tool_is_installed_once_and_can_be_run(index: Index, empty: Path) -> N
     assert {path.name for path in program.parents[2].parent.iterdir()} == {"a-tool-1.2", "a-tool-1.2.lock"}
 
 
-def test_two_at_once_share_one_installation(index: Index, empty: Path) -> None:
+def test_concurrent_installs_share_one(index: Index, empty: Path) -> None:
     wheel, told = index.add(), list[str]()
 
     async def both() -> list[Path]:
@@ -91,13 +91,13 @@ def test_two_at_once_share_one_installation(index: Index, empty: Path) -> None:
     assert sum(line.startswith("waiting") for line in told) == 1
 
 
-def test_a_damaged_installation_is_made_again(index: Index, empty: Path) -> None:
+def test_damaged_installation_is_repaired(index: Index, empty: Path) -> None:
     wheel = index.add()
     run(wheel, empty).unlink()
     assert os.access(run(wheel, empty), os.X_OK)
 
 
-def test_what_users_say_for_their_own_installations_does_not_matter(
+def test_pip_settings_of_the_user_are_ignored(
     index: Index, empty: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_USER", "1")
@@ -105,22 +105,22 @@ def test_what_users_say_for_their_own_installations_does_not_matter(
     assert run(index.add(), empty).is_file()
 
 
-def test_another_file_than_the_pinned_one_is_refused(index: Index, empty: Path) -> None:
+def test_wheel_with_another_digest_is_rejected(index: Index, empty: Path) -> None:
     error = refused(replace(index.add(), sha256=("0" * 64,)), empty)
     assert "does not match its pinned sha256" in error.message and "A Tool 1.2" in error.message
     assert "Or bring it yourself." in error.hint
 
 
-def test_no_wheel_for_this_machine(index: Index, empty: Path) -> None:
+def test_missing_wheel_for_this_machine_is_reported(index: Index, empty: Path) -> None:
     error = refused(index.add("py3-none-win_amd64"), empty)
     assert "for this machine" in error.message and error.hint == "Or bring it yourself."
 
 
-def test_a_wheel_without_its_program(index: Index, empty: Path) -> None:
+def test_wheel_without_its_program_is_rejected(index: Index, empty: Path) -> None:
     assert "came without tool/bin/tool" in refused(index.add(mode=0o644), empty).message
 
 
-def test_no_network_is_told_and_the_next_try_works(
+def test_unreachable_index_is_reported_and_the_next_install_works(
     index: Index, empty: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel = index.add()
@@ -135,7 +135,7 @@ def test_no_network_is_told_and_the_next_try_works(
     assert run(wheel, empty).is_file()
 
 
-def test_a_python_without_pip(index: Index, empty: Path, tmp_path: Path) -> None:
+def test_python_without_pip_is_reported(index: Index, empty: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
     wheel = index.add()
@@ -158,7 +158,7 @@ def test_a_python_without_pip(index: Index, empty: Path, tmp_path: Path) -> None
     assert "has no pip" in done.stdout and "-m ensurepip" in done.stdout, done.stdout + done.stderr
 
 
-def test_a_full_disk_is_told_and_the_next_try_works(index: Index, empty: Path) -> None:
+def test_full_disk_is_reported_and_the_next_install_works(index: Index, empty: Path) -> None:
     wheel = index.add(size=3 << 20)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
@@ -170,13 +170,13 @@ def test_a_full_disk_is_told_and_the_next_try_works(index: Index, empty: Path) -
     assert run(wheel, empty).is_file()
 
 
-def test_a_cache_that_cannot_be_written(index: Index, empty: Path) -> None:
+def test_unwritable_cache_is_reported(index: Index, empty: Path) -> None:
     empty.write_text("a file in the way")
     with pytest.raises(ToolchainMissing, match="could not be written"):
         run(index.add(), empty)
 
 
-def test_one_that_is_killed_half_way_leaves_nothing_that_counts(index: Index, empty: Path) -> None:
+def test_killed_install_leaves_no_installation(index: Index, empty: Path) -> None:
     wheel = index.add(size=200 << 20)
     script = (
         "import asyncio\nfrom pathlib import Path\nfrom lanes.wheel_toolchain import Wheel, install\n"
@@ -194,7 +194,7 @@ def test_one_that_is_killed_half_way_leaves_nothing_that_counts(index: Index, em
     assert not list((empty / "toolchains").glob(".installing-*"))
 
 
-def test_one_that_is_cancelled_leaves_nothing(index: Index, empty: Path) -> None:
+def test_cancelled_install_leaves_no_files(index: Index, empty: Path) -> None:
     wheel = index.add()
 
     async def cancelled() -> None:

@@ -27,14 +27,22 @@ class Workdir:
 
 
 def answers(
-    cache: Path, resource: Resource, artifact: ComponentArtifact, *targets: str, method: str, **fields: Any
+    cache: Path,
+    resource: Resource,
+    artifact: ComponentArtifact,
+    *targets: str,
+    method: str,
+    environment: dict[str, str] | None = None,
+    **fields: Any,
 ) -> list[Answer]:
     """Send a request for each target, with `fields` of the Client."""
 
     async def main() -> list[Answer]:
         runner = Runner(cache)
         try:
-            guest = await runner.guest(resource, artifact, {}, fast=True, report=lambda line: None)
+            guest = await runner.guest(
+                resource, artifact, environment or {}, fast=True, report=lambda line: None
+            )
             return [await Client(**fields).call(guest, target, method) for target in targets]
         finally:
             await runner.aclose()

@@ -85,17 +85,21 @@ class Client:
 
 @pytest.fixture(scope="session")
 def artifact(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> ComponentArtifact:
-    """The component of `guest.js`, built as for a deploy."""
+    """The component of `guest.js`, built as for a deploy.
+
+    The tests of the js lane build the same component, and share its machine code.
+    """
     from lanes.js.lane import JsLane
 
-    folder = tmp_path_factory.mktemp("guest")
-    entry = folder / "index.js"
+    root = tmp_path_factory.mktemp("guest")
+    entry = root / "api" / "index.js"
+    entry.parent.mkdir()
     entry.write_text(SOURCE.read_text())
 
     async def build() -> ComponentArtifact:
         lane = JsLane()
         try:
-            request = BuildRequest(Resource("api", "js", folder, entry=entry), folder, cache, "deploy")
+            request = BuildRequest(Resource("api", "js", entry.parent, entry=entry), root, cache, "deploy")
             built = await lane.build(request)
         finally:
             await lane.aclose()
@@ -115,7 +119,7 @@ def serve(cache: Path, artifact: ComponentArtifact) -> Callable[..., Any]:
             try:
                 resource = Resource("api", "js", Path("/"), **fields)
                 guest = await runner.guest(
-                    resource, artifact, {"SVC_PROJECT": "test"}, fast=False, report=lambda line: None
+                    resource, artifact, {"SVC_PROJECT": "test"}, fast=True, report=lambda line: None
                 )
                 return await body(guest, runner)
             finally:

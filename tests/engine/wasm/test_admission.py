@@ -102,7 +102,7 @@ def test_cancelled_queued_request_releases_place_and_slot(one: Serve) -> None:
 def test_project_with_endless_runs_does_not_starve_others(serve: Serve, artifact: ComponentArtifact) -> None:
     async def body(slow: Any, runner: Any) -> tuple[int, list[str]]:
         quick = await runner.guest(
-            slow.resource, artifact, {"SVC_PROJECT": "other"}, fast=False, report=lambda line: None
+            slow.resource, artifact, {"SVC_PROJECT": "other"}, fast=True, report=lambda line: None
         )
         holders = [Streaming(slow) for _ in range(7)]
         for holder in holders:

@@ -123,7 +123,7 @@ def test_each_run_ends_at_its_own_limit(serve: Serve, artifact: ComponentArtifac
         long = asyncio.create_task(Client(leave=leave).call(slow, "/forever"))
         resource = replace(slow.resource, run_limit_secs=1)
         quick = await runner.guest(
-            resource, artifact, {"SVC_PROJECT": "test"}, fast=False, report=lambda line: None
+            resource, artifact, {"SVC_PROJECT": "test"}, fast=True, report=lambda line: None
         )
         seen = [(await Client().call(quick, "/sleep")).report for _ in range(2)]
         assert not long.done()

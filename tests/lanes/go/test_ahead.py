@@ -14,7 +14,7 @@ from engine.artifact import ComponentArtifact
 from engine.wasm.binary.memory_probe import PAGE_BYTES
 from engine.wasm.binary.preinit.run import preinitialize
 from engine.wasm.binary.reader import read_outline
-from tests.lanes.go.conftest import HELLO, Module, Reply
+from tests.lanes.go.conftest import Module, Reply
 
 pytestmark = pytest.mark.slow
 
@@ -109,18 +109,22 @@ def seen(replies: list[Reply], name: str) -> Iterator[Any]:
     return (json.loads(each.text)[name] for each in replies)
 
 
-def test_what_go_makes_can_be_started_ahead(artifact: ComponentArtifact) -> None:
-    component = artifact.component.read_bytes()
-    assert preinitialize(component) is not component
+@pytest.fixture(scope="module")
+def initialized(artifact: ComponentArtifact) -> bytes:
+    return preinitialize(artifact.component.read_bytes())
 
 
-def test_no_randomness_is_that_of_another_run(deployed: list[Reply]) -> None:
+def test_go_component_can_be_preinitialized(artifact: ComponentArtifact, initialized: bytes) -> None:
+    assert initialized != artifact.component.read_bytes()
+
+
+def test_randomness_differs_between_runs(deployed: list[Reply]) -> None:
     for source in zip(*seen(deployed, "random"), strict=True):
         assert len(set(source)) == len(deployed)
     assert len(set(seen(deployed, "order"))) > 1
 
 
-def test_packages_see_the_environment_when_they_are_initialized(deployed: list[Reply]) -> None:
+def test_package_initialization_sees_the_environment(deployed: list[Reply]) -> None:
     assert set(seen(deployed, "greeting")) == {"hallo below hallo"}
     assert list(seen(deployed, "events")) == [["init of hallo"]] * len(deployed)
     variables = dict(each.split("=", 1) for each in next(seen(deployed, "environment")))
@@ -128,21 +132,19 @@ def test_packages_see_the_environment_when_they_are_initialized(deployed: list[R
     assert next(seen(deployed, "arguments")) == ["app"]
 
 
-def test_go_s_own_settings_come_from_the_environment(deployed: list[Reply]) -> None:
+def test_runtime_settings_come_from_the_environment(deployed: list[Reply]) -> None:
     assert set(seen(deployed, "gogc")) == {37}
     assert set(seen(deployed, "limit")) == {48 << 20}
     assert set(seen(deployed, "panic")) == {"<nil>"}
 
 
-def test_clocks_and_goroutines_go_on_in_each_run(deployed: list[Reply]) -> None:
+def test_clocks_and_goroutines_work_in_each_run(deployed: list[Reply]) -> None:
     assert all(abs(unix - time.time()) < 600 for unix in seen(deployed, "unix"))
     assert all(0.001 <= since < 60 for since in seen(deployed, "since"))
     assert set(seen(deployed, "ticks")) == {1}
 
 
-def test_a_development_build_sees_the_same(
-    program: Module, artifact: ComponentArtifact, deployed: list[Reply]
-) -> None:
+def test_dev_build_answers_alike(program: Module, artifact: ComponentArtifact, deployed: list[Reply]) -> None:
     [reply] = program.ask(artifact, "/", environment=ENVIRONMENT)
     varying = {"random", "order", "unix", "since"}
     shown = [
@@ -159,9 +161,5 @@ def pages_at_first(component: bytes) -> int:
     return next(each.type.limits.min for each in exports if isinstance(each.type, MemoryType))
 
 
-def test_memory_need_not_grow_for_a_short_request(module: Module) -> None:
-    module.program(HELLO)
-    artifact = module.build("deploy")
-    begun = preinitialize(artifact.component.read_bytes())
-    [reply] = module.ask(artifact, "/", fast=False)
-    assert reply.report.peak_memory == pages_at_first(begun) * PAGE_BYTES
+def test_short_request_needs_no_more_memory(initialized: bytes, deployed: list[Reply]) -> None:
+    assert {reply.report.peak_memory for reply in deployed} == {pages_at_first(initialized) * PAGE_BYTES}

@@ -32,7 +32,7 @@ def module(imports: str = "", exports: str = EXPORTS) -> bytes:
     return bytes(wasmtime.wat2wasm(f"(module {imports} {exports})"))
 
 
-def test_imports_get_names_of_their_own() -> None:
+def test_imports_get_unique_names() -> None:
     made = read(module(TWICE))
     assert [(item.name, item.alias) for item in made.imports] == [
         ("fd_write", "fd_write"),
@@ -49,14 +49,14 @@ def test_imports_get_names_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("imports", ["", TWICE])
-def test_a_component_is_made_of_it(imports: str) -> None:
+def test_component_exports_the_handler(imports: str) -> None:
     made = component(read(module(imports)))
     whole = wasmtime.component.Component(wasmtime.Engine(), made)
     exported = set(whole.type.exports(wasmtime.Engine()))
     assert exported == {HANDLE.removesuffix("#handle")}
 
 
-def test_only_what_is_called_is_imported() -> None:
+def test_component_imports_only_called_interfaces() -> None:
     def imported(imports: str) -> set[str]:
         engine = wasmtime.Engine()
         return set(
@@ -69,7 +69,7 @@ def test_only_what_is_called_is_imported() -> None:
 
 
 @pytest.mark.parametrize("missing", ["memory", "_initialize", "svc_arena", HANDLE])
-def test_a_module_that_answers_nothing(missing: str) -> None:
+def test_module_without_a_required_export_is_rejected(missing: str) -> None:
     with pytest.raises(NoHandler):
         component(read(module(exports=EXPORTS.replace(f'"{missing}"', '"other"'))))
 
@@ -83,19 +83,19 @@ def test_a_module_that_answers_nothing(missing: str) -> None:
         ("gojs", "a"),
     ],
 )
-def test_what_is_not_hosted_is_named(source: str, name: str) -> None:
+def test_unavailable_import_is_named(source: str, name: str) -> None:
     with pytest.raises(NotHosted) as caught:
         component(read(module(f'(import "{source}" "{name}" (func))')))
     assert caught.value.names == [f"{source} {name}"]
 
 
 @pytest.mark.parametrize("data", [b"", b"\0asm", b"no module", b"\0asm\x0d\0\x01\0"])
-def test_what_is_no_module(data: bytes) -> None:
+def test_invalid_module_is_rejected(data: bytes) -> None:
     with pytest.raises(UnsupportedBinary):
         read(data)
 
 
-def test_what_go_does_not_write() -> None:
+def test_unsupported_module_is_rejected() -> None:
     with pytest.raises(UnsupportedBinary, match="is not a function"):
         read(module('(import "a" "b" (global i32))', ""))
     with pytest.raises(UnsupportedBinary):
@@ -103,7 +103,7 @@ def test_what_go_does_not_write() -> None:
 
 
 @given(st.integers(0, 1 << 40))
-def test_numbers_come_back(number: int) -> None:
+def test_leb128_numbers_round_trip(number: int) -> None:
     ((kind, body),) = read_sections(MODULE_HEADER + section(1, uleb(number)))
     assert (kind, body) == (1, uleb(number))
 
@@ -112,7 +112,7 @@ WHOLE = module(TWICE)
 
 
 @given(st.data())
-def test_damaged_modules_are_unreadable_and_nothing_else(data: st.DataObject) -> None:
+def test_damaged_module_raises_only_unsupported_binary(data: st.DataObject) -> None:
     at = data.draw(st.integers(8, len(WHOLE)))
     removed = data.draw(st.integers(0, 40))
     damaged = WHOLE[:at] + data.draw(st.binary(max_size=40)) + WHOLE[at + removed :]
@@ -125,12 +125,12 @@ def test_damaged_modules_are_unreadable_and_nothing_else(data: st.DataObject) ->
 
 
 @given(st.binary(max_size=200))
-def test_anything_is_a_module_or_unreadable(data: bytes) -> None:
+def test_arbitrary_bytes_raise_only_unsupported_binary(data: bytes) -> None:
     with suppress(UnsupportedBinary):
         assert isinstance(read(MODULE_HEADER + data), CoreModule)
 
 
-def test_an_interface_has_what_is_called_and_the_types_of_others() -> None:
+def test_parsed_interface_has_called_functions_and_types_of_others() -> None:
     found = parse_interfaces({"wasi:io/poll@0.2.4": {"poll"}, "wasi:unknown/x@0.2.4": {"y"}})
     assert '(export "poll"' in found.text and "[method]pollable.ready" not in found.text
     assert "wasi:http/types@0.2.4" in found.instances and "wasi:random/random@0.2.4" not in found.instances
@@ -138,7 +138,7 @@ def test_an_interface_has_what_is_called_and_the_types_of_others() -> None:
     wasmtime.wat2wasm(f"(component $world {found.text})")
 
 
-def test_all_interfaces_as_a_whole_are_well_formed() -> None:
+def test_all_interfaces_together_are_well_formed() -> None:
     every = parse_interfaces({}).functions
     found = parse_interfaces(every)
     assert set(found.instances) == set(every)

@@ -13,13 +13,13 @@ PAGE = (GUEST.parents[2] / "docs" / "guides" / "build" / "go.md").read_text(enco
 PROGRAMS = re.findall(r"^```go\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_there_are_some() -> None:
+def test_page_has_four_programs() -> None:
     assert len(PROGRAMS) == 4
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(4))
-def test_a_program_of_the_documentation(module: Module, go: Go, number: int) -> None:
+def test_program_of_the_documentation_compiles(module: Module, go: Go, number: int) -> None:
     module.program(PROGRAMS[number])
     module.build()
     vetted = subprocess.run([go.program, "vet", "."], cwd=module.workdir, capture_output=True, text=True)
@@ -29,7 +29,7 @@ def test_a_program_of_the_documentation(module: Module, go: Go, number: int) -> 
     assert (formed.stdout, formed.stderr) == ("", "")
 
 
-def test_every_name_that_the_libraries_export_is_documented() -> None:
+def test_exported_names_are_documented() -> None:
     exported = re.compile(r"^(?:func|type|var) (?:\([a-z] \*?[A-Z]\w*\) )?([A-Z]\w*)", re.MULTILINE)
     names = set()
     for folder in (GUEST, GUEST / "lite"):

@@ -15,9 +15,7 @@ SOURCE = Path(__file__).with_name("exporter.go").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("mode", ["dev", "deploy"])
-def test_what_a_batching_exporter_sends_is_kept_before_the_handler_returns(
-    module: Module, cache: Path, mode: BuildMode
-) -> None:
+def test_records_of_a_batching_exporter_arrive(module: Module, cache: Path, mode: BuildMode) -> None:
     module.program(SOURCE)
     resource = Resource("api", "go", module.workdir)
     logged = asyncio.run(run(cache, resource, module.build(mode), "/"))

@@ -28,7 +28,7 @@ def failure(module: Module, **options: float) -> BuildFailed:
 
 
 @pytest.mark.parametrize("source", [HELLO, LITE], ids=["net/http", "lite"])
-def test_a_hello_is_built_and_answers(module: Module, source: str) -> None:
+def test_hello_program_answers(module: Module, source: str) -> None:
     module.program(source)
     artifact = module.build("deploy")
     (answer,) = module.ask(artifact, "/", memory_limit_mb=32)
@@ -38,7 +38,7 @@ def test_a_hello_is_built_and_answers(module: Module, source: str) -> None:
     assert sorted(path.name for path in module.workdir.iterdir()) == ["go.mod", "go.work", "main.go"]
 
 
-def test_the_artifact_of_an_earlier_build_stays_what_it_was(module: Module) -> None:
+def test_later_build_does_not_change_an_earlier_artifact(module: Module) -> None:
     module.program(LITE)
     first = module.build()
     assert module.build() == first
@@ -47,14 +47,14 @@ def test_the_artifact_of_an_earlier_build_stays_what_it_was(module: Module) -> N
     assert [module.ask(artifact, "/")[0].body for artifact in (first, second)] == [b"hello\n", b"again\n"]
 
 
-def test_the_place_of_a_project_does_not_matter(module: Module, tmp_path: Path) -> None:
+def test_equal_projects_in_different_folders_build_equal_components(module: Module, tmp_path: Path) -> None:
     elsewhere = Module(tmp_path / "else where", module.cache)
     for one in (module, elsewhere):
         one.program(LITE)
     assert module.build().digest == elsewhere.build().digest
 
 
-def test_a_compile_error_has_its_place_in_the_project(module: Module) -> None:
+def test_compile_error_has_its_position_in_the_project(module: Module) -> None:
     module.program(LITE.replace("w.Write", "größe := 1; w.Wite"))
     module.write("other.go", 'package main\n\nvar n int = "text"\n')
     error = failure(module)
@@ -68,20 +68,20 @@ def test_a_compile_error_has_its_place_in_the_project(module: Module) -> None:
     assert "w.Wite undefined" in error.output
 
 
-def test_a_syntax_error_has_its_place_too(module: Module) -> None:
+def test_syntax_error_has_its_position(module: Module) -> None:
     module.program(LITE.replace("func main() {", "func main( {"))
     (found, *_) = failure(module).diagnostics
     assert (found.file, found.line) == ("api/main.go", 5)
 
 
-def test_an_error_in_a_package_of_the_module(module: Module) -> None:
+def test_error_in_another_package_has_its_position(module: Module) -> None:
     module.program(LITE.replace("import ", 'import _ "example.com/api/inner/store"\nimport '))
     module.write("inner/store/store.go", "package store\n\nfunc Open() int {}\n")
     (found,) = failure(module).diagnostics
     assert (found.file, found.line, found.message) == ("api/inner/store/store.go", 3, "missing return")
 
 
-def test_a_module_that_has_to_be_downloaded(module: Module) -> None:
+def test_module_missing_offline_is_reported(module: Module) -> None:
     module.program(
         LITE.replace('import "svc', 'import _ "example.com/far"\nimport "svc'),
         MANIFEST + "\nrequire example.com/far v1.2.3\n",
@@ -90,14 +90,14 @@ def test_a_module_that_has_to_be_downloaded(module: Module) -> None:
     assert "has to be downloaded" in error.message and "go mod download" in error.hint
 
 
-def test_a_package_that_no_module_has(module: Module) -> None:
+def test_unknown_package_is_reported(module: Module) -> None:
     module.program(LITE.replace('import "svc', 'import _ "example.com/far"\nimport "svc'))
     error = failure(module)
     assert "example.com/far" in error.output
     assert "go get example.com/far" in error.hint and error.hint.endswith("in api.")
 
 
-def test_no_go_mod_and_a_broken_one(module: Module) -> None:
+def test_missing_or_broken_go_mod_is_reported(module: Module) -> None:
     module.write("main.go", LITE)
     error = failure(module)
     assert "there is no go.mod in api" in error.message and "go mod init api" in error.hint
@@ -105,7 +105,7 @@ def test_no_go_mod_and_a_broken_one(module: Module) -> None:
     assert "go.mod" in failure(module).message
 
 
-def test_what_is_no_program(module: Module) -> None:
+def test_module_without_a_main_package_is_rejected(module: Module) -> None:
     module.program("package api\n")
     error = failure(module)
     assert "api has no main package" in error.message and "workdir" in error.hint
@@ -113,19 +113,19 @@ def test_what_is_no_program(module: Module) -> None:
     assert "no Go files" in failure(module).output
 
 
-def test_a_program_without_the_library(module: Module) -> None:
+def test_program_without_the_guest_library_is_rejected(module: Module) -> None:
     module.program("package main\n\nfunc main() {}\n")
     error = failure(module)
     assert "answers no requests" in error.message and 'Import "svc/guest"' in error.hint
 
 
-def test_a_program_that_never_serves(module: Module) -> None:
+def test_program_that_never_serves_reports_why(module: Module) -> None:
     module.program('package main\n\nimport _ "svc/guest"\n\nfunc main() {}\n')
     (answer,) = module.ask(module.build(), "/")
     assert "main returned without a call of guest.Serve" in answer.report.detail
 
 
-def test_what_is_not_hosted_is_named(module: Module) -> None:
+def test_unavailable_import_is_reported(module: Module) -> None:
     module.program(LITE + "\n//go:wasmimport elsewhere thing\nfunc thing()\n\nfunc init() { thing() }\n")
     error = failure(module)
     assert "elsewhere thing" in error.message and "go:wasmimport" in error.hint
@@ -148,7 +148,7 @@ USES_SHARED = LITE.replace("import ", 'import "example.com/shared"\nimport ').re
 )
 
 
-def test_a_workspace_of_the_users_own(module: Module) -> None:
+def test_workspace_of_the_user_is_used(module: Module) -> None:
     shared = sibling(module)
     module.program(USES_SHARED)
     own = module.root / "go.work"
@@ -160,7 +160,7 @@ def test_a_workspace_of_the_users_own(module: Module) -> None:
     assert artifact.inputs == {shared / name for name in ("go.mod", "shared.go", "text.txt")} | {own}
 
 
-def test_a_change_in_another_module_is_built(module: Module) -> None:
+def test_change_in_a_replaced_module_is_built(module: Module) -> None:
     shared = sibling(module)
     module.program(USES_SHARED, MANIFEST + "\nrequire example.com/shared v0.0.0\n")
     module.write(
@@ -172,7 +172,7 @@ def test_a_change_in_another_module_is_built(module: Module) -> None:
     assert module.ask(module.build(), "/")[0].body == b"changed\n"
 
 
-def test_replacements_of_the_users_workspace(module: Module) -> None:
+def test_replacement_of_the_users_workspace_is_used(module: Module) -> None:
     sibling(module)
     module.program(USES_SHARED, MANIFEST + "\nrequire example.com/shared v1.0.0\n")
     (module.root / "go.work").write_text(
@@ -181,7 +181,7 @@ def test_replacements_of_the_users_workspace(module: Module) -> None:
     assert module.ask(module.build(), "/")[0].body == b"shared\n"
 
 
-def test_a_program_in_a_folder_below_its_go_mod(module: Module) -> None:
+def test_program_below_its_go_mod_is_built(module: Module) -> None:
     module.root.mkdir(parents=True)
     (module.root / "go.mod").write_text(MANIFEST)
     module.write("main.go", LITE)
@@ -189,7 +189,7 @@ def test_a_program_in_a_folder_below_its_go_mod(module: Module) -> None:
     assert (module.root / "go.work").exists()
 
 
-def test_vendored_packages(module: Module) -> None:
+def test_vendored_package_is_used(module: Module) -> None:
     module.program(USES_SHARED, MANIFEST + "\nrequire example.com/shared v1.0.0\n")
     module.write("vendor/example.com/shared/shared.go", 'package shared\n\nconst Text = "vendored\\n"\n')
     module.write(
@@ -203,7 +203,7 @@ def test_vendored_packages(module: Module) -> None:
     assert "has to be downloaded" in failure(module).message
 
 
-def test_the_workspace_makes_room_for_a_vendor_folder(module: Module) -> None:
+def test_generated_workspace_is_removed_for_a_vendor_folder(module: Module) -> None:
     module.program(LITE)
     module.build()
     assert (module.workdir / "go.work").exists()
@@ -213,19 +213,19 @@ def test_the_workspace_makes_room_for_a_vendor_folder(module: Module) -> None:
 
 
 @pytest.mark.parametrize("version", ["1.20", "1.23rc1", "1.24.0"])
-def test_modules_of_other_versions_of_go(module: Module, version: str) -> None:
+def test_module_of_another_go_version_is_built(module: Module, version: str) -> None:
     module.program(LITE, MANIFEST.replace("1.24", version))
     assert module.ask(module.build(), "/")[0].body == b"hello\n"
 
 
-def test_a_module_that_needs_a_newer_go(module: Module, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_module_that_needs_a_newer_go_is_reported(module: Module, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOTOOLCHAIN", "local")
     module.program(LITE, MANIFEST.replace("1.24", "1.99"))
     error = failure(module)
     assert "resource api needs Go 1.99, and 1.2" in error.message and "newer `go`" in error.hint
 
 
-def test_the_workspace_beside_go_mod(module: Module, go: Go) -> None:
+def test_generated_workspace_is_usable_and_repaired(module: Module, go: Go) -> None:
     module.program(LITE)
     module.build()
     text = (module.workdir / "go.work").read_text()
@@ -236,7 +236,9 @@ def test_the_workspace_beside_go_mod(module: Module, go: Go) -> None:
     assert (module.workdir / "go.work").read_text() == text
 
 
-def test_a_folder_that_cannot_be_written(module: Module, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_folder_is_built_without_a_workspace(
+    module: Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Root can write to read-only folders, so a folder of that name blocks the file instead."""
     module.program(LITE)
     (module.workdir / "go.work").mkdir()
@@ -244,7 +246,7 @@ def test_a_folder_that_cannot_be_written(module: Module, monkeypatch: pytest.Mon
     assert module.ask(module.build(), "/")[0].body == b"hello\n"
 
 
-def test_a_users_own_settings_for_go_do_not_matter(module: Module, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_go_settings_of_the_user_are_ignored(module: Module, monkeypatch: pytest.MonkeyPatch) -> None:
     module.program(LITE)
     for name, value in {
         "GOFLAGS": "-mod=vendor",
@@ -286,13 +288,13 @@ def processes(started: Path) -> list[int]:
     return [int(pid) for pid in started.read_text().split()]
 
 
-def test_a_build_that_hangs_is_stopped(module: Module, started: Path) -> None:
+def test_build_that_exceeds_its_time_limit_is_stopped(module: Module, started: Path) -> None:
     error = failure(module, limit_secs=1)
     assert "did not end within 1 seconds" in error.message
     assert all(dies(pid) for pid in processes(started))
 
 
-def test_a_cancelled_build_leaves_no_process_and_the_next_one_works(
+def test_cancelled_build_leaves_no_process_and_the_next_build_works(
     module: Module, started: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> list[int]:
@@ -309,7 +311,7 @@ def test_a_cancelled_build_leaves_no_process_and_the_next_one_works(
     assert module.ask(module.build(), "/")[0].body == b"hello\n"
 
 
-def test_two_builds_at_once(module: Module, tmp_path: Path) -> None:
+def test_concurrent_builds_are_independent(module: Module, tmp_path: Path) -> None:
     other = Module(tmp_path / "other", module.cache)
     module.program(LITE)
     other.program(LITE.replace("hello", "other"))
@@ -323,7 +325,7 @@ def test_two_builds_at_once(module: Module, tmp_path: Path) -> None:
     assert one == same != different
 
 
-def test_own_components_of_any_toolchain(module: Module) -> None:
+def test_build_command_of_the_resource_is_used(module: Module) -> None:
     module.program(LITE)
     made = module.build()
     resource = Resource(
@@ -337,7 +339,7 @@ def test_own_components_of_any_toolchain(module: Module) -> None:
     assert taken.digest == made.digest
 
 
-def test_a_place_that_cannot_be_written(module: Module, tmp_path: Path, go: Go) -> None:
+def test_unwritable_cache_is_reported(module: Module, tmp_path: Path, go: Go) -> None:
     cache = tmp_path / "cache"
     unfinished = shutil.ignore_patterns(".installing-*")
     source, copy = module.cache / "toolchains", cache / "toolchains"

@@ -34,7 +34,7 @@ def line(text: str) -> int:
     return next(i for i, found in enumerate(SOURCE.split("\n"), 1) if text in found)
 
 
-def test_what_is_printed_arrives_line_by_line(ask: Ask) -> None:
+def test_printed_lines_arrive_one_by_one(ask: Ask) -> None:
     lines = ask("/log").lines
     assert lines[0] == ("stdout", "printed") and lines[1] == ("stderr", "on stderr")
     assert lines[2][1].endswith("logged") and lines[3][1].endswith("INFO structured n=1")
@@ -57,63 +57,63 @@ def test_what_is_printed_arrives_line_by_line(ask: Ask) -> None:
         ("/deadlock", "fatal error: all goroutines are asleep - deadlock!", "<-make(chan int)"),
     ],
 )
-def test_a_panic_is_told_with_its_line(ask: Ask, target: str, said: str, place: str) -> None:
+def test_panic_is_reported_with_its_line(ask: Ask, target: str, said: str, place: str) -> None:
     answer = ask(target)
     assert (answer.status, answer.report.outcome) == (None, "guest-failed")
     assert answer.report.detail == f"{said} (example.com/api/main.go:{line(place)})"
     assert answer.lines[0] == ("stderr", said)
 
 
-def test_a_panic_after_the_head_cuts_the_answer_off(ask: Ask) -> None:
+def test_panic_after_the_head_truncates_the_response(ask: Ask) -> None:
     answer = ask("/late-panic")
     assert (answer.status, answer.body, answer.ended) == (200, b"begun", False)
     assert answer.report.detail.startswith("panic: much too late (")
 
 
 @pytest.mark.parametrize("status", [0, 3])
-def test_a_program_that_exits_has_not_answered(ask: Ask, status: int) -> None:
+def test_exit_before_the_response_is_a_failure(ask: Ask, status: int) -> None:
     answer = ask(f"/exit/{status}")
     assert (answer.status, answer.report.outcome) == (None, "guest-failed")
     assert answer.report.detail.endswith("about to exit")
 
 
 @pytest.mark.parametrize("limit", [32, 128])
-def test_too_much_memory_is_no_plain_failure(ask: Ask, limit: int) -> None:
+def test_exceeded_memory_has_its_own_outcome(ask: Ask, limit: int) -> None:
     assert ask("/memory", memory_limit_mb=limit).report.outcome == "memory-limit"
 
 
-def test_what_is_thrown_away_needs_no_more_memory(ask: Ask) -> None:
+def test_garbage_is_collected_within_the_memory_limit(ask: Ask) -> None:
     answer = ask("/garbage", memory_limit_mb=32)
     assert answer.text == "50"
     assert answer.report.peak_memory is not None and answer.report.peak_memory < 32 << 20
 
 
-def test_recursion_and_loops_end(ask: Ask) -> None:
+def test_endless_recursion_and_loops_are_stopped(ask: Ask) -> None:
     assert "call stack" in ask("/recursion").report.detail
     assert ask("/spin", run_limit_secs=1).report.outcome == "run-limit"
 
 
-def test_a_status_that_does_not_exist_is_a_panic(ask: Ask) -> None:
+def test_invalid_status_is_a_panic(ask: Ask) -> None:
     assert "invalid WriteHeader code 12345" in ask("/bad-status").report.detail
 
 
-def test_informational_responses_do_not_end_it(ask: Ask) -> None:
+def test_informational_response_does_not_end_the_exchange(ask: Ask) -> None:
     assert ask("/early-hints").status == 418
 
 
-def test_a_client_that_leaves_ends_the_context_of_the_request(ask: Ask) -> None:
+def test_client_disconnect_cancels_the_context_of_the_request(ask: Ask) -> None:
     answer = ask("/forever", leave_after=3)
     assert answer.report.outcome == "client-gone"
     assert answer.lines == [("stdout", "left:  context canceled")]
 
 
-def test_a_write_that_fails_ends_the_context_of_the_request(ask: Ask) -> None:
+def test_failed_write_cancels_the_context_of_the_request(ask: Ask) -> None:
     answer = ask("/too-much")
     assert answer.lines == [("stdout", "told: true true context canceled")]
     assert "content-length" in answer.report.detail
 
 
-def test_a_body_shorter_than_announced_is_told(ask: Ask) -> None:
+def test_body_shorter_than_its_content_length_is_reported(ask: Ask) -> None:
     answer = ask("/too-little")
     assert (answer.ended, answer.report.outcome) == (False, "guest-failed")
     assert "content-length" in answer.report.detail
@@ -125,7 +125,7 @@ def test_handler_failure_leaves_other_requests_running(module: Module, artifact:
     assert outcomes == ["guest-failed", "ok", "guest-failed", "ok", "memory-limit", "ok"]
 
 
-def test_what_egress_does_not_allow_is_told(ask: Ask, other: Peer) -> None:
+def test_denied_fetch_reports_egress(ask: Ask, other: Peer) -> None:
     for route in ("fetch", "own-transport"):
         said = ask(f"/{route}?url={quote(other.origin, safe='')}").text
         assert "HTTP-request-denied" in said and "`egress` of svc.toml" in said
@@ -138,5 +138,5 @@ def test_unreachable_host_is_reported(ask: Ask) -> None:
     assert said == 'error: Get "http://127.0.0.1:1": connection-refused'
 
 
-def test_files_and_sockets_are_errors(ask: Ask) -> None:
+def test_files_and_sockets_return_errors(ask: Ask) -> None:
     assert ask("/sockets").text == "true true"

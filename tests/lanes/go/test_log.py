@@ -26,7 +26,7 @@ def ask(module: Module, artifact: ComponentArtifact, cache: Path) -> Callable[..
     return ask
 
 
-def test_records_of_a_run_come_in_one_batch_with_their_severities(ask: Callable[..., Logged]) -> None:
+def test_records_of_a_run_arrive_in_one_batch_with_severities(ask: Callable[..., Logged]) -> None:
     logged = ask("/")
     assert (logged.answer.status, logged.answer.lines) == (200, [])
     assert [(entry.severity, entry.body) for entry in logged.entries] == [
@@ -41,33 +41,33 @@ def test_records_of_a_run_come_in_one_batch_with_their_severities(ask: Callable[
     assert len(logged.requests) == 1
 
 
-def test_what_was_logged_before_a_panic_is_there(ask: Callable[..., Logged]) -> None:
+def test_panicking_run_sends_its_earlier_records(ask: Callable[..., Logged]) -> None:
     logged = ask("/panic")
     assert logged.answer.report.outcome == "guest-failed"
     assert "panicked" in logged.answer.report.detail
     assert logged.bodies == ["first"]
 
 
-def test_an_error_is_sent_at_once_and_what_was_before_it_too(ask: Callable[..., Logged]) -> None:
+def test_error_record_is_sent_at_once_after_earlier_records(ask: Callable[..., Logged]) -> None:
     assert ask("/exit").bodies == ["first", "the end"]
 
 
-def test_who_waits_sends_before_it_waits_long(ask: Callable[..., Logged]) -> None:
+def test_records_are_sent_before_a_long_wait(ask: Callable[..., Logged]) -> None:
     assert len(ask("/sleep").requests) == 2
 
 
 @pytest.mark.parametrize("how", ["spin", "flush"])
-def test_what_was_sent_before_the_host_ends_a_run_is_there(ask: Callable[..., Logged], how: str) -> None:
+def test_records_sent_before_the_run_limit_arrive(ask: Callable[..., Logged], how: str) -> None:
     logged = ask(f"/{how}", run_limit_secs=1)
     assert logged.answer.report.outcome == "run-limit"
     assert logged.bodies == ["first"]
 
 
-def test_very_many_records_come_in_order_and_in_few_batches(ask: Callable[..., Logged]) -> None:
+def test_many_records_arrive_in_order_in_few_batches(ask: Callable[..., Logged]) -> None:
     logged = ask("/many")
     assert logged.bodies == ["first", *(f"number {n}" for n in range(1000)), "second", "third"]
     assert len(logged.requests) < 60
 
 
-def test_the_default_logger_may_write_there_too(ask: Callable[..., Logged]) -> None:
+def test_default_logger_can_write_records(ask: Callable[..., Logged]) -> None:
     assert ask("/default").bodies == ["first", "this", "second", "third"]

@@ -58,7 +58,7 @@ def test_tables(guests: Guests, case: Callable[[Guests], None]) -> None:
     case(guests)
 
 
-def test_what_no_column_holds_is_not_sent(guests: Guests) -> None:
+def test_value_that_no_column_holds_is_rejected_before_sending(guests: Guests) -> None:
     tables.what_no_column_holds_is_not_sent(
         guests,
         "parameter $2 is NaN",
@@ -71,20 +71,20 @@ def test_what_no_column_holds_is_not_sent(guests: Guests) -> None:
     )
 
 
-def test_a_column_that_does_not_fit_a_field_is_told(guests: Guests) -> None:
+def test_column_that_does_not_fit_a_field_is_an_error(guests: Guests) -> None:
     small, text = guests.json("/misfit")
     assert "number 300" in small and "int8" in small
     assert "string" in text and ".n of type int" in text.lower()
 
 
-def test_the_small_library_has_them_too(module: Module, tmp_path: Path, cache: Path) -> None:
+def test_lite_program_uses_tables(module: Module, tmp_path: Path, cache: Path) -> None:
     module.program(LITE)
     artifact = module.build("deploy")
     assert artifact.component.stat().st_size < 5 << 20
     assert Guests(artifact, "go", tmp_path / "guest", cache).json("/?7") == [{"n": "7"}]
 
 
-def test_the_program_of_the_documentation(module: Module, go: Go, tmp_path: Path, cache: Path) -> None:
+def test_program_of_the_documentation_works(module: Module, go: Go, tmp_path: Path, cache: Path) -> None:
     module.program(tables.program("go"))
     guests = Guests(module.build(), "go", tmp_path / "guest", cache)
     (added, again) = guests.ask("/users?name=ada", "/users?name=ada", method="POST")
@@ -96,7 +96,7 @@ def test_the_program_of_the_documentation(module: Module, go: Go, tmp_path: Path
     assert (formed.stdout, formed.stderr) == ("", "")
 
 
-def test_every_name_is_documented() -> None:
+def test_exported_names_are_documented() -> None:
     exported = re.compile(r"^(?:func|type) ([A-Z]\w*)|^\t([A-Z]\w*) +[\w\[]", re.MULTILINE)
     sources = "".join(path.read_text("utf-8") for path in (GUEST / "tables").glob("*.go"))
     names = {name for found in exported.findall(sources) for name in found if name}
@@ -104,7 +104,7 @@ def test_every_name_is_documented() -> None:
     assert {name for name in names - WIRE if not re.search(rf"\b{name}\b", page)} == set()
 
 
-def test_sql_that_is_put_together_does_not_compile(module: Module) -> None:
+def test_sql_from_a_concatenation_does_not_compile(module: Module) -> None:
     module.program(NOT_CONSTANT)
     with pytest.raises(BuildFailed) as caught:
         module.build()

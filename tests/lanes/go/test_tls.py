@@ -70,12 +70,12 @@ func main() { guest.Serve(http.HandlerFunc(answer)) }
 """
 
 
-def test_a_program_without_a_connection_has_no_handshake(module: Module) -> None:
+def test_program_without_tls_excludes_the_handshake(module: Module) -> None:
     module.program(HELLO)
     assert HANDSHAKE not in module.build("deploy").component.read_bytes()
 
 
-def test_a_connection_of_the_programs_own(module: Module) -> None:
+def test_program_can_make_its_own_tls_connections(module: Module) -> None:
     module.program(PROGRAM)
     artifact = module.build("deploy")
     assert HANDSHAKE in artifact.component.read_bytes()

@@ -83,7 +83,7 @@ def upload(artifact: ComponentArtifact, cache: Path, path: str, *, with_head: bo
         runner = Runner(cache)
         try:
             resource = Resource("api", "go", cache)
-            guest = await runner.guest(resource, artifact, {}, fast=False, report=lambda line: None)
+            guest = await runner.guest(resource, artifact, {}, fast=True, report=lambda line: None)
             fields = [(b"host", b"api.localhost"), (b"content-length", b"200000")]
             exchange = CollectingExchange(path, method="POST", body=body)
             request = guest_request(exchange, method="POST", target=path, headers=fields, max_body=1 << 20)
@@ -101,17 +101,19 @@ def upload(artifact: ComponentArtifact, cache: Path, path: str, *, with_head: bo
     return sent[0]
 
 
-def test_who_is_alone_waits_in_the_read(artifact: ComponentArtifact, cache: Path, waits: Waits) -> None:
+def test_single_wait_blocks_in_the_read(artifact: ComponentArtifact, cache: Path, waits: Waits) -> None:
     assert upload(artifact, cache, "/", with_head=False) == b"200000 <nil>"
     assert waits == {READ: 1, POLL: 0}
 
 
-def test_who_is_not_waits_with_the_others(artifact: ComponentArtifact, cache: Path, waits: Waits) -> None:
+def test_wait_beside_a_timer_blocks_in_the_poll(
+    artifact: ComponentArtifact, cache: Path, waits: Waits
+) -> None:
     assert upload(artifact, cache, "/timer", with_head=False) == b"200000 <nil>"
     assert waits == {READ: 0, POLL: 1}
 
 
-def test_what_came_with_the_head_is_not_waited_for(
+def test_body_that_arrived_with_the_head_needs_no_wait(
     artifact: ComponentArtifact, cache: Path, waits: Waits
 ) -> None:
     assert upload(artifact, cache, "/", with_head=True) == b"200000 <nil>"

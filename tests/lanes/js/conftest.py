@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -46,3 +46,40 @@ def ask(sources: Sources, artifact: ComponentArtifact, *targets: str, **fields: 
 @pytest.fixture
 def sources(tmp_path: Path, cache: Path) -> Sources:
     return Sources((tmp_path / "project ü").resolve(), cache)
+
+
+MODES: list[BuildMode] = ["dev", "deploy"]
+PROGRAMS = ("odd", "guest_library", "tables")
+"""Files of programs in this folder, which `Programs` builds together."""
+INDEX = """\
+const programs = {{ {names} }};
+export default {{
+  fetch: (request, env, context) => programs[env.PROGRAM].fetch(request, env, context),
+}};
+"""
+
+
+class Programs(Sources):
+    """All `PROGRAMS` as one Resource, so that their component is compiled once for all tests.
+
+    The variable `PROGRAM` names the program that answers.
+    """
+
+    def __init__(self, root: Path, cache: Path) -> None:
+        super().__init__(root, cache)
+        for name in PROGRAMS:
+            self.write(f"{name}.js", Path(__file__).with_name(f"{name}.js").read_text())
+        imports = (f"import {name} from './{name}.js';\n" for name in PROGRAMS)
+        self.write("index.js", "".join(imports) + INDEX.format(names=", ".join(PROGRAMS)))
+        self.artifacts = {mode: self.build(mode) for mode in MODES}
+
+    def answers(self, program: str, mode: BuildMode, targets: Iterable[str]) -> dict[str, Answer]:
+        """Return the response of a program to each target."""
+        targets = list(targets)
+        replies = ask(self, self.artifacts[mode], *targets, environment={"PROGRAM": program})
+        return dict(zip(targets, replies, strict=True))
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Programs:
+    return Programs(tmp_path_factory.mktemp("programs ü").resolve(), cache)

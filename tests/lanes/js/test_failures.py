@@ -1,14 +1,11 @@
 """How the glue lets user code fail: alike in both modes, in the user's own words."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.engine.wasm.conftest import Answer
-from tests.lanes.js.conftest import Sources, ask
+from tests.lanes.js.conftest import MODES, Programs
 
 pytestmark = pytest.mark.slow
-ODD = Path(__file__).with_name("odd.js")
 DETAILS = {
     "/cycle": "Error: outer",
     "/cause": "Error: outer",
@@ -32,18 +29,12 @@ BODIES = {
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> dict[str, dict[str, Answer]]:
-    sources = Sources(tmp_path_factory.mktemp("odd ü").resolve(), cache)
-    sources.write("index.js", ODD.read_text())
-    targets = [*DETAILS, *BODIES]
-    return {
-        mode: dict(zip(targets, ask(sources, sources.build(mode), *targets), strict=True))
-        for mode in ("dev", "deploy")
-    }
+def answers(programs: Programs) -> dict[str, dict[str, Answer]]:
+    return {mode: programs.answers("odd", mode, [*DETAILS, *BODIES]) for mode in MODES}
 
 
 @pytest.mark.parametrize("target", DETAILS)
-def test_a_failure_is_told_in_the_words_of_the_user(
+def test_failure_is_reported_with_the_users_message(
     answers: dict[str, dict[str, Answer]], target: str
 ) -> None:
     answer = answers["dev"][target]
@@ -61,12 +52,12 @@ def test_dev_and_deploy_fail_alike(answers: dict[str, dict[str, Answer]], target
 
 
 @pytest.mark.parametrize("target", BODIES)
-def test_what_is_no_failure_goes_on(answers: dict[str, dict[str, Answer]], target: str) -> None:
+def test_handled_failure_is_answered(answers: dict[str, dict[str, Answer]], target: str) -> None:
     answer = answers["dev"][target]
     assert (answer.status, answer.body, answer.report.outcome) == (200, BODIES[target], "ok")
 
 
-def test_stacks_of_causes_timers_and_printed_errors_name_the_file(
+def test_stacks_of_causes_timers_and_printed_errors_have_the_file(
     answers: dict[str, dict[str, Answer]],
 ) -> None:
     def lines(target: str) -> list[str]:
@@ -75,5 +66,5 @@ def test_stacks_of_causes_timers_and_printed_errors_name_the_file(
     assert lines("/cause")[0] == "Error: outer"
     assert "  caused by TypeError: inner" in lines("/cause")
     assert {"  caused by Error: one", "  caused by Error: two"} <= set(lines("/several"))
-    assert lines("/timer")[:2] == ["Error: deep", "    at deep (api/index.js:5:9)"]
-    assert lines("/printed")[:2] == ["caught Error: deep", "    at deep (api/index.js:5:9)"]
+    assert lines("/timer")[:2] == ["Error: deep", "    at deep (api/odd.js:5:9)"]
+    assert lines("/printed")[:2] == ["caught Error: deep", "    at deep (api/odd.js:5:9)"]

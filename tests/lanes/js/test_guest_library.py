@@ -1,18 +1,14 @@
 """`@svc/guest`: what it offers, in dev and deploy alike."""
 
-import asyncio
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.wasm.execution.runner import Runner
-from tests.engine.wasm.conftest import Answer, Client
-from tests.lanes.js.conftest import Sources, ask
+from tests.engine.wasm.conftest import Answer
+from tests.lanes.js.conftest import MODES, Programs, ask
 
 pytestmark = pytest.mark.slow
-SOURCE = Path(__file__).with_name("guest_library.js")
 TARGETS = [
     *("/json", "/json-none", "/events", "/keep", "/bad-event", "/empty-event", "/failing", "/stream"),
     *("/chunk", "/slow", "/cancel", "/sleep", "/log"),
@@ -29,13 +25,8 @@ EVENTS = (
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> dict[str, dict[str, Answer]]:
-    sources = Sources(tmp_path_factory.mktemp("guest ü").resolve(), cache)
-    sources.write("index.js", SOURCE.read_text())
-    return {
-        mode: dict(zip(TARGETS, ask(sources, sources.build(mode), *TARGETS), strict=True))
-        for mode in ("dev", "deploy")
-    }
+def answers(programs: Programs) -> dict[str, dict[str, Answer]]:
+    return {mode: programs.answers("guest_library", mode, TARGETS) for mode in MODES}
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -48,21 +39,21 @@ def test_dev_and_deploy_answer_alike(answers: dict[str, dict[str, Answer]], targ
     assert seen(answers["dev"][target]) == seen(answers["deploy"][target])
 
 
-def test_json(answers: dict[str, dict[str, Answer]]) -> None:
+def test_json_has_type_status_and_body(answers: dict[str, dict[str, Answer]]) -> None:
     answer = answers["dev"]["/json"]
     assert (answer.status, json.loads(answer.body)) == (201, {"text": "ü", "list": [1, None]})
     assert answer.headers[b"content-type"] == b"application/json" and answer.headers[b"x-more"] == b"yes"
     assert answers["dev"]["/json-none"].report.detail == "TypeError: undefined has no JSON form"
 
 
-def test_events(answers: dict[str, dict[str, Answer]]) -> None:
+def test_event_stream_has_fields_of_each_event(answers: dict[str, dict[str, Answer]]) -> None:
     answer = answers["dev"]["/events"]
     assert answer.headers[b"content-type"] == b"text/event-stream"
     assert answer.headers[b"cache-control"] == b"no-cache" and answer.headers[b"x-more"] == b"yes"
     assert answer.body.decode() == EVENTS and answer.ended
 
 
-def test_a_quiet_stream_is_kept_alive(answers: dict[str, dict[str, Answer]]) -> None:
+def test_idle_event_stream_sends_keep_alives(answers: dict[str, dict[str, Answer]]) -> None:
     assert answers["dev"]["/keep"].body in (
         b"data: first\n\n" + b":\n\n" * beats + b"data: last\n\n" for beats in (1, 2)
     )
@@ -77,7 +68,7 @@ def test_a_quiet_stream_is_kept_alive(answers: dict[str, dict[str, Answer]]) -> 
         ("/chunk", b"", "a chunk is a number: write text or bytes"),
     ],
 )
-def test_an_error_cuts_the_connection(
+def test_error_in_a_stream_truncates_the_response(
     answers: dict[str, dict[str, Answer]], target: str, body: bytes, detail: str
 ) -> None:
     answer = answers["dev"][target]
@@ -87,7 +78,7 @@ def test_an_error_cuts_the_connection(
     assert stack and all("guest/index.js" not in text for text in stack)
 
 
-def test_streams(answers: dict[str, dict[str, Answer]]) -> None:
+def test_stream_joins_text_and_bytes(answers: dict[str, dict[str, Answer]]) -> None:
     answer = answers["dev"]["/stream"]
     assert answer.body == b"text bytes a b buffer" and answer.ended
     assert answer.headers[b"content-type"] == b"text/plain; charset=utf-8"
@@ -95,11 +86,11 @@ def test_streams(answers: dict[str, dict[str, Answer]]) -> None:
     assert slow.chunks == [b"0\n", b"1\n", b"2\n"] and slow.headers[b"content-type"] == b"text/csv"
 
 
-def test_who_writes_hears_that_the_reader_went(answers: dict[str, dict[str, Answer]]) -> None:
+def test_canceled_reader_aborts_the_writer(answers: dict[str, dict[str, Answer]]) -> None:
     assert answers["dev"]["/cancel"].body == b"gone: enough"
 
 
-def test_sleep_can_be_ended(answers: dict[str, dict[str, Answer]]) -> None:
+def test_sleep_ends_when_its_signal_aborts(answers: dict[str, dict[str, Answer]]) -> None:
     assert json.loads(answers["dev"]["/sleep"].body) == ["woken", "before", "woken"]
 
 
@@ -121,18 +112,8 @@ def test_log_writes_one_line_of_json_for_each_record(answers: dict[str, dict[str
     assert hostile == {"level": "error", "msg": "42", "bad": "[Error: hostile]"}
 
 
-def test_a_client_that_goes_ends_an_endless_stream(sources: Sources) -> None:
-    sources.write("index.js", SOURCE.read_text())
-    artifact = sources.build()
-
-    async def main() -> Answer:
-        runner = Runner(sources.cache)
-        try:
-            guest = await runner.guest(sources.resource, artifact, {}, fast=True, report=lambda line: None)
-            return await Client(leave_after=3).call(guest, "/forever")
-        finally:
-            await runner.aclose()
-
-    answer = asyncio.run(main())
+def test_client_disconnect_ends_an_endless_stream(programs: Programs) -> None:
+    environment = {"PROGRAM": "guest_library"}
+    (answer,) = ask(programs, programs.artifacts["dev"], "/forever", environment=environment, leave_after=3)
     assert answer.report.outcome == "client-gone"
     assert answer.chunks[:3] == [b"data: 0\n\n", b"data: 1\n\n", b"data: 2\n\n"]

@@ -1,10 +1,10 @@
 import asyncio
 import dataclasses
 import json
-import os
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,12 @@ from engine.lane import BuildFailed, BuildMode
 from lanes.js.component import SnapshotSpec, component
 from lanes.js.lane import JsLane
 from lanes.js.node import Node, find
-from lanes.js.toolchain import ensure
+from lanes.js.toolchain import SCRIPTS, ensure, packages_folder
 from lanes.process import run
 from tests.engine.wasm.conftest import Answer
-from tests.lanes.js.conftest import Sources, ask
+from tests.lanes.js.conftest import MODES, Sources, ask
 
 pytestmark = pytest.mark.slow
-MODES: list[BuildMode] = ["dev", "deploy"]
 HELLO = "export default { fetch: () => new Response('hello') };\n"
 
 
@@ -32,36 +31,14 @@ def failure(sources: Sources, mode: BuildMode = "dev") -> BuildFailed:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_typescript_runs_and_its_errors_name_its_own_lines(sources: Sources, mode: BuildMode) -> None:
-    sources.write(
-        "src/lib/deep.ts",
-        "// one\nexport function fail(n: number): never {\n  throw new RangeError(`no ${n}`);\n}\n",
-    )
-    sources.write(
-        "src/index.ts",
-        "import { fail } from './lib/deep';\ninterface Env { SVC_PROJECT?: string }\nexport default {\n"
-        "  async fetch(request: Request, env: Env): Promise<Response> {\n"
-        "    if (request.url.endsWith('/boom')) fail(7);\n    return new Response('typed' satisfies string);\n  },\n};\n",
-    )
-    fine, boom = ask(sources, sources.build(mode), "/", "/boom")
-    assert fine.body == b"typed"
-    assert boom.report.detail == "RangeError: no 7"
-    assert [text for _, text in boom.lines] == [
-        "RangeError: no 7",
-        "    at fail (api/src/lib/deep.ts:3:9)",
-        "    at fetch (api/src/index.ts:5:40)",
-    ]
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_a_syntax_error_has_its_place_and_a_frame(sources: Sources, mode: BuildMode) -> None:
+def test_syntax_error_has_its_position_and_a_frame(sources: Sources, mode: BuildMode) -> None:
     sources.write("index.js", "export default {\n  fetch() {\n    return new Response(;\n  },\n};\n")
     found = failure(sources, mode).diagnostics
     assert [(d.file, d.line, d.column) for d in found] == [("api/index.js", 3, 25)]
     assert "return new Response(;" in found[0].frame and "^" in found[0].frame
 
 
-def test_every_error_is_reported(sources: Sources) -> None:
+def test_all_unresolved_imports_are_reported(sources: Sources) -> None:
     sources.write("index.js", "import './a.js';\nimport './b.js';\nimport 'left-pad';\n" + HELLO)
     error = failure(sources)
     assert [d.line for d in error.diagnostics] == [1, 2, 3]
@@ -71,7 +48,7 @@ def test_every_error_is_reported(sources: Sources) -> None:
     ("package", "hint"),
     [(None, "npm install left-pad"), ('{"dependencies": {"left-pad": "1"}}', "`npm install`")],
 )
-def test_a_missing_package_says_what_to_run_and_where(
+def test_missing_package_is_reported_with_the_command_to_run(
     sources: Sources, package: str | None, hint: str
 ) -> None:
     if package:
@@ -81,7 +58,7 @@ def test_a_missing_package_says_what_to_run_and_where(
     assert hint in error.hint and "in api" in error.hint
 
 
-def test_a_module_of_node_is_named(sources: Sources) -> None:
+def test_import_of_a_node_module_is_reported(sources: Sources) -> None:
     sources.write("index.js", "import { readFile } from 'node:fs';\n" + HELLO)
     found = failure(sources).diagnostics[0]
     assert "node:fs" in found.message and "js lane" in found.message
@@ -90,21 +67,21 @@ def test_a_module_of_node_is_named(sources: Sources) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("text", ["export const fetch = () => new Response('x');\n", "const a = 1;\n"])
-def test_a_module_without_a_default_export(sources: Sources, mode: BuildMode, text: str) -> None:
+def test_module_without_a_default_export_is_rejected(sources: Sources, mode: BuildMode, text: str) -> None:
     sources.write("index.js", text)
     error = failure(sources, mode)
     assert "no default export" in error.diagnostics[0].message
     assert "export default" in error.hint
 
 
-def test_a_default_export_without_fetch(sources: Sources) -> None:
+def test_default_export_without_fetch_is_rejected(sources: Sources) -> None:
     sources.write("index.js", "export default { fech() {} };\n")
     (answer,) = ask(sources, sources.build("dev"), "/")
     assert "api/index.js" in answer.report.detail and "fetch method" in answer.report.detail
     assert "fetch method" in failure(sources, "deploy").message
 
 
-def test_an_empty_file_and_a_missing_entry(sources: Sources) -> None:
+def test_empty_or_missing_entry_is_reported(sources: Sources) -> None:
     entry = sources.write("src/index.js", "")
     assert "is empty" in failure(sources).message
     entry.unlink()
@@ -112,7 +89,7 @@ def test_an_empty_file_and_a_missing_entry(sources: Sources) -> None:
     assert "no entry module" in error.message and "src/index.ts" in error.hint
 
 
-def test_a_module_that_throws_while_it_is_loaded(sources: Sources) -> None:
+def test_module_that_throws_while_loading_is_reported(sources: Sources) -> None:
     sources.write("src/index.ts", "const n: number = 1;\nnull.x;\n" + HELLO)
     (answer,) = ask(sources, sources.build("dev"), "/")
     assert answer.report.outcome == "guest-failed" and "TypeError" in answer.report.detail
@@ -120,48 +97,7 @@ def test_a_module_that_throws_while_it_is_loaded(sources: Sources) -> None:
     assert found.diagnostics[0].file == "api/src/index.ts" and found.diagnostics[0].line == 2
 
 
-def test_randomness_at_the_top_level_does_not_end_a_build(sources: Sources) -> None:
-    sources.write(
-        "index.js",
-        "const a = Math.random(), b = crypto.randomUUID(), c = crypto.getRandomValues(new Uint8Array(4));\n"
-        "export default { fetch: () => Response.json([a, b, [...c], Math.random(), crypto.randomUUID()]) };\n",
-    )
-    first, second = (json.loads(a.body) for a in ask(sources, sources.build("deploy"), "/", "/"))
-    assert first[:3] == second[:3]
-    assert first[3] != second[3] and first[4] != second[4]
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_what_is_missing_is_explained(sources: Sources, mode: BuildMode) -> None:
-    sources.write("index.js", "export default { fetch: () => new Response(Buffer.from('x')) };\n")
-    (answer,) = ask(sources, sources.build(mode), "/")
-    assert "Buffer is not defined" in answer.report.detail and "Uint8Array" in answer.report.detail
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_the_environment_is_there_in_a_request_and_not_before(sources: Sources, mode: BuildMode) -> None:
-    sources.write(
-        "index.js",
-        "const early = Object.keys(process.env).length;\n"
-        "export default { fetch: (r, env) => Response.json([early, env.SVC_REQUEST_ID, 'X' in env, {...process.env}]) };\n",
-    )
-    (answer,) = ask(sources, sources.build(mode), "/")
-    assert json.loads(answer.body) == [0, "request-1", False, {"SVC_REQUEST_ID": "request-1"}]
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_work_after_the_response_goes_on(sources: Sources, mode: BuildMode) -> None:
-    sources.write(
-        "index.js",
-        "export default { fetch(r, e, ctx) {\n"
-        "  ctx.waitUntil(new Promise((done) => setTimeout(() => { console.log('later'); done(); }, 50)));\n"
-        "  return new Response('now');\n} };\n",
-    )
-    (answer,) = ask(sources, sources.build(mode), "/")
-    assert answer.body == b"now" and answer.lines == [("stdout", "later")]
-
-
-def test_every_file_that_was_bundled_is_an_input_wherever_it_is(sources: Sources) -> None:
+def test_inputs_contain_all_bundled_files(sources: Sources) -> None:
     shared = sources.root / "shared.js"
     index = sources.write(
         "index.js",
@@ -171,7 +107,7 @@ def test_every_file_that_was_bundled_is_an_input_wherever_it_is(sources: Sources
     assert sources.build().inputs == {shared, index}
 
 
-def test_a_rebuild_costs_milliseconds_and_a_deploy_build_nothing_the_second_time(sources: Sources) -> None:
+def test_rebuild_reuses_the_loader_and_an_unchanged_deploy_build_is_cached(sources: Sources) -> None:
     entry = sources.write("index.js", HELLO)
 
     async def both(lane: JsLane) -> tuple[ComponentArtifact, ComponentArtifact]:
@@ -187,7 +123,7 @@ def test_a_rebuild_costs_milliseconds_and_a_deploy_build_nothing_the_second_time
     assert sources.reported == []
 
 
-def test_the_bundler_comes_back_after_it_was_killed(sources: Sources) -> None:
+def test_killed_bundler_is_restarted(sources: Sources) -> None:
     sources.write("index.js", HELLO)
 
     async def kill(lane: JsLane) -> ComponentArtifact:
@@ -200,30 +136,7 @@ def test_the_bundler_comes_back_after_it_was_killed(sources: Sources) -> None:
     assert "hello" in (sources.with_lane(kill).script or "")
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_packages_of_npm_are_bundled(sources: Sources, mode: BuildMode) -> None:
-    folder = sources.cache / "npm-packages"
-    if not (folder / "node_modules" / "hono").is_dir():
-        folder.mkdir(exist_ok=True)
-        asyncio.run(ensure(sources.cache, print))
-        node = asyncio.run(find(sources.cache))
-        assert isinstance(node, Node)
-        command = [*node.npm, "install", "--no-audit", "--no-fund", "hono@4", "zod@4", "nanoid@5"]
-        subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    sources.write(
-        "src/index.ts",
-        "import { Hono } from 'hono';\nimport { z } from 'zod';\nimport { nanoid } from 'nanoid';\n"
-        "const app = new Hono();\nconst schema = z.object({ n: z.coerce.number().int() });\n"
-        "app.get('/n/:n', (c) => c.json({ ...schema.parse(c.req.param()), id: nanoid().length }));\n"
-        "export default app;\n",
-    )
-    (sources.workdir / "node_modules").symlink_to(folder / "node_modules", target_is_directory=True)
-    fine, bad = ask(sources, sources.build(mode), "/n/42", "/n/x")
-    assert json.loads(fine.body) == {"n": 42, "id": 21}
-    assert bad.status == 500
-
-
-def test_dev_and_deploy_differ_in_nothing_that_a_user_sees(sources: Sources) -> None:
+def test_dev_and_deploy_answer_alike(sources: Sources) -> None:
     source = Path(__file__).parents[2] / "engine" / "wasm" / "guest.js"
     sources.write("index.js", source.read_text())
     targets = (
@@ -246,7 +159,7 @@ def test_dev_and_deploy_differ_in_nothing_that_a_user_sees(sources: Sources) -> 
     assert dev == deploy
 
 
-def test_a_clock_read_at_the_top_level_is_warned_of(sources: Sources) -> None:
+def test_clock_read_at_the_top_level_is_warned_of(sources: Sources) -> None:
     sources.write(
         "index.js", "const started = Date.now();\n" + HELLO.replace("'hello'", f"started + '{sources.root}'")
     )
@@ -254,18 +167,7 @@ def test_a_clock_read_at_the_top_level_is_warned_of(sources: Sources) -> None:
     assert [line for line in sources.reported if "api/index.js:1:22 asks for the time" in line]
 
 
-def test_time_in_a_request_is_its_own_whatever_it_was_at_the_top_level(sources: Sources) -> None:
-    sources.write(
-        "index.js",
-        "const loaded = new Date().getUTCFullYear();\n"
-        "export default { fetch: () => Response.json([loaded, Date.now(), performance.now()]) };\n",
-    )
-    before = time.time()
-    loaded, now, passed = json.loads(ask(sources, sources.build("deploy"), "/")[0].body)
-    assert loaded == 2000 and before - 1 <= now / 1000 <= time.time() and passed >= 0
-
-
-def test_a_module_that_is_never_loaded_is_given_up(sources: Sources) -> None:
+def test_module_that_never_finishes_loading_is_stopped(sources: Sources) -> None:
     sources.write("index.js", "while (true) {}\n" + HELLO)
 
     async def build(lane: JsLane) -> None:
@@ -276,7 +178,7 @@ def test_a_module_that_is_never_loaded_is_given_up(sources: Sources) -> None:
     sources.with_lane(build, limit=2)
 
 
-def test_builds_of_one_bundle_at_once_share_one_component(sources: Sources) -> None:
+def test_concurrent_builds_of_one_bundle_share_one_component(sources: Sources) -> None:
     sources.write("index.js", HELLO.replace("hello", f"shared {sources.root}"))
 
     async def both(lane: JsLane) -> Any:
@@ -288,7 +190,7 @@ def test_builds_of_one_bundle_at_once_share_one_component(sources: Sources) -> N
     assert sum(line.startswith("waiting") for line in sources.reported) == 1
 
 
-def test_a_cancelled_build_leaves_nothing_and_the_next_one_works(sources: Sources) -> None:
+def test_cancelled_build_leaves_no_files_and_the_next_build_works(sources: Sources) -> None:
     sources.write("index.js", HELLO.replace("hello", f"cancelled {sources.root}"))
 
     async def twice(lane: JsLane) -> ComponentArtifact:
@@ -306,23 +208,37 @@ def test_a_cancelled_build_leaves_nothing_and_the_next_one_works(sources: Source
     ]
 
 
-def test_a_cache_that_is_deleted_while_one_works_is_made_again(sources: Sources, tmp_path: Path) -> None:
+def test_deleted_toolchain_is_restored_by_the_next_build(
+    sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sources.write("index.js", HELLO)
     sources.build()
-    real = next(p for p in (sources.cache / "toolchains").iterdir() if (p / "complete").exists())
+    real = packages_folder(sources.cache)
+    template = asyncio.run(ensure(sources.cache, print)).folder / "template-loader"
+    # componentize-js takes ten seconds for a template, so this one is copied.
+    scripts = tmp_path / "scripts"
+    shutil.copytree(SCRIPTS, scripts)
+    (scripts / "template.mjs").write_text(
+        "import { cpSync } from 'node:fs';\n"
+        f"cpSync({json.dumps(str(template))}, process.argv[5], {{ recursive: true }});\n"
+    )
+    monkeypatch.setattr("lanes.js.toolchain.SCRIPTS", scripts)
     sources.cache = tmp_path / "own cache"
-    shutil.copytree(real, sources.cache / "toolchains" / real.name, copy_function=os.link, symlinks=True)
+    own = sources.cache / "toolchains" / real.name
+    own.mkdir(parents=True)
+    for name in ("node_modules", "complete"):
+        (own / name).symlink_to(real / name)
 
     async def build(lane: JsLane) -> ComponentArtifact:
         await lane.build(sources.request("dev"))
-        for folder in (sources.cache / "toolchains" / real.name).glob("svc-*"):
-            shutil.rmtree(folder)
+        (folder,) = own.glob("svc-*")
+        shutil.rmtree(folder)
         return await lane.build(sources.request("dev"))
 
     assert sources.with_lane(build).component.is_file()
 
 
-def test_a_file_that_cannot_be_written_is_an_error_of_the_build(sources: Sources) -> None:
+def test_unwritable_cache_fails_the_build(sources: Sources) -> None:
     sources.write("index.js", HELLO.replace("hello", f"blocked {sources.root}"))
     sources.build()
     toolchains, sources.cache = sources.cache / "toolchains", sources.root / "blocked"
@@ -333,9 +249,7 @@ def test_a_file_that_cannot_be_written_is_an_error_of_the_build(sources: Sources
     assert "could not be built" in error.message and error.hint
 
 
-def test_a_component_from_the_template_equals_the_one_of_componentize_js(
-    sources: Sources, tmp_path: Path
-) -> None:
+def test_component_from_the_template_equals_that_of_componentize_js(sources: Sources, tmp_path: Path) -> None:
     text = "const a = `${Math.PI} ${new Date()}`;\naddEventListener('fetch', (e) => e.respondWith(new Response(a)));\n"
     main, complete = tmp_path / "main" / "svc-app.js", tmp_path / "complete"
     main.parent.mkdir()
@@ -355,3 +269,133 @@ def test_a_component_from_the_template_equals_the_one_of_componentize_js(
         module.write_text(text)
 
     assert asyncio.run(make()).read_bytes() == (complete / "component.wasm").read_bytes()
+
+
+TYPED = """\
+import { fail } from './deep';
+interface Env { SVC_PROJECT?: string }
+export default {
+  async fetch(request: Request, env: Env): Promise<Response> {
+    if (request.url.endsWith('/boom')) fail(7);
+    return new Response('typed' satisfies string);
+  },
+};
+"""
+DEEP = """\
+// one
+export function fail(n: number): never {
+  throw new RangeError(`no ${n}`);
+}
+"""
+PACKAGES = """\
+import { Hono } from 'hono';
+import { z } from 'zod';
+import { nanoid } from 'nanoid';
+const app = new Hono();
+const schema = z.object({ n: z.coerce.number().int() });
+app.get('/packages/:n', (c) => c.json({ ...schema.parse(c.req.param()), id: nanoid().length }));
+export default app;
+"""
+INDEX = """\
+import typed from './typed';
+import packages from './packages';
+const early = Object.keys(process.env).length;
+const a = Math.random(), b = crypto.randomUUID(), c = crypto.getRandomValues(new Uint8Array(4));
+const loaded = new Date().getUTCFullYear();
+const routes = {
+  typed: typed.fetch,
+  packages: packages.fetch,
+  missing: () => new Response(Buffer.from('x')),
+  environment: (r, env) => Response.json([early, env.SVC_REQUEST_ID, 'X' in env, {...process.env}]),
+  later(r, e, ctx) {
+    ctx.waitUntil(new Promise((done) => setTimeout(() => { console.log('later'); done(); }, 50)));
+    return new Response('now');
+  },
+  random: () => Response.json([a, b, [...c], Math.random(), crypto.randomUUID()]),
+  time: () => Response.json([loaded, Date.now(), performance.now()]),
+};
+export default {
+  fetch: (request, env, context) => routes[new URL(request.url).pathname.split('/')[1]](request, env, context),
+};
+"""
+Ask = Callable[..., list[Answer]]
+
+
+@pytest.fixture(scope="module")
+def routes(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Sources:
+    """One program for the tests of what a request sees, so that its component is compiled once."""
+    sources = Sources(tmp_path_factory.mktemp("routes ü").resolve(), cache)
+    sources.write("src/typed.ts", TYPED)
+    sources.write("src/deep.ts", DEEP)
+    sources.write("src/packages.ts", PACKAGES)
+    sources.write("src/index.ts", INDEX)
+    (sources.workdir / "node_modules").symlink_to(npm_packages(cache), target_is_directory=True)
+    return sources
+
+
+def npm_packages(cache: Path) -> Path:
+    """Return a folder with the packages of `PACKAGES`, installed once."""
+    folder = cache / "npm-packages"
+    if not (folder / "node_modules" / "hono").is_dir():
+        folder.mkdir(exist_ok=True)
+        asyncio.run(ensure(cache, print))
+        node = asyncio.run(find(cache))
+        assert isinstance(node, Node)
+        command = [*node.npm, "install", "--no-audit", "--no-fund", "hono@4", "zod@4", "nanoid@5"]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return folder / "node_modules"
+
+
+@pytest.fixture(scope="module", params=MODES)
+def built(request: pytest.FixtureRequest, routes: Sources) -> ComponentArtifact:
+    return routes.build(request.param)
+
+
+@pytest.fixture
+def routed(routes: Sources, built: ComponentArtifact) -> Ask:
+    return lambda *targets: ask(routes, built, *targets)
+
+
+def test_typescript_errors_have_their_own_lines(routed: Ask) -> None:
+    fine, boom = routed("/typed", "/typed/boom")
+    assert fine.body == b"typed"
+    assert boom.report.detail == "RangeError: no 7"
+    assert [text for _, text in boom.lines] == [
+        "RangeError: no 7",
+        "    at fail (api/src/deep.ts:3:9)",
+        "    at fetch (api/src/typed.ts:5:40)",
+        "    at fetch (api/src/index.ts:19:87)",
+    ]
+
+
+def test_missing_global_is_reported_with_an_alternative(routed: Ask) -> None:
+    (answer,) = routed("/missing")
+    assert "Buffer is not defined" in answer.report.detail and "Uint8Array" in answer.report.detail
+
+
+def test_environment_is_available_during_requests_only(routed: Ask) -> None:
+    (answer,) = routed("/environment")
+    assert json.loads(answer.body) == [0, "request-1", False, {"SVC_REQUEST_ID": "request-1"}]
+
+
+def test_wait_until_continues_after_the_response(routed: Ask) -> None:
+    (answer,) = routed("/later")
+    assert answer.body == b"now" and answer.lines == [("stdout", "later")]
+
+
+def test_packages_of_npm_are_bundled(routed: Ask) -> None:
+    fine, bad = routed("/packages/42", "/packages/x")
+    assert json.loads(fine.body) == {"n": 42, "id": 21}
+    assert bad.status == 500
+
+
+def test_randomness_of_the_top_level_is_part_of_a_deployment(routes: Sources) -> None:
+    first, second = (json.loads(a.body) for a in ask(routes, routes.build("deploy"), "/random", "/random"))
+    assert first[:3] == second[:3]
+    assert first[3] != second[3] and first[4] != second[4]
+
+
+def test_time_of_the_top_level_is_fixed_in_a_deployment(routes: Sources) -> None:
+    before = time.time()
+    loaded, now, passed = json.loads(ask(routes, routes.build("deploy"), "/time")[0].body)
+    assert loaded == 2000 and before - 1 <= now / 1000 <= time.time() and passed >= 0

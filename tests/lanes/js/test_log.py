@@ -85,7 +85,7 @@ def ask(sources: Sources, artifact: ComponentArtifact, cache: Path) -> Callable[
     return ask
 
 
-def test_records_of_a_run_come_in_one_batch_with_their_severities(ask: Callable[..., Logged]) -> None:
+def test_records_of_a_run_arrive_in_one_batch_with_severities(ask: Callable[..., Logged]) -> None:
     logged = ask("/kinds")
     assert (logged.answer.status, logged.answer.lines) == (200, [("stdout", "printed")])
     assert [(entry.severity, entry.body) for entry in logged.entries] == [("DEBUG", "first"), ("WARN", "42")]
@@ -99,41 +99,41 @@ def test_records_of_a_run_come_in_one_batch_with_their_severities(ask: Callable[
 
 
 @pytest.mark.parametrize("how", ["throw", "timer"])
-def test_what_was_logged_before_a_failure_is_there(ask: Callable[..., Logged], how: str) -> None:
+def test_failing_run_sends_its_earlier_records(ask: Callable[..., Logged], how: str) -> None:
     logged = ask(f"/{how}")
     assert (logged.answer.report.outcome, logged.answer.report.detail) == ("guest-failed", "Error: thrown")
     assert logged.bodies == ["first"]
 
 
-def test_an_error_is_sent_at_once_and_what_was_before_it_too(ask: Callable[..., Logged]) -> None:
+def test_error_record_is_sent_at_once_after_earlier_records(ask: Callable[..., Logged]) -> None:
     assert ask("/error", run_limit_secs=1).bodies == ["first", "the end"]
 
 
-def test_who_waits_sends_before_it_waits_long(ask: Callable[..., Logged]) -> None:
+def test_records_are_sent_before_a_long_wait(ask: Callable[..., Logged]) -> None:
     logged = ask("/sleep")
     assert (logged.answer.body, logged.bodies) == (b"hello", ["first"])
 
 
 @pytest.mark.parametrize("how", ["spin", "flush"])
-def test_what_was_sent_before_the_host_ends_a_run_is_there(ask: Callable[..., Logged], how: str) -> None:
+def test_records_sent_before_the_run_limit_arrive(ask: Callable[..., Logged], how: str) -> None:
     logged = ask(f"/{how}", run_limit_secs=1)
     assert logged.answer.report.outcome == "run-limit"
     assert logged.bodies == ["first"]
 
 
-def test_very_many_records_come_in_order_and_in_few_batches(ask: Callable[..., Logged]) -> None:
+def test_many_records_arrive_in_order_in_few_batches(ask: Callable[..., Logged]) -> None:
     logged = ask("/many")
     assert logged.bodies == ["first", *(f"number {n}" for n in range(1000))]
     assert len(logged.requests) < 60
 
 
-def test_a_streamed_response_logs_to_its_end(ask: Callable[..., Logged]) -> None:
+def test_streamed_response_sends_records_until_its_end(ask: Callable[..., Logged]) -> None:
     logged = ask("/stream")
     assert (logged.answer.body, logged.answer.report.outcome) == (b"onetwo", "ok")
     assert logged.bodies == ["first", "in the stream", "at its end"]
 
 
-def test_records_and_calls_of_fetch_go_side_by_side(ask: Callable[..., Logged]) -> None:
+def test_records_and_fetches_are_sent_side_by_side(ask: Callable[..., Logged]) -> None:
     logged = ask("/beside")
     assert logged.answer.body == b"200,200,200"
     assert sorted(logged.bodies) == ["beside", "beside", "beside", "fetched", "fetched", "fetched", "first"]

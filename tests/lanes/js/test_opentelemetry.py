@@ -53,9 +53,7 @@ def installed(cache: Path) -> Path:
 
 
 @pytest.mark.parametrize(("mode", "exporter"), [("dev", EXPORTERS[0]), ("deploy", EXPORTERS[1])])
-def test_the_exporter_of_opentelemetry_runs_in_a_guest(
-    sources: Sources, mode: BuildMode, exporter: str
-) -> None:
+def test_opentelemetry_exporter_sends_records(sources: Sources, mode: BuildMode, exporter: str) -> None:
     sources.write("index.js", PROGRAM.replace(EXPORTERS[0], exporter))
     (sources.workdir / "node_modules").symlink_to(installed(sources.cache), target_is_directory=True)
     logged = asyncio.run(run(sources.cache, sources.resource, sources.build(mode), "/"))
@@ -70,7 +68,7 @@ def test_the_exporter_of_opentelemetry_runs_in_a_guest(
     assert {answer.status for answer in logged.answers} == {200}
 
 
-def test_a_package_has_other_files_where_there_is_no_node(sources: Sources) -> None:
+def test_package_is_bundled_with_its_browser_files(sources: Sources) -> None:
     package = '{"name": "both", "module": "index.js", "browser": {"./node.js": "./web.js", "fs": false}}'
     sources.write("node_modules/both/package.json", package)
     sources.write("node_modules/both/index.js", "import 'fs';\nexport { where } from './node.js';\n")

@@ -57,14 +57,16 @@ def answers(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> dict[str, 
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_the_promise_is_rejected(answers: dict[str, Answer], body: str) -> None:
+def test_denied_fetch_rejects_its_promise(answers: dict[str, Answer], body: str) -> None:
     answer = answers[body]
     assert (answer.report.outcome, answer.report.detail) == ("ok", "")
     assert answer.body == b"[true,true]"
     assert [text for level, text in answer.lines if level == "WARN" and "denied.example" in text]
 
 
-def test_a_body_that_a_door_does_not_take_is_answered(sources: Sources, cache: Path, tmp_path: Path) -> None:
+def test_body_above_the_limit_of_a_door_is_answered_with_413(
+    sources: Sources, cache: Path, tmp_path: Path
+) -> None:
     sources.write(
         "index.js",
         "export default { fetch: () => fetch('http://tables.svc.internal/v1/query', "

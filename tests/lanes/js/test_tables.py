@@ -6,28 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from engine.artifact import ComponentArtifact
 from tests.lanes import tables
-from tests.lanes.js.conftest import Sources
+from tests.lanes.js.conftest import MODES, Programs, Sources
 from tests.lanes.tables import Guests
 
 pytestmark = pytest.mark.slow
-SOURCE = Path(__file__).with_name("tables.js")
 NEITHER = 'export default { fetch: () => new Response("hello") };\n'
 
 
-@pytest.fixture(scope="module", params=["dev", "deploy"])
-def artifact(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, cache: Path
-) -> ComponentArtifact:
-    sources = Sources(tmp_path_factory.mktemp("tables ü").resolve(), cache)
-    sources.write("index.js", SOURCE.read_text())
-    return sources.build(request.param)
-
-
-@pytest.fixture
-def guests(artifact: ComponentArtifact, tmp_path: Path, cache: Path) -> Guests:
-    return Guests(artifact, "js", tmp_path, cache)
+@pytest.fixture(params=MODES)
+def guests(request: pytest.FixtureRequest, programs: Programs, tmp_path: Path, cache: Path) -> Guests:
+    return Guests(programs.artifacts[request.param], "js", tmp_path, cache, {"PROGRAM": "tables"})
 
 
 @pytest.mark.parametrize("case", tables.CASES)
@@ -35,7 +24,7 @@ def test_tables(guests: Guests, case: Callable[[Guests], None]) -> None:
     case(guests)
 
 
-def test_what_no_column_holds_is_not_sent(guests: Guests) -> None:
+def test_value_that_no_column_holds_is_rejected_before_sending(guests: Guests) -> None:
     tables.what_no_column_holds_is_not_sent(
         guests,
         "parameter $1 is undefined",
@@ -47,7 +36,7 @@ def test_what_no_column_holds_is_not_sent(guests: Guests) -> None:
     )
 
 
-def test_who_does_not_use_them_does_not_carry_them(sources: Sources) -> None:
+def test_bundle_without_tables_excludes_the_library(sources: Sources) -> None:
     sources.write("index.js", NEITHER)
     alone = sources.build()
     sources.write("index.js", f"import {{ log }} from '@svc/guest';\n{NEITHER}")
@@ -56,7 +45,7 @@ def test_who_does_not_use_them_does_not_carry_them(sources: Sources) -> None:
     assert "SVC_TABLES_ENDPOINT" not in with_library.script
 
 
-def test_the_program_of_the_documentation(sources: Sources, tmp_path: Path, cache: Path) -> None:
+def test_program_of_the_documentation_answers(sources: Sources, tmp_path: Path, cache: Path) -> None:
     sources.write("index.js", tables.program("js"))
     added, again = Guests(sources.build(), "js", tmp_path / "guest", cache).ask("/?name=ada", "/?name=ada")
     (row,) = json.loads(added.body)

@@ -43,7 +43,7 @@ NODES = {
 
 
 @pytest.mark.parametrize("reason", NODES)
-def test_a_node_that_is_of_no_use_is_told_when_none_can_be_installed(
+def test_unusable_node_is_reported_when_none_can_be_installed(
     reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     without("node", monkeypatch, tmp_path)
@@ -60,12 +60,12 @@ def test_a_node_that_is_of_no_use_is_told_when_none_can_be_installed(
     assert reason in first.problem and first.remedy == "svc doctor --fix"
 
 
-def test_without_npm_the_node_of_path_is_of_no_use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_node_without_npm_is_unusable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     without("npm", monkeypatch, tmp_path)
     assert asyncio.run(find(tmp_path)) == "npm is not on PATH"
 
 
-def test_a_node_of_its_own_is_installed_and_builds(
+def test_managed_node_builds(
     sources: Sources, monkeypatch: pytest.MonkeyPatch, path_without_node: str
 ) -> None:
     sources.write("index.js", HELLO)
@@ -89,7 +89,7 @@ def test_npm_of_the_managed_node_installs_the_packages(
     assert asyncio.run(ensure(own, print)).script("bundler.mjs").startswith(str(own))
 
 
-def test_a_failing_npm_leaves_nothing_that_counts(
+def test_failing_npm_leaves_no_installation(
     sources: Sources, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     sources.write("index.js", HELLO)
@@ -103,7 +103,7 @@ def test_a_failing_npm_leaves_nothing_that_counts(
     assert [p.name for p in (sources.cache / "toolchains").iterdir() if p.is_dir()] == []
 
 
-def test_a_full_disk_is_told_as_such(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_full_disk_is_reported_with_svc_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     without("", monkeypatch, tmp_path)
     (tmp_path / "bin" / "npm").write_text("#!/bin/sh\necho 'npm error code ENOSPC'; exit 228\n")
     with pytest.raises(ToolchainMissing) as caught:
@@ -127,7 +127,7 @@ def test_unreachable_registry_is_reported_soon(
     assert time.monotonic() - began < 20
 
 
-def test_installs_at_once_share_one_and_what_was_left_half_made_goes(
+def test_concurrent_installs_share_one_and_remove_partial_ones(
     sources: Sources, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     sources.write("index.js", HELLO)

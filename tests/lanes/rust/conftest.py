@@ -2,7 +2,7 @@ import asyncio
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,9 @@ def handler(body: str) -> str:
     )
 
 
+HELLO = handler('Ok(Response::text("hello\\n"))')
+
+
 @pytest.fixture(scope="session")
 def prefix(cache: Path) -> Path:
     """The folder of the toolchain that `tests/toolchains/rust/setup.sh` builds on some machines."""
@@ -72,9 +75,10 @@ def _has_target() -> bool:
 class Crate(Workdir):
     """A rust Resource on disk; `build` makes it, `ask` runs it."""
 
-    def guest(self, at: str = "svc-guest") -> None:
-        """Lay the guest library into the crate, as `svc new` does."""
-        shutil.copytree(GUEST, self.workdir / at)
+    def guest(self) -> None:
+        """Copy the guest library into the crate, as `svc new` does, unless it is there."""
+        if not (self.workdir / "svc-guest").exists():
+            shutil.copytree(GUEST, self.workdir / "svc-guest")
 
     def program(self, source: str, manifest: str = MANIFEST) -> None:
         self.guest()
@@ -99,6 +103,31 @@ class Crate(Workdir):
         return answers(self.cache, resource, artifact, *targets, method=method, **fields)
 
 
+@pytest.fixture(scope="session")
+def new_crate(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Callable[[], Crate]:
+    """Return a function that removes the last crate and returns the next one, in the same folder.
+
+    cargo identifies `svc-guest` by its path, so the folder preserves `target` and compiles it only once.
+    """
+    root = (tmp_path_factory.mktemp("crates") / "project ü").resolve()
+
+    def new_crate() -> Crate:
+        crate = Crate(root, cache)
+        for folder, kept in ((root, {"api", "target"}), (crate.workdir, {"svc-guest", "target"})):
+            for path in folder.iterdir() if folder.is_dir() else ():
+                if path.name not in kept:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+        return crate
+
+    return new_crate
+
+
 @pytest.fixture
-def crate(tmp_path: Path, cache: Path) -> Crate:
+def crate(new_crate: Callable[[], Crate]) -> Crate:
+    return new_crate()
+
+
+@pytest.fixture
+def lone_crate(tmp_path: Path, cache: Path) -> Crate:
+    """A crate in a folder of its own, without a `target`."""
     return Crate((tmp_path / "project ü").resolve(), cache)

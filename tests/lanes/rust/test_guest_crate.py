@@ -7,46 +7,58 @@ from pathlib import Path
 
 import pytest
 
-from tests.lanes.rust.conftest import GUEST
+from lanes.rust.cargo import TARGET
+from tests.lanes.rust.conftest import GUEST, HELLO, MANIFEST, Crate
 
 pytestmark = pytest.mark.slow
+PAGES = [GUEST.parents[2] / "docs" / "guides" / "build" / name for name in ("rust.md", "tables.md")]
+WORKSPACE = '\n[workspace]\nmembers = ["docs"]\n'
+DOCS_MANIFEST = """\
+[package]
+name = "docs"
+edition = "2021"
+
+[dependencies]
+svc-guest = { path = "../svc-guest" }
+"""
 
 
 def cargo(folder: Path, *arguments: str, **environ: str) -> str:
     done = subprocess.run(
-        ["cargo", *arguments], cwd=folder, env={**os.environ, **environ}, capture_output=True, text=True
+        ["cargo", *arguments],
+        cwd=folder,
+        env={**os.environ, "CARGO_PROFILE_DEV_DEBUG": "0", **environ},
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
-def test_units_and_examples(tmp_path: Path) -> None:
+def test_unit_tests_and_examples_pass_without_warnings(tmp_path: Path) -> None:
     folder = tmp_path / "svc-guest"
     shutil.copytree(GUEST, folder)
-    printed = cargo(folder, "test")
-    assert printed.count("test result: ok") == 2
-
-
-def test_it_compiles_without_a_warning_everywhere(tmp_path: Path) -> None:
-    folder = tmp_path / "svc-guest"
-    shutil.copytree(GUEST, folder)
-    for options in ((), ("--target", "wasm32-wasip2")):
-        cargo(folder, "build", *options, RUSTFLAGS="-Dwarnings")
+    tested = cargo(folder, "test")
+    assert tested.count("test result: ok") == 2
+    checked = cargo(folder, "check", "--target", TARGET)
+    assert "warning" not in tested + checked
     cargo(folder, "doc", "--no-deps", RUSTDOCFLAGS="-Dwarnings")
 
 
-def test_nothing_but_sources_is_handed_out() -> None:
+def test_guest_library_contains_only_sources() -> None:
     suffixes = {path.suffix for path in GUEST.rglob("*") if path.is_file()}
     assert suffixes == {".rs", ".toml", ".bin", ".md"}
 
 
-def test_the_programs_in_the_documentation_compile(tmp_path: Path) -> None:
-    shutil.copytree(GUEST, tmp_path / "svc-guest")
-    manifest = (
-        '[package]\nname = "docs"\nedition = "2021"\n\n[dependencies]\nsvc-guest = { path = "svc-guest" }\n'
-    )
-    (tmp_path / "Cargo.toml").write_text(manifest)
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "lib.rs").write_text('#![doc = include_str!("../page.md")]\n')
-    shutil.copy(GUEST.parents[2] / "docs" / "guides" / "build" / "rust.md", tmp_path / "page.md")
-    assert "5 passed" in cargo(tmp_path, "test", "--doc")
+def test_programs_of_the_documentation_and_tests_of_a_crate_pass(crate: Crate) -> None:
+    """Two crates of one workspace, so that cargo compiles the guest library for this machine once."""
+    crate.program(HELLO + "#[test]\nfn adds() { assert_eq!(1 + 1, 2); }\n", MANIFEST + WORKSPACE)
+    crate.write("docs/Cargo.toml", DOCS_MANIFEST)
+    modules = (f'#[doc = include_str!("../{page.name}")]\npub mod {page.stem} {{}}\n' for page in PAGES)
+    crate.write("docs/src/lib.rs", "".join(modules))
+    for page in PAGES:
+        shutil.copy(page, crate.workdir / "docs")
+    printed = cargo(crate.workdir, "test", "--package", "docs", "--doc")
+    assert [printed.count(f"- {page.stem} (line") for page in PAGES] == [5, 1]
+    assert "6 passed" in printed
+    assert "1 passed" in cargo(crate.workdir, "test", "--package", "api", "--lib")

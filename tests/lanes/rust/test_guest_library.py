@@ -21,8 +21,8 @@ SOURCE = Path(__file__).with_name("program.rs").read_text()
 
 
 @pytest.fixture(scope="module")
-def crate(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Crate:
-    crate = Crate(tmp_path_factory.mktemp("program ü").resolve(), cache)
+def crate(new_crate: Callable[[], Crate]) -> Crate:
+    crate = new_crate()
     crate.program(SOURCE)
     return crate
 
@@ -45,26 +45,26 @@ def line(text: str) -> int:
     return next(i for i, found in enumerate(SOURCE.split("\n"), 1) if text in found)
 
 
-def test_a_request_says_what_the_client_sent(ask: Ask) -> None:
+def test_request_has_method_target_host_and_query(ask: Ask) -> None:
     answer = ask("/seen?name=J%C3%BCrgen+M&x", method="PURGE")
     target = "/seen?name=J%C3%BCrgen+M&x"
     assert json.loads(answer.body) == ["PURGE", target, "/seen", "api.localhost", "Jürgen M"]
     assert answer.headers[b"content-type"] == b"application/json"
 
 
-def test_the_environment_is_stds(ask: Ask) -> None:
+def test_environment_is_read_by_std(ask: Ask) -> None:
     assert ask("/env").body == b"request-1"
 
 
 @pytest.mark.parametrize("target", ["/whole", "/stream"])
-def test_three_megabytes_come_back_as_they_went(ask: Ask, target: str) -> None:
+def test_three_megabytes_round_trip(ask: Ask, target: str) -> None:
     pieces = [bytes((i * j) % 251 for j in range(65536)) for i in range(1, 49)]
     answer = ask(target, method="POST", body=pieces)
     assert answer.body == b"".join(pieces)
     assert answer.ended
 
 
-def test_small_and_large_bodies_and_none(ask: Ask) -> None:
+def test_responses_have_their_status_and_body(ask: Ask) -> None:
     assert ask("/large").body == b"x" * 200_000
     empty = ask("/empty")
     assert (empty.status, empty.body, empty.ended) == (204, b"", True)
@@ -73,7 +73,7 @@ def test_small_and_large_bodies_and_none(ask: Ask) -> None:
     assert ask("/nothing").status == 404
 
 
-def test_events_leave_one_at_a_time(ask: Ask) -> None:
+def test_events_are_sent_one_at_a_time(ask: Ask) -> None:
     answer = ask("/events")
     assert answer.headers[b"content-type"] == b"text/event-stream"
     assert answer.headers[b"cache-control"] == b"no-cache"
@@ -84,13 +84,13 @@ def test_events_leave_one_at_a_time(ask: Ask) -> None:
     assert all(chunk.endswith(b"\n\n") for chunk in answer.chunks)
 
 
-def test_a_client_that_leaves_ends_the_program_and_nothing_is_said_of_it(ask: Ask) -> None:
+def test_client_disconnect_ends_the_program_silently(ask: Ask) -> None:
     answer = ask("/forever", leave_after=3)
     assert answer.report.outcome == "client-gone"
     assert answer.lines == []
 
 
-def test_what_one_write_makes_leaves_as_one_piece(ask: Ask) -> None:
+def test_one_formatted_write_is_sent_as_one_chunk(ask: Ask) -> None:
     assert ask("/pieces").chunks == [b"1 and 2", b" end"]
 
 
@@ -102,9 +102,7 @@ def test_what_one_write_makes_leaves_as_one_piece(ask: Ask) -> None:
         ("/question", "Error: invalid digit found in string", "let number: u32"),
     ],
 )
-def test_a_failure_is_told_with_its_line_and_answered_with_500(
-    ask: Ask, target: str, said: str, place: str
-) -> None:
+def test_failure_before_the_head_reports_its_line(ask: Ask, target: str, said: str, place: str) -> None:
     answer = ask(target)
     assert (answer.status, answer.report.outcome, answer.report.detail) == (None, "guest-failed", said)
     lines = [text for _, text in answer.lines]
@@ -112,7 +110,7 @@ def test_a_failure_is_told_with_its_line_and_answered_with_500(
     assert lines[1].startswith(f"    at src/lib.rs:{line(place)}:")
 
 
-def test_the_cause_of_an_error_is_told(ask: Ask) -> None:
+def test_error_with_a_cause_reports_the_cause(ask: Ask) -> None:
     assert ask("/fail").lines[-1] == ("stderr", "  caused by invalid digit found in string")
 
 
@@ -120,19 +118,19 @@ def test_the_cause_of_an_error_is_told(ask: Ask) -> None:
     ("target", "said"),
     [("/late-fail", "Error: too late"), ("/late-panic", "panicked: much too late")],
 )
-def test_a_failure_after_the_head_cuts_the_answer_off(ask: Ask, target: str, said: str) -> None:
+def test_failure_after_the_head_truncates_the_response(ask: Ask, target: str, said: str) -> None:
     answer = ask(target)
     assert (answer.status, answer.body, answer.ended) == (200, b"begun", False)
     assert (answer.report.outcome, answer.report.detail) == ("guest-failed", said)
 
 
 @pytest.mark.parametrize(("target", "said"), [("/status", "99"), ("/header", '"x-bad"')])
-def test_what_no_response_can_have_is_named(ask: Ask, target: str, said: str) -> None:
+def test_invalid_response_reports_the_invalid_value(ask: Ask, target: str, said: str) -> None:
     answer = ask(target)
     assert answer.report.outcome == "guest-failed" and said in answer.report.detail
 
 
-def test_too_much_memory_is_no_plain_failure(ask: Ask) -> None:
+def test_exceeded_memory_has_its_own_outcome(ask: Ask) -> None:
     assert ask("/memory", memory_limit_mb=32).report.outcome == "memory-limit"
 
 
@@ -141,7 +139,7 @@ def test_handler_failure_leaves_other_requests_running(crate: Crate, artifact: C
     assert outcomes == ["guest-failed", "ok", "guest-failed", "ok"]
 
 
-def test_records_are_lines_of_json(ask: Ask) -> None:
+def test_log_writes_one_json_line_for_each_record(ask: Ask) -> None:
     answer = ask("/log")
     (stream, record), *rest = answer.lines
     assert stream == "stderr" and json.loads(record) == {
@@ -216,29 +214,29 @@ def calling(
     return asyncio.run(main())
 
 
-def test_a_request_to_another_server(crate: Crate, artifact: ComponentArtifact) -> None:
+def test_fetch_sends_method_headers_and_body(crate: Crate, artifact: ComponentArtifact) -> None:
     peer = Peer()
     answer = calling(crate, artifact, peer, "/fetch?url=URL/a%20%C3%BC%3Fq%23f")
     assert answer.body == b'200 peer /a%20%C3%BC?q {"n":1}'
     assert b"x-a: b" in peer.seen[0] and b"content-type: application/json" in peer.seen[0]
 
 
-def test_an_upload_is_streamed(crate: Crate, artifact: ComponentArtifact) -> None:
+def test_upload_is_streamed_to_another_server(crate: Crate, artifact: ComponentArtifact) -> None:
     pieces = [b"x" * 50_000, b"y" * 50_000]
     answer = calling(crate, artifact, Peer(), "/upload?url=URL/up", body=pieces)
     assert answer.body == b"/up " + b"".join(pieces)
 
 
-def test_several_requests_take_the_time_of_one(crate: Crate, artifact: ComponentArtifact) -> None:
+def test_fetches_run_concurrently(crate: Crate, artifact: ComponentArtifact) -> None:
     answer = calling(crate, artifact, Peer(together=5), "/several?url=URL")
     assert answer.body == b"/1 ,/2 ,/3 ,/4 ,/5 "
 
 
-def test_an_answer_that_does_not_come_in_time(crate: Crate, artifact: ComponentArtifact) -> None:
+def test_fetch_without_a_response_times_out(crate: Crate, artifact: ComponentArtifact) -> None:
     assert calling(crate, artifact, Peer(together=2), "/impatient?url=URL").body == b"TimedOut"
 
 
-def test_what_egress_does_not_allow_is_told(crate: Crate, artifact: ComponentArtifact) -> None:
+def test_denied_fetch_reports_egress(crate: Crate, artifact: ComponentArtifact) -> None:
     answer = calling(crate, artifact, Peer(), "/fetch?url=URL", allowed=False)
     assert answer.report.outcome == "guest-failed"
     assert "denied" in answer.report.detail and "egress" in answer.report.detail
@@ -246,11 +244,11 @@ def test_what_egress_does_not_allow_is_told(crate: Crate, artifact: ComponentArt
 
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://a/", "http://user@a/"])
-def test_a_bad_url_is_told(ask: Ask, url: str) -> None:
+def test_fetch_of_an_invalid_url_reports_the_url(ask: Ask, url: str) -> None:
     answer = ask(f"/fetch?url={url}")
     assert "not valid" in answer.report.detail and url in answer.report.detail
 
 
-def test_the_declared_world_is_the_written_one() -> None:
+def test_world_binary_equals_the_assembled_world() -> None:
     assert BINARY.read_bytes() == assemble(), "run `python -m lanes.rust.world`"
     assert BINARY.is_relative_to(GUEST)

@@ -1,6 +1,5 @@
 """`svc_guest::tables`, against the real Door."""
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed
 from tests.lanes import tables
-from tests.lanes.rust.conftest import MANIFEST, Crate, handler
+from tests.lanes.rust.conftest import Crate, handler
 from tests.lanes.tables import Guests
 
 pytestmark = pytest.mark.slow
@@ -20,8 +19,8 @@ NOT_CONSTANT = (
 
 
 @pytest.fixture(scope="module")
-def artifact(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> ComponentArtifact:
-    crate = Crate(tmp_path_factory.mktemp("tables ü").resolve(), cache)
+def artifact(new_crate: Callable[[], Crate]) -> ComponentArtifact:
+    crate = new_crate()
     crate.program(SOURCE.read_text(encoding="utf-8"))
     return crate.build("deploy")
 
@@ -36,7 +35,7 @@ def test_tables(guests: Guests, case: Callable[[Guests], None]) -> None:
     case(guests)
 
 
-def test_what_no_column_holds_is_not_sent(guests: Guests) -> None:
+def test_value_that_no_column_holds_is_rejected_before_sending(guests: Guests) -> None:
     tables.what_no_column_holds_is_not_sent(
         guests,
         "parameter $2 is NaN",
@@ -46,7 +45,7 @@ def test_what_no_column_holds_is_not_sent(guests: Guests) -> None:
     )
 
 
-def test_a_column_that_does_not_fit_a_field_is_told(guests: Guests) -> None:
+def test_column_that_does_not_fit_a_field_is_an_error(guests: Guests) -> None:
     assert guests.json("/misfit") == [
         "column r is a text, not a real",
         "column n is 300, which u8 does not hold",
@@ -54,18 +53,8 @@ def test_a_column_that_does_not_fit_a_field_is_told(guests: Guests) -> None:
     ]
 
 
-def test_sql_that_is_put_together_does_not_compile(tmp_path: Path, cache: Path) -> None:
-    crate = Crate(tmp_path.resolve(), cache)
+def test_sql_from_a_format_string_does_not_compile(crate: Crate) -> None:
     crate.program(handler(NOT_CONSTANT))
     with pytest.raises(BuildFailed) as caught:
         crate.build()
     assert "'static" in caught.value.output or "Sql: From<&String>" in caught.value.output
-
-
-def test_the_program_of_the_documentation_compiles(tmp_path: Path, cache: Path) -> None:
-    crate = Crate(tmp_path.resolve(), cache)
-    crate.program('#![doc = include_str!("../page.md")]\n')
-    crate.write("page.md", tables.PAGE.read_text("utf-8"))
-    crate.write("Cargo.toml", MANIFEST.replace('crate-type = ["cdylib"]', ""))
-    done = subprocess.run(["cargo", "test", "--doc"], cwd=crate.workdir, capture_output=True, text=True)
-    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr

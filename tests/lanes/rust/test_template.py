@@ -14,17 +14,17 @@ from tests.support.dev_server import DevServer, dev_server
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def home(tmp_path: Path, cache: Path) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+    home = tmp_path_factory.mktemp("home")
     (home / "cache").symlink_to(cache, target_is_directory=True)
     return home
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    project = tmp_path / "süß und weit" / "my-app"
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Project of the template; each test leaves its sources as they were."""
+    project = tmp_path_factory.mktemp("süß und weit") / "my-app"
     assert run(["new", str(project), "--template", "rust"]) == 0
     return project
 
@@ -38,7 +38,7 @@ def builds(server: DevServer) -> int:
     return sum("web rebuilt in" in line or "web ready in" in line for line in server.lines)
 
 
-def test_it_answers_a_page_json_and_events_as_it_is(project: Path, home: Path) -> None:
+def test_template_serves_page_json_and_events(project: Path, home: Path) -> None:
     with dev_server(project, home) as server:
         page = server.get("/")
         assert "<h1>my-app</h1>" in page.text and page.headers["content-type"].startswith("text/html")
@@ -56,7 +56,7 @@ def test_it_answers_a_page_json_and_events_as_it_is(project: Path, home: Path) -
         server.wait_for("greeted.*name=Jürgen")
 
 
-def test_a_save_is_served_soon_and_a_mistake_keeps_the_old_version(project: Path, home: Path) -> None:
+def test_save_is_served_soon_and_a_compile_error_keeps_the_last_version(project: Path, home: Path) -> None:
     with dev_server(project, home) as server:
         assert server.get("/hello").json()["hello"] == "world"
         for word in ("moon", "sun"):
@@ -77,12 +77,12 @@ def test_a_save_is_served_soon_and_a_mistake_keeps_the_old_version(project: Path
         server.wait_for("still serving the last successful build")
         assert server.get("/hello").json()["hello"] == "sun"
         seen = len(server.lines)
-        save(project, '"sun"', '"stars".to_owned()')
+        save(project, '"sun"', '"world".to_owned()')
         server.wait_for("web rebuilt in", after=seen)
-        assert server.get("/hello").json()["hello"] == "stars"
+        assert server.get("/hello").json()["hello"] == "world"
 
 
-def test_it_builds_where_it_is_cloned_to_by_cargo_alone(project: Path) -> None:
+def test_template_is_built_by_cargo_alone(project: Path) -> None:
     lock = (project / "Cargo.lock").read_text()
     for arguments in (["build", "--locked", "--release", "--target", "wasm32-wasip2"], ["check", "--locked"]):
         subprocess.run(["cargo", *arguments], cwd=project, check=True, capture_output=True)

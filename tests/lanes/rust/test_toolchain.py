@@ -13,9 +13,7 @@ from lanes.rust.cargo import TARGET
 from lanes.rust.lane import RustLane
 from lanes.rust.toolchain import error_line
 from svc_tui.main import run
-from tests.lanes.rust.conftest import Crate, handler
-
-HELLO = handler('Ok(Response::text("hello\\n"))')
+from tests.lanes.rust.conftest import HELLO, Crate
 
 
 def program(folder: Path, name: str, script: str) -> Path:
@@ -35,7 +33,7 @@ def missing(crate: Crate) -> ToolchainMissing:
     return caught.value
 
 
-def test_no_cargo(crate: Crate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_cargo_is_reported(crate: Crate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     crate.program(HELLO)
     monkeypatch.setenv("PATH", str(tmp_path))
     error = missing(crate)
@@ -44,7 +42,9 @@ def test_no_cargo(crate: Crate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["cargo", "rustc"])
-def test_an_old_one(crate: Crate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+def test_outdated_tool_is_reported(
+    crate: Crate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
     crate.program(HELLO)
     folder = tmp_path / "bin"
     for tool in ("cargo", "rustc"):
@@ -57,7 +57,9 @@ def test_an_old_one(crate: Crate, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert "rustup update" in error.hint
 
 
-def test_one_that_does_not_work(crate: Crate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_failing_tool_is_reported_with_its_error(
+    crate: Crate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     crate.program(HELLO)
     folder = tmp_path / "bin"
     for tool in ("cargo", "rustc"):
@@ -82,7 +84,7 @@ def test_error_line_is_the_first_error_else_the_last_line(output: str, line: str
     assert error_line(output) == line
 
 
-def test_doctor_shows_the_error_of_a_tool_and_not_its_backtrace(
+def test_doctor_shows_the_error_of_a_tool_without_its_backtrace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "bin"
@@ -101,7 +103,7 @@ def test_doctor_shows_the_error_of_a_tool_and_not_its_backtrace(
 
 
 @pytest.mark.slow
-def test_no_target(crate: Crate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_target_is_reported(crate: Crate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A rustc whose sysroot has nothing is what rustup's is before `rustup target add`."""
     crate.program(HELLO)
     real = shutil.which("rustc")
@@ -116,7 +118,7 @@ def test_no_target(crate: Crate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_all_is_there(crate: Crate) -> None:
+def test_complete_toolchain_has_no_problems(crate: Crate) -> None:
     cargo, rustc, target = asyncio.run(RustLane().tools(crate.cache))
     assert [tool.name for tool in (cargo, rustc, target)] == ["cargo", "rustc", TARGET]
     assert [tool.problem for tool in (cargo, rustc, target)] == ["", "", ""]
@@ -125,7 +127,7 @@ def test_all_is_there(crate: Crate) -> None:
     asyncio.run(RustLane().install(crate.cache, lambda line: None))
 
 
-def test_the_identity_changes_with_what_compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_identity_changes_with_tools_and_flags(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def identity() -> str:
         return RustLane().identity(tmp_path)
 
@@ -146,7 +148,7 @@ def test_the_identity_changes_with_what_compiles(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
-def test_the_test_toolchain_is_made_once(prefix: Path) -> None:
+def test_setup_of_a_complete_test_toolchain_changes_nothing(prefix: Path) -> None:
     if not (prefix / "complete").exists():
         pytest.skip("rustup's own target is used here")
     before = (prefix / "complete").stat().st_mtime_ns

@@ -35,9 +35,7 @@ def output(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_cancelled_packing_leaves_nothing_half_made_and_can_be_done_again(
-    output: Path, tmp_path: Path
-) -> None:
+def test_canceled_packing_leaves_no_partial_files_and_can_be_repeated(output: Path, tmp_path: Path) -> None:
     async def scenario() -> None:
         begun = asyncio.Event()
         with Watched(begun.set) as workers:
@@ -54,7 +52,7 @@ def test_a_cancelled_packing_leaves_nothing_half_made_and_can_be_done_again(
     assert not list((tmp_path / "cache").rglob("new-*"))
 
 
-def test_a_file_that_vanishes_meanwhile_is_named(output: Path, tmp_path: Path) -> None:
+def test_file_removed_while_packing_is_reported(output: Path, tmp_path: Path) -> None:
     def vanish() -> None:
         for number in (7, 8, 9):
             (output / f"{number}.js").unlink(missing_ok=True)

@@ -68,12 +68,12 @@ def shop(tmp_path: Path) -> Iterator[Workshop]:
     asyncio.run(workshop.lane.aclose())
 
 
-def test_without_build_the_folder_is_served_as_it_is_in_dev(shop: Workshop) -> None:
+def test_dev_build_without_a_command_serves_the_folder(shop: Workshop) -> None:
     assert shop.build(mode="dev") == FolderArtifact(shop.output)
     assert not shop.cache.exists()
 
 
-def test_deploy_makes_an_image_of_every_file(shop: Workshop) -> None:
+def test_deploy_build_bundles_every_file(shop: Workshop) -> None:
     text = "body { color: red }\n" * 100
     shop.write("a/style.css", text)
     shop.write("ü b#%.html", "tiny")
@@ -94,7 +94,7 @@ def test_deploy_makes_an_image_of_every_file(shop: Workshop) -> None:
     assert hashlib.sha256((image.folder / "index.json").read_bytes()).hexdigest() == image.digest
 
 
-def test_the_image_is_served(shop: Workshop) -> None:
+def test_bundle_is_served(shop: Workshop) -> None:
     shop.write("index.html", "<p>hello</p>" * 100)
     exchange = CollectingExchange("/", (b"accept-encoding", b"br"))
     responder = StaticResponder(shop.image())
@@ -102,7 +102,7 @@ def test_the_image_is_served(shop: Workshop) -> None:
     assert brotli.decompress(exchange.parts[0]) == b"<p>hello</p>" * 100
 
 
-def test_equal_files_make_an_equal_image_whatever_their_times(shop: Workshop, tmp_path: Path) -> None:
+def test_bundle_does_not_depend_on_file_times(shop: Workshop, tmp_path: Path) -> None:
     for workshop in (shop, other := Workshop(tmp_path / "other")):
         for name in ("b.html", "a.html") if workshop is shop else ("a.html", "b.html"):
             workshop.write(name, "<p>text</p>" * 50)
@@ -113,21 +113,21 @@ def test_equal_files_make_an_equal_image_whatever_their_times(shop: Workshop, tm
     asyncio.run(other.lane.aclose())
 
 
-def test_the_build_command_makes_the_files(shop: Workshop) -> None:
+def test_build_command_creates_the_files(shop: Workshop) -> None:
     build = "mkdir -p public/js && echo compiling && echo 'let x' > public/js/app.js"
     assert list(shop.files(shop.image(build))) == ["js/app.js"]
     assert "compiling" in shop.lines
     assert isinstance(shop.build(build, "dev"), StaticBundle)
 
 
-def test_a_failing_build_command_names_resource_status_and_output(shop: Workshop) -> None:
+def test_failed_build_command_is_reported_with_status_and_output(shop: Workshop) -> None:
     error = shop.failure("echo 'no such module' >&2; exit 2")
     assert "the build command of resource site failed with exit status 2" in error.message
     assert error.output == "no such module\n"
     assert not (shop.cache / "images").exists()
 
 
-def test_a_missing_output_names_folder_and_key(shop: Workshop) -> None:
+def test_missing_output_is_reported_with_folder_and_key(shop: Workshop) -> None:
     shop.output.rmdir()
     error = shop.failure(mode="dev")
     assert error.message == "resource site: the folder front/public does not exist"
@@ -137,14 +137,14 @@ def test_a_missing_output_names_folder_and_key(shop: Workshop) -> None:
     assert "is a file, not a folder" in shop.failure(mode="dev").message
 
 
-def test_a_missing_workdir_or_output_key_is_told(shop: Workshop) -> None:
+def test_missing_workdir_or_output_key_is_reported(shop: Workshop) -> None:
     error = shop.failure(workdir=shop.root / "gone")
     assert "the folder gone does not exist" in error.message
     assert "`workdir`" in error.hint
     assert 'output = "public"' in shop.failure(output=None).hint
 
 
-def test_nothing_hidden_or_outside_gets_in(shop: Workshop, tmp_path: Path) -> None:
+def test_hidden_and_outside_files_are_excluded(shop: Workshop, tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "x.txt").write_text("secret")
@@ -190,7 +190,7 @@ def test_dev_compresses_quicker_than_deploy(shop: Workshop) -> None:
     assert deploy.encodings["br"][1] < dev.encodings["br"][1]
 
 
-def test_text_is_compressed_at_the_best_and_what_hardly_shrinks_at_the_quick_quality(shop: Workshop) -> None:
+def test_compression_quality_depends_on_the_gain(shop: Workshop) -> None:
     dice = random.Random(1)
     noise = dice.randbytes(600_000) + bytes(20_000)
     text = " ".join(str(dice.randrange(10**6)) for _ in range(50_000)).encode()
@@ -204,7 +204,7 @@ def test_text_is_compressed_at_the_best_and_what_hardly_shrinks_at_the_quick_qua
     assert set(files["random.bin"].encodings) == {"identity"}
 
 
-def test_an_image_does_not_depend_on_what_was_compressed_before(shop: Workshop, tmp_path: Path) -> None:
+def test_bundle_does_not_depend_on_earlier_compression(shop: Workshop, tmp_path: Path) -> None:
     other = Workshop(tmp_path / "other")
     for workshop in (shop, other):
         workshop.write("noise.bin", random.Random(2).randbytes(600_000) + bytes(20_000))
@@ -215,7 +215,7 @@ def test_an_image_does_not_depend_on_what_was_compressed_before(shop: Workshop, 
     asyncio.run(other.lane.aclose())
 
 
-def test_a_damaged_image_or_store_is_made_again(shop: Workshop) -> None:
+def test_damaged_bundle_or_store_is_repaired(shop: Workshop) -> None:
     shop.write("a.js", "function a() {}\n" * 300)
     image = shop.image()
     sha256, _ = shop.files(image)["a.js"].encodings["br"]
@@ -226,7 +226,7 @@ def test_a_damaged_image_or_store_is_made_again(shop: Workshop) -> None:
     assert [entry.name for entry in (shop.cache / "images").iterdir()] == [image.digest]
 
 
-def test_builds_at_once_end_with_one_image(shop: Workshop) -> None:
+def test_concurrent_builds_create_one_bundle(shop: Workshop) -> None:
     for number in range(20):
         shop.write(f"{number}.html", f"<p>{number}</p>" * 100)
 
@@ -241,11 +241,11 @@ def test_builds_at_once_end_with_one_image(shop: Workshop) -> None:
     assert not list(shop.cache.rglob("new-*"))
 
 
-def test_a_cache_that_cannot_be_written_is_told(shop: Workshop) -> None:
+def test_unwritable_cache_is_reported(shop: Workshop) -> None:
     shop.write("index.html", "x")
     shop.cache.write_text("a file where the cache should be")
     assert "cannot be packed" in shop.failure().message
 
 
-def test_an_empty_output_makes_an_image_without_files(shop: Workshop) -> None:
+def test_empty_output_creates_an_empty_bundle(shop: Workshop) -> None:
     assert shop.files(shop.image()) == {}
