@@ -89,7 +89,7 @@ async def run_group(
             writers.callback(os.close, writing)
             ends.append(writing)
         try:
-            process = await asyncio.create_subprocess_exec(
+            starting = asyncio.create_subprocess_exec(
                 *arguments,
                 cwd=folder,
                 env=environ,
@@ -99,6 +99,7 @@ async def run_group(
                 start_new_session=True,
                 preexec_fn=(lambda: os.nice(NICENESS)) if nice else None,
             )
+            process = await _whole_group(asyncio.ensure_future(starting))
         except BaseException:
             for reading, _ in readers:
                 os.close(reading)
@@ -123,6 +124,16 @@ async def run(
     printed = Tail()
     status = await run_group(command, folder, printed.feed, environ=environ, nice=nice)
     return status, printed.text
+
+
+async def _whole_group(starting: asyncio.Task[asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
+    """Return the started leader. Cancellation ends its group; asyncio would only kill the leader."""
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with contextlib.suppress(OSError):
+            await _end(await starting)
+        raise
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -2,12 +2,13 @@ import asyncio
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.lane import BuildFailed
 from lanes.build_command import run_command
-from lanes.process import MAX_TAIL_BYTES
+from lanes.process import MAX_TAIL_BYTES, run_group
 from tests.support.waiting import until
 
 
@@ -148,6 +149,32 @@ def test_cancellation_ends_the_process_group(tmp_path: Path) -> None:
 
     asyncio.run(scenario())
     assert dies(int((tmp_path / "child").read_text()))
+
+
+def test_cancellation_during_the_start_ends_the_process_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = asyncio.create_subprocess_exec
+    child = tmp_path / "child"
+
+    async def main() -> None:
+        begun = asyncio.Event()
+
+        async def slow(*arguments: Any, **options: Any) -> asyncio.subprocess.Process:
+            process = await create(*arguments, **options)
+            begun.set()
+            await asyncio.to_thread(until, lambda: child.exists() and child.read_text().endswith("\n"))
+            return process
+
+        monkeypatch.setattr(asyncio, "create_subprocess_exec", slow)
+        job = asyncio.create_task(run_group("sleep 1000 & echo $! > child; wait", tmp_path, bytes))
+        await begun.wait()
+        job.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await job
+
+    asyncio.run(main())
+    assert dies(int(child.read_text()))
 
 
 def test_file_descriptors_are_closed(tmp_path: Path) -> None:
