@@ -8,9 +8,10 @@ from typing import ClassVar
 
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.widgets import Input, Static
 
+from screens.board.bindings import BOARD_BINDINGS
 from screens.board.canvas import Canvas
 from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS
 from screens.board.deploy_protocol import Deployer
@@ -54,23 +55,7 @@ class BoardScreen(ConsoleScreen):
         & #status { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "connect", "Connect", id="board.connect"),
-        Binding("enter", "join", "Connect to", id="board.join"),
-        Binding("enter", "open", "Open", id="board.open"),
-        Binding("e", "pattern", "Edit", id="board.pattern"),
-        Binding("d", "remove", "Remove", id="board.remove"),
-        Binding("ctrl+s", "write", "Save svc.toml", id="board.write"),
-        Binding("u", "undo", "Undo", id="board.undo"),
-        Binding("escape", "back", "Back", id="board.back"),
-        Binding("D", "deploy", "Deploy", id="board.deploy"),
-        Binding("H", "history", "History", show=False, id="board.history"),
-        Binding("o", "browse", "Open in browser", show=False, id="board.browse"),
-        Binding("y", "copy", "Copy address", show=False, id="board.copy"),
-        Binding("L", "logs", "Logs", show=False, id="board.logs"),
-        Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False, id="board.page-down"),
-        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False, id="board.page-up"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = BOARD_BINDINGS
 
     def __init__(
         self, client: ProjectClient, deployer: Deployer | None = None, *, unicode: bool | None = None

@@ -154,7 +154,7 @@ class Draft:
         return changes
 
     def settle(self, theirs: Mapping[Key, Mapping[str, Any] | None], *, mine: bool) -> None:
-        """Resolve conflicts with the current rows: keep the edits with `mine`, or else drop them.
+        """Resolve conflicts with the current rows: retain the edits with `mine`, otherwise drop them.
 
         The edits of a deleted row are dropped.
         """
