@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.lane import BuildFailed, BuildRequest
-from lanes.process import MAX_TAIL_BYTES, Lines, Tail, run_group
+from lanes.process import MAX_TAIL_BYTES, OutputLines, Tail, run_group
 
 LIMIT_SECS = 600.0
 _REPORTED_LINES = 1000
@@ -24,7 +24,7 @@ class _Output:
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self._tail = Tail()
-        self._lines = Lines(self._say, _LONGEST_LINE)
+        self._lines = OutputLines(self._say, _LONGEST_LINE)
         self._reported = 0
 
     def feed(self, block: bytes) -> None:

@@ -39,7 +39,7 @@ class Tail:
         return self._kept.decode(errors="replace")
 
 
-class Lines:
+class OutputLines:
     """Splits output into lines without `\\n`; `feed` is a sink.
 
     An incomplete line is buffered up to `longest` bytes.

@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.suggester import SuggestFromList
 from textual.widgets import Input, Static
 
-from screens.console_screen import Command
+from screens.console_screen import ConsoleCommand
 
 
 class CommandLine(ModalScreen[str]):
@@ -31,7 +31,7 @@ class CommandLine(ModalScreen[str]):
         Binding("down", "older(-1)", "Next line", id="command.newer"),
     ]
 
-    def __init__(self, commands: Sequence[Command], history: Sequence[str]) -> None:
+    def __init__(self, commands: Sequence[ConsoleCommand], history: Sequence[str]) -> None:
         """Create the dialog. `history` lists earlier lines, the latest last."""
         super().__init__()
         self._commands = commands

@@ -30,7 +30,7 @@ WIDE_CELLS = 96
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ConsoleCommand:
     """A command of the command line.
 
     `usage` is its name and arguments, as in `logs [FILTER…]`. `run` receives the arguments and raises
@@ -156,7 +156,7 @@ class ConsoleScreen(StopWorkersFirst, Screen[None]):
         """Yield the widgets of the screen."""
         raise NotImplementedError
 
-    def commands(self) -> Sequence[Command]:
+    def commands(self) -> Sequence[ConsoleCommand]:
         """Return the commands of this screen, in addition to the global ones."""
         return ()
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Awaitable
 from pathlib import Path
 
-from doors.tables.guest.problem import Problem
-from doors.tables.guest.protocol import Request, read_request
+from doors.tables.guest.problem import GuestProblem
+from doors.tables.guest.protocol import GuestRequest, read_request
 from doors.tables.guest.reader import NotAQuery, Reader
 from doors.tables.guest.writer import Writer
 from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES
@@ -83,22 +83,22 @@ class ProjectTables:
             if self._store is None:
                 return self._open_and_answer(parsed, request)
             answer = self._store.answer(parsed)
-        except Problem as problem:
+        except GuestProblem as problem:
             return self._refuse(problem, request)
         return answer if isinstance(answer, DoorResponse) else self._finish(answer, request)
 
-    async def _open_and_answer(self, parsed: Request, request: DoorRequest) -> DoorResponse:
+    async def _open_and_answer(self, parsed: GuestRequest, request: DoorRequest) -> DoorResponse:
         try:
             store = self._store or await self._opened()
             answer = store.answer(parsed)
             return answer if isinstance(answer, DoorResponse) else await answer
-        except Problem as problem:
+        except GuestProblem as problem:
             return self._refuse(problem, request)
 
     async def _finish(self, answer: Awaitable[DoorResponse], request: DoorRequest) -> DoorResponse:
         try:
             return await answer
-        except Problem as problem:
+        except GuestProblem as problem:
             return self._refuse(problem, request)
 
     async def _opened(self) -> "OpenDatabase":
@@ -116,7 +116,7 @@ class ProjectTables:
             self._store = opening.result()
             self._door.opened(self)
 
-    def _refuse(self, problem: Problem, request: DoorRequest) -> DoorResponse:
+    def _refuse(self, problem: GuestProblem, request: DoorRequest) -> DoorResponse:
         if (
             problem.code in ("storage-damaged", "storage", "storage-full")
             and problem.detail != self._reported
@@ -127,7 +127,7 @@ class ProjectTables:
             self.close_in_background()
         return problem.response(request.caller.request_id)
 
-    def _report(self, problem: Problem, request: DoorRequest) -> None:
+    def _report(self, problem: GuestProblem, request: DoorRequest) -> None:
         """Log a storage problem with the path of the file, which the guest does not get."""
         body = f"{problem.detail}; the file is {self.path} and was not changed"
         if problem.code == "storage-damaged":
@@ -166,7 +166,7 @@ class OpenDatabase:
             self._writer.close()
             raise
 
-    def answer(self, request: Request) -> DoorResponse | Awaitable[DoorResponse]:
+    def answer(self, request: GuestRequest) -> DoorResponse | Awaitable[DoorResponse]:
         """Answer a request, a short read synchronously. Raises `Problem`; so does the awaitable."""
         if request.kind == "exec":
             return self._counted(self._writer.write(request))

@@ -16,7 +16,7 @@ from engine.bucket import durable, layout, uploads
 from engine.bucket.blob_writer import BlobWriter
 from engine.bucket.blocking_calls import BlockingCalls
 from engine.bucket.errors import BlobCorrupt, BucketError, DigestMismatch, UploadBusy, disk_error
-from engine.bucket.protocols import BlobInfo, Conflict, Digest, as_digest, is_digest
+from engine.bucket.protocols import BlobInfo, Digest, StaleRevision, as_digest, is_digest
 from engine.bucket.uploads import Upload
 from engine.bucket.verifying_reader import CorruptContent, VerifyingReader, digest_of
 
@@ -193,7 +193,7 @@ class FolderBlobs:
 
     async def upload(
         self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes]
-    ) -> int | Conflict:
+    ) -> int | StaleRevision:
         """See the protocol. Raises `UploadBusy`."""
         if await self.touch(digest):
             return size
@@ -211,9 +211,9 @@ class FolderBlobs:
 
     async def _add(
         self, upload: Upload, digest: Digest, offset: int, chunks: AsyncIterable[bytes]
-    ) -> int | Conflict:
+    ) -> int | StaleRevision:
         if offset != upload.received:
-            return Conflict(upload.received)
+            return StaleRevision(upload.received)
         try:
             async for chunk in rechunk(chunks):
                 await self._threads.call(upload.write, chunk)

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 
 from engine.bucket.database import Database, Execute
 from engine.bucket.errors import BucketClosed, TooLarge
-from engine.bucket.protocols import MAX_VALUE_BYTES, Conflict, VersionedValue, check_name
+from engine.bucket.protocols import MAX_VALUE_BYTES, StaleRevision, VersionedValue, check_name
 
 TOPIC = "cells"
 PAGE_ROWS = 256
@@ -36,17 +36,17 @@ class DatabaseKeyValue:
         rows = await self._database.read(lambda run: run(_GET, key))
         return VersionedValue(key, *rows[0]) if rows else None
 
-    async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | Conflict:
+    async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | StaleRevision:
         """See the protocol. Raises `TooLarge`."""
         check_name(key)
         if value is not None and len(value) > MAX_VALUE_BYTES:
             raise TooLarge(f"the value of {key}", len(value), MAX_VALUE_BYTES)
 
-        def work(run: Execute) -> int | Conflict:
+        def work(run: Execute) -> int | StaleRevision:
             rows = run(_GET, key)
             current = rows[0][1] if rows else None
             if current != revision:
-                return Conflict(current)
+                return StaleRevision(current)
             return int(run(_SET, key, value)[0][0])
 
         return await self._database.write(work, TOPIC)

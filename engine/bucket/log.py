@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 
 from engine.bucket.database import Database, Execute
 from engine.bucket.errors import BucketClosed, TooLarge
-from engine.bucket.protocols import MAX_VALUE_BYTES, Conflict, LogEntry, check_name
+from engine.bucket.protocols import MAX_VALUE_BYTES, BucketLogEntry, StaleRevision, check_name
 
 PAGE_ROWS = 256
 _LAST = "select last from log where name = ?"
@@ -20,16 +20,16 @@ class DatabaseLog:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def append(self, name: str, content: bytes, expect: int | None = None) -> int | Conflict:
+    async def append(self, name: str, content: bytes, expect: int | None = None) -> int | StaleRevision:
         """See the protocol. Raises `TooLarge`."""
         check_name(name)
         if len(content) > MAX_VALUE_BYTES:
             raise TooLarge(f"an entry of {name}", len(content), MAX_VALUE_BYTES)
 
-        def work(run: Execute) -> int | Conflict:
+        def work(run: Execute) -> int | StaleRevision:
             last = _last(run, name)
             if expect is not None and expect != last:
-                return Conflict(last)
+                return StaleRevision(last)
             run(_RAISE, name, last + 1)
             run(_ADD, name, last + 1, content)
             return last + 1
@@ -41,13 +41,13 @@ class DatabaseLog:
         check_name(name)
         return await self._database.read(lambda run: _last(run, name))
 
-    async def read(self, name: str, after: int = 0, limit: int = 1000) -> list[LogEntry]:
+    async def read(self, name: str, after: int = 0, limit: int = 1000) -> list[BucketLogEntry]:
         """See the protocol."""
         check_name(name)
         rows = await self._database.read(lambda run: run(_READ, name, after, limit))
-        return [LogEntry(*row) for row in rows]
+        return [BucketLogEntry(*row) for row in rows]
 
-    async def follow(self, name: str, after: int = 0) -> AsyncGenerator[LogEntry, None]:
+    async def follow(self, name: str, after: int = 0) -> AsyncGenerator[BucketLogEntry, None]:
         """See the protocol."""
         with self._database.subscribe(_topic(name)) as changed:
             while True:

@@ -25,7 +25,7 @@ _NO_NAME = re.compile("[\x00-\x1f\x7f\ud800-\udfff\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class StaleRevision:
     """A compare-and-set failed. `current` is the current revision, sequence number or byte count.
 
     `None` means that the key has no value.
@@ -53,7 +53,7 @@ class VersionedValue:
 
 
 @dataclass(frozen=True, slots=True)
-class LogEntry:
+class BucketLogEntry:
     """One entry of a log. `seq` counts from 1 and is never reused."""
 
     seq: int
@@ -98,7 +98,7 @@ class Blobs(Protocol):
 
     async def upload(
         self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes]
-    ) -> int | Conflict:
+    ) -> int | StaleRevision:
         """Append to an upload of `size` bytes in total; return the number of bytes stored.
 
         At `size` bytes it becomes a blob. If `chunks` ends early or raises, the received bytes are retained
@@ -116,7 +116,7 @@ class KeyValue(Protocol):
     async def get(self, key: str) -> VersionedValue | None:
         """Return a key's value, or `None`."""
 
-    async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | Conflict:
+    async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | StaleRevision:
         """Set a value (`None` removes it) if the revision is still `revision`; return the new revision.
 
         Revision `None` expects no value. Raises `TooLarge`.
@@ -136,7 +136,7 @@ class KeyValue(Protocol):
 class Log(Protocol):
     """Named append-only logs. A log is created by its first entry."""
 
-    async def append(self, name: str, content: bytes, expect: int | None = None) -> int | Conflict:
+    async def append(self, name: str, content: bytes, expect: int | None = None) -> int | StaleRevision:
         """Append an entry and return its `seq`.
 
         With `expect`, it fails with a conflict unless that is the last `seq` (0: empty). Raises `TooLarge`.
@@ -145,10 +145,10 @@ class Log(Protocol):
     async def last(self, name: str) -> int:
         """Return the `seq` of the last entry ever appended, 0 if none."""
 
-    async def read(self, name: str, after: int = 0, limit: int = 1000) -> list[LogEntry]:
+    async def read(self, name: str, after: int = 0, limit: int = 1000) -> list[BucketLogEntry]:
         """Return up to `limit` entries after a `seq`. A gap before the first means entries were trimmed."""
 
-    def follow(self, name: str, after: int = 0) -> AsyncGenerator[LogEntry, None]:
+    def follow(self, name: str, after: int = 0) -> AsyncGenerator[BucketLogEntry, None]:
         """Yield the entries after a `seq`, then each new one. Ends when the bucket is closed."""
 
     async def trim(self, name: str, upto: int) -> None:

@@ -136,7 +136,7 @@ async def run_blocking(work: Callable[[], _T]) -> _T:
         await asyncio.wait({task})
 
 
-class Health(BaseModel):
+class HealthResponse(BaseModel):
     """The service's state, its API version and its svc version."""
 
     status: Literal["ok"]
@@ -149,9 +149,9 @@ def _health() -> Blueprint:
 
     @blueprint.get("/v1/health")
     @public_route
-    @validate_response(Health)
-    async def health() -> Health:
+    @validate_response(HealthResponse)
+    async def health() -> HealthResponse:
         """Report that the service runs, and its version."""
-        return Health(status="ok", api=API_VERSION, version=version("svc-tui"))
+        return HealthResponse(status="ok", api=API_VERSION, version=version("svc-tui"))
 
     return blueprint

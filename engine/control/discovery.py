@@ -17,7 +17,7 @@ ENDPOINT_FILE = "control.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ControlEndpoint:
     """The URL and token of a control API, and the process that serves it."""
 
     url: str
@@ -25,7 +25,7 @@ class Endpoint:
     pid: int
 
 
-def publish_endpoint(folder: Path, endpoint: Endpoint) -> None:
+def publish_endpoint(folder: Path, endpoint: ControlEndpoint) -> None:
     """Write the discovery file. With several processes, the last one wins. Raises `SvcError`."""
     try:
         write_atomic(ensure_data_dir(folder) / ENDPOINT_FILE, json.dumps(asdict(endpoint)).encode())
@@ -36,15 +36,15 @@ def publish_endpoint(folder: Path, endpoint: Endpoint) -> None:
         ) from error
 
 
-def find_endpoint(folder: Path) -> Endpoint | None:
+def find_endpoint(folder: Path) -> ControlEndpoint | None:
     """Return the published endpoint, or `None` if there is no readable file."""
     try:
-        return Endpoint(**json.loads((folder / ENDPOINT_FILE).read_text()))
+        return ControlEndpoint(**json.loads((folder / ENDPOINT_FILE).read_text()))
     except (OSError, ValueError, TypeError):
         return None
 
 
-def remove_endpoint(folder: Path, endpoint: Endpoint) -> None:
+def remove_endpoint(folder: Path, endpoint: ControlEndpoint) -> None:
     """Remove the discovery file, unless another process has replaced it."""
     if find_endpoint(folder) == endpoint:
         with contextlib.suppress(OSError):

@@ -11,7 +11,7 @@ from quart import Blueprint
 
 from engine.control.access import StaticToken
 from engine.control.app import create_app
-from engine.control.discovery import Endpoint, publish_endpoint, remove_endpoint
+from engine.control.discovery import ControlEndpoint, publish_endpoint, remove_endpoint
 from engine.http.asgi import asgi_handler
 from engine.http.server import serve
 from engine.http.sockets import bind
@@ -22,7 +22,7 @@ GRACE_SECONDS = 1.0
 @asynccontextmanager
 async def serve_local(
     folder: Path, blueprints: Iterable[Blueprint], *, announce: bool
-) -> AsyncIterator[Endpoint]:
+) -> AsyncIterator[ControlEndpoint]:
     """Serve the control API on a free loopback port while the context is open.
 
     `announce` writes the discovery file to the project's `.svc` folder. Raises `SvcError` if no port is free
@@ -30,7 +30,7 @@ async def serve_local(
     """
     sockets = bind("127.0.0.1", 0)
     port = sockets[0].getsockname()[1]
-    endpoint = Endpoint(f"http://127.0.0.1:{port}", secrets.token_urlsafe(32), os.getpid())
+    endpoint = ControlEndpoint(f"http://127.0.0.1:{port}", secrets.token_urlsafe(32), os.getpid())
     stop = asyncio.Event()
     app = create_app(StaticToken(endpoint.token), blueprints)
     serving = asyncio.create_task(serve(asgi_handler(app), sockets, stop=stop, grace=GRACE_SECONDS))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engine.bucket.protocols import Bucket, Digest
 from engine.deploy import package_store
-from engine.deploy.history import History
+from engine.deploy.history import DeploymentHistory
 from engine.errors import SvcError
 
 GRACE_NS = 24 * 3600 * 10**9
@@ -61,7 +61,7 @@ async def collect_garbage(
 
 async def _needed(bucket: Bucket) -> set[Digest]:
     needed: set[Digest] = set()
-    for deployment in await History(bucket).all():
+    for deployment in await DeploymentHistory(bucket).all():
         for part in deployment.resources.values():
             if part.package in needed:
                 continue

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
-from engine.bucket.protocols import Bucket, Conflict, VersionedValue
+from engine.bucket.protocols import Bucket, StaleRevision, VersionedValue
 from engine.deploy import package_store
 from engine.deploy.deployment import Deployment, RecordError, decode
 from engine.errors import SvcError
@@ -54,7 +54,7 @@ class Live:
 _ACTIVATIONS = TypeAdapter(tuple[Activation, ...])
 
 
-class History:
+class DeploymentHistory:
     """The deployments of a bucket. Methods raise `BucketError` too."""
 
     def __init__(self, bucket: Bucket) -> None:
@@ -64,7 +64,7 @@ class History:
     async def add(self, deployment: Deployment) -> None:
         """Record a deployment whose packages are stored. Raises `DeploymentError` if its id is taken."""
         key = _record(deployment.project, deployment.id)
-        if isinstance(await self._cells.cas(key, deployment.encode(), None), Conflict):
+        if isinstance(await self._cells.cas(key, deployment.encode(), None), StaleRevision):
             raise DeploymentError(f"deployment {deployment.id} of {deployment.project} already exists")
 
     async def get(self, project: str, id_: str) -> Deployment:
@@ -89,7 +89,7 @@ class History:
 
     async def activate(
         self, project: str, id_: str, *, at_ns: int, by: str, revision: int | None, message: str = ""
-    ) -> Live | Conflict:
+    ) -> Live | StaleRevision:
         """Make a deployment live by compare-and-set; return a conflict unless `revision` is the live one.
 
         `revision` is `None` if no deployment is live yet. Raises `DeploymentError`, and as
@@ -102,7 +102,7 @@ class History:
         earlier = before.activations if before is not None else ()
         activations = (*earlier, Activation(id_, at_ns, by, message))[-MAX_ACTIVATIONS:]
         answer = await self._cells.cas(LIVE + project, _ACTIVATIONS.dump_json(activations), revision)
-        if isinstance(answer, Conflict):
+        if isinstance(answer, StaleRevision):
             return answer
         # Its record may have been removed meanwhile as not live. Its blobs still exist.
         await self._cells.cas(_record(project, id_), deployment.encode(), None)
@@ -128,7 +128,7 @@ class History:
             id_ = cell.key.rpartition("/")[2]
             if live is not None and id_ == live.deployment:
                 continue
-            if isinstance(await self._cells.cas(cell.key, None, cell.revision), Conflict):
+            if isinstance(await self._cells.cas(cell.key, None, cell.revision), StaleRevision):
                 continue
             # It may have become live meanwhile: the later of this and `activate` restores it.
             live = await self.live(project)

@@ -69,7 +69,7 @@ class ManifestChanged(SvcError):
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class ManifestEdit:
     """Content of `svc.toml` in `root` before and after an edit."""
 
     root: Path
@@ -89,7 +89,7 @@ class Edit:
         )
 
 
-def plan(root: Path, changes: Sequence[Change]) -> Edit:
+def plan(root: Path, changes: Sequence[Change]) -> ManifestEdit:
     """Return the edit that applies these changes in order to the manifest in a folder. Writes nothing.
 
     Raises `ManifestError` if the file is invalid, `NoProject` if it is missing, and `EditRefused` if a change
@@ -99,10 +99,10 @@ def plan(root: Path, changes: Sequence[Change]) -> Edit:
     content = before
     for change in changes:
         content = _changed(root, content, change)
-    return Edit(root, before, content)
+    return ManifestEdit(root, before, content)
 
 
-def write(edit: Edit) -> None:
+def write(edit: ManifestEdit) -> None:
     """Write an edit atomically; owner, permissions and a symbolic link are preserved.
 
     Raises `ManifestChanged` if the file has changed since, `SvcError` if it cannot be written.

@@ -9,7 +9,7 @@ from pydantic_core import ErrorDetails
 
 from engine.manifest.lanes import registered_lanes
 from engine.manifest.positions import KeyPath, Positions, find_positions
-from engine.manifest.problems import Problem, did_you_mean, dotted
+from engine.manifest.problems import ManifestProblem, did_you_mean, dotted
 from engine.manifest.schema import Document, ProjectTable, ResourceTable
 
 _WANTED = {
@@ -55,7 +55,7 @@ _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _TWICE = re.compile(r"twice|overwrite|mutate|immutable", re.IGNORECASE)
 
 
-def syntax_problem(message: str, text: str) -> Problem:
+def syntax_problem(message: str, text: str) -> ManifestProblem:
     """Explain why `tomllib` could not read a text."""
     found = _WHERE.search(message)
     what = message[: found.start()] if found else message
@@ -68,20 +68,22 @@ def syntax_problem(message: str, text: str) -> Problem:
         if twice is not None:
             (line, column), path = twice
             message = f"duplicate key; the first is in line {seen.first[path].line}"
-            return Problem(line, column, dotted(path), message, _ONCE)
-        return Problem(line, column, "", f"this is not TOML: {_lower(what)}", _ONCE)
+            return ManifestProblem(line, column, dotted(path), message, _ONCE)
+        return ManifestProblem(line, column, "", f"this is not TOML: {_lower(what)}", _ONCE)
     if found and not found.group(1) and what != "Invalid value":
-        return Problem(line, column, "", f"the text ends unexpectedly: {_lower(what)}", "Close what is open.")
+        return ManifestProblem(
+            line, column, "", f"the text ends unexpectedly: {_lower(what)}", "Close what is open."
+        )
     hint = next((hint for words, hint in _SYNTAX_HINTS.items() if words in what), _SYNTAX)
-    return Problem(line, column, "", f"this is not TOML: {_lower(what)}", hint)
+    return ManifestProblem(line, column, "", f"this is not TOML: {_lower(what)}", hint)
 
 
-def type_problem(detail: ErrorDetails, found: Positions) -> Problem:
+def type_problem(detail: ErrorDetails, found: Positions) -> ManifestProblem:
     """Explain a validation error of one key."""
     path: KeyPath = detail["loc"]
     message, hint = _explained(str(path[-1]), path, detail)
     place = found.nearest(path)
-    return Problem(place.line, place.column, dotted(path), message, hint)
+    return ManifestProblem(place.line, place.column, dotted(path), message, hint)
 
 
 def _explained(key: str, path: KeyPath, detail: ErrorDetails) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from engine.manifest.explain import syntax_problem, type_problem
 from engine.manifest.lanes import kind_of, registered_lanes
 from engine.manifest.model import Mount, Project, Resource
 from engine.manifest.positions import KeyPath, Positions, find_positions
-from engine.manifest.problems import ManifestError, Problem, dotted
+from engine.manifest.problems import ManifestError, ManifestProblem, dotted
 from engine.manifest.schema import Document, ResourceTable
 from engine.manifest.validate import validate
 
@@ -57,7 +57,7 @@ def parse(root: Path, content: bytes) -> Project:
     try:
         raw = tomllib.loads(text)
     except RecursionError as error:
-        problem = Problem(0, 0, "", "arrays or tables are nested too deeply", "No key needs them.")
+        problem = ManifestProblem(0, 0, "", "arrays or tables are nested too deeply", "No key needs them.")
         raise ManifestError(path, [problem]) from error
     except ValueError as error:
         raise ManifestError(path, [syntax_problem(str(error), text)]) from error
@@ -68,7 +68,7 @@ def parse(root: Path, content: bytes) -> Project:
     if document is not None:
         for where, message, hint in validate(document, root, names, broken):
             place = found.nearest(where)
-            problems.append(Problem(place.line, place.column, dotted(where), message, hint))
+            problems.append(ManifestProblem(place.line, place.column, dotted(where), message, hint))
     if problems or document is None:
         raise ManifestError(path, problems)
     resources = {name: _resource(name, table, root) for name, table in document.resource.items()}
@@ -77,14 +77,16 @@ def parse(root: Path, content: bytes) -> Project:
     return Project(table.name, root, resources, table.check, redacted if table.record_bodies else None)
 
 
-def warnings(project: Project) -> tuple[Problem, ...]:
+def warnings(project: Project) -> tuple[ManifestProblem, ...]:
     """Return problems that are allowed but probably not intended."""
     told = []
     if not any(resource.public for resource in project.resources.values()):
         name = next(iter(project.resources))
         hint = f"Add to [resource.{name}] in {MANIFEST}: public = true"
         told.append(
-            Problem(0, 0, f"resource.{name}", "no Resource is public, so nothing can be reached", hint)
+            ManifestProblem(
+                0, 0, f"resource.{name}", "no Resource is public, so nothing can be reached", hint
+            )
         )
     for resource in project.resources.values():
         if kind_of(resource.lane) == "image" and resource.output is not None:
@@ -92,7 +94,7 @@ def warnings(project: Project) -> tuple[Problem, ...]:
                 continue
             key = f"resource.{resource.name}.output"
             message = f"{key} is the Project folder: {MANIFEST} and all sources are served with it"
-            told.append(Problem(0, 0, key, message, "Move the files to serve to a separate folder."))
+            told.append(ManifestProblem(0, 0, key, message, "Move the files to serve to a separate folder."))
     return tuple(told)
 
 
@@ -103,7 +105,9 @@ def read(path: Path) -> bytes:
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            problem = Problem(0, 0, "", f"{path} is not a file", f"Put a file named {MANIFEST} in its place.")
+            problem = ManifestProblem(
+                0, 0, "", f"{path} is not a file", f"Put a file named {MANIFEST} in its place."
+            )
             raise ManifestError(path, [problem])
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
@@ -111,7 +115,7 @@ def read(path: Path) -> bytes:
         raise NoProject(f"{path} does not exist", "Create a Project with `svc new NAME`.") from error
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or "its symbolic links form a loop"
-        problem = Problem(
+        problem = ManifestProblem(
             0, 0, "", f"cannot read {path}: {reason}", "Check the type and permissions of the file."
         )
         raise ManifestError(path, [problem]) from error
@@ -121,19 +125,21 @@ def decode(path: Path, content: bytes) -> str:
     """Return the text of the manifest, its lines ending in `\\n`. Raises `ManifestError`."""
     if len(content) > MAX_BYTES:
         hint = "Check that this is the right file."
-        problem = Problem(0, 0, "", f"larger than {MAX_BYTES >> 10} KiB", hint)
+        problem = ManifestProblem(0, 0, "", f"larger than {MAX_BYTES >> 10} KiB", hint)
         raise ManifestError(path, [problem])
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = content[: error.start]
         line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
-        problem = Problem(line, column, "", "the text is not UTF-8", "Save it as UTF-8.")
+        problem = ManifestProblem(line, column, "", "the text is not UTF-8", "Save it as UTF-8.")
         raise ManifestError(path, [problem]) from error
     return text.replace("\r\n", "\n")
 
 
-def _validate(raw: dict[str, Any], found: Positions) -> tuple[Document | None, list[Problem], set[KeyPath]]:
+def _validate(
+    raw: dict[str, Any], found: Positions
+) -> tuple[Document | None, list[ManifestProblem], set[KeyPath]]:
     """Validate types and ranges; remove invalid keys so that the rest can be validated too."""
     try:
         return Document.model_validate(raw), [], set()

@@ -14,7 +14,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Problem:
+class ManifestProblem:
     """One mistake.
 
     `line` and `column` count from 1; line 0 means the file as a whole. `key` is the key's path as TOML
@@ -33,7 +33,7 @@ class ManifestError(SvcError):
 
     code = "manifest"
 
-    def __init__(self, path: Path, problems: Iterable[Problem]) -> None:
+    def __init__(self, path: Path, problems: Iterable[ManifestProblem]) -> None:
         self.path = path
         self.problems = tuple(sorted(set(problems)))
         count = "1 mistake" if len(self.problems) == 1 else f"{len(self.problems)} mistakes"

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.artifact import Artifact
-from engine.bucket.protocols import Bucket, Conflict, Digest
+from engine.bucket.protocols import Bucket, Digest, StaleRevision
 from engine.deploy import package_store
 from engine.deploy.deployment import DeployedResource, Deployment
 from engine.deploy.doors import Tenants
 from engine.deploy.gc import GcReport, collect_garbage
-from engine.deploy.history import History, Live
+from engine.deploy.history import DeploymentHistory, Live
 from engine.deploy.serving import PreparedProject, ServingTable
 from engine.deploy.versions import Publication
 from engine.errors import SvcError
@@ -79,7 +79,7 @@ class Deployer:
         project's new migrations by file name, each atomically.
         """
         self.bucket = bucket
-        self.history = History(bucket)
+        self.history = DeploymentHistory(bucket)
         self.secrets = SecretStore(bucket.kv)
         self._unpacked = unpacked
         self._site = site
@@ -183,7 +183,7 @@ class Deployer:
                 message=message,
                 revision=revision,
             )
-            if isinstance(activated, Conflict):
+            if isinstance(activated, StaleRevision):
                 raise await self._conflict(deployment.project)
             await self._activate(publication, ready)
         finally:

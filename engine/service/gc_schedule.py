@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from engine.bucket.protocols import Conflict, KeyValue
+from engine.bucket.protocols import KeyValue, StaleRevision
 from engine.deploy.gc import GcReport
 from engine.errors import SvcError
 
@@ -51,7 +51,7 @@ async def _claim_run(cells: KeyValue, now_ns: int) -> bool:
     if cell is not None and cell.value is not None and 0 <= now_ns - _time(cell.value) < DAY_NS:
         return False
     revision = cell.revision if cell is not None else None
-    return not isinstance(await cells.cas(_LAST_RUN_KEY, str(now_ns).encode(), revision), Conflict)
+    return not isinstance(await cells.cas(_LAST_RUN_KEY, str(now_ns).encode(), revision), StaleRevision)
 
 
 def _time(value: bytes) -> int:

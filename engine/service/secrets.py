@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable
 
-from engine.bucket.protocols import Conflict, KeyValue, VersionedValue
+from engine.bucket.protocols import KeyValue, StaleRevision, VersionedValue
 from engine.errors import SvcError
 from engine.manifest.validate import RESERVED
 
@@ -59,7 +59,8 @@ class SecretStore:
             cell = await self._cells.get(KEY_PREFIX + project)
             new = json.dumps(change(_values(cell)), ensure_ascii=False).encode("utf-8", "surrogatepass")
             if not isinstance(
-                await self._cells.cas(KEY_PREFIX + project, new, cell.revision if cell else None), Conflict
+                await self._cells.cas(KEY_PREFIX + project, new, cell.revision if cell else None),
+                StaleRevision,
             ):
                 return
 

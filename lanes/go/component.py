@@ -10,7 +10,7 @@ from pathlib import Path
 import wasmtime
 
 from engine.wasm_binary import COMPONENT_HEADER, read_sections, section
-from lanes.go.core_module import CoreModule, Import
+from lanes.go.core_module import Import, UnboundModule
 from lanes.wit_imports import parse_interfaces
 
 VERSION = "0.2.4"
@@ -48,7 +48,7 @@ class NoHandler(Exception):
     """The module lacks the exports of the guest library."""
 
 
-def component(module: CoreModule) -> bytes:
+def component(module: UnboundModule) -> bytes:
     """Return the component of a module. Raises `NotHosted` and `NoHandler`."""
     if not {HANDLE, _ARENA, "_initialize", "memory"} <= module.exports:
         raise NoHandler
@@ -66,7 +66,7 @@ def _adapter() -> str:
     return Path(__file__).with_name("adapter.wat").read_text(encoding="utf-8")
 
 
-def _text(module: CoreModule) -> str:
+def _text(module: UnboundModule) -> str:
     called: dict[str, set[str]] = {
         f"{name}@{VERSION}": set(functions) for name, functions in _ADAPTER_CALLS.items()
     }
@@ -186,7 +186,7 @@ def _stub(item: Import) -> str:
     return f'  (func (export "{item.alias}"){_signature(item)} {body})'
 
 
-def _grouped(module: CoreModule) -> str:
+def _grouped(module: UnboundModule) -> str:
     """Return the arguments of the main module's instance, grouped by imported module."""
     groups: dict[str, list[str]] = {}
     for number, item in enumerate(module.imports):

@@ -33,7 +33,7 @@ class Import:
 
 
 @dataclass(frozen=True, slots=True)
-class CoreModule:
+class UnboundModule:
     """A module with unique import names. `binary` is the complete module."""
 
     binary: bytes
@@ -41,7 +41,7 @@ class CoreModule:
     exports: frozenset[str]
 
 
-def read(data: bytes) -> CoreModule:
+def read(data: bytes) -> UnboundModule:
     """Read a module. Raises `UnsupportedBinary` unless it has the form that Go writes."""
     try:
         return _read(data)
@@ -49,7 +49,7 @@ def read(data: bytes) -> CoreModule:
         raise UnsupportedBinary(f"not a module as Go writes it: {error!r}") from error
 
 
-def _read(data: bytes) -> CoreModule:
+def _read(data: bytes) -> UnboundModule:
     out = bytearray(MODULE_HEADER)
     types: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
     imports: tuple[Import, ...] = ()
@@ -66,7 +66,7 @@ def _read(data: bytes) -> CoreModule:
         elif kind == _EXPORTS:
             exports = frozenset(_exports(reader))
         out += section(kind, body)
-    return CoreModule(bytes(out), imports, exports)
+    return UnboundModule(bytes(out), imports, exports)
 
 
 def _renamed(

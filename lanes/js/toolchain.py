@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from engine.lane import Tool, ToolchainMissing
-from lanes.js.node import Node, find, managed, tool
+from lanes.js.node import NodeProgram, find, managed, tool
 from lanes.js.pin import NODE
 from lanes.lock import locked
 from lanes.process import run
@@ -122,16 +122,16 @@ async def ensure(cache: Path, report: Callable[[str], None]) -> Toolchain:
     return Toolchain(node.program, folder, key)
 
 
-async def _ensure_node(cache: Path, report: Callable[[str], None]) -> Node:
+async def _ensure_node(cache: Path, report: Callable[[str], None]) -> NodeProgram:
     found = await find(cache)
-    if isinstance(found, Node):
+    if isinstance(found, NodeProgram):
         return found
     report(f"{found}: svc takes a node of its own")
     await install(NODE, cache, report)
     return managed(cache)
 
 
-async def _install(node: Node, folder: Path, report: Callable[[str], None]) -> None:
+async def _install(node: NodeProgram, folder: Path, report: Callable[[str], None]) -> None:
     report("installing the js toolchain (componentize-js, esbuild) with npm: about 400 MB, once …")
     for left in folder.parent.glob(f".installing-{folder.name}-*"):
         shutil.rmtree(left, ignore_errors=True)
@@ -159,7 +159,7 @@ async def _install(node: Node, folder: Path, report: Callable[[str], None]) -> N
         shutil.rmtree(making, ignore_errors=True)
 
 
-async def _npm(node: Node, folder: Path, *arguments: str) -> None:
+async def _npm(node: NodeProgram, folder: Path, *arguments: str) -> None:
     """Run npm. Raises `ToolchainMissing` if it fails."""
     code, output = await run([*node.npm, *arguments], folder, environ=_environment(node))
     if code != 0:
@@ -173,7 +173,7 @@ async def _npm(node: Node, folder: Path, *arguments: str) -> None:
         )
 
 
-def _environment(node: Node) -> dict[str, str]:
+def _environment(node: NodeProgram) -> dict[str, str]:
     """Return the environment of npm, in which its children find the same node."""
     path = os.pathsep.join([str(Path(node.program).parent), os.environ.get("PATH", os.defpath)])
     return {**os.environ, "CI": "true", "PATH": path}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.lane import BuildMode
-from lanes.process import MAX_TAIL_BYTES, Lines, Tail, run_group
+from lanes.process import MAX_TAIL_BYTES, OutputLines, Tail, run_group
 from lanes.rust.messages import LONGEST_LINE, Messages
 
 TARGET = "wasm32-wasip2"
@@ -67,7 +67,7 @@ async def build(
     Raises `CargoTimeout`, and `OSError` if cargo cannot be started.
     """
     messages, printed = Messages(root), _Printed(report)
-    told = Lines(messages.take, LONGEST_LINE)
+    told = OutputLines(messages.take, LONGEST_LINE)
     environ = {**os.environ, "CARGO_TERM_COLOR": "never", "CARGO_TERM_PROGRESS_WHEN": "never"}
     try:
         async with asyncio.timeout(limit_secs):
@@ -83,7 +83,7 @@ class _Printed:
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self._tail = Tail()
-        self._lines = Lines(self._say, MAX_TAIL_BYTES)
+        self._lines = OutputLines(self._say, MAX_TAIL_BYTES)
         self._reported = 0
 
     def feed(self, block: bytes) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from screens.board.cards import Line
-from screens.board.deploy_protocol import STEPS, DeployPlan, Live, Progress, Step
+from screens.board.deploy_protocol import STEPS, DeployPlan, DeployProgress, Live, Step
 from screens.board.details import error_lines
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Tone
@@ -23,7 +23,7 @@ class DeployLog:
     """The state of a deploy: progress of its steps, its plan, and its outcome."""
 
     phase: Phase = "planning"
-    events: tuple[Progress, ...] = ()
+    events: tuple[DeployProgress, ...] = ()
     plan: DeployPlan | None = None
     allowed: bool = False
     message: str = ""
@@ -31,7 +31,7 @@ class DeployLog:
     live: Live | None = None
     error: SvcError | None = field(default=None, compare=False)
 
-    def add(self, progress: Progress) -> "DeployLog":
+    def add(self, progress: DeployProgress) -> "DeployLog":
         """Return the log with one more progress event; it replaces a transient one."""
         before = self.events
         if before and before[-1].transient:
@@ -62,7 +62,7 @@ class DeployLog:
             lines += [((" " * (_STEP_CELLS + 2), ""), *self._event_text(step, [each])) for each in events[1:]]
         return lines
 
-    def _event_text(self, step: Step, events: Sequence[Progress]) -> Line:
+    def _event_text(self, step: Step, events: Sequence[DeployProgress]) -> Line:
         if not events:
             return (("…", "dim"),) if step == "build" and self.phase == "planning" else ()
         return ((sanitize(events[0].text), "dim" if events[0].transient else ""),)

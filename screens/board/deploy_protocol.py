@@ -11,7 +11,7 @@ STEPS: tuple[Step, ...] = ("build", "upload", "policy", "activate")
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class DeployProgress:
     """A progress event of a step. A `transient` one is replaced by the next event."""
 
     step: Step
@@ -19,7 +19,7 @@ class Progress:
     transient: bool = False
 
 
-OnProgress = Callable[[Progress], None]
+OnProgress = Callable[[DeployProgress], None]
 """Receives progress events on the thread of the deploy."""
 
 
@@ -91,7 +91,7 @@ class Rollback:
     differences: tuple[Difference, ...]
 
 
-class Deployer(Protocol):
+class BoardDeployer(Protocol):
     """Deploys one project to its service. Methods block and raise `SvcError`."""
 
     has_files: bool

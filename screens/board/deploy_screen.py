@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from screens.board.deploy_log import DeployLog
-from screens.board.deploy_protocol import Deployer, Live, Progress
+from screens.board.deploy_protocol import BoardDeployer, DeployProgress, Live
 from screens.board.details_panel import DetailsPanel, PanelInput
 from screens.console_screen import ConsoleScreen, Tab
 from screens.project_client import ProjectClient
@@ -48,7 +48,7 @@ class DeployScreen(ConsoleScreen):
     class Progressed(Message):
         """The deploy has made progress."""
 
-        def __init__(self, progress: Progress) -> None:
+        def __init__(self, progress: DeployProgress) -> None:
             super().__init__()
             self.progress = progress
 
@@ -59,7 +59,7 @@ class DeployScreen(ConsoleScreen):
             super().__init__()
             self.retry = retry
 
-    def __init__(self, client: ProjectClient, deployer: Deployer, unsaved_edits: int = 0) -> None:
+    def __init__(self, client: ProjectClient, deployer: BoardDeployer, unsaved_edits: int = 0) -> None:
         """Create the screen. `unsaved_edits` is the number of edits not yet written to svc.toml."""
         super().__init__(client)
         self._deployer = deployer
@@ -86,7 +86,7 @@ class DeployScreen(ConsoleScreen):
         self.query_one("#log", Static).update(to_content(log.lines()))
         self.refresh_bindings()
 
-    def _on_progress(self, progress: Progress) -> None:
+    def _on_progress(self, progress: DeployProgress) -> None:
         self.post_message(self.Progressed(progress))
 
     def on_deploy_screen_progressed(self, event: Progressed) -> None:

@@ -11,24 +11,24 @@ from textual.widgets import Input
 
 from screens.board.cards import Line
 from screens.board.deploy_log import difference_lines
-from screens.board.deploy_protocol import Deployer, Deployment, Rollback
+from screens.board.deploy_protocol import BoardDeployer, Deployment, Rollback
 from screens.board.deploy_screen import DeployScreen
 from screens.board.details import error_lines
 from screens.board.details_panel import DetailsPanel
 from screens.console_screen import ConsoleScreen, Tab
 from screens.project_client import ProjectClient
-from screens.widgets.columns import Column
+from screens.widgets.columns import ListColumn
 from screens.widgets.row_source import Piece, Row
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
 
 COLUMNS = (
-    Column("", 1),
-    Column("deployment", 23),
-    Column("when", 19),
-    Column("by", 10),
-    Column("commit", 13),
-    Column("message", 12, grow=True),
+    ListColumn("", 1),
+    ListColumn("deployment", 23),
+    ListColumn("when", 19),
+    ListColumn("by", 10),
+    ListColumn("commit", 13),
+    ListColumn("message", 12, grow=True),
 )
 NARROW = tuple(each for each in COLUMNS if each.title not in ("when", "commit"))
 """Columns for narrow screens. The id of a deployment contains its time."""
@@ -40,7 +40,7 @@ class DeploymentRows:
 
     def __init__(self) -> None:
         self.deployments: Sequence[Deployment] = ()
-        self.columns: tuple[Column, ...] = COLUMNS
+        self.columns: tuple[ListColumn, ...] = COLUMNS
 
     def count(self) -> int:
         """Return the number of deployments."""
@@ -82,7 +82,7 @@ class HistoryScreen(ConsoleScreen):
         Binding("escape", "back", "Back", id="history.back"),
     ]
 
-    def __init__(self, client: ProjectClient, deployer: Deployer) -> None:
+    def __init__(self, client: ProjectClient, deployer: BoardDeployer) -> None:
         super().__init__(client)
         self._deployer = deployer
         self._rows = DeploymentRows()

@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 from screens.board.bindings import BOARD_BINDINGS
 from screens.board.canvas import Canvas
 from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS
-from screens.board.deploy_protocol import Deployer
+from screens.board.deploy_protocol import BoardDeployer
 from screens.board.deploy_screen import DeployScreen
 from screens.board.details_panel import DetailsPanel
 from screens.board.diagram import edge_key
@@ -24,7 +24,7 @@ from screens.board.model import BoardModel
 from screens.board.mount_editor import MountEditor
 from screens.board.render import Hit
 from screens.browser import open_in_browser
-from screens.console_screen import Command, ConsoleScreen, Tab
+from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab
 from screens.project_client import ProjectClient
 from screens.terminal_text import supports_unicode
 from screens.widgets.content import to_content
@@ -58,7 +58,7 @@ class BoardScreen(ConsoleScreen):
     BINDINGS: ClassVar[list[BindingType]] = BOARD_BINDINGS
 
     def __init__(
-        self, client: ProjectClient, deployer: Deployer | None = None, *, unicode: bool | None = None
+        self, client: ProjectClient, deployer: BoardDeployer | None = None, *, unicode: bool | None = None
     ) -> None:
         """Create the screen. `unicode` None means what the locale supports."""
         super().__init__(client)
@@ -112,9 +112,9 @@ class BoardScreen(ConsoleScreen):
         """The panel below the diagram."""
         return self.query_one(DetailsPanel)
 
-    def commands(self) -> Sequence[Command]:
+    def commands(self) -> Sequence[ConsoleCommand]:
         """Return the commands of the Board."""
-        return [Command("select NAME", "Select a resource or a Door", self.navigate)]
+        return [ConsoleCommand("select NAME", "Select a resource or a Door", self.navigate)]
 
     def navigate(self, words: Sequence[str]) -> None:
         """Select the resource or Door of this name. Raises `SvcError` for an unknown one."""

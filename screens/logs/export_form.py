@@ -12,21 +12,21 @@ from screens.file_form import FileForm, PathField
 from screens.files import format_size, parse_path, progress_bar, write_file
 from screens.form import require_filled
 from screens.logs.export import export_records, is_text_file
-from screens.logs.filter import Filter
+from screens.logs.filter import LogFilter
 from screens.project_client import ProjectClient
 
 
-class ExportForm(FileForm[Path]):
+class LogExportForm(FileForm[Path]):
     """Returns the path of the written file."""
 
     GROUP: ClassVar[str] = "Logs"
     TITLE_TEXT: ClassVar[str] = "Export records"
     DONE: ClassVar[str] = "export"
     DEFAULT_CSS = """
-    ExportForm .about { margin-bottom: 1; color: $foreground-muted; }
+    LogExportForm .about { margin-bottom: 1; color: $foreground-muted; }
     """
 
-    def __init__(self, client: ProjectClient, filter: Filter) -> None:
+    def __init__(self, client: ProjectClient, filter: LogFilter) -> None:
         super().__init__()
         self._client, self._filter = client, filter
         self._records = 0

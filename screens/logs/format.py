@@ -11,20 +11,25 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from screens.widgets.columns import Column, sanitize
+from screens.widgets.columns import ListColumn, sanitize
 from screens.widgets.row_source import Cell, Piece, Row, Tone
 
 Document = Mapping[str, Any]
 
 COLUMNS = (
-    Column("time", 12),
-    Column("", 6),
-    Column("resource", 14),
-    Column("", 24, grow=True),
-    Column("", 35),
-    Column("request", 8, right=True),
+    ListColumn("time", 12),
+    ListColumn("", 6),
+    ListColumn("resource", 14),
+    ListColumn("", 24, grow=True),
+    ListColumn("", 35),
+    ListColumn("request", 8, right=True),
 )
-NARROW = (Column("time", 12), Column("", 6), Column("resource", 12), Column("", 20, grow=True))
+NARROW = (
+    ListColumn("time", 12),
+    ListColumn("", 6),
+    ListColumn("resource", 12),
+    ListColumn("", 20, grow=True),
+)
 """Columns of narrow screens: duration and attributes are part of the text."""
 MAX_MARKED = 1000
 """Maximum characters of a cell in which matches are highlighted."""

@@ -11,9 +11,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
-from screens.console_screen import Command, ConsoleScreen, Tab
-from screens.logs.export_form import ExportForm
-from screens.logs.filter import Filter
+from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab
+from screens.logs.export_form import LogExportForm
+from screens.logs.filter import LogFilter
 from screens.logs.format import COLUMNS, NARROW, WIDE_CELLS
 from screens.logs.record_source import RecordSource
 from screens.logs.request_view import REPLAY_UNAVAILABLE, RequestView
@@ -83,7 +83,7 @@ class LogsScreen(ConsoleScreen):
         """Create the screen. `now` determines which records are from today."""
         super().__init__(client)
         self._now = now
-        self._source = RecordSource(client, Filter(), self._on_error, now)
+        self._source = RecordSource(client, LogFilter(), self._on_error, now)
         self._anchor_cursor: int | None = None
 
     def body(self) -> ComposeResult:
@@ -126,19 +126,19 @@ class LogsScreen(ConsoleScreen):
         """The list of records."""
         return self.query_one(VirtualRows)
 
-    def commands(self) -> Sequence[Command]:
+    def commands(self) -> Sequence[ConsoleCommand]:
         """Return the commands of the Logs screen."""
         return [
-            Command(
+            ConsoleCommand(
                 "filter [WORDS]", "Filter records: resource:api level:warn status:5xx text", self.navigate
             )
         ]
 
     def navigate(self, words: Sequence[str]) -> None:
         """Set the filter."""
-        self._show(Filter.of(words), stay=False)
+        self._show(LogFilter.of(words), stay=False)
 
-    def _show(self, filter: Filter, *, stay: bool = True) -> None:
+    def _show(self, filter: LogFilter, *, stay: bool = True) -> None:
         """Set another filter. The cursor stays on its record, unless the list is followed."""
         if filter == self._source.filter and self._source.complete:
             return
@@ -221,7 +221,7 @@ class LogsScreen(ConsoleScreen):
             self.action_next_match(-1)
             return
         try:
-            new_filter = Filter.parse(event.value)
+            new_filter = LogFilter.parse(event.value)
         except SvcError as error:
             self.show_error(error)
             return
@@ -263,7 +263,7 @@ class LogsScreen(ConsoleScreen):
 
     def action_export(self) -> None:
         """Export the records that match the filter."""
-        self.app.push_screen(ExportForm(self.client, self._source.filter))
+        self.app.push_screen(LogExportForm(self.client, self._source.filter))
 
     def _cursor(self) -> int | None:
         row = self.rows.cursor_row
@@ -372,7 +372,7 @@ class LogsScreen(ConsoleScreen):
     async def action_only_request(self) -> None:
         """Filter by the request of the record."""
         if request := await self._request():
-            self._show(Filter(request=request))
+            self._show(LogFilter(request=request))
 
     @work(group="open", exclusive=True)
     async def action_copy(self) -> None:

@@ -18,7 +18,7 @@ class CellInput(Input):
         Binding("ctrl+d", "screen.default", "Default", id="tables.default"),
     ]
 
-    class Lines(Message):
+    class LinesPasted(Message):
         """Several lines were pasted; `value` is the text of the input with them."""
 
         def __init__(self, pasted: str, value: str) -> None:
@@ -31,4 +31,6 @@ class CellInput(Input):
             event.stop()
             event.prevent_default()
             start, end = sorted(self.selection)
-            self.post_message(self.Lines(event.text, self.value[:start] + event.text + self.value[end:]))
+            self.post_message(
+                self.LinesPasted(event.text, self.value[:start] + event.text + self.value[end:])
+            )

@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from screens.tables.column_layout import ColumnLayout
-from screens.widgets.columns import Column
+from screens.widgets.columns import ListColumn
 from screens.widgets.row_source import Row
 from screens.widgets.virtual_rows import VirtualRows
 
@@ -76,7 +76,12 @@ class ColumnsScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """Place the list and its keys."""
-        titles = (Column("", 1), Column("column", 20, grow=True), Column("type", 10), Column("width", 5))
+        titles = (
+            ListColumn("", 1),
+            ListColumn("column", 20, grow=True),
+            ListColumn("type", 10),
+            ListColumn("width", 5),
+        )
         with Vertical():
             yield VirtualRows(self._listed, titles)
             yield Static(Content("enter show or hide · J K move · + - width · esc back"), classes="keys")

@@ -18,7 +18,7 @@ MAX_STEPS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class CellEdit:
     """A staged change of an existing row: `now` has new cells by column, or it is deleted.
 
     `was` has the cells as they were seen.
@@ -39,7 +39,7 @@ class New:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    edits: Mapping[Key, Edit] = field(default_factory=dict)
+    edits: Mapping[Key, CellEdit] = field(default_factory=dict)
     new: tuple[New, ...] = ()
 
 
@@ -61,7 +61,7 @@ class Draft:
         """The new rows, those of the latest step first."""
         return self._state.new
 
-    def edit(self, key: Key) -> Edit | None:
+    def edit(self, key: Key) -> CellEdit | None:
         """Return the edit of a row, if any."""
         return self._state.edits.get(key)
 
@@ -82,7 +82,7 @@ class Draft:
         """
         edits = dict(self._state.edits)
         for key, columns in cells.items():
-            edit = edits.pop(key, Edit({}))
+            edit = edits.pop(key, CellEdit({}))
             for column, (was, now) in columns.items():
                 edit = _with(edit, column, was, now)
             if edit.now:
@@ -101,7 +101,7 @@ class Draft:
             if back:
                 del edits[key]
             else:
-                edits[key] = Edit(dict(was), deleted=True)
+                edits[key] = CellEdit(dict(was), deleted=True)
         self._step(replace(self._state, edits=edits))
 
     def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -189,14 +189,14 @@ class Draft:
         return True
 
 
-def _with(edit: Edit, column: str, was: Any, now: Any) -> Edit:
+def _with(edit: CellEdit, column: str, was: Any, now: Any) -> CellEdit:
     """Return an edit with one more cell. The original value removes the cell from it."""
     first = edit.was.get(column, was)
     cells = {name: cell for name, cell in edit.now.items() if name != column}
     seen = {name: cell for name, cell in edit.was.items() if name != column}
     if now != first or type(now) is not type(first):
         cells[column], seen[column] = now, first
-    return Edit(seen, cells)
+    return CellEdit(seen, cells)
 
 
 def _complete(cells: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from screens.tables.clipboard_range import MAX_ROWS, PastedRange, cells, targets
 from screens.tables.draft import New
 from screens.tables.external_editor import command_of, edited
 from screens.tables.files import PIECE, blob_of
-from screens.tables.grid import Grid, TableColumn, TableRow, default
+from screens.tables.grid import RemoteGrid, TableColumn, TableRow, default
 from screens.tables.paste_screen import PasteScreen
 from screens.tables.table_view import TableView
 from screens.tables.text_screen import TextScreen
@@ -272,7 +272,7 @@ class TableEditor(TableView):
         event.stop()
         self._paste(grid, _normalized(event.text))
 
-    def on_cell_input_lines(self, event: CellInput.Lines) -> None:
+    def on_cell_input_lines_pasted(self, event: CellInput.LinesPasted) -> None:
         """Edit a text of several lines in a field; insert only its first line into a short cell."""
         if self._editing is None or not self._editing[1].type.is_long:
             self.query_one(CellInput).insert_text_at_cursor(event.pasted.splitlines()[0])
@@ -284,7 +284,7 @@ class TableEditor(TableView):
         self.app.push_screen(field, partial(self._set_text, row, column))
 
     @work(group="paste", exclusive=True, description="paste")
-    async def _paste(self, grid: Grid, text: str) -> None:
+    async def _paste(self, grid: RemoteGrid, text: str) -> None:
         with self.shown_errors():
             preview = await asyncio.to_thread(self._preview, text)
             pasted = PastedRange.from_preview(preview)
@@ -308,7 +308,7 @@ class TableEditor(TableView):
         params = {"format": "tsv", "rows": MAX_ROWS}
         return self.client.call_sync("POST", "/import/preview", params=params, content=chunks)
 
-    async def _overwrite(self, grid: Grid, rows: Sequence[Mapping[str, Any]], at: int) -> None:
+    async def _overwrite(self, grid: RemoteGrid, rows: Sequence[Mapping[str, Any]], at: int) -> None:
         """Stage rows over the existing ones from index `at`; surplus rows are added. Raises `SvcError`."""
         current = await asyncio.to_thread(grid.rows_at, at, len(rows))
         existing: dict[Any, dict[str, tuple[Any, Any]]] = {}

@@ -13,27 +13,27 @@ from screens.files import format_size, parse_path, write_file
 from screens.form import Field, require_filled
 from screens.project_client import ProjectClient
 from screens.tables.files import DATABASE_FORMATS, format_of
-from screens.tables.grid import Grid
-from screens.tables.query import Query
+from screens.tables.grid import RemoteGrid
+from screens.tables.query import TableQuery
 from svc_tui.client import SvcError
 
 SHOWN, ALL = "shown", "all"
 
 
-class ExportForm(FileForm[Path]):
+class TableExportForm(FileForm[Path]):
     """Gives the path of the file that was written."""
 
     DONE: ClassVar[str] = "export"
     TITLE_TEXT: ClassVar[str] = "Export the table"
 
     DEFAULT_CSS = """
-    ExportForm .about { margin-bottom: 1; color: $foreground-muted; }
+    TableExportForm .about { margin-bottom: 1; color: $foreground-muted; }
     """
 
-    def __init__(self, link: ProjectClient, grid: Grid) -> None:
+    def __init__(self, link: ProjectClient, grid: RemoteGrid) -> None:
         super().__init__()
         self._link, self._grid = link, grid
-        self._plain = grid.query == Query()
+        self._plain = grid.query == TableQuery()
 
     def fields(self) -> ComposeResult:
         """Yield the file, which rows it gets where some are not shown, and how."""

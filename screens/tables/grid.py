@@ -12,10 +12,10 @@ from weakref import WeakValueDictionary
 from screens.project_client import ProjectClient
 from screens.tables.cells import is_cut, piece
 from screens.tables.column_layout import ColumnLayout
-from screens.tables.draft import Draft, Edit, Key, New
-from screens.tables.query import Query
+from screens.tables.draft import CellEdit, Draft, Key, New
+from screens.tables.query import TableQuery
 from screens.tables.widths import DEFAULT_MAX_WIDTH, MEASURED, Width, measured
-from screens.widgets.columns import Column
+from screens.widgets.columns import ListColumn
 from screens.widgets.row_source import Cell, Piece, Row, RowsUnavailable
 from svc_tui.client import SvcError
 from svc_tui.column_types import ColumnTypes, TypeInfo
@@ -59,11 +59,16 @@ class TableRow:
     version: str
 
 
-class Grid:
+class RemoteGrid:
     """A table that is open, in an order and with filters. A `RowSource`."""
 
     def __init__(
-        self, link: ProjectClient, types: ColumnTypes, query: Query, draft: Draft, opened: Mapping[str, Any]
+        self,
+        link: ProjectClient,
+        types: ColumnTypes,
+        query: TableQuery,
+        draft: Draft,
+        opened: Mapping[str, Any],
     ) -> None:
         """`opened` is the answer to `POST /grid`."""
         self.query, self.draft = query, draft
@@ -92,15 +97,17 @@ class Grid:
         names = [column.name for column in self.shown()]
         return names.index(name) + 1 if name in names else None
 
-    def titles(self) -> tuple[Column, ...]:
+    def titles(self) -> tuple[ListColumn, ...]:
         """Return the columns of the list, signs first; that of the longest texts grows, or else the last."""
         wanted = [each.width for each in self.arrangement.shown()]
-        columns = [Column("", 1)]
+        columns = [ListColumn("", 1)]
         long: list[tuple[int, int]] = []
         for at, (column, width) in enumerate(zip(self.shown(), wanted, strict=True), 1):
             own = self.widths[self.names[column.name]]
             wish = own.wish if width is None else width
-            columns.append(Column(title(column), width or own.own, column.type.align_right, preferred=wish))
+            columns.append(
+                ListColumn(title(column), width or own.own, column.type.align_right, preferred=wish)
+            )
             if width is None and column.type.is_long and (wish > DEFAULT_MAX_WIDTH or at == len(wanted)):
                 long.append((wish, at))
         if long:
@@ -108,7 +115,7 @@ class Grid:
             columns[longest] = replace(columns[longest], grow=True)
         return tuple(columns)
 
-    def measure(self, before: "Grid | None" = None) -> None:
+    def measure(self, before: "RemoteGrid | None" = None) -> None:
         """Work out how wide columns are, by the first rows. Raises `SvcError`.
 
         Where the same table was shown `before`, in another order, they stay as they were.
@@ -210,14 +217,14 @@ class Grid:
         cells = [self._cell(each, seen.cells[self.names[each.name]], edit) for each in self.shown()]
         return Row(seen.key, ((sign,), *cells), seen)
 
-    def _sign(self, seen: TableRow, edit: Edit | None) -> Piece:
+    def _sign(self, seen: TableRow, edit: CellEdit | None) -> Piece:
         if edit is None:
             return _SIGNS["changed"] if seen.key in self.changed else ("", "")
         if any(self.has_conflict(seen, column) for column in self.columns):
             return _SIGNS["conflict"]
         return _SIGNS["deleted" if edit.deleted else "edited"]
 
-    def _cell(self, column: TableColumn, value: Any, edit: Edit | None) -> Cell:
+    def _cell(self, column: TableColumn, value: Any, edit: CellEdit | None) -> Cell:
         if edit is not None and edit.deleted:
             return ((piece(value)[0], "dim"),)
         if edit is not None and column.name in edit.now:

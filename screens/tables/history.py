@@ -17,7 +17,7 @@ class HistoryStore(Protocol):
         """Replace the stored statements."""
 
 
-class History:
+class DraftHistory:
     """All statements, the latest last, and which of them is looked at."""
 
     def __init__(self, kept: HistoryStore | None = None) -> None:

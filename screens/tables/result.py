@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from screens.tables.cells import as_text, piece
-from screens.widgets.columns import Column
+from screens.widgets.columns import ListColumn
 from screens.widgets.row_source import Piece, Row
 from svc_tui.column_types import COMPUTED, ColumnTypes, TypeInfo
 
@@ -21,10 +21,10 @@ class ResultRows:
         self._names = [(each["name"], types[each["type"]]) for each in result["columns"]]
         self._rows: Sequence[Mapping[str, Any]] = result["rows"]
 
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[ListColumn, ...]:
         """Return the columns."""
         return tuple(
-            Column(
+            ListColumn(
                 name,
                 max(type.width or COMPUTED.width, min(len(name), 24)),
                 right=type.align_right or (type is COMPUTED and self._numbers(name)),

@@ -28,12 +28,12 @@ from svc_tui.tables_syntax import (
 _FIRST_COLUMN = "id integer primary key\n"
 
 
-class Lines(TextArea):
+class SchemaText(TextArea):
     """The text of a schema form."""
 
     DEFAULT_CSS = """
-    Lines { height: 6; border: none; padding: 0 1; background: $panel; margin-bottom: 1; }
-    Lines:focus { border: none; background: $boost; }
+    SchemaText { height: 6; border: none; padding: 0 1; background: $panel; margin-bottom: 1; }
+    SchemaText:focus { border: none; background: $boost; }
     """
 
     def on_mount(self) -> None:
@@ -84,7 +84,7 @@ class SchemaForm(Form[str]):
         self.show_problem("")
         self._has_error = False
         try:
-            lines: Iterable[Line] = list(self.preview(self.query_one(Lines).text, self._types))
+            lines: Iterable[Line] = list(self.preview(self.query_one(SchemaText).text, self._types))
         except SvcError as error:
             self._has_error = True
             lines = [[(error.message, "bad")], [(error.hint, "dim")]]
@@ -112,7 +112,7 @@ class CreateForm(SchemaForm):
         """Yield the name, the columns and the preview."""
         yield Field("name", "name", example="people")
         yield Static(f"One column a line: {COLUMN_SYNTAX}", classes="forms", markup=False)
-        yield Lines(_FIRST_COLUMN)
+        yield SchemaText(_FIRST_COLUMN)
         yield Static(id="understood")
 
     def preview(self, text: str, types: ColumnTypes) -> Iterable[Line]:
@@ -122,7 +122,7 @@ class CreateForm(SchemaForm):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Move the focus from the name to the columns."""
         event.prevent_default()
-        self.query_one(Lines).focus()
+        self.query_one(SchemaText).focus()
 
     async def submit(self) -> str:
         """Create the table."""
@@ -130,7 +130,7 @@ class CreateForm(SchemaForm):
         assert self._types is not None
         table = self.value("name").strip()
         require_filled([("name", table)])
-        columns = parse_columns(self.query_one(Lines).text, self._types)
+        columns = parse_columns(self.query_one(SchemaText).text, self._types)
         change = {"op": "create-table", "table": table, "columns": columns}
         await self._client.call("POST", "/schema", {"changes": [change]})
         return table
@@ -155,13 +155,13 @@ class AlterForm(SchemaForm):
         """Yield the columns of the table, the changes and the preview."""
         with VerticalScroll(classes="forms", can_focus=True):
             yield Static("…", id="is")
-        yield Lines()
+        yield SchemaText()
         yield Static(id="understood")
 
     def on_mount(self) -> None:
         """Show the syntax, and load the table."""
         self.query_one("#understood", Static).update(to_content(_syntax_lines()))
-        self.query_one(Lines).focus()
+        self.query_one(SchemaText).focus()
 
     async def load(self) -> None:
         """Load the table and the column types. Raises `SvcError`."""
@@ -186,7 +186,7 @@ class AlterForm(SchemaForm):
         """Apply the changes in one transaction."""
         await self.load()
         assert self._table is not None and self._types is not None
-        changes = parse_changes(self._table, self.query_one(Lines).text, self._types)
+        changes = parse_changes(self._table, self.query_one(SchemaText).text, self._types)
         await self._client.call("POST", "/schema", {"changes": changes})
         if any(change["op"] == "drop-table" for change in changes):
             return ""

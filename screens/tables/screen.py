@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 from textual import work
 from textual.binding import Binding, BindingType
 
-from screens.console_screen import Command, Tab
+from screens.console_screen import ConsoleCommand, Tab
 from screens.project_client import ProjectClient
 from screens.tables.cells import counted
 from screens.tables.conflicts import ConflictRow, Conflicts
 from screens.tables.draft import StagedChange
 from screens.tables.editing import TableEditor
-from screens.tables.export_form import ExportForm
-from screens.tables.grid import Grid
-from screens.tables.history import History, HistoryStore
+from screens.tables.export_form import TableExportForm
+from screens.tables.grid import RemoteGrid
+from screens.tables.history import DraftHistory, HistoryStore
 from screens.tables.import_form import ImportForm
 from screens.tables.schema_forms import AlterForm, CreateForm
 from screens.tables.sql_screen import SqlScreen
@@ -86,7 +86,7 @@ class TablesScreen(TableEditor):
     def __init__(self, client: ProjectClient, history: HistoryStore | None = None) -> None:
         """Create the screen. `history` stores the SQL statements."""
         super().__init__(client)
-        self._history = History(history)
+        self._history = DraftHistory(history)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable actions on rows while no table is shown."""
@@ -94,11 +94,11 @@ class TablesScreen(TableEditor):
             return False
         return super().check_action(action, parameters)
 
-    def commands(self) -> Sequence[Command]:
+    def commands(self) -> Sequence[ConsoleCommand]:
         """Return the commands of Tables."""
         return [
-            Command("table NAME", "Open a table", self.navigate),
-            Command("sql [STATEMENT]", "Run SQL", lambda words: self.action_sql(" ".join(words))),
+            ConsoleCommand("table NAME", "Open a table", self.navigate),
+            ConsoleCommand("sql [STATEMENT]", "Run SQL", lambda words: self.action_sql(" ".join(words))),
         ]
 
     def navigate(self, words: Sequence[str]) -> None:
@@ -148,7 +148,7 @@ class TablesScreen(TableEditor):
     def action_export(self) -> None:
         """Export the table, or the rows that are shown."""
         if self._grid is not None:
-            self.app.push_screen(ExportForm(self.client, self._grid))
+            self.app.push_screen(TableExportForm(self.client, self._grid))
 
     # Applying
 
@@ -158,7 +158,7 @@ class TablesScreen(TableEditor):
             self._apply(self._grid, "refuse")
 
     @work(group="apply")
-    async def _apply(self, grid: Grid, conflicts: str) -> None:
+    async def _apply(self, grid: RemoteGrid, conflicts: str) -> None:
         """Apply the staged edits. `conflicts` is `refuse` or `skip`."""
         edits = grid.draft.changes()
         body = {"table": grid.table, "changes": [change for _, change in edits], "conflicts": conflicts}
@@ -175,7 +175,7 @@ class TablesScreen(TableEditor):
             self.notify(text, markup=False, timeout=3)
             await self._refresh(grid, marked=False)
 
-    def _show_mistakes(self, grid: Grid, edits: Sequence[StagedChange], errors: Sequence[Any]) -> None:
+    def _show_mistakes(self, grid: RemoteGrid, edits: Sequence[StagedChange], errors: Sequence[Any]) -> None:
         """Show the first invalid change, and move the cursor there."""
         first = errors[0]
         more = f"\n… and {len(errors) - 1} more" if len(errors) > 1 else ""
@@ -193,7 +193,7 @@ class TablesScreen(TableEditor):
         if column and (number := grid.number(column)) is not None:
             self.rows.cursor_column = number
 
-    def _resolve(self, grid: Grid, edits: Sequence[StagedChange], conflicts: Sequence[Any]) -> None:
+    def _resolve(self, grid: RemoteGrid, edits: Sequence[StagedChange], conflicts: Sequence[Any]) -> None:
         """Ask how to resolve rows with concurrent changes."""
         rows: list[ConflictRow] = []
         for each in conflicts:

@@ -11,14 +11,14 @@ from textual.widgets import Footer, Static, TextArea
 
 from screens.console_screen import StopWorkersFirst
 from screens.project_client import ProjectClient
-from screens.tables.history import History
+from screens.tables.history import DraftHistory
 from screens.tables.result import ResultRows, describe_result, line_and_column, position
 from screens.widgets.lines import TextLines
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
 
 
-class Statement(TextArea):
+class SqlInput(TextArea):
     """Text area for the statement. Up on its first line and down on its last one browse the history."""
 
     GROUP: ClassVar[str] = "SQL"
@@ -46,13 +46,13 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
     """Returns whether a statement may have written. Statements only read until writing is allowed."""
 
     GROUP: ClassVar[str] = "SQL"
-    AUTO_FOCUS = "Statement"
+    AUTO_FOCUS = "SqlInput"
     DEFAULT_CSS = """
     SqlScreen {
         background: $background;
         & #head { height: 1; padding: 0 1; background: $panel; link-style: none; }
-        & Statement { height: 8; max-height: 40%; border: none; padding: 0 1; background: $surface; }
-        & Statement:focus { border: none; }
+        & SqlInput { height: 8; max-height: 40%; border: none; padding: 0 1; background: $surface; }
+        & SqlInput:focus { border: none; }
         & #outcome { height: auto; max-height: 4; padding: 0 1; }
         & VirtualRows { height: 1fr; }
     }
@@ -64,7 +64,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         Binding("escape", "leave", "Back", priority=True, id="sql.back"),
     ]
 
-    def __init__(self, client: ProjectClient, history: History, text: str = "") -> None:
+    def __init__(self, client: ProjectClient, history: DraftHistory, text: str = "") -> None:
         super().__init__()
         self._client, self._history, self._text = client, history, text
         self._writes = self._wrote = False
@@ -73,14 +73,14 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
     def compose(self) -> ComposeResult:
         """Compose the statement, its outcome and its rows."""
         yield Static(id="head")
-        yield Statement(self._text, show_line_numbers=False)
+        yield SqlInput(self._text, show_line_numbers=False)
         yield Static(id="outcome")
         yield VirtualRows(TextLines(), (), cursor="cell")
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
         """Move the cursor to the end."""
-        field = self.query_one(Statement)
+        field = self.query_one(SqlInput)
         field.move_cursor(field.document.end)
         self._update_head()
         self._show_outcome("tab goes to the rows, ↑ to earlier statements", "$foreground 60%")
@@ -101,14 +101,14 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
 
     def action_history(self, back: int) -> None:
         """Show another statement."""
-        field = self.query_one(Statement)
+        field = self.query_one(SqlInput)
         if (statement := self._history.step(back, field.text)) is not None:
             field.text = statement
             field.move_cursor(field.document.end)
 
     def action_run(self) -> None:
         """Run the statement; stop waiting for a running one."""
-        text = self.query_one(Statement).text
+        text = self.query_one(SqlInput).text
         if text.strip():
             self._run_statement(text, self._writes)
 
@@ -135,7 +135,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         self._show_outcome(error.text, "$text-error")
         at = position(error.message)
         if at is not None:
-            field = self.query_one(Statement)
+            field = self.query_one(SqlInput)
             start = line_and_column(text, at)
             field.move_cursor(start)
             field.move_cursor((start[0], start[1] + 1), select=True)

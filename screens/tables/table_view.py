@@ -18,10 +18,10 @@ from screens.tables.cells import counted, piece
 from screens.tables.column_layout import ColumnLayout
 from screens.tables.columns_screen import ColumnsScreen
 from screens.tables.draft import Draft, New
-from screens.tables.grid import Grid, TableColumn, TableRow
+from screens.tables.grid import RemoteGrid, TableColumn, TableRow
 from screens.tables.picker import Choice, ColumnPicker, TablePicker
-from screens.tables.query import Query, sort_words
-from screens.widgets.columns import Column, sanitize
+from screens.tables.query import TableQuery, sort_words
+from screens.widgets.columns import ListColumn, sanitize
 from screens.widgets.lines import TextLines
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
@@ -44,7 +44,7 @@ class TableView(ConsoleScreen):
     def __init__(self, client: ProjectClient) -> None:
         super().__init__(client)
         self._drafts: dict[str, Draft] = {}
-        self._grid: Grid | None = None
+        self._grid: RemoteGrid | None = None
         self._layouts: dict[str, ColumnLayout] = {}
         self._first_table = ""
         self._editing: tuple[New | TableRow, TableColumn] | None = None
@@ -78,12 +78,12 @@ class TableView(ConsoleScreen):
     # The table
 
     @work(group="open", exclusive=True)
-    async def _open(self, table: str, query: Query | None = None, line: str = "") -> None:
+    async def _open(self, table: str, query: TableQuery | None = None, line: str = "") -> None:
         if self.client.state == "live":
             with self.shown_errors():
-                await self._show(table, query or Query(), line)
+                await self._show(table, query or TableQuery(), line)
 
-    async def _show(self, table: str, query: Query, line: str = "") -> None:
+    async def _show(self, table: str, query: TableQuery, line: str = "") -> None:
         """Show a table; "" shows the first one. `line` is a filter to parse. Raises `SvcError`."""
         if not table:
             names = await self.client.table_names()
@@ -111,12 +111,12 @@ class TableView(ConsoleScreen):
         if before is not None:
             await self._close_grid(before)
 
-    async def _open_grid(self, table: str, query: Query, draft: Draft) -> Grid:
+    async def _open_grid(self, table: str, query: TableQuery, draft: Draft) -> RemoteGrid:
         types = await self.client.column_types()
         opened = await self.client.call("POST", "/grid", query.body(table))
-        return Grid(self.client, types, query, draft, opened)
+        return RemoteGrid(self.client, types, query, draft, opened)
 
-    async def _close_grid(self, grid: Grid) -> None:
+    async def _close_grid(self, grid: RemoteGrid) -> None:
         """Close a grid, which may be closed already."""
         with suppress(SvcError):
             await self.client.call("DELETE", f"/grid/{grid.id}")
@@ -124,7 +124,7 @@ class TableView(ConsoleScreen):
     def _show_no_tables(self) -> None:
         self._grid = None
         self.rows.empty = NO_TABLES
-        self.rows.set_source(TextLines(), (Column("", 1),))
+        self.rows.set_source(TextLines(), (ListColumn("", 1),))
         self._update_status()
         self.refresh_bindings()
 
@@ -189,7 +189,7 @@ class TableView(ConsoleScreen):
 
     # The cursor
 
-    def _current_grid(self) -> Grid:
+    def _current_grid(self) -> RemoteGrid:
         assert self._grid is not None
         return self._grid
 
@@ -245,7 +245,7 @@ class TableView(ConsoleScreen):
             self._open_line("filter", self._grid.query.words(), FILTERS)
 
     @work(group="open", exclusive=True)
-    async def _filter(self, grid: Grid, line: str) -> None:
+    async def _filter(self, grid: RemoteGrid, line: str) -> None:
         """Show the rows that match a filter. The input stays open with the error of an invalid one."""
         try:
             await self._show(grid.table, grid.query.filtered(line, grid.names))
@@ -295,7 +295,7 @@ class TableView(ConsoleScreen):
             self._arrange(grid, grid.arrangement.toggled(index))
         self.rows.cursor_column = grid.number(name) or 0
 
-    def _arrange(self, grid: Grid, arrangement: ColumnLayout) -> None:
+    def _arrange(self, grid: RemoteGrid, arrangement: ColumnLayout) -> None:
         grid.arrangement = self._layouts[grid.table] = arrangement
         if grid is self._grid:
             self.rows.set_columns(grid.titles())
@@ -312,7 +312,7 @@ class TableView(ConsoleScreen):
             self._refresh_if_stale(self._grid)
 
     @work(group="refresh", exclusive=True)
-    async def _refresh_if_stale(self, grid: Grid) -> None:
+    async def _refresh_if_stale(self, grid: RemoteGrid) -> None:
         try:
             stale = (await self.client.call("GET", f"/grid/{grid.id}"))["stale"]
         except SvcError as error:
@@ -330,7 +330,7 @@ class TableView(ConsoleScreen):
         grid.changed.clear()
         await self._refresh(grid)
 
-    async def _refresh(self, grid: Grid, *, marked: bool = True) -> None:
+    async def _refresh(self, grid: RemoteGrid, *, marked: bool = True) -> None:
         """Show the current rows; `marked` marks concurrent changes. The cursor stays on its row."""
         top = self.rows.scroll_offset.y
         visible, current = grid.shown_rows(top, top + self.size.height), self._current_row()
@@ -352,7 +352,7 @@ class TableView(ConsoleScreen):
         grid.clear_cache()
         self._redraw()
 
-    def _on_grid_error(self, grid: Grid, error: SvcError) -> None:
+    def _on_grid_error(self, grid: RemoteGrid, error: SvcError) -> None:
         """Open the grid again if it was closed or its table altered. Staged edits stay."""
         if grid is not self._grid or error.code == "unreachable":
             return

@@ -19,7 +19,7 @@ _REPLACEMENTS = {"\n": "↵", "\t": " "}
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ListColumn:
     """A column of at least `width` cells. `right` aligns it to the right.
 
     Spare cells go first to columns with a `preferred` width, then to columns that `grow`.
@@ -41,7 +41,7 @@ class PlacedColumn:
     right: bool
 
 
-def layout_columns(columns: Sequence[Column], room: int) -> tuple[PlacedColumn, ...]:
+def layout_columns(columns: Sequence[ListColumn], room: int) -> tuple[PlacedColumn, ...]:
     """Return the positions of columns in a line of `room` cells. The result may be wider than that."""
     widths = [column.width for column in columns]
     spare = max(room - sum(widths) - COLUMN_GAP * max(len(columns) - 1, 0), 0)

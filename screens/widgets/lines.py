@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.cells import cell_len, get_character_cell_size
 
-from screens.widgets.columns import Column
+from screens.widgets.columns import ListColumn
 from screens.widgets.row_source import Line, Piece, Row
 
-LINE_COLUMNS = (Column("", 1, grow=True),)
+LINE_COLUMNS = (ListColumn("", 1, grow=True),)
 """The single column of a list of text lines."""
 
 

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from screens.widgets.columns import COLUMN_GAP, Column, PlacedColumn, fit_cell, layout_columns, line_width
+from screens.widgets.columns import COLUMN_GAP, ListColumn, PlacedColumn, fit_cell, layout_columns, line_width
 from screens.widgets.component_styles import ComponentStyles
 from screens.widgets.row_cache import FetchWindow, RowCache
 from screens.widgets.row_source import TONES, Cell, Row, RowSource, RowsUnavailable
@@ -65,7 +65,7 @@ class VirtualList(ScrollView, can_focus=False):
     def __init__(
         self,
         source: RowSource,
-        columns: Sequence[Column],
+        columns: Sequence[ListColumn],
         *,
         head: bool = True,
         empty: str = "",
@@ -108,7 +108,7 @@ class VirtualList(ScrollView, can_focus=False):
         row = self.row(index)
         return row.key if row else None
 
-    def set_source(self, source: RowSource, columns: Sequence[Column] | None = None) -> None:
+    def set_source(self, source: RowSource, columns: Sequence[ListColumn] | None = None) -> None:
         """Show the rows of another source, from the first one."""
         self._source = source
         self._columns = self._columns if columns is None else tuple(columns)
@@ -124,7 +124,7 @@ class VirtualList(ScrollView, can_focus=False):
         self._pending_count = None
         self._set_count(self._source.count())
 
-    def set_columns(self, columns: Sequence[Column]) -> None:
+    def set_columns(self, columns: Sequence[ListColumn]) -> None:
         """Show the same rows in other columns. The source must return cells for them from now on."""
         self._columns = tuple(columns)
         self._cache.clear()

@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
 
-from screens.widgets.columns import Column, column_at
+from screens.widgets.columns import ListColumn, column_at
 from screens.widgets.row_source import Row, RowSource
 from screens.widgets.virtual_list import GUTTER, PLACEHOLDER, VirtualList
 
@@ -67,7 +67,7 @@ class VirtualRows(VirtualList, can_focus=True):
     def __init__(
         self,
         source: RowSource,
-        columns: Sequence[Column],
+        columns: Sequence[ListColumn],
         *,
         cursor: Literal["row", "cell"] = "row",
         head: bool = True,
@@ -93,7 +93,7 @@ class VirtualRows(VirtualList, can_focus=True):
         self._marks.clear()
         self.refresh()
 
-    def set_source(self, source: RowSource, columns: Sequence[Column] | None = None) -> None:
+    def set_source(self, source: RowSource, columns: Sequence[ListColumn] | None = None) -> None:
         """Show the rows of another source, from the first (live: last) one. Clears the marks."""
         self._marks.clear()
         self.cursor_row = self.cursor_column = self.unseen = 0

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from engine.control.discovery import Endpoint
+from engine.control.discovery import ControlEndpoint
 from engine.dev.project import BuildFinished
 from engine.errors import SvcError
 from engine.gateway.app import MAX_BODY
@@ -109,7 +109,7 @@ class _Reporter:
         stderr.note(f"{event.resource} {verb} in {duration(int(event.seconds * 1e9))}")
 
 
-def _warn_of_control(presence: "asyncio.Future[Endpoint]") -> None:
+def _warn_of_control(presence: "asyncio.Future[ControlEndpoint]") -> None:
     if not presence.cancelled() and isinstance(error := presence.exception(), SvcError):
         stderr.warn(error.message, error.hint)
 

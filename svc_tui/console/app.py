@@ -14,11 +14,11 @@ from textual.message import Message
 from textual.screen import Screen
 
 from engine.errors import SvcError
-from screens.board.deploy_protocol import Deployer
+from screens.board.deploy_protocol import BoardDeployer
 from screens.board.deploy_screen import DeployScreen
 from screens.board.screen import BoardScreen
 from screens.command_line import CommandLine
-from screens.console_screen import TABS, Command, ConsoleScreen, Tab
+from screens.console_screen import TABS, ConsoleCommand, ConsoleScreen, Tab
 from screens.dialog import ConfirmDialog
 from screens.help_screen import HelpScreen, binding_group, visible_keys
 from screens.login.screen import LoginScreen
@@ -75,7 +75,7 @@ class Console(TerminalApp[None]):
         login: LoginActions,
         *,
         keymap: dict[str, str] | None = None,
-        deployer: Deployer | None = None,
+        deployer: BoardDeployer | None = None,
         sql_history: HistoryStore | None = None,
         theme_preference: ThemePreference | None = None,
     ) -> None:
@@ -182,10 +182,10 @@ class Console(TerminalApp[None]):
             HelpScreen(about, visible_keys(self.screen.active_bindings.values(), self.get_key_display))
         )
 
-    def _commands(self) -> list[Command]:
+    def _commands(self) -> list[ConsoleCommand]:
         own = self.screen.commands() if isinstance(self.screen, ConsoleScreen) else ()
         tabs = [
-            Command(
+            ConsoleCommand(
                 f"{tab} [WORDS]", f"Open {name}; WORDS select what it shows", partial(self._open_tab, tab)
             )
             for tab, name in TABS.items()
@@ -193,9 +193,9 @@ class Console(TerminalApp[None]):
         return [
             *own,
             *tabs,
-            Command("theme NAME", "Change the theme", self._theme),
-            Command("help", "Show the keys that work now", lambda words: self.action_keys()),
-            Command("quit", "Quit the Console", lambda words: self._quit()),
+            ConsoleCommand("theme NAME", "Change the theme", self._theme),
+            ConsoleCommand("help", "Show the keys that work now", lambda words: self.action_keys()),
+            ConsoleCommand("quit", "Quit the Console", lambda words: self._quit()),
         ]
 
     def action_command_line(self) -> None:
@@ -209,7 +209,7 @@ class Console(TerminalApp[None]):
 
         self.push_screen(CommandLine(commands, self._history), run_line)
 
-    def _run(self, line: str, commands: Iterable[Command]) -> None:
+    def _run(self, line: str, commands: Iterable[ConsoleCommand]) -> None:
         try:
             word, *words = shlex.split(line.removeprefix(":"))
         except ValueError:
@@ -328,7 +328,7 @@ class LoginApp(TerminalApp[str]):
 
 
 def run(
-    engine: EngineConnection, login: LoginActions, keymap: dict[str, str], deployer: Deployer, home: Path
+    engine: EngineConnection, login: LoginActions, keymap: dict[str, str], deployer: BoardDeployer, home: Path
 ) -> None:
     """Run the Console until the user quits, then stop its engine. `home` is the user's svc directory."""
     app = Console(

@@ -19,9 +19,9 @@ from screens.board.deploy_protocol import (
     Address,
     Deployment,
     DeployPlan,
+    DeployProgress,
     Live,
     OnProgress,
-    Progress,
     Rollback,
 )
 from svc_tui.client.credentials import Credentials, CredentialStore, open_client
@@ -117,7 +117,7 @@ class ConsoleDeployer:
         with open_client(login) as client:
             sent = uploader.upload(client, bundle, planned["missing"], reporter)
             what = f"{size(sent)} in {plural(len(planned['missing']), 'file')}"
-            on_progress(Progress("upload", what if sent else "nothing to upload"))
+            on_progress(DeployProgress("upload", what if sent else "nothing to upload"))
             reporter.committing()
             done = uploader.deploy(
                 client,
@@ -196,20 +196,20 @@ class _ProgressReporter:
         self._committing = True
 
     def building(self, resource: str, line: str) -> None:
-        self._on_progress(Progress("build", f"{resource:<{self._name_width}}  {line}", transient=True))
+        self._on_progress(DeployProgress("build", f"{resource:<{self._name_width}}  {line}", transient=True))
 
     def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
         from svc_tui.deploy.build import built_line
 
         line = built_line(resource, artifact, seconds, self._name_width, unchanged=unchanged)
-        self._on_progress(Progress("build", line))
+        self._on_progress(DeployProgress("build", line))
 
     def uploading(self, done: int, total: int) -> None:
         self.raise_if_cancelled()
-        self._on_progress(Progress("upload", f"{size(done)} of {size(total)}", transient=True))
+        self._on_progress(DeployProgress("upload", f"{size(done)} of {size(total)}", transient=True))
 
     def step(self, step: str, text: str) -> None:
-        self._on_progress(Progress("policy" if step == "policy" else "activate", text))
+        self._on_progress(DeployProgress("policy" if step == "policy" else "activate", text))
 
 
 def _live(document: dict[str, Any]) -> Live:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from engine.control.discovery import Endpoint, find_endpoint
+from engine.control.discovery import ControlEndpoint, find_endpoint
 from engine.errors import InvalidUsage, SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.http.sockets import PortInUse, bind, raise_fd_limit
@@ -94,7 +94,7 @@ class EmbeddedEngine(EngineConnection):
         self._sockets = sockets
         self._notify: Notify = lambda severity, message, hint: None
         self._last_error = ""
-        self._thread: BackgroundLoop[Endpoint] | None = None
+        self._thread: BackgroundLoop[ControlEndpoint] | None = None
 
     def start(self, notify: Notify) -> None:
         """Start the engine, or restart one that failed."""
@@ -125,7 +125,7 @@ class EmbeddedEngine(EngineConnection):
             opened.close()
 
     @contextlib.asynccontextmanager
-    async def _serve(self, stop: asyncio.Event) -> AsyncIterator[Endpoint]:
+    async def _serve(self, stop: asyncio.Event) -> AsyncIterator[ControlEndpoint]:
         # Loading the engine takes a second. On this thread it does not delay the first screen.
         from engine.timeline.bus import TimelineBus
         from svc_tui.dev.server import Settings, run_dev
@@ -224,5 +224,5 @@ class _NotifyReporter:
             self._notify("information", f"{event.resource} builds again", "")
 
 
-def _client(presence: Endpoint) -> Client:
+def _client(presence: ControlEndpoint) -> Client:
     return Client(presence.url, presence.token, REQUEST_TIMEOUT_SECONDS)

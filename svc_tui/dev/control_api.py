@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 
 from quart import Blueprint
 
-from engine.control.discovery import Endpoint
+from engine.control.discovery import ControlEndpoint
 from engine.control.local_server import serve_local
 from engine.control.projects import SingleProject
 from engine.control.routes import manifest, requests, state
@@ -29,6 +29,6 @@ def blueprints(context: DevContext) -> tuple[Blueprint, ...]:
     )
 
 
-def serving(context: DevContext) -> AbstractAsyncContextManager[Endpoint]:
+def serving(context: DevContext) -> AbstractAsyncContextManager[ControlEndpoint]:
     """Serve the control API and publish its endpoint in the data folder. Raises `SvcError`."""
     return serve_local(context.folder, blueprints(context), announce=True)

@@ -15,7 +15,7 @@ QUIET_SECONDS = 0.05
 """A file is complete once nothing in the folder has changed for this long."""
 
 
-class Reporter(Protocol):
+class MigrationReporter(Protocol):
     """Receives the outcome of migrations."""
 
     def error(self, error: SvcError) -> None:
@@ -31,7 +31,7 @@ class Reporter(Protocol):
 class MigrationListener:
     """Applies the new migrations of a Project; `data` is the folder of the Project's data."""
 
-    def __init__(self, root: Path, data: Path, reporter: Reporter) -> None:
+    def __init__(self, root: Path, data: Path, reporter: MigrationReporter) -> None:
         self._root = root
         self._data = data
         self._reporter = reporter

@@ -36,7 +36,7 @@ LogRecord = LineRecord | PlatformRecord | StructuredRecord
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenRequest:
     """A request in progress: its lines, and the spans of the Resources on its way."""
 
     lines: list[LogRecord] = field(default_factory=list)
@@ -60,7 +60,7 @@ class RequestLog:
 
     def __init__(self, write: Callable[[Styled], None]) -> None:
         self._write = write
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenRequest] = {}
         self._ended: deque[str] = deque(maxlen=MAX_ENDED)
 
     def __call__(self, record: Record) -> None:
@@ -69,7 +69,7 @@ class RequestLog:
             self._span(record)
             return
         running = record.request_id and record.request_id not in self._ended
-        entry = self._open.setdefault(record.request_id, _Open()) if running else None
+        entry = self._open.setdefault(record.request_id, _OpenRequest()) if running else None
         if entry is None or entry.live:
             self._write(record_line(record, clock(record.time_ns), record.request_id))
         else:
@@ -85,7 +85,7 @@ class RequestLog:
                 entry.lines.clear()
 
     def _span(self, record: RequestRecord) -> None:
-        entry = self._open.setdefault(record.request_id, _Open())
+        entry = self._open.setdefault(record.request_id, _OpenRequest())
         entry.spans.append(record)
         if not record.root:
             return

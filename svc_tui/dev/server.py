@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from engine.control.discovery import Endpoint
+from engine.control.discovery import ControlEndpoint
 from engine.deploy.doors import Doors, DoorUsage
 from engine.deploy.serving import ServingTable
 from engine.deploy.versions import VersionFactory
@@ -45,7 +45,7 @@ DOMAIN = "localhost"
 GRACE_SECONDS = 1.0
 
 
-class Reporter(migrations.Reporter, Protocol):
+class Reporter(migrations.MigrationReporter, Protocol):
     """Receives events outside of requests, on the loop that the Project runs on."""
 
     def progress(self, text: str) -> None:
@@ -81,7 +81,7 @@ class DevServer:
     """
 
     dev: DevProject
-    presence: "asyncio.Future[Endpoint]"
+    presence: "asyncio.Future[ControlEndpoint]"
     ended: "asyncio.Future[None]"
 
 
@@ -156,7 +156,7 @@ async def run_dev(
             uses=opened.uses,
             replayer=Replayer(gateway, timeline),
         )
-        presence: asyncio.Future[Endpoint] = loop.create_future()
+        presence: asyncio.Future[ControlEndpoint] = loop.create_future()
         stack.push_async_callback(asyncio.gather, loop.create_task(_control(context, stop, presence)))
         serving = loop.create_task(
             workers.run(stop)
@@ -207,7 +207,9 @@ def _worker_pool(
     )
 
 
-async def _control(context: DevContext, stop: asyncio.Event, presence: "asyncio.Future[Endpoint]") -> None:
+async def _control(
+    context: DevContext, stop: asyncio.Event, presence: "asyncio.Future[ControlEndpoint]"
+) -> None:
     """Serve the control API beside the Project, once its web framework is loaded."""
     api = await asyncio.to_thread(importlib.import_module, "svc_tui.dev.control_api")
     try:

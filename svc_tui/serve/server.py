@@ -26,7 +26,7 @@ from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.auth.passwords import Passwords
 from engine.control.auth.routes import AuthServices
 from engine.control.auth.sessions import Sessions
-from engine.control.discovery import Endpoint, publish_endpoint, remove_endpoint
+from engine.control.discovery import ControlEndpoint, publish_endpoint, remove_endpoint
 from engine.control.projects import unknown_project
 from engine.control.routes import deployments, gc, logs, manifest, state, usage
 from engine.control.routes.manifest import DeployedManifest
@@ -179,7 +179,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         # Local clients connect by address, which the certificate does not name, so they get plain HTTP.
         local = settings.control if settings.certificate is None else bind("127.0.0.1", 0)
         # Its token gives access to readers of the data folder.
-        endpoint = Endpoint(f"http://{authority(local[0])}", secrets.token_urlsafe(32), os.getpid())
+        endpoint = ControlEndpoint(f"http://{authority(local[0])}", secrets.token_urlsafe(32), os.getpid())
         status = StatusSource(
             kind="service",
             project=serving.project,

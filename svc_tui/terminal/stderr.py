@@ -12,7 +12,7 @@ from rich.text import Text
 
 from engine.errors import SvcError
 from engine.lane import BuildFailed
-from engine.manifest.problems import ManifestError, Problem
+from engine.manifest.problems import ManifestError, ManifestProblem
 from svc_tui.terminal.style import ColorMode, create_console, from_ansi, plain, strip_control_codes
 
 _console = create_console("auto", stderr=True)
@@ -65,7 +65,7 @@ def render(error: SvcError) -> None:
         _hint(error.hint)
 
 
-def _manifest_problem(file: str, problem: Problem) -> None:
+def _manifest_problem(file: str, problem: ManifestProblem) -> None:
     position = f"{file}:{problem.line}" if problem.line else file
     pieces = [("  ", ""), (position, "bold"), ("  ", "")]
     if problem.key:
@@ -118,13 +118,13 @@ def transient(text: str, *, finished: bool) -> None:
             _console.print(Text(f"\r{plain(text)}\x1b[K", "dim"), end=end, markup=False)
 
 
-class Progress:
+class ProgressLine:
     """A progress line that replaces itself and is cleared at the end. Nothing is written to a pipe."""
 
     def __init__(self) -> None:
         self._width = _console.width - 1 if sys.stderr.isatty() else 0
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "ProgressLine":
         return self
 
     def __exit__(self, *_: object) -> None:

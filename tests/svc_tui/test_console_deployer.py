@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import SvcError
-from screens.board.deploy_protocol import Progress
+from screens.board.deploy_protocol import DeployProgress
 from svc_tui.client.credentials import Credentials
 from svc_tui.console.deployer import ConsoleDeployer, DeployCancelled, ProjectFiles
 from tests.svc_tui.hosted import MANIFEST, Hosted, static_shop
@@ -34,7 +34,7 @@ def deployer_of(hosted: Hosted, root: Path, linked: list[str]) -> ConsoleDeploye
 
 def test_deploy_plans_runs_and_links_service(hosted: Hosted, root: Path) -> None:
     linked: list[str] = []
-    deployer, events = deployer_of(hosted, root, linked), list[Progress]()
+    deployer, events = deployer_of(hosted, root, linked), list[DeployProgress]()
     plan = deployer.plan(events.append)
     assert (plan.live, plan.up_to_date, plan.needs_approval) == (None, False, False)
     assert plan.files > 0 and plan.size > 0 and linked == []
@@ -88,7 +88,7 @@ def test_cancelled_upload_activates_nothing(hosted: Hosted, root: Path) -> None:
     deployer = deployer_of(hosted, root, [])
     deployer.plan(lambda _: None)
 
-    def cancel_upload(progress: Progress) -> None:
+    def cancel_upload(progress: DeployProgress) -> None:
         if progress.step == "upload":
             deployer.cancel()
 

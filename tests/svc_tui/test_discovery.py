@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.bucket.folder import FolderBucket
-from engine.control.discovery import Endpoint, find_endpoint, publish_endpoint
+from engine.control.discovery import ControlEndpoint, find_endpoint, publish_endpoint
 from engine.errors import SvcError
 from engine.http.tls import Certificate
 from svc_tui.client.discovery import ensure_usable, service_client
@@ -59,7 +59,7 @@ def test_service_with_tls_is_reached_through_its_data_directory(tmp_path: Path) 
 def test_stale_discovery_file_of_a_killed_service_is_ignored(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     ensure_usable(folder)
-    publish_endpoint(folder, Endpoint("http://127.0.0.1:1", "token", 1))
+    publish_endpoint(folder, ControlEndpoint("http://127.0.0.1:1", "token", 1))
     ensure_usable(folder)
     with service_client(folder) as client:
         assert client.call("GET", "/v1/health")["status"] == "ok"

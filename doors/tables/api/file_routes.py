@@ -16,7 +16,7 @@ from quart_schema import document_response, validate_querystring
 from doors.tables.api.thread_stream import ChunkWriter, Stream
 from doors.tables.files.clipboard import Header, preview_pasted
 from doors.tables.files.exporter import save
-from doors.tables.files.format import Format, Progress
+from doors.tables.files.format import FileProgress, Format
 from doors.tables.files.importer import load
 from doors.tables.sqlite.catalog import read
 from doors.tables.sqlite.connections import MAX_BYTES
@@ -44,7 +44,7 @@ MEDIA_TYPES: dict[Format, str] = {
     "db": "application/vnd.sqlite3",
 }
 _WHOLE = ("sql", "db")
-Save = Callable[[Connection, BinaryIO], Iterator[Progress]]
+Save = Callable[[Connection, BinaryIO], Iterator[FileProgress]]
 """Writes a file, step by step."""
 
 
@@ -214,11 +214,11 @@ def _closing(file: BinaryIO, make: Callable[[ChunkWriter], None]) -> Callable[[C
 
 
 def _load(data: Path, file: BinaryIO, how: ImportQuery, sink: ChunkWriter) -> None:
-    last, told = Progress(0), 0.0
+    last, told = FileProgress(0), 0.0
     try:
         with _room(), open_for_writing(data) as connection:
             _check(how, {fold(name) for name in read(connection)})
-            going: Iterator[Progress] = load(
+            going: Iterator[FileProgress] = load(
                 connection, file, how.format, table=how.table, replace=how.replace
             )
             with closing(going):  # type: ignore[type-var]
@@ -252,7 +252,7 @@ def _check(how: ImportQuery, there: set[str]) -> None:
         )
 
 
-def _line(progress: Progress, *, done: bool) -> bytes:
+def _line(progress: FileProgress, *, done: bool) -> bytes:
     members = {
         "done": done,
         "rows": progress.rows,

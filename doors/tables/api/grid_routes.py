@@ -16,7 +16,7 @@ from doors.tables.api.grid_sessions import Grids
 from doors.tables.files.exporter import save_shown
 from doors.tables.files.format import ROWS, RowsFormat
 from doors.tables.grid.grid import Grid, RowState
-from doors.tables.grid.view_sql import Filter, GridView, Op, Sort
+from doors.tables.grid.view_sql import GridFilter, GridView, Op, Sort
 from doors.tables.sqlite.catalog import Column
 from doors.tables.sqlite.errors import TablesError
 from doors.tables.types.json import encode
@@ -61,7 +61,7 @@ class GridQuery(StrictModel):
         return GridView(
             self.table,
             tuple(Sort(each.column, each.descending) for each in self.sort),
-            tuple(Filter(each.column, each.op, each.value) for each in self.filter),
+            tuple(GridFilter(each.column, each.op, each.value) for each in self.filter),
             self.search,
         )
 
@@ -83,7 +83,7 @@ class GridOpened:
     columns: tuple[Column, ...]
 
 
-class WindowQuery(QueryModel):
+class GridWindowQuery(QueryModel):
     """Which rows, counted from 0."""
 
     start: int = Field(ge=0, le=_MAX_START)
@@ -186,9 +186,9 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
         return Response(status=204)
 
     @routes.get("/v1/projects/<project>/grid/<grid>/rows")
-    @validate_querystring(WindowQuery)
+    @validate_querystring(GridWindowQuery)
     @document_response(GridRows)
-    async def grid_rows(project: str, grid: str, query_args: WindowQuery) -> Response:
+    async def grid_rows(project: str, grid: str, query_args: GridWindowQuery) -> Response:
         """Read a window of rows; needs the role viewer."""
         folder = allowed(projects, project, "viewer")
         found = await grids.use(folder, grid, lambda grid: _window(grid, query_args.start, query_args.n))

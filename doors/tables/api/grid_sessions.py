@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenGrid:
     data: Path
     thread: ThreadPoolExecutor
     grid: Grid | None = None
@@ -38,7 +38,7 @@ class Grids:
     """The open grids of an engine. Used on the control API's event loop."""
 
     def __init__(self) -> None:
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenGrid] = {}
 
     async def open(self, data: Path, view: GridView, done: Callable[[Grid], _T]) -> tuple[str, _T]:
         """Open a grid of the Project whose data is in this folder; return its id, and what `done` says of it.
@@ -47,7 +47,7 @@ class Grids:
         """
         self._make_room(data)
         id = secrets.token_hex(8)
-        opened = _Open(data, ThreadPoolExecutor(1, thread_name_prefix="tables-grid"))
+        opened = _OpenGrid(data, ThreadPoolExecutor(1, thread_name_prefix="tables-grid"))
         self._open[id] = opened
 
         def make() -> _T:
@@ -76,7 +76,7 @@ class Grids:
         self._find(data, id)
         self._close(id)
 
-    async def _run(self, id: str, opened: _Open, work: Callable[[], _T]) -> _T:
+    async def _run(self, id: str, opened: _OpenGrid, work: Callable[[], _T]) -> _T:
         loop = asyncio.get_running_loop()
         if opened.closing is not None:
             opened.closing.cancel()
@@ -92,7 +92,7 @@ class Grids:
             if not opened.used and id in self._open:
                 opened.closing = loop.call_later(IDLE_SECONDS, self._close, id)
 
-    def _find(self, data: Path, id: str) -> _Open:
+    def _find(self, data: Path, id: str) -> _OpenGrid:
         opened = self._open.get(id)
         if opened is None or opened.data != data or opened.grid is None:
             raise _closed()
@@ -125,6 +125,6 @@ def _closed() -> NotFound:
     return NotFound("the grid is closed", "Open it again.")
 
 
-def _let_go(opened: _Open) -> None:
+def _let_go(opened: _OpenGrid) -> None:
     if opened.grid is not None:
         opened.grid.close()

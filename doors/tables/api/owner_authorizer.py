@@ -4,7 +4,7 @@ Connection settings, other files and transactions are refused with a hint at the
 """
 
 from doors.tables.guest.authorizer import GuestAuthorizer
-from doors.tables.guest.problem import Problem
+from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import apsw
 
 _LOOKS = frozenset(
@@ -28,7 +28,7 @@ class OwnerAuthorizer(GuestAuthorizer):
 
     __slots__ = ()
 
-    def _judge(self, action: int, first: str, second: str) -> Problem | None:
+    def _judge(self, action: int, first: str, second: str) -> GuestProblem | None:
         if action in _READS:
             return None
         if action == apsw.SQLITE_FUNCTION:
@@ -36,13 +36,13 @@ class OwnerAuthorizer(GuestAuthorizer):
         if action == apsw.SQLITE_PRAGMA:
             return None if first.lower() in _LOOKS else _setting(first)
         if action in _TRANSACTIONS:
-            return Problem(
+            return GuestProblem(
                 "not-allowed",
                 "a statement is a transaction already",
                 "What belongs together goes into one statement, or into a migration: a file `tables/*.sql`.",
             )
         if action in _FILES:
-            return Problem(
+            return GuestProblem(
                 "not-allowed",
                 "other files cannot be attached",
                 "`svc tables import` takes the tables of another file over.",
@@ -51,39 +51,39 @@ class OwnerAuthorizer(GuestAuthorizer):
             return self._row(first)
         return kind_refused()
 
-    def _call(self, name: str) -> Problem | None:
-        return Problem("not-allowed", f"{name}() cannot be called here") if name in _DENIED else None
+    def _call(self, name: str) -> GuestProblem | None:
+        return GuestProblem("not-allowed", f"{name}() cannot be called here") if name in _DENIED else None
 
-    def _row(self, table: str) -> Problem | None:
+    def _row(self, table: str) -> GuestProblem | None:
         if not self.writes:
             return reads_only()
         if table.lower().startswith("_svc"):
-            return Problem(
+            return GuestProblem(
                 "not-allowed", f"{table} is svc's own", "`svc tables alter T note …` writes notes."
             )
         return None
 
 
-def reads_only() -> Problem:
+def reads_only() -> GuestProblem:
     """Return the problem of a statement that changes something where nothing was to be changed."""
-    return Problem(
+    return GuestProblem(
         "writes-in-query",
         "the statement changes something, and was sent to read",
         'Say that it may: `svc tables query --write`, or "write": true in the API.',
     )
 
 
-def kind_refused() -> Problem:
+def kind_refused() -> GuestProblem:
     """Return the problem of a statement of a kind that there is another way for, or none."""
-    return Problem(
+    return GuestProblem(
         "not-allowed",
         "this kind of statement cannot be run here",
         "Rows are read and written; `svc tables create`, `alter`, `index` and `drop` change the schema.",
     )
 
 
-def _setting(name: str) -> Problem:
-    return Problem(
+def _setting(name: str) -> GuestProblem:
+    return GuestProblem(
         "not-allowed",
         f"PRAGMA {name} cannot be used here",
         f"svc manages the settings of the database. Available: {', '.join(sorted(_LOOKS))}.",

@@ -10,14 +10,14 @@ from typing import Any, Literal
 from doors.tables.api.owner_authorizer import OwnerAuthorizer, kind_refused, reads_only
 from doors.tables.guest.errors import GUEST_ERRORS, to_problem
 from doors.tables.guest.plan import Plan, make_plan, types_in
-from doors.tables.guest.problem import Problem
+from doors.tables.guest.problem import GuestProblem
 from doors.tables.migrations import script
 from doors.tables.schema import notes
 from doors.tables.schema.references import find_broken
 from doors.tables.sqlite.catalog import read
 from doors.tables.sqlite.connections import Connection, Cursor
 from doors.tables.sqlite.errors import TablesError, transaction
-from doors.tables.sqlite.tokens import Statement, tokens
+from doors.tables.sqlite.tokens import ParsedStatement, tokens
 from doors.tables.types.json import encode_rows, parameters
 from doors.tables.types.registry import TypeName
 from engine.errors import SvcError
@@ -76,7 +76,7 @@ def run(connection: Connection, sql: str, params: Sequence[Any], *, write: bool,
             rows, truncated = _rows(connection, plan, plan.bind(parameters(list(params))), limit)
             changed = connection.changes() if plan.writes else 0
             return _document(plan, rows, truncated, changed, connection.last_insert_rowid())
-    except (Problem, *GUEST_ERRORS) as error:
+    except (GuestProblem, *GUEST_ERRORS) as error:
         raise _refused(to_problem(error, sql, rights.refusal)) from error
     finally:
         connection.authorizer = None
@@ -88,7 +88,7 @@ def _plan(connection: Connection, rights: OwnerAuthorizer, sql: str) -> Plan:
     rights.lifted = False
     try:
         return make_plan(connection, rights, sql, types)
-    except Problem as problem:
+    except GuestProblem as problem:
         if problem.code == "more-than-one-statement":
             problem.hint = "Run them one by one; several that belong together are for `svc tables migrate`."
         if problem.code == "not-allowed" and rights.refusal is None:
@@ -168,7 +168,7 @@ def _change(connection: Connection, sql: str, params: Sequence[Any]) -> bytes:
         )
     with transaction(connection, "the tables were not changed"):
         sound = not find_broken(connection)
-        script.run(connection, "SQL", [Statement(1, sql)], seconds=TIMEOUT_SECONDS)
+        script.run(connection, "SQL", [ParsedStatement(1, sql)], seconds=TIMEOUT_SECONDS)
         if sound and (now := find_broken(connection)):
             raise TablesError(
                 f"a view or trigger needs what the statement removes: {now}",
@@ -178,7 +178,7 @@ def _change(connection: Connection, sql: str, params: Sequence[Any]) -> bytes:
     return _document(None, [], None, 0, 0)
 
 
-def _refused(problem: Problem) -> SvcError:
+def _refused(problem: GuestProblem) -> SvcError:
     where = f", at character {problem.position} of the SQL" if problem.position else ""
     hint = problem.hint.replace("/v1/batch", "`svc tables import`")
     return SvcError(f"{problem.detail}{where}", hint, code=_CODES.get(problem.code, problem.code))

@@ -43,7 +43,7 @@ class TypeList:
 
 
 @dataclass(frozen=True, slots=True)
-class TableView:
+class TableModel:
     """One table. `key` is the primary key in its order; `rows` is null where counting takes too long."""
 
     name: str
@@ -59,7 +59,7 @@ class TableView:
 class TableList:
     """The tables and views of a Project, in the order of their names."""
 
-    tables: list[TableView]
+    tables: list[TableModel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def list_tables(connection: Connection) -> TableList:
     return TableList([_view(table, count) for table in read(connection).values()])
 
 
-def show_table(connection: Connection, name: str) -> TableView:
+def show_table(connection: Connection, name: str) -> TableModel:
     """Return one table. Raises `TablesError`."""
     return _view(find(read(connection), name), _counter(connection))
 
@@ -133,6 +133,6 @@ def _counter(connection: Connection) -> Callable[[Table], int | None]:
     return count
 
 
-def _view(table: Table, count: Callable[[Table], int | None]) -> TableView:
+def _view(table: Table, count: Callable[[Table], int | None]) -> TableModel:
     key, rows = list(table.key), count(table)
-    return TableView(table.name, table.kind, table.note, key, rows, table.columns, table.indexes)
+    return TableModel(table.name, table.kind, table.note, key, rows, table.columns, table.indexes)

@@ -27,7 +27,7 @@ from doors.tables.api.query import run as run_sql
 from doors.tables.api.response_models import (
     MigrationList,
     TableList,
-    TableView,
+    TableModel,
     TypeList,
     list_migrations,
     list_tables,
@@ -57,7 +57,7 @@ class TableQuery(QueryModel):
     name: str
 
 
-class Query(StrictModel):
+class SqlQuery(StrictModel):
     """One statement, with parameters in the Door's format. With `write` it may change rows.
 
     A statement that changes the schema needs `write`, the role owner, and no parameters.
@@ -108,8 +108,8 @@ def blueprint(projects: Projects) -> Blueprint:
 
     @routes.get("/v1/projects/<project>/table")
     @validate_querystring(TableQuery)
-    @validate_response(TableView)
-    async def table(project: str, query_args: TableQuery) -> TableView:
+    @validate_response(TableModel)
+    async def table(project: str, query_args: TableQuery) -> TableModel:
         """Show one table; needs the role viewer."""
         data = allowed(projects, project, "viewer")
         return await _read(data, lambda connection: _shown(connection, query_args.name))
@@ -123,9 +123,9 @@ def blueprint(projects: Projects) -> Blueprint:
         return await _write(folder, lambda connection: _changed(connection, data))
 
     @routes.post("/v1/projects/<project>/sql")
-    @validate_request(Query)
+    @validate_request(SqlQuery)
     @document_response(Result)
-    async def query(project: str, data: Query) -> Response:
+    async def query(project: str, data: SqlQuery) -> Response:
         """Run one statement; to read needs the role viewer, to write rows deployer, the schema owner."""
         schema = data.write and changes_schema(data.sql)
         folder = allowed(projects, project, "owner" if schema else "deployer" if data.write else "viewer")
@@ -179,7 +179,7 @@ async def _write(data: Path, work: Callable[[Connection], _T]) -> _T:
     return await asyncio.to_thread(do)
 
 
-def _shown(connection: Connection, name: str) -> TableView:
+def _shown(connection: Connection, name: str) -> TableModel:
     try:
         return show_table(connection, find(read(connection), name).name)
     except TablesError as error:

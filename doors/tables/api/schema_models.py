@@ -26,7 +26,7 @@ class NewColumn(StrictModel):
         return catalog.Column(**self.model_dump())
 
 
-class CreateTable(StrictModel):
+class CreateTableModel(StrictModel):
     """Create a table; its key is the columns with `primary_key`, in their order."""
 
     op: Literal["create-table"]
@@ -39,7 +39,7 @@ class CreateTable(StrictModel):
         return change.CreateTable(self.table, [each.column() for each in self.columns], self.note)
 
 
-class AddColumn(StrictModel):
+class AddColumnModel(StrictModel):
     """Add a column at the end."""
 
     op: Literal["add-column"]
@@ -54,9 +54,9 @@ class AddColumn(StrictModel):
 class Changes(StrictModel):
     """Changes that are applied in order in one transaction."""
 
-    changes: list[Annotated[CreateTable | AddColumn | change.RequestChange, Field(discriminator="op")]] = (
-        Field(min_length=1, max_length=1000)
-    )
+    changes: list[
+        Annotated[CreateTableModel | AddColumnModel | change.RequestChange, Field(discriminator="op")]
+    ] = Field(min_length=1, max_length=1000)
 
     def values(self) -> list[change.Change]:
         """Return the changes as values."""

@@ -13,7 +13,7 @@ _PIECE = 64 << 10
 Made = Callable[["ChunkWriter"], None]
 
 
-class ClientDisconnected(Exception):
+class StreamClosed(Exception):
     """The client has disconnected."""
 
 
@@ -85,12 +85,12 @@ class Stream:
     def check(self) -> None:
         """Raise `ClientDisconnected` if the client has disconnected."""
         if self._gone:
-            raise ClientDisconnected
+            raise StreamClosed
 
     def _work(self, made: "Future[None]") -> None:
         try:
             self._make(ChunkWriter(self))
-        except ClientDisconnected:
+        except StreamClosed:
             made.set_result(None)
         except BaseException as error:
             made.set_exception(error)

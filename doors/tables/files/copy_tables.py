@@ -8,7 +8,7 @@ from itertools import islice
 
 from doors.tables import migrations
 from doors.tables.files.dump_contents import Contents, Part
-from doors.tables.files.format import STEP, Progress
+from doors.tables.files.format import STEP, FileProgress
 from doors.tables.migrations import script
 from doors.tables.schema import notes
 from doors.tables.sqlite.catalog import NOTES, read
@@ -18,14 +18,14 @@ from doors.tables.sqlite.errors import Error as SqliteError
 from doors.tables.sqlite.tokens import statements
 
 
-def copy(source: Connection, target: Connection, contents: Contents, what: str) -> Iterator[Progress]:
+def copy(source: Connection, target: Connection, contents: Contents, what: str) -> Iterator[FileProgress]:
     """Make tables in the target, within a transaction that the caller holds, and yield how far it is."""
     done = 0
     for part in (*contents.tables, *contents.virtual):
         _make(target, part.sql)
         for count in _rows(source, target, part, f"{what}: table {part.name}"):
             done += count
-            yield Progress(done, table=part.name)
+            yield FileProgress(done, table=part.name)
         if part.refill:
             target.execute(part.refill)
         if part.last is not None:
@@ -35,7 +35,7 @@ def copy(source: Connection, target: Connection, contents: Contents, what: str) 
         _make(target, sql)
     for part in contents.own:
         _own(source, target, part)
-    yield Progress(done, skipped=contents.skipped)
+    yield FileProgress(done, skipped=contents.skipped)
 
 
 def clear(target: Connection, contents: Contents, *, replace: bool) -> None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from doors.tables.files.format import MAX_RECORD
-from doors.tables.files.text_reader import Lines, too_large
+from doors.tables.files.text_reader import FileLines, too_large
 from doors.tables.sqlite.errors import TablesError, fold
 
 DELIMITERS = (",", ";", "\t")
@@ -41,7 +41,7 @@ def header(names: Sequence[str]) -> str:
     )
 
 
-def read(lines: Lines) -> tuple[list[str], Iterator[tuple[int, Cells]]]:
+def read(lines: FileLines) -> tuple[list[str], Iterator[tuple[int, Cells]]]:
     """Return the names in the header, and the rows with the line that each begins on.
 
     The delimiter is the comma, or a semicolon or tab where the header has no comma. Raises `TablesError`.
@@ -66,7 +66,7 @@ def _header(cells: Cells) -> list[str]:
     return names
 
 
-def _rows(lines: Lines, width: int, delimiter: str) -> Iterator[tuple[int, Cells]]:
+def _rows(lines: FileLines, width: int, delimiter: str) -> Iterator[tuple[int, Cells]]:
     pattern = _pattern(delimiter)
     while text := lines.next():
         line = lines.line
@@ -88,7 +88,7 @@ def _pattern(delimiter: str) -> re.Pattern[str]:
     return re.compile(rf'(?:"([^"]*+(?:""[^"]*+)*+)"|([^"{mark}\r\n]*+))(?:({mark})|\r?\n?\Z)')
 
 
-def _cells(lines: Lines, text: str, pattern: re.Pattern[str], delimiter: str) -> Cells:
+def _cells(lines: FileLines, text: str, pattern: re.Pattern[str], delimiter: str) -> Cells:
     if '"' not in text:
         text = text.removesuffix("\n").removesuffix("\r")
         if "\r" in text:
@@ -115,7 +115,7 @@ def _cells(lines: Lines, text: str, pattern: re.Pattern[str], delimiter: str) ->
         at = match.end()
 
 
-def _whole(lines: Lines, text: str) -> str:
+def _whole(lines: FileLines, text: str) -> str:
     """Return a row up to its last closed quote, which may be lines later."""
     line, parts, size = lines.line, [text], len(text)
     odd = text.count('"') % 2

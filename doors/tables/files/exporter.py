@@ -9,7 +9,7 @@ from typing import BinaryIO
 from doors.tables.files import csv_file
 from doors.tables.files.copy_tables import copy
 from doors.tables.files.dump_contents import contents_of
-from doors.tables.files.format import STEP, Format, Progress, RowsFormat
+from doors.tables.files.format import STEP, FileProgress, Format, RowsFormat
 from doors.tables.files.json_file import text_json
 from doors.tables.files.sql_dump import dumped
 from doors.tables.grid.view_sql import GridView, clauses
@@ -31,7 +31,7 @@ _BLOCK = 1 << 16
 
 def save(
     connection: Connection, output: BinaryIO, format: Format, tables: Sequence[str] = ()
-) -> Iterator[Progress]:
+) -> Iterator[FileProgress]:
     """Write tables to a file, as they are at one moment; yield how far it is, and do nothing until asked.
 
     `csv`, `json` and `jsonl` take one table or view, `sql` and `db` any number, none meaning all. The memory
@@ -54,7 +54,7 @@ def save(
 
 def save_shown(
     connection: Connection, output: BinaryIO, format: RowsFormat, view: GridView
-) -> Iterator[Progress]:
+) -> Iterator[FileProgress]:
     """Export the rows of a view in its order, which is a stable sort."""
     with _moment(connection, "cannot export the table"):
         yield from _save_rows(connection, output, format, find(read(connection), view.table), view)
@@ -82,7 +82,7 @@ def _moment(connection: Connection, what: str) -> Iterator[None]:
 
 def _save_rows(
     connection: Connection, output: BinaryIO, format: Format, table: Table, view: GridView | None = None
-) -> Iterator[Progress]:
+) -> Iterator[FileProgress]:
     columns = [column for column in table.columns if not column.generated]
     if not columns:
         raise TablesError(
@@ -116,31 +116,31 @@ def _save_rows(
         if len(held) >= STEP:
             size += output.write("".join(held).encode())
             held.clear()
-            yield Progress(count, size, table=table.name)
+            yield FileProgress(count, size, table=table.name)
     size += output.write("".join(held).encode())
     size += output.write(b"\n]\n" if format == "json" else b"")
-    yield Progress(count, size, table=table.name)
+    yield FileProgress(count, size, table=table.name)
 
 
-def _save_dump(connection: Connection, output: BinaryIO, tables: Sequence[str]) -> Iterator[Progress]:
+def _save_dump(connection: Connection, output: BinaryIO, tables: Sequence[str]) -> Iterator[FileProgress]:
     contents = contents_of(connection, tables)
     size = count = 0
     for table, sql, rows in dumped(connection, contents):
         size += output.write(sql.encode())
         count += rows
         if rows and count % STEP == 0:
-            yield Progress(count, size, table=table)
-    yield Progress(count, size, skipped=contents.skipped)
+            yield FileProgress(count, size, table=table)
+    yield FileProgress(count, size, skipped=contents.skipped)
 
 
-def _save_database(connection: Connection, output: BinaryIO, tables: Sequence[str]) -> Iterator[Progress]:
+def _save_database(connection: Connection, output: BinaryIO, tables: Sequence[str]) -> Iterator[FileProgress]:
     """Write a database file: made beside, where the same tables give the same bytes, and then copied."""
     contents = contents_of(connection, tables)
     what = "cannot export the tables"
     with TemporaryDirectory(prefix="svc-export-") as folder:
         path = Path(folder) / "tables.db"
         target = open_file(path, make=True)
-        last = Progress(0)
+        last = FileProgress(0)
         try:
             with transaction(target, what):
                 for last in copy(connection, target, contents, what):
@@ -151,4 +151,4 @@ def _save_database(connection: Connection, output: BinaryIO, tables: Sequence[st
         with path.open("rb") as made:
             while block := made.read(_BLOCK):
                 size += output.write(block)
-    yield Progress(last.rows, size, skipped=contents.skipped)
+    yield FileProgress(last.rows, size, skipped=contents.skipped)

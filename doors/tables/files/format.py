@@ -31,7 +31,7 @@ STEP = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class FileProgress:
     """How far it is: rows, bytes of the file, and, where it is known, how many bytes that is of.
 
     `table` is the one under way. `skipped` names, at the very end, what was left out, and why.

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from doors.tables.files import rows as table_rows
 from doors.tables.files.copy_tables import clear, copy
 from doors.tables.files.dump_contents import contents_of
-from doors.tables.files.format import STEP, Format, Progress
+from doors.tables.files.format import STEP, FileProgress, Format
 from doors.tables.files.text_reader import chunks
 from doors.tables.migrations import script
 from doors.tables.schema import notes
@@ -28,7 +28,7 @@ from doors.tables.sqlite.errors import (
     transaction,
     wrap_error,
 )
-from doors.tables.sqlite.tokens import Statement, statements
+from doors.tables.sqlite.tokens import ParsedStatement, statements
 from doors.tables.types.infer import preview
 
 _BLOCK = 1 << 20
@@ -50,7 +50,7 @@ def load(
     table: str = "",
     columns: Sequence[Column] = (),
     replace: bool = False,
-) -> Iterator[Progress]:
+) -> Iterator[FileProgress]:
     """Read a file, which can be read twice, into tables; yield how far it is, and do nothing until asked.
 
     `csv`, `json` and `jsonl` files are appended to one `table`; `replace` deletes its rows first. A missing
@@ -85,7 +85,7 @@ def load(
     yield from table_rows.load(connection, source, format, there, make=found is None, replace=replace)
 
 
-def _dump(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[Progress]:
+def _dump(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[FileProgress]:
     """Run a dump in a temporary database, then copy its tables."""
     total = source.seek(0, 2)
     source.seek(0)
@@ -97,18 +97,18 @@ def _dump(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[P
         with transaction(made, "nothing was imported"):
             for count in script.running(made, "", _statements(source), own=True):
                 if count % STEP == 0:
-                    yield Progress(count, source.tell(), total)
+                    yield FileProgress(count, source.tell(), total)
         yield from _into_place(connection, made, replace)
 
 
-def _statements(source: BinaryIO) -> Iterator[Statement]:
+def _statements(source: BinaryIO) -> Iterator[ParsedStatement]:
     """Yield the statements of a dump but those that only the shell needs."""
     for statement in statements(chunks(source), script.MAX_STATEMENT_BYTES):
         if tuple(statement.sql.lower().split()) not in _SHELLS_OWN or len(statement.sql) > 40:
             yield statement
 
 
-def _database(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[Progress]:
+def _database(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[FileProgress]:
     """Read a database file from a private copy."""
     what = "nothing was imported"
     with TemporaryDirectory(prefix="svc-import-") as folder:
@@ -131,7 +131,7 @@ def _database(connection: Connection, source: BinaryIO, replace: bool) -> Iterat
             raise wrap_error(error, what) from error
 
 
-def _into_place(connection: Connection, made: Connection, replace: bool) -> Iterator[Progress]:
+def _into_place(connection: Connection, made: Connection, replace: bool) -> Iterator[FileProgress]:
     what = "nothing was imported"
     contents = contents_of(made)
     if not contents.tables:
@@ -139,7 +139,7 @@ def _into_place(connection: Connection, made: Connection, replace: bool) -> Iter
     with transaction(connection, what):
         sound = not find_broken(connection)
         clear(connection, contents, replace=replace)
-        last = Progress(0)
+        last = FileProgress(0)
         for last in copy(made, connection, contents, what):
             yield changed(last, skipped=())
         notes.delete_orphans(connection)

@@ -10,7 +10,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, BinaryIO, Literal
 
 from doors.tables.files.format import MAX_RECORD
-from doors.tables.files.text_reader import Lines, chunks, too_large
+from doors.tables.files.text_reader import FileLines, chunks, too_large
 from doors.tables.sqlite.errors import TablesError, fold
 
 Field = tuple[str, Any, str]
@@ -51,7 +51,7 @@ class _Partial(Exception):
 def objects(source: BinaryIO, format: Literal["json", "jsonl"]) -> Iterator[tuple[int, int, list[Field]]]:
     """Yield the line of each object, the bytes read so far, and its fields. Raises `TablesError`."""
     if format == "jsonl":
-        lines = Lines(source)
+        lines = FileLines(source)
         for text in lines:
             if text.strip():
                 yield lines.line, lines.bytes, _only(text, lines.line)

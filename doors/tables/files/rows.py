@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 from doors.tables.files import csv_file
-from doors.tables.files.format import STEP, Format, Progress
+from doors.tables.files.format import STEP, FileProgress, Format
 from doors.tables.files.json_file import objects
-from doors.tables.files.text_reader import Lines
+from doors.tables.files.text_reader import FileLines
 from doors.tables.schema import tables as schema
 from doors.tables.schema.change import CreateTable
 from doors.tables.sqlite.catalog import Column, Table, find, read
@@ -40,7 +40,7 @@ Record = tuple[int, int, list[Value]]
 
 def load(
     connection: Connection, source: BinaryIO, format: Format, table: Table, *, make: bool, replace: bool
-) -> Iterator[Progress]:
+) -> Iterator[FileProgress]:
     """Read a file into a table; with `make` it is made by this very import, with `replace` emptied first."""
     what = f"nothing was imported into {table.name}"
     total = _size(source)
@@ -52,7 +52,7 @@ def load(
             with _explaining(what):
                 connection.executemany(insert, ((line, *values) for line, _, values in chunk))
             count, last = count + len(chunk), chunk[-1][1]
-            yield Progress(count, min(last, total), total, table.name)
+            yield FileProgress(count, min(last, total), total, table.name)
         connection.execute("COMMIT")
         with transaction(connection, what):
             if make:
@@ -60,8 +60,8 @@ def load(
             elif replace:
                 connection.execute(f"DELETE FROM {quoted(table.name)}")
             for done in _into_place(connection, find(read(connection), table.name), columns, count):
-                yield Progress(done, total, total, table.name)
-    yield Progress(count, total, total, table.name)
+                yield FileProgress(done, total, total, table.name)
+    yield FileProgress(count, total, total, table.name)
 
 
 def writable(table: Table) -> list[Column]:
@@ -77,7 +77,7 @@ def _size(source: BinaryIO) -> int:
 
 def _records(source: BinaryIO, format: Format, table: Table) -> tuple[list[Column], Iterator[Record]]:
     if format == "csv":
-        lines = Lines(source)
+        lines = FileLines(source)
         names, found = csv_file.read(lines)
         columns = [_column(table, name, 1) for name in names]
         return columns, _from_csv(lines, found, table, columns)
@@ -102,7 +102,7 @@ def _column(table: Table, name: str, line: int) -> Column:
 
 
 def _from_csv(
-    lines: Lines, found: Iterator[tuple[int, csv_file.Cells]], table: Table, columns: Sequence[Column]
+    lines: FileLines, found: Iterator[tuple[int, csv_file.Cells]], table: Table, columns: Sequence[Column]
 ) -> Iterator[Record]:
     readers = [from_csv(table, column) for column in columns]
     for line, cells in found:

@@ -10,7 +10,7 @@ from doors.tables.sqlite.errors import TablesError
 _CHUNK = 1 << 16
 
 
-class Lines:
+class FileLines:
     """The lines of a file. `line` counts those that were given out, `bytes` what was read."""
 
     def __init__(self, source: BinaryIO) -> None:

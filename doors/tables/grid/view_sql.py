@@ -25,7 +25,7 @@ class Sort:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class GridFilter:
     """Only rows whose value fits. `value` is a cell, or a text that says one; `empty` takes none."""
 
     column: str
@@ -39,7 +39,7 @@ class GridView:
 
     table: str
     sort: tuple[Sort, ...] = ()
-    filter: tuple[Filter, ...] = ()
+    filter: tuple[GridFilter, ...] = ()
     search: str = ""
 
 
@@ -77,7 +77,7 @@ def clauses(table: Table, view: GridView) -> Clauses:
     )
 
 
-def _condition(table: Table, wanted: Filter) -> tuple[str, Sequence[Value]]:
+def _condition(table: Table, wanted: GridFilter) -> tuple[str, Sequence[Value]]:
     column = table.column(wanted.column)
     name = _name(column)
     match wanted.op:
@@ -93,7 +93,7 @@ def _condition(table: Table, wanted: Filter) -> tuple[str, Sequence[Value]]:
     return f"{name} {wanted.op} ?", (_value(table, column, wanted),)
 
 
-def _value(table: Table, column: Column, wanted: Filter) -> Value:
+def _value(table: Table, column: Column, wanted: GridFilter) -> Value:
     try:
         return stored(wanted.value, table, column, "")
     except ValueError as error:
@@ -104,7 +104,7 @@ def _value(table: Table, column: Column, wanted: Filter) -> Value:
         ) from None
 
 
-def _text(wanted: Filter) -> str:
+def _text(wanted: GridFilter) -> str:
     value = wanted.value
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         text = format_value(value, TEXT)

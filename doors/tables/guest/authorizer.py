@@ -3,7 +3,7 @@
 Source: https://www.sqlite.org/c3ref/set_authorizer.html
 """
 
-from doors.tables.guest.problem import Problem
+from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import apsw
 
 _HIDDEN = ("sqlite_", "_svc", "pragma_")
@@ -38,7 +38,7 @@ class GuestAuthorizer:
 
     def begin(self) -> None:
         """Forget the statement before."""
-        self.refusal: Problem | None = None
+        self.refusal: GuestProblem | None = None
         self.heavy = self.counts = False
         self.seen = 0
 
@@ -56,7 +56,7 @@ class GuestAuthorizer:
             self.refusal = refusal
         return apsw.SQLITE_DENY
 
-    def _judge(self, action: int, first: str, second: str) -> Problem | None:
+    def _judge(self, action: int, first: str, second: str) -> GuestProblem | None:
         if action in _READS:
             return None
         if action == apsw.SQLITE_READ:
@@ -72,21 +72,21 @@ class GuestAuthorizer:
         if action in _TRANSACTIONS:
             return _transaction()
         if action in _FILES:
-            return Problem(
+            return GuestProblem(
                 "not-allowed",
                 "ATTACH and DETACH are not for guests",
                 "A Resource sees the tables of its own Project, and no other file.",
             )
         return _schema()
 
-    def _function(self, name: str) -> Problem | None:
+    def _function(self, name: str) -> GuestProblem | None:
         if name in _DENIED or name.startswith("sqlite_"):
-            return Problem("not-allowed", f"the function {name}() is not for guests")
+            return GuestProblem("not-allowed", f"the function {name}() is not for guests")
         self.heavy = self.heavy or name in _HEAVY
         self.counts = self.counts or name == "count"
         return None
 
-    def _write(self, table: str) -> Problem | None:
+    def _write(self, table: str) -> GuestProblem | None:
         if table.lower().startswith("sqlite_"):
             return _schema()
         if not self.writes:
@@ -94,10 +94,10 @@ class GuestAuthorizer:
         return _hidden(table)
 
 
-def _hidden(table: str) -> Problem | None:
+def _hidden(table: str) -> GuestProblem | None:
     name = table.lower()
     if name.startswith(_HIDDEN) or name in _INTERNALS:
-        return Problem(
+        return GuestProblem(
             "not-allowed",
             f"the table {table} is not for guests",
             "Use `svc tables list` and `svc tables show` to see the tables.",
@@ -105,40 +105,40 @@ def _hidden(table: str) -> Problem | None:
     return None
 
 
-def _schema() -> Problem:
-    return Problem(
+def _schema() -> GuestProblem:
+    return GuestProblem(
         "not-allowed", "guests read and write rows; the schema is not theirs to change", _SCHEMA_HINT
     )
 
 
-def _pragma() -> Problem:
-    return Problem(
+def _pragma() -> GuestProblem:
+    return GuestProblem(
         "not-allowed",
         "PRAGMA is not for guests",
         "svc manages the settings of the database; `svc tables show` shows the columns of a table.",
     )
 
 
-def _transaction() -> Problem:
-    return Problem(
+def _transaction() -> GuestProblem:
+    return GuestProblem(
         "not-allowed",
         "guests do not begin or end transactions",
         "Every request is one transaction: send what belongs together to /v1/batch.",
     )
 
 
-def writes_in_query() -> Problem:
+def writes_in_query() -> GuestProblem:
     """Return the problem of a statement that writes, where nothing may."""
-    return Problem(
+    return GuestProblem(
         "writes-in-query",
         "this statement writes, and query only reads",
         "Send it to /v1/exec: exec in the guest libraries.",
     )
 
 
-def unknown_action() -> Problem:
+def unknown_action() -> GuestProblem:
     """Return the problem of a statement that SQLite asks nothing about: VACUUM."""
-    return Problem(
+    return GuestProblem(
         "not-allowed",
         "VACUUM is not for guests",
         "Space that deleted rows leave is used for new ones; svc tables export --all makes a copy.",

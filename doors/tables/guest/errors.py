@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 
-from doors.tables.guest.problem import Problem
+from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import MAX_SQL, MAX_VALUE, apsw
 from doors.tables.sqlite.errors import INTEGERS
 from doors.tables.types.json import Value
@@ -27,29 +27,29 @@ GUEST_ERRORS = (apsw.Error, OverflowError, UnicodeError)
 
 
 def to_problem(
-    error: Exception, sql: str, refusal: Problem | None = None, params: Sequence[Value] = ()
-) -> Problem:
+    error: Exception, sql: str, refusal: GuestProblem | None = None, params: Sequence[Value] = ()
+) -> GuestProblem:
     """Return the problem for an error. `refusal` is the authorizer's problem with the statement."""
     match error:
-        case Problem():
+        case GuestProblem():
             return error
         case apsw.AuthError() if refusal is not None:
             return refusal
         case UnicodeDecodeError():
-            return Problem(
+            return GuestProblem(
                 "sql-error", "the result has text that is not UTF-8", "Read it as a blob: CAST(… AS blob)."
             )
         case UnicodeEncodeError():
             return _not_unicode(sql, params)
         case OverflowError():
             which = _first(params, lambda value: isinstance(value, int) and value not in INTEGERS)
-            return Problem("bad-parameters", f"{which} is an integer of more than 64 bits")
+            return GuestProblem("bad-parameters", f"{which} is an integer of more than 64 bits")
         case apsw.ConstraintError():
             kind = constraint_kind(error)
             more = {"constraint": kind}
-            return Problem("constraint", str(error), _remedy(kind, str(error)), more=more)
+            return GuestProblem("constraint", str(error), _remedy(kind, str(error)), more=more)
         case apsw.InterruptError():
-            return Problem(
+            return GuestProblem(
                 "time-limit",
                 "the statement exceeded its time limit",
                 "Add an index or a LIMIT.",
@@ -75,26 +75,28 @@ def _remedy(kind: str, message: str) -> str:
     return ""
 
 
-def _storage(error: Exception) -> Problem | None:
+def _storage(error: Exception) -> GuestProblem | None:
     match error:
         case apsw.CorruptError() | apsw.NotADBError():
-            return Problem("storage-damaged", f"cannot use the tables of this project: {error}")
+            return GuestProblem("storage-damaged", f"cannot use the tables of this project: {error}")
         case apsw.FullError():
-            return Problem("storage-full", "the disk or the database is full; nothing was written")
+            return GuestProblem("storage-full", "the disk or the database is full; nothing was written")
         case apsw.BusyError() | apsw.LockedError():
-            return Problem("busy", "database busy: another writer is active; nothing was written")
+            return GuestProblem("busy", "database busy: another writer is active; nothing was written")
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | apsw.IOError():
-            return Problem("storage", f"cannot read or write the tables of this project: {error}")
+            return GuestProblem("storage", f"cannot read or write the tables of this project: {error}")
     return None
 
 
-def _statement(error: Exception, sql: str) -> Problem:
+def _statement(error: Exception, sql: str) -> GuestProblem:
     message = str(error)
     hint = ""
     if message.startswith("no such table"):
         hint = "Create it with a migration tables/*.sql; `svc tables list` lists the tables."
     offset = getattr(error, "error_offset", -1)
-    return Problem("sql-error", message, hint, position=position_at(sql, offset) if offset >= 0 else None)
+    return GuestProblem(
+        "sql-error", message, hint, position=position_at(sql, offset) if offset >= 0 else None
+    )
 
 
 def position_at(sql: str, offset: int) -> int:
@@ -102,11 +104,11 @@ def position_at(sql: str, offset: int) -> int:
     return len(sql.encode()[:offset].decode(errors="ignore")) + 1
 
 
-def _not_unicode(sql: str, params: Sequence[Value]) -> Problem:
+def _not_unicode(sql: str, params: Sequence[Value]) -> GuestProblem:
     if half := _HALF.search(sql):
-        return Problem("sql-error", "the SQL has half of a surrogate pair", position=half.start() + 1)
+        return GuestProblem("sql-error", "the SQL has half of a surrogate pair", position=half.start() + 1)
     which = _first(params, lambda value: isinstance(value, str) and _HALF.search(value) is not None)
-    return Problem("bad-parameters", f"{which} has half of a surrogate pair")
+    return GuestProblem("bad-parameters", f"{which} has half of a surrogate pair")
 
 
 def _first(params: Sequence[Value], wrong: Callable[[Value], bool]) -> str:
@@ -114,11 +116,11 @@ def _first(params: Sequence[Value], wrong: Callable[[Value], bool]) -> str:
     return next((f"${number}" for number, value in enumerate(params, 1) if wrong(value)), "a parameter")
 
 
-def _too_big(sql: str) -> Problem:
+def _too_big(sql: str) -> GuestProblem:
     if len(sql.encode()) > MAX_SQL:
-        return Problem(
+        return GuestProblem(
             "too-large",
             f"the statement has more than {MAX_SQL} bytes",
             "Values go into params; many rows into the statements of /v1/batch.",
         )
-    return Problem("too-large", f"a value or a row has more than {MAX_VALUE} bytes")
+    return GuestProblem("too-large", f"a value or a row has more than {MAX_VALUE} bytes")

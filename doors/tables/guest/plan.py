@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from doors.tables.guest.authorizer import GuestAuthorizer, unknown_action
-from doors.tables.guest.problem import Problem
+from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import NO_VALUES, Connection, Cursor, apsw
 from doors.tables.types.json import Convert, Value
 from doors.tables.types.registry import TYPES
@@ -44,7 +44,7 @@ class Plan:
     def bind(self, values: Sequence[Value]) -> Sequence[Value]:
         """Return the values in the statement's own order. Raises `Problem` when their number is another."""
         if len(values) != self.count:
-            raise Problem(
+            raise GuestProblem(
                 "bad-parameters",
                 f"the statement has {_counted(self.count, 'parameter')}, "
                 f"and {_counted(len(values), 'value')} came with it",
@@ -56,7 +56,7 @@ def make_plan(connection: Connection, sandbox: GuestAuthorizer, sql: str, type_o
     """Compile a statement without running it. Raises `Problem` and SQLite's errors."""
     sandbox.begin()
     if "\0" in sql:
-        raise Problem(
+        raise GuestProblem(
             "sql-error", "there is a NUL in the SQL", "char(0) makes one.", position=sql.index("\0") + 1
         )
     found: dict[str, Any] = {}
@@ -80,10 +80,10 @@ def make_plan(connection: Connection, sandbox: GuestAuthorizer, sql: str, type_o
     finally:
         cursor.close(True)
     if not found.get("runs"):
-        raise Problem("sql-error", "there is no statement in the SQL")
+        raise GuestProblem("sql-error", "there is no statement in the SQL")
     rest = sql[len(found["first"]) :]
     if not _BLANK.fullmatch(rest):
-        raise Problem(
+        raise GuestProblem(
             "more-than-one-statement",
             "the SQL has more than one statement",
             "Send statements that belong together to /v1/batch; values go into params, never into the SQL.",
@@ -109,7 +109,7 @@ def _parameters(names: Sequence[str | None], sql: str) -> tuple[int, tuple[int, 
     """Return how many values a statement takes, and which of them each of SQLite's parameters is."""
     for name in names:
         if name is None or not _NUMBER.fullmatch(name):
-            raise Problem(
+            raise GuestProblem(
                 "bad-parameters",
                 f"{_written(name, sql)} is not a parameter",
                 "Write parameters as $1, $2 and so on, and CAST($1 AS text) for $1::text.",
@@ -118,7 +118,7 @@ def _parameters(names: Sequence[str | None], sql: str) -> tuple[int, tuple[int, 
     count = max(numbers, default=0)
     unused = sorted(set(range(1, count + 1)) - set(numbers))
     if unused:
-        raise Problem(
+        raise GuestProblem(
             "bad-parameters",
             f"the statement has ${count} and not ${unused[0]}",
             "Number the parameters from $1 on, and leave none out.",
@@ -138,7 +138,7 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise Problem(
+            raise GuestProblem(
                 "sql-error",
                 f"two columns of the result are named {name}",
                 f"Rows are objects, which have each key once: name one of them otherwise, {name} AS other.",

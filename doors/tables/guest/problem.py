@@ -41,7 +41,7 @@ KINDS = {
 }
 
 
-class Problem(Exception):
+class GuestProblem(Exception):
     """One problem. `position` is a character of the SQL, from 1; `statement` a batch index, from 0."""
 
     def __init__(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from doors.tables.guest.problem import Problem
+from doors.tables.guest.problem import GuestProblem
 from doors.tables.types.json import Value, parameters
 from doors.tables.types.parse import decoder
 from engine.door import DoorRequest, DoorResponse
@@ -17,52 +17,52 @@ _FORM = 'The body is {"sql": "…", "params": […]}.'
 _BATCH_FORM = 'The body is {"statements": [{"sql": "…", "params": […]}, …]}.'
 
 
-class Statement(NamedTuple):
+class GuestStatement(NamedTuple):
     """One statement, with its parameters as SQLite values."""
 
     sql: str
     params: list[Value]
 
 
-class Request(NamedTuple):
+class GuestRequest(NamedTuple):
     """A parsed request. A query or exec has one statement. `size` is the length of the body in bytes."""
 
     kind: Kind
-    statements: Sequence[Statement]
+    statements: Sequence[GuestStatement]
     size: int
 
 
-def read_request(request: DoorRequest) -> Request:
+def read_request(request: DoorRequest) -> GuestRequest:
     """Parse a request. Raises `Problem`."""
     kind = _KINDS.get(request.path)
     if kind is None:
-        raise Problem("not-found", f"{request.path} does not exist", f"Available: {', '.join(_KINDS)}.")
+        raise GuestProblem("not-found", f"{request.path} does not exist", f"Available: {', '.join(_KINDS)}.")
     if request.method != "POST":
-        raise Problem("method-not-allowed", f"{request.path} takes POST, not {request.method}")
+        raise GuestProblem("method-not-allowed", f"{request.path} takes POST, not {request.method}")
     form = _BATCH_FORM if kind == "batch" else _FORM
     try:
         document = decoder.decode(str(request.body, "utf-8"))
     except UnicodeDecodeError as error:
-        raise Problem("bad-request", "the body is not UTF-8", form) from error
+        raise GuestProblem("bad-request", "the body is not UTF-8", form) from error
     except RecursionError as error:
-        raise Problem("bad-request", "the body is nested too deeply", form) from error
+        raise GuestProblem("bad-request", "the body is nested too deeply", form) from error
     except ValueError as error:
-        raise Problem("bad-request", f"the body is not JSON: {error}", form) from error
+        raise GuestProblem("bad-request", f"the body is not JSON: {error}", form) from error
     if kind == "batch":
-        return Request(kind, _statements(document), len(request.body))
-    return Request(kind, (_statement(document, form),), len(request.body))
+        return GuestRequest(kind, _statements(document), len(request.body))
+    return GuestRequest(kind, (_statement(document, form),), len(request.body))
 
 
-def _statements(document: Any) -> list[Statement]:
+def _statements(document: Any) -> list[GuestStatement]:
     if (
         type(document) is not dict
         or document.keys() != {"statements"}
         or type(document["statements"]) is not list
     ):
-        raise Problem("bad-request", "the body is not a batch", _BATCH_FORM)
+        raise GuestProblem("bad-request", "the body is not a batch", _BATCH_FORM)
     found = document["statements"]
     if len(found) > MAX_STATEMENTS:
-        raise Problem(
+        raise GuestProblem(
             "too-large",
             f"the batch has {len(found)} statements; the maximum is {MAX_STATEMENTS}",
             "Split it into several batches, each its own transaction.",
@@ -71,25 +71,25 @@ def _statements(document: Any) -> list[Statement]:
     for index, each in enumerate(found):
         try:
             statements.append(_statement(each, _BATCH_FORM))
-        except Problem as problem:
+        except GuestProblem as problem:
             problem.statement = index
             raise
     return statements
 
 
-def _statement(document: Any, form: str) -> Statement:
+def _statement(document: Any, form: str) -> GuestStatement:
     if type(document) is not dict:
-        raise Problem("bad-request", "a statement is not a JSON object", form)
+        raise GuestProblem("bad-request", "a statement is not a JSON object", form)
     sql = document.get("sql")
     params = document.get("params", [])
     if len(document) > 1 and not document.keys() <= _ONE:
         unknown = ", ".join(sorted(document.keys() - _ONE))
-        raise Problem("bad-request", f"a statement has no {unknown}", form)
+        raise GuestProblem("bad-request", f"a statement has no {unknown}", form)
     if type(sql) is not str:
-        raise Problem("bad-request", "sql is missing or not a string", form)
+        raise GuestProblem("bad-request", "sql is missing or not a string", form)
     if type(params) is not list:
-        raise Problem("bad-request", "params is not an array", form)
-    return Statement(sql, parameters(params))
+        raise GuestProblem("bad-request", "params is not an array", form)
+    return GuestStatement(sql, parameters(params))
 
 
 def result(changes: int, last_id: int, rows: bytes) -> bytes:

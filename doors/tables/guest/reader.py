@@ -12,9 +12,9 @@ from pathlib import Path
 from doors.tables.guest.authorizer import writes_in_query
 from doors.tables.guest.errors import GUEST_ERRORS, to_problem
 from doors.tables.guest.plan import Plan
-from doors.tables.guest.problem import Problem
-from doors.tables.guest.protocol import Request, query_response, response, result
-from doors.tables.guest.session import KEPT_SQL, MAX_RESULT, Session
+from doors.tables.guest.problem import GuestProblem
+from doors.tables.guest.protocol import GuestRequest, query_response, response, result
+from doors.tables.guest.session import KEPT_SQL, MAX_RESULT, GuestSession
 from doors.tables.sqlite.connections import MAX_VALUE, Clock, open_reader
 from engine.door import DoorResponse
 
@@ -46,22 +46,22 @@ class Reader:
         self._path = path
         self._quick = self._open(_AT_ONCE_STEPS, _AT_ONCE_VALUE)
         self._local = threading.local()
-        self._sessions: list[Session] = []
+        self._sessions: list[GuestSession] = []
         self._lock = threading.Lock()
         self._closed = False
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tables-read")
 
-    def _open(self, steps: int, max_value: int = MAX_VALUE) -> Session:
+    def _open(self, steps: int, max_value: int = MAX_VALUE) -> GuestSession:
         clock = Clock()
         try:
             connection = open_reader(self._path, clock, max_value)
         except GUEST_ERRORS as error:
             raise to_problem(error, "") from error
-        session = Session(connection, clock, writes=False, steps=steps)
+        session = GuestSession(connection, clock, writes=False, steps=steps)
         session.current()
         return session
 
-    def answer(self, request: Request) -> "DoorResponse | asyncio.Future[DoorResponse]":
+    def answer(self, request: GuestRequest) -> "DoorResponse | asyncio.Future[DoorResponse]":
         """Answer a query, or a batch of queries. Raises `Problem` and `NotAQuery`, the future `Problem`.
 
         Cancelling the future stops the read.
@@ -74,8 +74,8 @@ class Reader:
             answer.add_done_callback(lambda _: left.set())
             return answer
 
-    def _slowly(self, request: Request, left: threading.Event) -> DoorResponse:
-        session: Session | None = getattr(self._local, "session", None)
+    def _slowly(self, request: GuestRequest, left: threading.Event) -> DoorResponse:
+        session: GuestSession | None = getattr(self._local, "session", None)
         if session is None:
             session = self._open(_STEPS_PER_CHECK)
             with self._lock:
@@ -85,7 +85,7 @@ class Reader:
         try:
             if not self._closed:
                 return _run(session, request, TIMEOUT_SECONDS, quick=False)
-        except Problem as problem:
+        except GuestProblem as problem:
             if not self._closed:
                 raise
             raise _stopping() from problem
@@ -102,17 +102,17 @@ class Reader:
             session.close()
 
 
-def _stopping() -> Problem:
-    return Problem("busy", "the tables are being closed")
+def _stopping() -> GuestProblem:
+    return GuestProblem("busy", "the tables are being closed")
 
 
-def _run(session: Session, request: Request, seconds: float, *, quick: bool) -> DoorResponse:
+def _run(session: GuestSession, request: GuestRequest, seconds: float, *, quick: bool) -> DoorResponse:
     run = _query if request.kind == "query" else _batch
     for _ in range(_ATTEMPTS):
         session.begin(seconds)
         try:
             answer = run(session, request, quick)
-        except Problem as problem:
+        except GuestProblem as problem:
             if quick and problem.code in ("time-limit", "too-large"):
                 raise _Slow from problem
             if session.current():
@@ -120,10 +120,10 @@ def _run(session: Session, request: Request, seconds: float, *, quick: bool) -> 
         else:
             if session.current():
                 return answer
-    raise Problem("busy", "the schema of the tables is changing")
+    raise GuestProblem("busy", "the schema of the tables is changing")
 
 
-def _query(session: Session, request: Request, quick: bool) -> DoorResponse:
+def _query(session: GuestSession, request: GuestRequest, quick: bool) -> DoorResponse:
     statement = request.statements[0]
     if quick and len(statement.sql) > KEPT_SQL:
         raise _Slow
@@ -135,7 +135,7 @@ def _query(session: Session, request: Request, quick: bool) -> DoorResponse:
     return query_response(session.rows(plan, statement.params, _AT_ONCE_RESULT if quick else MAX_RESULT))
 
 
-def _batch(session: Session, request: Request, quick: bool) -> DoorResponse:
+def _batch(session: GuestSession, request: GuestRequest, quick: bool) -> DoorResponse:
     """Run queries on one state of the tables."""
     if quick and sum(len(each.sql) for each in request.statements) > KEPT_SQL * 4:
         raise _Slow
@@ -150,7 +150,7 @@ def _batch(session: Session, request: Request, quick: bool) -> DoorResponse:
             if quick and plan.heavy:
                 raise _Slow
             plans.append(plan)
-    except Problem as problem:
+    except GuestProblem as problem:
         problem.statement = len(plans)
         raise
     session.execute("begin")
@@ -159,7 +159,7 @@ def _batch(session: Session, request: Request, quick: bool) -> DoorResponse:
             rows = session.rows(plan, statement.params, room)
             room -= len(rows)
             results.append(result(0, 0, rows))
-    except Problem as problem:
+    except GuestProblem as problem:
         problem.statement = len(results)
         raise
     finally:

@@ -16,7 +16,7 @@ from typing import Any
 from doors.tables.guest.authorizer import GuestAuthorizer
 from doors.tables.guest.errors import GUEST_ERRORS, to_problem
 from doors.tables.guest.plan import Plan, TypeOf, make_plan, types_in
-from doors.tables.guest.problem import Problem
+from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite import catalog
 from doors.tables.sqlite.connections import NO_VALUES, Clock, Connection
 from doors.tables.types.json import Value, encode_rows
@@ -50,7 +50,7 @@ class StepLimit:
         return time.perf_counter() > self.deadline
 
 
-class Session:
+class GuestSession:
     """Use from one thread at a time. What its methods raise is always a `Problem`."""
 
     def __init__(self, connection: Connection, clock: Clock, *, writes: bool, steps: int) -> None:
@@ -91,7 +91,7 @@ class Session:
         try:
             plan = make_plan(self._connection, self._sandbox, sql, self._typed)
             return replace(plan, heavy=True) if self._sandbox.counts and self._counts_all(sql) else plan
-        except (Problem, *GUEST_ERRORS) as error:
+        except (GuestProblem, *GUEST_ERRORS) as error:
             problem = self._sandbox.refusal or to_problem(error, sql)
             if problem.code == "writes-in-query":
                 return None
@@ -106,7 +106,7 @@ class Session:
         """Run a statement; return its rows as a JSON array of at most `room` bytes, and what follows it."""
         try:
             cursor = self._connection.execute(plan.sql, plan.bind(params))
-        except (Problem, *GUEST_ERRORS) as error:
+        except (GuestProblem, *GUEST_ERRORS) as error:
             raise to_problem(error, plan.sql, self._sandbox.refusal, params) from error
         if not plan.names:
             return b"[]"
@@ -189,8 +189,8 @@ class Session:
         self._connection.close(True)
 
 
-def _too_large() -> Problem:
-    return Problem(
+def _too_large() -> GuestProblem:
+    return GuestProblem(
         "too-large",
         f"the result has more than {MAX_ROWS} rows or {MAX_RESULT >> 20} MiB",
         "Ask for fewer columns, or page by page: WHERE id > $1 ORDER BY id LIMIT 100.",

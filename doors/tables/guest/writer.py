@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from doors.tables.guest.errors import GUEST_ERRORS, to_problem
-from doors.tables.guest.problem import Problem
-from doors.tables.guest.protocol import Request, response, result
-from doors.tables.guest.session import MAX_RESULT, Session
+from doors.tables.guest.problem import GuestProblem
+from doors.tables.guest.protocol import GuestRequest, response, result
+from doors.tables.guest.session import MAX_RESULT, GuestSession
 from doors.tables.sqlite.connections import MAX_BYTES, Clock, open_writer
 from engine.door import DoorResponse
 
@@ -32,7 +32,7 @@ Answer = DoorResponse | BaseException
 
 @dataclass(slots=True)
 class _Work:
-    request: Request
+    request: GuestRequest
     loop: asyncio.AbstractEventLoop
     future: "asyncio.Future[DoorResponse]"
     answer: Answer | None = None
@@ -48,10 +48,12 @@ class Writer:
             path.parent.mkdir(parents=True, exist_ok=True)
             connection = open_writer(path, clock, max_bytes)
         except OSError as error:
-            raise Problem("storage", f"cannot create the tables of this project: {error.strerror}") from error
+            raise GuestProblem(
+                "storage", f"cannot create the tables of this project: {error.strerror}"
+            ) from error
         except GUEST_ERRORS as error:
             raise to_problem(error, "") from error
-        self._session = Session(connection, clock, writes=True, steps=_STEPS_PER_CHECK)
+        self._session = GuestSession(connection, clock, writes=True, steps=_STEPS_PER_CHECK)
         self._waiting: deque[_Work] = deque()
         self._bytes = 0
         self._some = threading.Condition()
@@ -59,15 +61,15 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name="tables-write", daemon=True)
         self._thread.start()
 
-    def write(self, request: Request) -> "asyncio.Future[DoorResponse]":
+    def write(self, request: GuestRequest) -> "asyncio.Future[DoorResponse]":
         """Queue a write. The future gets the response once the write is on disk. Raises `Problem`."""
         loop = asyncio.get_running_loop()
         work = _Work(request, loop, loop.create_future())
         with self._some:
             if self._closed:
-                raise Problem("busy", "the service is stopping")
+                raise GuestProblem("busy", "the service is stopping")
             if len(self._waiting) >= MAX_WAITING or self._bytes + request.size > MAX_WAITING_BYTES:
-                raise Problem("busy", "too many requests wait to write")
+                raise GuestProblem("busy", "too many requests wait to write")
             self._waiting.append(work)
             self._bytes += request.size
             self._some.notify()
@@ -125,18 +127,18 @@ class Writer:
         try:
             self._session.execute("begin immediate")
             self._session.current()
-        except Problem as problem:
+        except GuestProblem as problem:
             self._undo()
             for work in group:
                 work.answer = problem
             return False
         return True
 
-    def _committed(self) -> Problem | None:
+    def _committed(self) -> GuestProblem | None:
         """Commit; return why it failed, with everything undone, if it did."""
         try:
             self._session.execute("commit")
-        except Problem as problem:
+        except GuestProblem as problem:
             self._undo()
             return problem
         return None
@@ -153,7 +155,7 @@ class Writer:
             session.execute("savepoint request")
             work.answer = self._run(work.request)
             session.execute("release request")
-        except Problem as problem:
+        except GuestProblem as problem:
             work.answer = problem
             if not session.connection.in_transaction:
                 return False
@@ -161,7 +163,7 @@ class Writer:
             session.execute("release request")
         return True
 
-    def _run(self, request: Request) -> DoorResponse:
+    def _run(self, request: GuestRequest) -> DoorResponse:
         session, connection = self._session, self._session.connection
         results: list[bytes] = []
         room = MAX_RESULT
@@ -174,7 +176,7 @@ class Writer:
                 room -= len(rows)
                 changes = connection.changes() if plan.writes else 0
                 results.append(result(changes, connection.last_insert_rowid(), rows if plan.names else b""))
-        except Problem as problem:
+        except GuestProblem as problem:
             if request.kind == "batch":
                 problem.statement = len(results)
             raise

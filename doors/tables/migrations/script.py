@@ -19,7 +19,7 @@ from doors.tables.sqlite.errors import (
     TablesError,
     rows,
 )
-from doors.tables.sqlite.tokens import Statement, StatementTooLong
+from doors.tables.sqlite.tokens import ParsedStatement, StatementTooLong
 
 MAX_STATEMENT_BYTES = 32 << 20
 """Characters of one statement."""
@@ -61,7 +61,7 @@ _NAMED = {
 
 
 def run(
-    connection: Connection, name: str, script: Iterable[Statement], *, seconds: float = TIMEOUT_SECONDS
+    connection: Connection, name: str, script: Iterable[ParsedStatement], *, seconds: float = TIMEOUT_SECONDS
 ) -> None:
     """Run statements as `running` does, all of them."""
     for _ in running(connection, name, script, seconds=seconds):
@@ -71,7 +71,7 @@ def run(
 def running(
     connection: Connection,
     name: str,
-    script: Iterable[Statement],
+    script: Iterable[ParsedStatement],
     *,
     own: bool = False,
     seconds: float = TIMEOUT_SECONDS,
@@ -98,7 +98,7 @@ def running(
 def _run(
     connection: Connection,
     name: str,
-    statement: Statement,
+    statement: ParsedStatement,
     refusals: list[tuple[str, str]],
     seconds: float,
 ) -> None:

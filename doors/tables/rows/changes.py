@@ -41,7 +41,7 @@ Change = Insert | Update | Delete
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class RowConflict:
     """The index of a change whose row others have changed or deleted.
 
     `columns` are the changed ones; `current` is the current row, None if it is deleted.
@@ -85,7 +85,7 @@ class Outcome:
     """
 
     applied: int
-    conflicts: list[Conflict]
+    conflicts: list[RowConflict]
     errors: list[Mistake]
     inserted: list[Cells]
     rows: list[Changed]

@@ -10,7 +10,6 @@ from doors.tables.rows.changes import (
     Cells,
     Change,
     Changed,
-    Conflict,
     Delete,
     Insert,
     Key,
@@ -18,6 +17,7 @@ from doors.tables.rows.changes import (
     Outcome,
     Reason,
     RowCells,
+    RowConflict,
     Update,
 )
 from doors.tables.rows.identity import identity
@@ -151,8 +151,8 @@ class _Changing:
             self.connection.execute("ROLLBACK")
         return Outcome(0, [self._conflict(*each) for each in stale], errors, [], [])
 
-    def _conflict(self, index: int, found: _Stale) -> Conflict:
-        return Conflict(index, found.reason, found.columns, self._row(found.key))
+    def _conflict(self, index: int, found: _Stale) -> RowConflict:
+        return RowConflict(index, found.reason, found.columns, self._row(found.key))
 
     def _one(self, change: Change) -> list[Value]:
         """Make one change; return the key of its row after it."""

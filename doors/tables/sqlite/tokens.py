@@ -74,7 +74,7 @@ def written(parts: Iterable[Token]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class ParsedStatement:
     """One statement without its semicolon and leading comments, and the number of its first line."""
 
     line: int
@@ -89,7 +89,7 @@ class StatementTooLong(Exception):
         self.line = line
 
 
-def statements(chunks: Iterable[str], max_length: int) -> Iterator[Statement]:
+def statements(chunks: Iterable[str], max_length: int) -> Iterator[ParsedStatement]:
     """Split SQL, which arrives in chunks, into statements. Raises `StatementTooLong`.
 
     Buffers one statement and one chunk. Text after the last semicolon is a statement too, even with an open
@@ -124,8 +124,8 @@ def _goes_on(text: str, began: int, at: int) -> bool:
     return _END.fullmatch(text, text.rfind(";", began, at) + 1, at) is None
 
 
-def _statement(text: str, line: int) -> Iterator[Statement]:
+def _statement(text: str, line: int) -> Iterator[ParsedStatement]:
     blank = _BLANK.match(text)
     start = blank.end() if blank else 0
     if sql := text[start:].strip(" \t\n\f\r"):
-        yield Statement(line + text.count("\n", 0, start), sql)
+        yield ParsedStatement(line + text.count("\n", 0, start), sql)

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from doors.tables.files import csv_file
 from doors.tables.files.format import Format, Preview
 from doors.tables.files.json_file import objects
-from doors.tables.files.text_reader import Lines
+from doors.tables.files.text_reader import FileLines
 from doors.tables.sqlite.catalog import Column
 from doors.tables.sqlite.errors import INTEGERS, TablesError, fold
 from doors.tables.types.registry import TEXT, TYPES, ColumnType, Form, TypeName
@@ -100,7 +100,7 @@ def preview(source: BinaryIO, format: Format) -> Preview:
     """
     source.seek(0)
     if format == "csv":
-        names, rows = csv_file.read(Lines(source))
+        names, rows = csv_file.read(FileLines(source))
         return infer(names, (cells for _, cells in rows), PREVIEW_ROWS)
     if format in ("json", "jsonl"):
         return _preview_json(source, format)

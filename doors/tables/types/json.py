@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from doors.tables.guest.problem import Problem
+from doors.tables.guest.problem import GuestProblem
 from doors.tables.types.convert import encode_base64
 
 Value = int | float | str | bytes | None
@@ -38,7 +38,7 @@ def _parameter(value: Any, number: int) -> Value:
         try:
             return base64.b64decode(value["base64"], validate=True)
         except (binascii.Error, TypeError, ValueError) as error:
-            raise Problem("bad-parameters", f"${number} is not base64: {error}") from error
+            raise GuestProblem("bad-parameters", f"${number} is not base64: {error}") from error
     if type(value) is dict or type(value) is list:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return value  # type: ignore[no-any-return]
@@ -57,7 +57,7 @@ def encode_rows(
     try:
         return encode(objects)[1:-1]
     except RecursionError as error:
-        raise Problem(
+        raise GuestProblem(
             "sql-error", "a JSON value is nested too deeply", "Read it as text: CAST(… AS text)."
         ) from error
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter
 
-from engine.bucket.protocols import Bucket, Conflict, KeyValue
+from engine.bucket.protocols import Bucket, KeyValue, StaleRevision
 from engine.control.access import ALL_PROJECTS, Role, Unauthenticated
 from engine.control.auth.passwords import Passwords
 from engine.control.errors import NotFound
@@ -98,7 +98,7 @@ class Accounts:
             revision = self.revision
             changed = change(document)
             answer = await self._kv.cas(ACCOUNTS_KEY, _ADAPTER.dump_json(changed), revision)
-            if not isinstance(answer, Conflict):
+            if not isinstance(answer, StaleRevision):
                 self.revision, self._read = answer, changed
                 return changed
 

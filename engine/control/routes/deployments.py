@@ -10,7 +10,7 @@ from dataclasses import asdict
 from quart import Blueprint, Response, request
 from quart_schema import validate_querystring, validate_request, validate_response
 
-from engine.bucket.protocols import Conflict, as_digest
+from engine.bucket.protocols import StaleRevision, as_digest
 from engine.control import ndjson, openapi
 from engine.control.app import internal_error, require
 from engine.control.errors import NotFound, problem_members
@@ -74,7 +74,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
         if size > MAX_BLOB_BYTES:
             raise SvcError(f"the file has {size} bytes; the limit is {MAX_BLOB_BYTES}", code="body-too-large")
         stored = await blobs.upload(as_digest(digest), size, offset, request.body)
-        if isinstance(stored, Conflict):
+        if isinstance(stored, StaleRevision):
             raise SvcError(
                 f"the upload has {stored.current} bytes, not {offset}",
                 "Resume at that offset.",

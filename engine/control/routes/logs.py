@@ -57,7 +57,7 @@ class LogsQuery(LogFilter):
     follow: bool = False
 
 
-class WindowQuery(LogFilter):
+class LogWindowQuery(LogFilter):
     """Up to `n` matching records after a cursor or before one; without either, the last ones.
 
     With `spans`, a request has a member of that name: the spans of mounted resources, innermost first.
@@ -141,9 +141,9 @@ def blueprint(projects: Projects, stretch: int = SCAN_RECORDS) -> Blueprint:
         return ndjson.ndjson_response(sent)
 
     @routes.get("/v1/projects/<project>/logs/window")
-    @validate_querystring(WindowQuery)
+    @validate_querystring(LogWindowQuery)
     @document_response(RecordsOut)
-    async def window(project: str, query_args: WindowQuery) -> Response:
+    async def window(project: str, query_args: LogWindowQuery) -> Response:
         """Send matching records: after a cursor, before one, or the last. Requires the role viewer."""
         require(project, "viewer")
         query, record_filter = query_args, query_args.filter()
@@ -189,7 +189,7 @@ def blueprint(projects: Projects, stretch: int = SCAN_RECORDS) -> Blueprint:
     return routes
 
 
-def _window(reader: TimelineReader, record_filter: RecordFilter, query: WindowQuery) -> list[StoredRecord]:
+def _window(reader: TimelineReader, record_filter: RecordFilter, query: LogWindowQuery) -> list[StoredRecord]:
     oldest, newest = query.between(reader)
     if query.after is not None:
         entries = reader.after(max(query.after, oldest), record_filter, query.n).entries if query.n else []

@@ -15,13 +15,13 @@ from quart_schema import validate_request, validate_response
 from engine.control.app import require
 from engine.control.projects import unknown_project
 from engine.control.schemas import manifest as types
-from engine.deploy.history import History
+from engine.deploy.history import DeploymentHistory
 from engine.errors import SvcError
 from engine.manifest import MANIFEST
-from engine.manifest.edit import Edit, ManifestChanged, inverse, plan, write
+from engine.manifest.edit import ManifestChanged, ManifestEdit, inverse, plan, write
 from engine.manifest.load import NoProject, parse, read
 from engine.manifest.model import Project
-from engine.manifest.problems import ManifestError, Problem
+from engine.manifest.problems import ManifestError, ManifestProblem
 
 
 class Manifests(Protocol):
@@ -53,7 +53,7 @@ class EditableManifest:
             content = read(root / MANIFEST)
             self._good = parse(root, content)
         except NoProject as missing:
-            problem = Problem(0, 0, "", missing.message, f"Restore {MANIFEST}.")
+            problem = ManifestProblem(0, 0, "", missing.message, f"Restore {MANIFEST}.")
             error = ManifestError(root / MANIFEST, [problem])
         except ManifestError as broken:
             error = broken
@@ -71,7 +71,7 @@ class EditableManifest:
 class DeployedManifest:
     """The manifest of the live deployment."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: DeploymentHistory) -> None:
         self._history = history
 
     async def get(self, project: str) -> types.ManifestOut:
@@ -143,7 +143,7 @@ def _expect(content: bytes, digest: str) -> None:
         raise ManifestChanged(f"{MANIFEST} has changed since the edit was planned", "Plan the edit again.")
 
 
-def _edit(root: Path, changes: Sequence[types.MountOp]) -> tuple[Edit, types.ManifestEditOut]:
+def _edit(root: Path, changes: Sequence[types.MountOp]) -> tuple[ManifestEdit, types.ManifestEditOut]:
     values = [change.to_change() for change in changes]
     edit = plan(root, values)
     undone = inverse(parse(root, edit.before), values)

@@ -54,7 +54,7 @@ def load(
     table = (
         words[0] if len(words) == 2 else "" if kind in _DATABASE_FORMATS or name == "-" else Path(name).stem
     )
-    with _opened(name) as file, open_tables(context) as tables, stderr.Progress() as progress:
+    with _opened(name) as file, open_tables(context) as tables, stderr.ProgressLine() as progress:
         chunks = _chunks(file, progress.show)
         if preview:
             (result,) = tables.upload("import/preview", chunks, format=kind)
@@ -157,7 +157,7 @@ def save(
         raise InvalidUsage("cannot write a database file to a terminal", "Name a file, or use a pipe.")
     with (
         open_tables(context) as tables,
-        stderr.Progress() as progress,
+        stderr.ProgressLine() as progress,
         tables.download("export", format=kind, table=table) as chunks,
     ):
         if name == "-":

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.bucket.errors import BadName, BlobMissing, DigestMismatch, UploadBusy
-from engine.bucket.protocols import Bucket, Conflict, Digest, as_digest
+from engine.bucket.protocols import Bucket, Digest, StaleRevision, as_digest
 from tests.engine.bucket.conftest import Use
 
 NEVER = Digest("0" * 64)
@@ -186,7 +186,7 @@ def test_an_upload_that_was_cut_off_goes_on_where_it_was(use: Use) -> None:
         assert await bucket.blobs.received(LARGE_NAME) == 1_000_007
         for wrong in (0, 7, 1_000_008):
             answer = await bucket.blobs.upload(LARGE_NAME, len(LARGE), wrong, pieces(b"x"))
-            assert answer == Conflict(1_000_007)
+            assert answer == StaleRevision(1_000_007)
         rest = LARGE[1_000_007:2_000_000]
         assert await bucket.blobs.upload(LARGE_NAME, len(LARGE), 1_000_007, pieces(rest)) == 2_000_000
         with pytest.raises(BlobMissing):
@@ -231,7 +231,7 @@ def test_an_upload_whose_size_was_wrong_begins_anew(use: Use) -> None:
 
     async def scenario(bucket: Bucket) -> None:
         assert await bucket.blobs.upload(name, 500, 0, pieces(b"right and more")) == 14
-        assert await bucket.blobs.upload(name, 5, 14, pieces(b"")) == Conflict(0)
+        assert await bucket.blobs.upload(name, 5, 14, pieces(b"")) == StaleRevision(0)
         assert await bucket.blobs.upload(name, 5, 0, pieces(b"right")) == 5
 
     use(scenario)

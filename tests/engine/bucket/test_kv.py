@@ -6,7 +6,7 @@ from contextlib import aclosing
 import pytest
 
 from engine.bucket.errors import BadName, BucketClosed, TooLarge
-from engine.bucket.protocols import MAX_NAME_LENGTH, MAX_VALUE_BYTES, Bucket, Conflict, VersionedValue
+from engine.bucket.protocols import MAX_NAME_LENGTH, MAX_VALUE_BYTES, Bucket, StaleRevision, VersionedValue
 from tests.engine.bucket.conftest import Use
 
 
@@ -14,14 +14,14 @@ def test_a_cell_changes_for_who_knows_its_revision_only(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         cells = bucket.kv
         assert await cells.get("a") is None
-        assert await cells.cas("a", b"none", 7) == Conflict(None)
+        assert await cells.cas("a", b"none", 7) == StaleRevision(None)
         first = await cells.cas("a", b"one", None)
         assert isinstance(first, int)
-        assert await cells.cas("a", b"two", None) == Conflict(first)
+        assert await cells.cas("a", b"two", None) == StaleRevision(first)
         second = await cells.cas("a", b"two\0", first)
         assert isinstance(second, int)
         assert second > first
-        assert await cells.cas("a", b"late", first) == Conflict(second)
+        assert await cells.cas("a", b"late", first) == StaleRevision(second)
         assert await cells.get("a") == VersionedValue("a", b"two\0", second)
 
     use(scenario)
@@ -35,7 +35,7 @@ def test_a_removed_cell_is_none_and_can_be_made_again(use: Use) -> None:
         assert isinstance(removed := await cells.cas("a", None, first), int)
         assert await cells.get("a") is None
         assert await cells.list("") == []
-        assert await cells.cas("a", b"again", removed) == Conflict(None)
+        assert await cells.cas("a", b"again", removed) == StaleRevision(None)
         again = await cells.cas("a", b"", None)
         assert await cells.get("a") == VersionedValue("a", b"", again if isinstance(again, int) else 0)
 
@@ -43,14 +43,14 @@ def test_a_removed_cell_is_none_and_can_be_made_again(use: Use) -> None:
 
 
 def test_cells_are_there_when_opened_again_and_revisions_go_on(use: Use) -> None:
-    async def write(bucket: Bucket) -> int | Conflict:
+    async def write(bucket: Bucket) -> int | StaleRevision:
         await bucket.kv.cas("a", b"one", None)
         return await bucket.kv.cas("b", b"two", None)
 
     async def look(bucket: Bucket) -> list[VersionedValue]:
         return await bucket.kv.list("")
 
-    async def write_more(bucket: Bucket) -> int | Conflict:
+    async def write_more(bucket: Bucket) -> int | StaleRevision:
         return await bucket.kv.cas("c", b"three", None)
 
     second = use(write)

@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import aclosing
 
-from engine.bucket.protocols import Bucket, Conflict, LogEntry
+from engine.bucket.protocols import Bucket, BucketLogEntry, StaleRevision
 from tests.engine.bucket.conftest import Use
 
 
@@ -16,10 +16,10 @@ def test_entries_are_numbered_and_stay_in_order(use: Use) -> None:
 
     async def look(bucket: Bucket) -> None:
         assert await bucket.log.last("a") == 5
-        assert await bucket.log.read("a", after=3) == [LogEntry(4, b"3"), LogEntry(5, b"4")]
-        assert await bucket.log.read("a", limit=1) == [LogEntry(1, b"0")]
+        assert await bucket.log.read("a", after=3) == [BucketLogEntry(4, b"3"), BucketLogEntry(5, b"4")]
+        assert await bucket.log.read("a", limit=1) == [BucketLogEntry(1, b"0")]
         assert await bucket.log.read("a", after=5) == []
-        assert await bucket.log.read("b") == [LogEntry(1, b"\0")]
+        assert await bucket.log.read("b") == [BucketLogEntry(1, b"\0")]
 
     use(write)
     use(look)
@@ -27,12 +27,12 @@ def test_entries_are_numbered_and_stay_in_order(use: Use) -> None:
 
 def test_an_entry_is_added_only_where_it_is_expected(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
-        assert await bucket.log.append("a", b"x", expect=1) == Conflict(0)
+        assert await bucket.log.append("a", b"x", expect=1) == StaleRevision(0)
         assert await bucket.log.append("a", b"one", expect=0) == 1
-        assert await bucket.log.append("a", b"x", expect=0) == Conflict(1)
+        assert await bucket.log.append("a", b"x", expect=0) == StaleRevision(1)
         answers = await asyncio.gather(*(bucket.log.append("a", b"%d" % n, expect=1) for n in range(50)))
         assert sorted(answers, key=str).count(2) == 1
-        assert answers.count(Conflict(2)) == 49
+        assert answers.count(StaleRevision(2)) == 49
 
     use(scenario)
 
@@ -64,7 +64,7 @@ def test_what_is_trimmed_is_gone_and_its_numbers_never_come_again(use: Use) -> N
         assert len(await bucket.log.read("b")) == 5
         assert await bucket.log.last("a") == 5
         assert await bucket.log.append("a", b"six", expect=5) == 6
-        assert await bucket.log.read("a") == [LogEntry(6, b"six")]
+        assert await bucket.log.read("a") == [BucketLogEntry(6, b"six")]
 
     use(write)
     use(look)
@@ -80,7 +80,7 @@ def test_who_follows_sees_every_entry_once(use: Use) -> None:
             await asyncio.sleep(0)
             await bucket.log.append("b", b"of another log")
             await bucket.log.append("a", b"new")
-            assert await waiting == LogEntry(301, b"new")
+            assert await waiting == BucketLogEntry(301, b"new")
 
     use(scenario)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.bucket.folder import FolderBucket
-from engine.bucket.protocols import Bucket, Conflict
+from engine.bucket.protocols import Bucket, StaleRevision
 from tests.engine.bucket.test_folder import opened
 from tests.support.examples import examples
 
@@ -71,7 +71,7 @@ class Model:
         expect = now if step.expect == "right" else None if step.expect == "none" else (now or 1) - 1
         answer = await bucket.kv.cas(step.key, step.value, expect)
         if expect != now:
-            assert answer == Conflict(now)
+            assert answer == StaleRevision(now)
             return
         assert isinstance(answer, int)
         assert answer > self.revision
@@ -85,7 +85,7 @@ class Model:
         expect = last + step.wrong if step.wrong is not None else None
         answer = await bucket.log.append(step.name, step.content, expect)
         if step.wrong:
-            assert answer == Conflict(last)
+            assert answer == StaleRevision(last)
             return
         assert answer == last + 1
         self.last[step.name] = last + 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from engine.control.discovery import Endpoint
+from engine.control.discovery import ControlEndpoint
 from engine.dev.project import BuildFinished
 from engine.errors import SvcError
 from engine.http.sockets import bind, bind_reuseport
@@ -37,7 +37,7 @@ class Developed:
     """Where it is: the port of its addresses, and its control API."""
 
     port: int
-    presence: Endpoint
+    presence: ControlEndpoint
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from argon2 import PasswordHasher
 
-from engine.bucket.protocols import Conflict
+from engine.bucket.protocols import StaleRevision
 from engine.control.auth.accounts import ACCOUNTS_KEY, AccountError, Accounts, claim_code
 from engine.control.auth.passwords import MAX_CONCURRENT, MAX_WAITING, BadPassword, Passwords
 from engine.control.errors import TooManyAttempts
@@ -127,7 +127,7 @@ def test_damaged_accounts_let_nobody_in_and_are_not_written_over(service: Servic
     async def damage() -> None:
         cell = await service.bucket.kv.get(ACCOUNTS_KEY)
         assert cell is not None
-        assert not isinstance(await service.bucket.kv.cas(ACCOUNTS_KEY, b"{", cell.revision), Conflict)
+        assert not isinstance(await service.bucket.kv.cas(ACCOUNTS_KEY, b"{", cell.revision), StaleRevision)
 
     service.do(damage)
     with pytest.raises(AccountError, match="corrupt"):

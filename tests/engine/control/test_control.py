@@ -10,7 +10,13 @@ from quart import Blueprint, Response, request
 
 from engine.control.access import ALL_PROJECTS, Forbidden, Principal
 from engine.control.app import principal
-from engine.control.discovery import ENDPOINT_FILE, Endpoint, find_endpoint, publish_endpoint, remove_endpoint
+from engine.control.discovery import (
+    ENDPOINT_FILE,
+    ControlEndpoint,
+    find_endpoint,
+    publish_endpoint,
+    remove_endpoint,
+)
 from engine.control.local_server import serve_local
 from engine.control.projects import SingleProject, blueprint
 from engine.errors import SvcError
@@ -51,20 +57,20 @@ def subject() -> Blueprint:
 
 
 @contextmanager
-def served(folder: Path, *, told: bool = True) -> Iterator[Endpoint]:
+def served(folder: Path, *, told: bool = True) -> Iterator[ControlEndpoint]:
     routes = (subject(), blueprint(SingleProject("shop", folder)))
     with run_in_background(lambda _: serve_local(folder, routes, announce=told), "control") as presence:
         yield presence
 
 
 @pytest.fixture
-def presence(tmp_path: Path) -> Iterator[Endpoint]:
+def presence(tmp_path: Path) -> Iterator[ControlEndpoint]:
     with served(tmp_path) as presence:
         yield presence
 
 
 @pytest.fixture
-def client(presence: Endpoint) -> Iterator[Client]:
+def client(presence: ControlEndpoint) -> Iterator[Client]:
     with Client(presence.url, presence.token) as client:
         yield client
 
@@ -75,13 +81,13 @@ def test_its_token_lets_the_developer_do_everything(client: Client) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "x y", "~" * 5000])
-def test_nobody_comes_in_without_it(presence: Endpoint, token: str) -> None:
+def test_nobody_comes_in_without_it(presence: ControlEndpoint, token: str) -> None:
     with Client(presence.url, token) as client, pytest.raises(ApiError) as refused:
         client.call("GET", "/v1/me")
     assert refused.value.code == "unauthenticated" and "svc login" in refused.value.hint
 
 
-def test_health_without_session_reports_version(presence: Endpoint) -> None:
+def test_health_without_session_reports_version(presence: ControlEndpoint) -> None:
     with Client(presence.url, "") as client:
         health = client.call("GET", "/v1/health")
         assert health == {"status": "ok", "api": "1", "version": version()}
@@ -119,7 +125,7 @@ def test_the_document_describes_every_route(client: Client) -> None:
     assert document["openapi"].startswith("3.") and {"/v1/health", "/v1/projects"} <= document["paths"].keys()
 
 
-def test_nobody_at_an_address(presence: Endpoint) -> None:
+def test_nobody_at_an_address(presence: ControlEndpoint) -> None:
     with Client("http://127.0.0.1:1", "") as client, pytest.raises(Unreachable) as unreachable:
         client.call("GET", "/v1/health")
     assert "127.0.0.1:1" in unreachable.value.message
@@ -133,7 +139,7 @@ def test_it_is_found_while_it_is_there(tmp_path: Path) -> None:
 
 
 def test_the_newest_is_found_and_goes_by_itself(tmp_path: Path) -> None:
-    old, new = Endpoint("http://127.0.0.1:1", "a", 1), Endpoint("http://127.0.0.1:2", "b", 2)
+    old, new = ControlEndpoint("http://127.0.0.1:1", "a", 1), ControlEndpoint("http://127.0.0.1:2", "b", 2)
     publish_endpoint(tmp_path, old)
     publish_endpoint(tmp_path, new)
     remove_endpoint(tmp_path, old)

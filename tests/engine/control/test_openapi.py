@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from engine.control.discovery import Endpoint
+from engine.control.discovery import ControlEndpoint
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
 from tests.engine.control import developing
@@ -61,7 +61,7 @@ class Owned:
 class Developed:
     """The control API of a Project in development."""
 
-    def __init__(self, presence: Endpoint) -> None:
+    def __init__(self, presence: ControlEndpoint) -> None:
         self.url = presence.url
         self._token = presence.token
         with Client(presence.url, presence.token) as client:

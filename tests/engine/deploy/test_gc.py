@@ -9,7 +9,7 @@ import pytest
 
 from engine.bucket.folder import FolderBucket
 from engine.deploy.gc import GRACE_NS, GarbageError, GcReport, collect_garbage
-from engine.deploy.history import History
+from engine.deploy.history import DeploymentHistory
 from engine.deploy.package import COMPONENT, PackageError
 from engine.deploy.package_store import unpack
 from tests.engine.deploy.packing import component_artifact, deployment, opened, stored
@@ -27,7 +27,7 @@ def test_only_what_no_record_names_is_removed_and_only_after_the_grace(tmp_path:
         unpacked, now = tmp_path / "unpacked", time.time_ns()
         assert await collect_garbage(bucket, now, unpacked=unpacked) == GcReport(0, 0, 0)
         kept = await deployment(bucket, component_artifact(tmp_path, "kept"), "01")
-        await History(bucket).add(kept)
+        await DeploymentHistory(bucket).add(kept)
         needed, loose = (
             kept.resources["web"].package,
             await stored(bucket, component_artifact(tmp_path, "loose")),
@@ -113,7 +113,7 @@ def test_a_plan_says_what_a_sweep_then_does_and_removes_nothing(tmp_path: Path) 
 def test_nothing_unpacked_is_removed_while_it_is_not_known_what_is_needed(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         made = await deployment(bucket, component_artifact(tmp_path, "kept"), "01")
-        await History(bucket).add(replace(made, id="02"))
+        await DeploymentHistory(bucket).add(replace(made, id="02"))
         loose = (await stored(bucket, component_artifact(tmp_path, "loose"))).package
         await unpack(bucket.blobs, loose, tmp_path / "unpacked")
         assert await bucket.blobs.delete(made.resources["web"].package, FOREVER)

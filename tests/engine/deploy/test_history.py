@@ -13,10 +13,10 @@ import pytest
 
 from engine.bucket.errors import BlobMissing
 from engine.bucket.folder import FolderBucket
-from engine.bucket.protocols import Conflict
+from engine.bucket.protocols import StaleRevision
 from engine.deploy.deployment import RecordError, decode
 from engine.deploy.gc import GRACE_NS, GarbageError, GcReport, collect_garbage
-from engine.deploy.history import Activation, DeploymentError, History, Live
+from engine.deploy.history import Activation, DeploymentError, DeploymentHistory, Live
 from engine.deploy.package_store import touch
 from tests.engine.deploy.packing import RESOURCE, component_artifact, deployment, opened, stored
 
@@ -64,14 +64,14 @@ def test_a_record_that_is_damaged_or_newer_says_so(tmp_path: Path) -> None:
 
 def test_deployments_are_listed_the_newest_first_and_each_project_has_its_own(tmp_path: Path) -> None:
     async def write(bucket: FolderBucket) -> None:
-        history = History(bucket)
+        history = DeploymentHistory(bucket)
         for project, id_ in (("shop", "02"), ("shop", "01"), ("shop-2", "03"), ("sho", "04")):
             await history.add(await deployment(bucket, component_artifact(tmp_path), id_, project))
         with pytest.raises(DeploymentError, match="already"):
             await history.add(await deployment(bucket, component_artifact(tmp_path), "01"))
 
     async def look(bucket: FolderBucket) -> None:
-        history = History(bucket)
+        history = DeploymentHistory(bucket)
         assert [made.id for made in await history.deployments("shop")] == ["02", "01"]
         assert await history.deployments("other") == []
         assert {made.id for made in await history.all()} == {"01", "02", "03", "04"}
@@ -86,7 +86,7 @@ def test_deployments_are_listed_the_newest_first_and_each_project_has_its_own(tm
 
 def test_a_flip_goes_forth_and_back_and_one_that_knows_too_little_is_a_conflict(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
-        history = History(bucket)
+        history = DeploymentHistory(bucket)
         for id_ in ("01", "02"):
             await history.add(await deployment(bucket, component_artifact(tmp_path, id_), id_))
         assert await history.live("shop") is None
@@ -94,7 +94,7 @@ def test_a_flip_goes_forth_and_back_and_one_that_knows_too_little_is_a_conflict(
         assert isinstance(first, Live)
         assert first.deployment == "01"
         late = await history.activate("shop", "02", at_ns=2, by="b", revision=None)
-        assert late == Conflict(first.revision)
+        assert late == StaleRevision(first.revision)
         second = await history.activate("shop", "02", at_ns=2, by="b", revision=first.revision)
         assert isinstance(second, Live)
         back = await history.activate("shop", "01", at_ns=3, by="c", revision=second.revision)
@@ -115,7 +115,7 @@ def test_a_flip_goes_forth_and_back_and_one_that_knows_too_little_is_a_conflict(
 
 def test_what_is_not_whole_never_goes_live(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
-        history = History(bucket)
+        history = DeploymentHistory(bucket)
         with pytest.raises(DeploymentError):
             await history.activate("shop", "01", at_ns=1, by="a", revision=None)
         made = await deployment(bucket, component_artifact(tmp_path), "01")
@@ -130,7 +130,7 @@ def test_what_is_not_whole_never_goes_live(tmp_path: Path) -> None:
 
 def test_who_watches_hears_of_every_project_and_flip(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
-        history = History(bucket)
+        history = DeploymentHistory(bucket)
         for project in ("shop", "blog"):
             await history.add(await deployment(bucket, component_artifact(tmp_path), "01", project))
         first = await history.activate("shop", "01", at_ns=1, by="a", revision=None)
@@ -148,7 +148,7 @@ def test_who_watches_hears_of_every_project_and_flip(tmp_path: Path) -> None:
 
 def test_old_records_go_but_for_the_newest_and_the_one_that_serves(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
-        history = History(bucket)
+        history = DeploymentHistory(bucket)
         for number in range(6):
             await history.add(await deployment(bucket, component_artifact(tmp_path), f"0{number}"))
         await history.activate("shop", "01", at_ns=1, by="a", revision=None)
@@ -161,7 +161,7 @@ def test_old_records_go_but_for_the_newest_and_the_one_that_serves(tmp_path: Pat
 
 def test_only_what_no_deployment_needs_is_swept_and_only_after_the_grace(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
-        history = History(bucket)
+        history = DeploymentHistory(bucket)
         kept = await deployment(bucket, component_artifact(tmp_path, "kept", "script", b"{}"), "01")
         await history.add(kept)
         loose = component_artifact(tmp_path, "loose", "script", b"{}")  # shares script and source map
@@ -203,7 +203,7 @@ def test_uploads_that_were_given_up_are_swept_too(tmp_path: Path) -> None:
 
 def test_nothing_is_swept_while_it_is_not_known_what_a_deployment_needs(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
-        history = History(bucket)
+        history = DeploymentHistory(bucket)
         made = await deployment(bucket, component_artifact(tmp_path, "kept"), "01")
         await history.add(made)
         await stored(bucket, component_artifact(tmp_path, "loose"))
@@ -230,7 +230,7 @@ class Meanwhile:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cells, name)
 
-    async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | Conflict:
+    async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | StaleRevision:
         happens, self._happens = self._happens, None if key.startswith(self._prefix) else self._happens
         if happens is not None and key.startswith(self._prefix):
             await happens()
@@ -242,22 +242,22 @@ def test_a_deployment_that_is_forgotten_as_it_goes_live_is_there_after_all(
     tmp_path: Path, first: str
 ) -> None:
     async def scenario(bucket: FolderBucket) -> None:
-        history = History(bucket)
+        history = DeploymentHistory(bucket)
         for id_ in ("01", "02"):
             await history.add(await deployment(bucket, component_artifact(tmp_path, id_), id_))
         live = await history.activate("shop", "02", at_ns=1, by="a", revision=None)
         assert isinstance(live, Live)
 
-        def flip(history: History) -> Awaitable[object]:
+        def flip(history: DeploymentHistory) -> Awaitable[object]:
             return history.activate("shop", "01", at_ns=2, by="a", revision=live.revision)
 
-        def forget(history: History) -> Awaitable[object]:
+        def forget(history: DeploymentHistory) -> Awaitable[object]:
             return history.forget_old("shop", kept=0)
 
         if first == "forget":
-            await forget(History(Meanwhile(bucket, "deployments/", lambda: flip(history))))
+            await forget(DeploymentHistory(Meanwhile(bucket, "deployments/", lambda: flip(history))))
         else:
-            await flip(History(Meanwhile(bucket, "live/", lambda: forget(history))))
+            await flip(DeploymentHistory(Meanwhile(bucket, "live/", lambda: forget(history))))
         now = await history.live("shop")
         assert now is not None
         assert now.deployment == "01"

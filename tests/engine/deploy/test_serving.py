@@ -14,7 +14,7 @@ from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Digest
 from engine.build.builder import Builder
 from engine.deploy.deployment import DeployedResource, Deployment
-from engine.deploy.history import History, Live
+from engine.deploy.history import DeploymentHistory, Live
 from engine.deploy.package import pack
 from engine.deploy.package_store import unpack
 from engine.gateway.static.responder import StaticResponder
@@ -69,7 +69,7 @@ async def deploy(bucket: FolderBucket, project: Project, artifacts: dict[str, Ar
         stored = await store(bucket.blobs, pack(artifact))
         parts[name] = DeployedResource.of(project.resources[name], stored.package, Digest(artifact.digest))
         sent += stored.sent
-    history = History(bucket)
+    history = DeploymentHistory(bucket)
     live = await history.live(project.name)
     id_ = f"0{len(await history.deployments(project.name))}"
     await history.add(Deployment(id_, project.name, 1, "me", "", "", parts))
@@ -82,9 +82,9 @@ async def deploy(bucket: FolderBucket, project: Project, artifacts: dict[str, Ar
 
 async def asked(bucket: FolderBucket, name: str, folder: Path, cache: Path) -> dict[str, bytes]:
     """Unpack what is live, run it, and return the body that each Resource answers with."""
-    live = await History(bucket).live(name)
+    live = await DeploymentHistory(bucket).live(name)
     assert live is not None
-    deployment = await History(bucket).get(name, live.deployment)
+    deployment = await DeploymentHistory(bucket).get(name, live.deployment)
     runner, answers = Runner(cache), {}
     try:
         for part, resource in zip(

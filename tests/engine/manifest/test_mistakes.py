@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from engine.errors import SvcError
 from engine.manifest.load import load
-from engine.manifest.problems import ManifestError, Problem
+from engine.manifest.problems import ManifestError, ManifestProblem
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 HEAD = '[project]\nname = "shop"\n'
@@ -14,14 +14,14 @@ B = '\n[resource.b]\nlane = "js"'
 A = '[resource.a]\nlane = "js"\n'
 
 
-def problems(root: Path, text: str) -> tuple[Problem, ...]:
+def problems(root: Path, text: str) -> tuple[ManifestProblem, ...]:
     (root / "svc.toml").write_text(text, encoding="utf-8")
     with pytest.raises(ManifestError) as caught:
         load(root)
     return caught.value.problems
 
 
-def one(root: Path, body: str) -> Problem:
+def one(root: Path, body: str) -> ManifestProblem:
     """Return the only problem of a manifest whose body starts in line 3."""
     found = problems(root, HEAD + body)
     assert len(found) == 1, found

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.wasm_binary import MODULE_HEADER, UnsupportedBinary, read_sections, section, uleb
 from lanes.go.component import HANDLE, NoHandler, NotHosted, component
-from lanes.go.core_module import CoreModule, read
+from lanes.go.core_module import UnboundModule, read
 from lanes.wit_imports import parse_interfaces
 
 EXPORTS = f"""
@@ -120,14 +120,14 @@ def test_damaged_module_raises_only_unsupported_binary(data: st.DataObject) -> N
         made = read(damaged)
     except UnsupportedBinary:
         return
-    assert isinstance(made, CoreModule)
+    assert isinstance(made, UnboundModule)
     assert read(made.binary).exports == made.exports
 
 
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_raise_only_unsupported_binary(data: bytes) -> None:
     with suppress(UnsupportedBinary):
-        assert isinstance(read(MODULE_HEADER + data), CoreModule)
+        assert isinstance(read(MODULE_HEADER + data), UnboundModule)
 
 
 def test_parsed_interface_has_called_functions_and_types_of_others() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.lane import BuildMode
-from lanes.js.node import Node, find
+from lanes.js.node import NodeProgram, find
 from lanes.js.toolchain import ensure
 from tests.lanes.js.conftest import Sources, ask
 from tests.lanes.logged import run
@@ -46,7 +46,7 @@ def installed(cache: Path) -> Path:
         (folder / "package.json").write_text("{}")
         asyncio.run(ensure(cache, print))
         node = asyncio.run(find(cache))
-        assert isinstance(node, Node)
+        assert isinstance(node, NodeProgram)
         command = [*node.npm, "install", "--no-audit", "--no-fund", *PACKAGES]
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
     return folder / "node_modules"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.artifact import ComponentArtifact
-from lanes.js.node import Node, find
+from lanes.js.node import NodeProgram, find
 from lanes.js.toolchain import ensure
 from tests.engine.wasm.conftest import Answer
 from tests.lanes.js.conftest import MODES, Sources, ask
@@ -85,7 +85,7 @@ def npm_packages(cache: Path) -> Path:
         folder.mkdir(exist_ok=True)
         asyncio.run(ensure(cache, print))
         node = asyncio.run(find(cache))
-        assert isinstance(node, Node)
+        assert isinstance(node, NodeProgram)
         command = [*node.npm, "install", "--no-audit", "--no-fund", "hono@4", "zod@4", "nanoid@5"]
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
     return folder / "node_modules"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from textual.app import App
 
-from screens.board.deploy_protocol import Deployer
+from screens.board.deploy_protocol import BoardDeployer
 from screens.board.deploy_screen import DeployScreen
 from screens.board.history_screen import HistoryScreen
 from screens.project_client import ConnectionInfo, ProjectClient
@@ -55,7 +55,7 @@ def desk(hosted: Hosted, shop: Shop, tmp_path: Path) -> DeployerFactory:
 Test = Callable[[Board], Awaitable[None]]
 
 
-def run(opened: Opened, shop: Shop, deployer: Deployer, test: Test) -> None:
+def run(opened: Opened, shop: Shop, deployer: BoardDeployer, test: Test) -> None:
     asyncio.run(board(opened, shop, test, deployer=deployer))
 
 

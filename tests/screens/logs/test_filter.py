@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screens.logs.filter import LEVELS, Filter
+from screens.logs.filter import LEVELS, LogFilter
 from svc_tui.client import SvcError
 
 names = st.from_regex(r"[a-z][a-z0-9-]{0,10}", fullmatch=True)
 filters = st.builds(
-    Filter,
+    LogFilter,
     resource=st.just("") | names,
     level=st.sampled_from(["", *LEVELS]),
     status=st.sampled_from(["", "404", "5xx", ">=400"]),
@@ -23,30 +23,30 @@ filters = st.builds(
 
 
 @given(filters)
-def test_filter_words_round_trip(wanted: Filter) -> None:
-    assert Filter.parse(wanted.words()) == wanted
+def test_filter_words_round_trip(wanted: LogFilter) -> None:
+    assert LogFilter.parse(wanted.words()) == wanted
 
 
 @given(filters)
-def test_filter_without_all_parts_is_empty(wanted: Filter) -> None:
+def test_filter_without_all_parts_is_empty(wanted: LogFilter) -> None:
     for key, _ in wanted.chips():
         wanted = wanted.without(key)
-    assert wanted == Filter() and wanted.words() == ""
+    assert wanted == LogFilter() and wanted.words() == ""
 
 
 def test_equals_sign_separates_like_colon() -> None:
-    found = Filter.of(["request=7f", "level:warn", "not", "a:filter", "https://x"])
-    assert found == Filter(level="warn", request="7f", text="not a:filter https://x")
+    found = LogFilter.of(["request=7f", "level:warn", "not", "a:filter", "https://x"])
+    assert found == LogFilter(level="warn", request="7f", text="not a:filter https://x")
 
 
 def test_params_request_roots_without_resource_or_request() -> None:
-    assert Filter(level="warn").params() == {"level": "warn", "roots": "true"}
-    assert Filter(resource="api", since="10m").params() == {"resource": "api", "since": 600}
-    assert Filter(request="7f").params() == {"request": "7f"}
+    assert LogFilter(level="warn").params() == {"level": "warn", "roots": "true"}
+    assert LogFilter(resource="api", since="10m").params() == {"resource": "api", "since": 600}
+    assert LogFilter(request="7f").params() == {"request": "7f"}
 
 
 def test_params_add_age_to_times() -> None:
-    wanted = Filter(resource="api", since="1h", until="10m")
+    wanted = LogFilter(resource="api", since="1h", until="10m")
     assert wanted.params(age=5.0) == {"resource": "api", "since": 3605, "until": 605}
 
 
@@ -64,9 +64,9 @@ def test_params_add_age_to_times() -> None:
 )
 def test_invalid_word_raises_error_with_hint(line: str, message: str) -> None:
     with pytest.raises(SvcError) as raised:
-        Filter.parse(line)
+        LogFilter.parse(line)
     assert message in raised.value.message and raised.value.hint
 
 
 def test_quotes_group_words() -> None:
-    assert Filter.parse(shlex.join(["two words", "resource:api"])).text == "two words"
+    assert LogFilter.parse(shlex.join(["two words", "resource:api"])).text == "two words"

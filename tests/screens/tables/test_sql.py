@@ -8,7 +8,7 @@ import pytest
 from textual.app import App
 from textual.widgets import TextArea
 
-from screens.tables.history import History
+from screens.tables.history import DraftHistory
 from screens.tables.result import describe_result, line_and_column, position
 from svc_tui.console.preferences import SqlHistory
 from tests.screens.tables.conftest import Shop, tables
@@ -17,20 +17,20 @@ Snapshot = Callable[[App[Any]], None]
 
 
 def test_statements_of_before_come_back_and_what_was_begun_does(tmp_path: Path) -> None:
-    history = History(SqlHistory(tmp_path / "home"))
+    history = DraftHistory(SqlHistory(tmp_path / "home"))
     for statement in ("select 1", "select 2", "select 1"):
         history.ran(statement)
     steps: Sequence[str | None] = [history.step(1, "begun"), history.step(1, ""), history.step(1, "")]
     assert steps == ["select 1", "select 2", None]
     assert [history.step(-1, ""), history.step(-1, ""), history.step(-1, "")] == ["select 1", "begun", None]
-    assert History(SqlHistory(tmp_path / "home")).step(1, "") == "select 1"
+    assert DraftHistory(SqlHistory(tmp_path / "home")).step(1, "") == "select 1"
     assert (tmp_path / "home" / "sql-history.json").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_history_that_can_not_be_read_is_none(tmp_path: Path) -> None:
     (tmp_path / "sql-history.json").write_text("{broken")
-    assert History(SqlHistory(tmp_path)).step(1, "") is None
-    assert History(SqlHistory(tmp_path / "sql-history.json")).step(1, "") is None
+    assert DraftHistory(SqlHistory(tmp_path)).step(1, "") is None
+    assert DraftHistory(SqlHistory(tmp_path / "sql-history.json")).step(1, "") is None
     SqlHistory(tmp_path / "sql-history.json").write(["select 1"])
 
 

@@ -10,13 +10,13 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from screens.widgets.columns import Column
+from screens.widgets.columns import ListColumn
 from screens.widgets.row_source import Row, RowsUnavailable
 from screens.widgets.virtual_rows import VirtualRows
 from tests.screens.conftest import Opened, idle, text
 
 MILLION = 1_000_000
-COLUMNS = (Column("id", 9, right=True), Column("name", 10), Column("message", 20, grow=True))
+COLUMNS = (ListColumn("id", 9, right=True), ListColumn("name", 10), ListColumn("message", 20, grow=True))
 
 
 class Numbers:

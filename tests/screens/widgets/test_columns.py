@@ -7,7 +7,7 @@ from rich.cells import cell_len
 
 from screens.widgets.columns import (
     COLUMN_GAP,
-    Column,
+    ListColumn,
     PlacedColumn,
     column_at,
     fit_cell,
@@ -69,14 +69,14 @@ def test_fit_cell_of_five_megabytes_is_fast() -> None:
 
 
 def test_growing_columns_share_spare_width() -> None:
-    columns = [Column("a", 4), Column("b", 4, grow=True), Column("c", 4, grow=True)]
+    columns = [ListColumn("a", 4), ListColumn("b", 4, grow=True), ListColumn("c", 4, grow=True)]
     placed = layout_columns(columns, 4 * 3 + 2 * COLUMN_GAP + 7)
     assert [column.width for column in placed] == [4, 7, 8]
     assert line_width(placed) == 4 * 3 + 2 * COLUMN_GAP + 7
 
 
 def test_columns_have_minimum_width_without_room() -> None:
-    placed = layout_columns([Column("a", 30), Column("b", 30, grow=True)], 20)
+    placed = layout_columns([ListColumn("a", 30), ListColumn("b", 30, grow=True)], 20)
     assert [(column.x, column.width) for column in placed] == [(0, 30), (32, 30)]
 
 
@@ -85,7 +85,7 @@ def test_no_columns_have_no_width() -> None:
 
 
 def test_column_at_gap_is_previous_column() -> None:
-    placed = layout_columns([Column("a", 3), Column("b", 3)], 8)
+    placed = layout_columns([ListColumn("a", 3), ListColumn("b", 3)], 8)
     assert [column_at(placed, x) for x in (0, 2, 4, 5, 7, 50)] == [0, 0, 0, 1, 1, 1]
 
 
@@ -96,16 +96,16 @@ def test_right_to_left_text_does_not_move_next_cell() -> None:
     assert fit_cell((("Zoë 寿司", ""),), PlacedColumn(0, 8, right=False)) == [("Zoë 寿司", "")]
 
 
-def widths(columns: list[Column], room: int) -> list[int]:
+def widths(columns: list[ListColumn], room: int) -> list[int]:
     return [each.width for each in layout_columns(columns, room)]
 
 
 def test_spare_width_goes_to_preferred_widths_smallest_first() -> None:
     columns = [
-        Column("id", 4),
-        Column("name", 8, preferred=12),
-        Column("text", 8, preferred=90),
-        Column("note", 8, preferred=90),
+        ListColumn("id", 4),
+        ListColumn("name", 8, preferred=12),
+        ListColumn("text", 8, preferred=90),
+        ListColumn("note", 8, preferred=90),
     ]
     assert widths(columns, 4 + 3 * 8 + 3 * COLUMN_GAP) == [4, 8, 8, 8]
     assert widths(columns, 4 + 3 * 8 + 3 * COLUMN_GAP + 14) == [4, 12, 13, 13]
@@ -113,12 +113,15 @@ def test_spare_width_goes_to_preferred_widths_smallest_first() -> None:
 
 
 def test_remaining_width_goes_to_growing_columns() -> None:
-    assert widths([Column("a", 4, preferred=6), Column("b", 4, grow=True)], 30) == [6, 30 - 6 - COLUMN_GAP]
+    assert widths([ListColumn("a", 4, preferred=6), ListColumn("b", 4, grow=True)], 30) == [
+        6,
+        30 - 6 - COLUMN_GAP,
+    ]
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 200)), min_size=1), st.integers(0, 500))
 def test_preferred_widths_are_bounded(wanted: list[tuple[int, int]], room: int) -> None:
-    columns = [Column("", width, preferred=wish) for width, wish in wanted]
+    columns = [ListColumn("", width, preferred=wish) for width, wish in wanted]
     got = widths(columns, room)
     least = sum(width for width, _ in wanted) + COLUMN_GAP * (len(wanted) - 1)
     assert sum(got) + COLUMN_GAP * (len(got) - 1) <= max(room, least)

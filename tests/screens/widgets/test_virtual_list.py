@@ -4,7 +4,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from screens.widgets.columns import Column
+from screens.widgets.columns import ListColumn
 from screens.widgets.row_cache import CHUNK_ROWS, MAX_CHUNKS, PREFETCH_CHUNKS
 from screens.widgets.virtual_rows import VirtualRows
 from tests.screens.conftest import idle, text
@@ -139,7 +139,7 @@ def test_new_source_is_shown_from_first_row(drive: Any) -> None:
         await pilot.press("G", "space")
         other = Numbers(3)
         other.word = "other"
-        rows.set_source(other, (Column("#", 4), *COLUMNS[1:]))
+        rows.set_source(other, (ListColumn("#", 4), *COLUMNS[1:]))
         await idle(pilot)
         assert (rows.cursor_row, rows.count, rows.marks) == (0, 3, frozenset())
         assert "other 0" in lines(pilot)[1] and lines(pilot)[0].split()[0] == "#"

@@ -5,7 +5,7 @@ from rich.text import Text
 
 from engine.errors import SvcError
 from engine.lane import BuildFailed, Diagnostic
-from engine.manifest.problems import ManifestError, Problem
+from engine.manifest.problems import ManifestError, ManifestProblem
 from svc_tui.terminal import stderr
 from svc_tui.terminal.stderr import ExitCode
 
@@ -29,7 +29,11 @@ def test_render_of_a_manifest_error_writes_line_key_message_and_hint(
 ) -> None:
     error = ManifestError(
         Path("/x/svc.toml"),
-        [Problem(7, 1, 'a."/x"', "wrong", "Do this."), Problem(0, 0, "", "odd"), Problem(4, 2, "b", "bad")],
+        [
+            ManifestProblem(7, 1, 'a."/x"', "wrong", "Do this."),
+            ManifestProblem(0, 0, "", "odd"),
+            ManifestProblem(4, 2, "b", "bad"),
+        ],
     )
     assert told(capsys, error) == (
         "error: svc.toml has 3 mistakes\n"

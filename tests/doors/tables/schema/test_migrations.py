@@ -10,7 +10,7 @@ from doors.tables.schema.change import CreateTable, SetNote
 from doors.tables.sqlite.catalog import Column, read
 from doors.tables.sqlite.connections import open_owner
 from doors.tables.sqlite.errors import Connection, TablesError, rows, scalar, transaction
-from doors.tables.sqlite.tokens import Statement
+from doors.tables.sqlite.tokens import ParsedStatement
 
 
 def write(project: Path, **files: str | bytes) -> tuple[Migration, ...]:
@@ -230,7 +230,10 @@ def test_a_pipe_with_the_name_of_a_migration_is_not_waited_for(tmp_path: Path) -
 def test_a_statement_without_an_end_is_given_up_and_undoes_all(database: Connection) -> None:
     endless = "with recursive a(x) as (select 1 union all select x + 1 from a) select count(*) from a"
     with pytest.raises(TablesError) as caught, transaction(database, "nothing happened"):
-        statements = [Statement(1, "create table t (a)"), Statement(2, f"create table u as {endless}")]
+        statements = [
+            ParsedStatement(1, "create table t (a)"),
+            ParsedStatement(2, f"create table u as {endless}"),
+        ]
         script.run(database, "tables/1.sql", statements, seconds=0.05)
     assert caught.value.message == "tables/1.sql:2: the statement took longer than 0 s"
     assert caught.value.code == "timeout"

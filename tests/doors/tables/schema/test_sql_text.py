@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from doors.tables.sqlite.create_table import parse
 from doors.tables.sqlite.errors import Connection, TablesError, rows
-from doors.tables.sqlite.tokens import Statement, StatementTooLong, statements
+from doors.tables.sqlite.tokens import ParsedStatement, StatementTooLong, statements
 
 SCRIPT = """-- hello;
 create table a(x default ';'); /* ; */ insert into a values ('it''s;
@@ -18,16 +18,16 @@ select [a;b], "c;""d", `;`; select 1-2/3 --foo;
 /* only a comment */;
 select 'unterminated;"""
 FOUND = [
-    Statement(2, "create table a(x default ';')"),
-    Statement(2, "insert into a values ('it''s;\n')"),
-    Statement(
+    ParsedStatement(2, "create table a(x default ';')"),
+    ParsedStatement(2, "insert into a values ('it''s;\n')"),
+    ParsedStatement(
         4,
         "create temp /* x */ trigger t after insert on a begin\n"
         "  select case when 1 then 2 end; update a set x=';' ; /* x */ end",
     ),
-    Statement(6, 'select [a;b], "c;""d", `;`'),
-    Statement(6, "select 1-2/3 --foo;"),
-    Statement(9, "select 'unterminated;"),
+    ParsedStatement(6, 'select [a;b], "c;""d", `;`'),
+    ParsedStatement(6, "select 1-2/3 --foo;"),
+    ParsedStatement(9, "select 'unterminated;"),
 ]
 
 

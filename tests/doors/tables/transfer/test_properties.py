@@ -13,7 +13,7 @@ from doors.tables.files import csv_file
 from doors.tables.files.exporter import save
 from doors.tables.files.format import FORMATS, Format
 from doors.tables.files.importer import load
-from doors.tables.files.text_reader import Lines
+from doors.tables.files.text_reader import FileLines
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import CreateTable
 from doors.tables.sqlite.catalog import Column
@@ -98,6 +98,6 @@ def test_export_import_export_gives_the_same_bytes(
 @given(st.lists(st.lists(st.none() | TEXT, min_size=2, max_size=2), max_size=5))
 def test_csv_is_read_as_it_was_written(found: list[list[str | None]]) -> None:
     text = csv_file.written(["a", "b"]) + "".join(map(csv_file.written, found))
-    names, read = csv_file.read(Lines(io.BytesIO(text.encode())))
+    names, read = csv_file.read(FileLines(io.BytesIO(text.encode())))
     assert names == ["a", "b"]
     assert [cells for _, cells in read] == found

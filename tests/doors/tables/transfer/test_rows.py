@@ -5,7 +5,7 @@ import pytest
 
 from doors.tables.files import rows as table_rows
 from doors.tables.files.exporter import save
-from doors.tables.files.format import MAX_RECORD, Format, Progress, format_of
+from doors.tables.files.format import MAX_RECORD, FileProgress, Format, format_of
 from doors.tables.files.importer import load
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import CreateTable
@@ -35,7 +35,7 @@ def users(database: Connection) -> Connection:
     return database
 
 
-def put(database: Connection, data: str | bytes, format: Format, **how: object) -> list[Progress]:
+def put(database: Connection, data: str | bytes, format: Format, **how: object) -> list[FileProgress]:
     raw = data if isinstance(data, bytes) else data.encode()
     return list(load(database, io.BytesIO(raw), format, **how))  # type: ignore[arg-type]
 
