@@ -41,12 +41,26 @@ def record(number: int, now_ns: int) -> Record:
         )
     root = kind == 3
     code = "run-limit" if number % 800 == 3 else ""
-    spent = (8_200_000, 5_100_000, 3 << 20, 120, 4_000)
     span = f"{number:016x}"
     name = "web" if root else "api"
     return RequestRecord(
-        *(now_ns, request, "0" * 32, span, "", name, "POST", f"/api/entries?n={number}"),
-        *(504 if code else 201, code, "run limit of 30 s reached" if code else "", *spent, root),
+        now_ns,
+        request,
+        trace_id="0" * 32,
+        span_id=span,
+        parent="",
+        resource=name,
+        method="POST",
+        target=f"/api/entries?n={number}",
+        status=504 if code else 201,
+        code=code,
+        detail="run limit of 30 s reached" if code else "",
+        wall_ns=8_200_000,
+        compute_ns=5_100_000,
+        peak_memory=3 << 20,
+        bytes_in=120,
+        bytes_out=4_000,
+        root=root,
     )
 
 

@@ -87,7 +87,9 @@ async def write(folder: Path, first: int) -> None:
                 for table in ("left_side", "right_side")
             ]
             body = json.dumps({"statements": statements}).encode()
-            answer = tables.answer(DoorRequest("POST", "/v1/batch", "", (), body, caller))
+            answer = tables.answer(
+                DoorRequest("POST", "/v1/batch", query="", headers=(), body=body, caller=caller)
+            )
             response = answer if isinstance(answer, DoorResponse) else await answer
             if response.status != 200:
                 raise SystemExit(response.body.decode())

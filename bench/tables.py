@@ -48,7 +48,7 @@ def bodies(sql: str, count: int) -> list[bytes]:
 
 
 def asked(path: str, requests: list[bytes]) -> list[DoorRequest]:
-    return [DoorRequest("POST", path, "", (), body, CALLER) for body in requests]
+    return [DoorRequest("POST", path, query="", headers=(), body=body, caller=CALLER) for body in requests]
 
 
 async def door_reads(tables: ProjectTables, requests: list[DoorRequest]) -> float:

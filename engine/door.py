@@ -5,7 +5,7 @@ resolved within the process. The engine identifies the caller; a guest cannot fo
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -32,6 +32,7 @@ class DoorRequest:
 
     method: str
     path: str
+    _: KW_ONLY
     query: str
     headers: Headers
     body: bytes

@@ -5,7 +5,7 @@ any time.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -99,6 +99,7 @@ class Tool:
 
     name: str
     version: str = ""
+    _: KW_ONLY
     path: str = ""
     problem: str = ""
     remedy: str = ""

@@ -11,7 +11,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from engine.lane import ToolchainMissing
@@ -37,6 +37,7 @@ class Wheel:
 
     package: str
     version: str
+    _: KW_ONLY
     title: str
     megabytes: int
     program: str

@@ -76,14 +76,14 @@ def _record(told: dict[str, Any]) -> GuestRecord:
     return GuestRecord(
         _integer(told.get("timeUnixNano"), "timeUnixNano"),
         _integer(told.get("observedTimeUnixNano"), "observedTimeUnixNano"),
-        _integer(severity, "severityNumber"),
-        _word(told, "severityText"),
-        _value(told.get("body")),
-        _pairs(attributes[:ATTRIBUTES]),
-        dropped + max(0, len(attributes) - ATTRIBUTES),
-        _id(told, "traceId", 32),
-        _id(told, "spanId", 16),
-        _word(told, "eventName"),
+        severity=_integer(severity, "severityNumber"),
+        severity_text=_word(told, "severityText"),
+        body=_value(told.get("body")),
+        attributes=_pairs(attributes[:ATTRIBUTES]),
+        dropped=dropped + max(0, len(attributes) - ATTRIBUTES),
+        trace_id=_id(told, "traceId", 32),
+        span_id=_id(told, "spanId", 16),
+        event_name=_word(told, "eventName"),
     )
 
 

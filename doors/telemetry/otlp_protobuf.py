@@ -78,14 +78,14 @@ def _record(record: Any) -> GuestRecord:
     return GuestRecord(
         record.time_unix_nano,
         record.observed_time_unix_nano,
-        record.severity_number,
-        record.severity_text,
-        _value(record.body),
-        _pairs(record.attributes),
-        record.dropped_attributes_count + max(0, len(record.attributes) - ATTRIBUTES),
-        _id(record.trace_id, 16),
-        _id(record.span_id, 8),
-        record.event_name,
+        severity=record.severity_number,
+        severity_text=record.severity_text,
+        body=_value(record.body),
+        attributes=_pairs(record.attributes),
+        dropped=record.dropped_attributes_count + max(0, len(record.attributes) - ATTRIBUTES),
+        trace_id=_id(record.trace_id, 16),
+        span_id=_id(record.span_id, 8),
+        event_name=record.event_name,
     )
 
 

@@ -4,7 +4,7 @@ import base64
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from engine.door import Caller, LogEntry, Severity
 
@@ -73,6 +73,7 @@ class GuestRecord:
 
     time_ns: int = 0
     observed_ns: int = 0
+    _: KW_ONLY
     severity: int = 0
     severity_text: str = ""
     body: Value = None

@@ -6,7 +6,7 @@ and no value of a secret.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -37,6 +37,7 @@ class DeployedResource:
 
     name: str
     lane: str
+    _: KW_ONLY
     package: Digest
     artifact: Digest
     public: bool
@@ -78,6 +79,7 @@ class Deployment:
 
     id: str
     project: str
+    _: KW_ONLY
     created_ns: int
     by: str
     commit: str

@@ -4,7 +4,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Set
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from engine.gateway.error_page import DebugDetail
@@ -53,13 +53,14 @@ class _SpanOutcome:
 
     status: int
     code: str = ""
+    _: KW_ONLY
     detail: str = ""
     report: RunReport | None = None
     bytes_out: int = 0
     aborted: bool = False
 
 
-_ABORTED_BY_SHUTDOWN = _SpanOutcome(499, "stopping", "the service is stopping", aborted=True)
+_ABORTED_BY_SHUTDOWN = _SpanOutcome(499, "stopping", detail="the service is stopping", aborted=True)
 
 
 class _TracedExchange:
@@ -217,17 +218,17 @@ class Gateway:
                 building = f"{endpoint.name} is being built for the first time"
                 debug = DebugDetail(building, building=True)
                 status, size = await self._problem(exchange, "not-ready", debug)
-                return _SpanOutcome(status, "not-ready", building, bytes_out=size)
+                return _SpanOutcome(status, "not-ready", detail=building, bytes_out=size)
         if isinstance(version, NotReady):
             detail = version.error.public_message if version.error else ""
             debug = DebugDetail(detail, error=version.error)
             status, size = await self._problem(exchange, "not-ready", debug)
-            return _SpanOutcome(status, "not-ready", detail, bytes_out=size)
+            return _SpanOutcome(status, "not-ready", detail=detail, bytes_out=size)
         if hasattr(version, "respond"):
             try:
                 sent = await version.respond(exchange)
             except FileChanged as error:
-                return _SpanOutcome(200, "file-changed", str(error), aborted=True)
+                return _SpanOutcome(200, "file-changed", detail=str(error), aborted=True)
             if sent is None:
                 status, size = await self._problem(exchange, "not-found", None)
                 return _SpanOutcome(status, "not-found", bytes_out=size)
@@ -277,11 +278,18 @@ class Gateway:
         code = "" if report.outcome == "ok" else report.outcome
         if report.status is not None:
             aborted = bool(code) and not report.complete
-            return _SpanOutcome(report.status, code, report.detail, report, report.bytes_out, aborted)
+            return _SpanOutcome(
+                report.status,
+                code,
+                detail=report.detail,
+                report=report,
+                bytes_out=report.bytes_out,
+                aborted=aborted,
+            )
         if code in ("client-gone", "stopping"):
-            return _SpanOutcome(499, code, report.detail, report, aborted=True)
+            return _SpanOutcome(499, code, detail=report.detail, report=report, aborted=True)
         status, size = await self._problem(exchange, code, DebugDetail(report.detail, lines))
-        return _SpanOutcome(status, code, report.detail, report, size)
+        return _SpanOutcome(status, code, detail=report.detail, report=report, bytes_out=size)
 
     async def _problem(
         self, exchange: _TracedExchange, code: str, debug: DebugDetail | None

@@ -1,7 +1,7 @@
 """Immutable, validated values of a manifest: Project, Resource and Mount."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 
@@ -39,6 +39,7 @@ class Resource:
     name: str
     lane: str
     workdir: Path
+    _: KW_ONLY
     public: bool = False
     build: str | None = None
     output: Path | None = None

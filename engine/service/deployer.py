@@ -282,7 +282,13 @@ class Deployer:
             parts[name] = DeployedResource.of(resource, spec.packages[name], package.artifact, imported)
         now = self._now_ns()
         deployment = Deployment(
-            new_id(now), spec.project.name, now, spec.by, spec.commit, spec.message, parts
+            new_id(now),
+            spec.project.name,
+            created_ns=now,
+            by=spec.by,
+            commit=spec.commit,
+            message=spec.message,
+            resources=parts,
         )
         return _Candidate(deployment, deployment.served(self._unpacked), artifacts)
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class RecordFilter:
 
     resource: str | None = None
     request_id: str | None = None
+    _: KW_ONLY
     min_level: Severity | None = None
     pattern: re.Pattern[str] | None = None
     text: str | None = None

@@ -1,7 +1,7 @@
 """Record types of the timeline, their severity levels, and the definition of a failed request."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal, get_args
 
 from engine.door import Severity
@@ -23,6 +23,7 @@ class RequestRecord:
 
     time_ns: int
     request_id: str
+    _: KW_ONLY
     trace_id: str
     span_id: str
     parent: str

@@ -6,7 +6,7 @@ are redacted when the recording is written, on another thread.
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 Headers = list[tuple[bytes, bytes]]
 MAX_BODY_BYTES = 64 << 10
@@ -69,6 +69,7 @@ class Recording:
 
     project: str
     request_id: str
+    _: KW_ONLY
     time_ns: int
     method: str
     scheme: str

@@ -1,8 +1,8 @@
 """Sums of request costs, by minute and resource."""
 
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, astuple, dataclass
 
 from engine.timeline.record import Record, RequestRecord, failed
 
@@ -22,21 +22,27 @@ class UsageCount:
 
     requests: int = 0
     failures: int = 0
+    _: KW_ONLY
     compute_ns: int = 0
     wall_ns: int = 0
     peak_memory: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
 
+    @classmethod
+    def of(cls, numbers: Iterable[int]) -> "UsageCount":
+        """Return the count of numbers in the order of the fields."""
+        return cls(**dict(zip(cls.__slots__, numbers, strict=True)))
+
     def __add__(self, other: "UsageCount") -> "UsageCount":
         return UsageCount(
             self.requests + other.requests,
             self.failures + other.failures,
-            self.compute_ns + other.compute_ns,
-            self.wall_ns + other.wall_ns,
-            max(self.peak_memory, other.peak_memory),
-            self.bytes_in + other.bytes_in,
-            self.bytes_out + other.bytes_out,
+            compute_ns=self.compute_ns + other.compute_ns,
+            wall_ns=self.wall_ns + other.wall_ns,
+            peak_memory=max(self.peak_memory, other.peak_memory),
+            bytes_in=self.bytes_in + other.bytes_in,
+            bytes_out=self.bytes_out + other.bytes_out,
         )
 
 
@@ -66,7 +72,7 @@ class Aggregator:
             if key not in sums:
                 sums[key] = [0] * 7
             _add(sums[key], record)
-        return {key: UsageCount(*numbers) for key, numbers in sums.items()}
+        return {key: UsageCount.of(numbers) for key, numbers in sums.items()}
 
     def restore(self, counts: Mapping[Key, UsageCount], most: int) -> None:
         """Add sums that could not be stored; above `most` keys, the oldest are lost."""

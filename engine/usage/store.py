@@ -89,6 +89,6 @@ class UsageStore(SqliteFile):
     def read(self, since: int) -> dict[Key, UsageCount]:
         """Return the sums from a minute on, in the order of minutes and names."""
         return {
-            (minute, resource): UsageCount(*numbers)
+            (minute, resource): UsageCount.of(numbers)
             for minute, resource, *numbers in self.run(_READ, (since,))
         }

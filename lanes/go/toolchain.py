@@ -85,7 +85,7 @@ def compilation(go: Go, root: Path, cache: Path, out: Path, package: str) -> lis
 def tool(found: Go | str) -> Tool:
     """Return the result of `find` for `svc doctor`."""
     if isinstance(found, Go):
-        return Tool("go", found.version, found.program, managed=found.managed)
+        return Tool("go", found.version, path=found.program, managed=found.managed)
     return Tool("go", problem=found, remedy="svc doctor --fix", managed=True)
 
 

@@ -10,7 +10,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -36,6 +36,7 @@ class Workspace:
 
     file: Path
     module: Path
+    _: KW_ONLY
     modules: tuple[Path, ...]
     users: Path | None
     vendor: Path | None
@@ -76,7 +77,9 @@ async def workspace(go: Go, request: BuildRequest) -> Workspace:
     if users is None:
         _leave_beside(module / "go.work", text if vendor is None else None)
     root, downloads = Path(settings["GOROOT"]), Path(settings["GOMODCACHE"])
-    return Workspace(file, module, tuple(modules), users, vendor, root, downloads)
+    return Workspace(
+        file, module, modules=tuple(modules), users=users, vendor=vendor, root=root, downloads=downloads
+    )
 
 
 def write_vendor(vendor: Path | None, folder: Path) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -38,6 +38,7 @@ class SnapshotSpec:
 
     toolchain: Toolchain
     world: str
+    _: KW_ONLY
     kept: Path
     write: Callable[[Path], Awaitable[None]]
     report: Callable[[str], None]

@@ -110,7 +110,15 @@ class JsLane:
         mapping = SourceMap.parse(source_map)
         try:
             made, printed = await component(
-                SnapshotSpec(toolchain, "service", kept, write, request.report, doing, self._limit)
+                SnapshotSpec(
+                    toolchain,
+                    "service",
+                    kept=kept,
+                    write=write,
+                    report=request.report,
+                    doing=doing,
+                    limit=self._limit,
+                )
             )
         except ComponentRefused as error:
             if error.late:
@@ -132,7 +140,9 @@ async def _loader(toolchain: Toolchain, report: Callable[[str], None]) -> Path:
 
     kept, doing = toolchain.folder / "loader", "making the js dev loader, once"
     try:
-        made, _ = await component(SnapshotSpec(toolchain, "loader", kept, write, report, doing))
+        made, _ = await component(
+            SnapshotSpec(toolchain, "loader", kept=kept, write=write, report=report, doing=doing)
+        )
     except ComponentRefused as error:
         raise BuildFailed("cannot make the js dev loader", toolchain.repair, output=error.output) from error
     return made

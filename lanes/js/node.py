@@ -42,7 +42,7 @@ def managed(cache: Path) -> NodeProgram:
 def tool(found: NodeProgram | str) -> Tool:
     """Return the result of `find` for `svc doctor`."""
     if isinstance(found, NodeProgram):
-        return Tool("node", found.version, found.program, managed=found.managed)
+        return Tool("node", found.version, path=found.program, managed=found.managed)
     return Tool("node", problem=found, remedy="svc doctor --fix", managed=True)
 
 

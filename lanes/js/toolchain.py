@@ -94,7 +94,7 @@ async def tools(cache: Path) -> tuple[Tool, ...]:
     return (
         tool(await find(cache)),
         *(
-            Tool(name.rpartition("/")[2], version, str(packages), managed=True)
+            Tool(name.rpartition("/")[2], version, path=str(packages), managed=True)
             if there
             else Tool(
                 name.rpartition("/")[2], problem="not installed yet", remedy="svc doctor --fix", managed=True

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -23,6 +23,7 @@ class Messages:
     root: Path
     artifacts: list[tuple[str, Path]] = field(default_factory=list)
     """Package name and path of each linked WebAssembly file."""
+    _: KW_ONLY
     manifests: set[Path] = field(default_factory=set)
     """`Cargo.toml` of every local package, not from a registry or git."""
     errors: list[Diagnostic] = field(default_factory=list)

@@ -73,8 +73,8 @@ async def _tool(name: str, folder: Path) -> Tool:
     if (int(match[1]), int(match[2])) < OLDEST:
         oldest = ".".join(str(number) for number in OLDEST)
         problem = f"{name} {version} is too old: {TARGET} needs Rust {oldest} or newer"
-        return Tool(name, version, path, problem, UPDATE)
-    return Tool(name, version, path)
+        return Tool(name, version, path=path, problem=problem, remedy=UPDATE)
+    return Tool(name, version, path=path)
 
 
 async def _target(rustc: Tool, folder: Path) -> Tool:
@@ -84,7 +84,7 @@ async def _target(rustc: Tool, folder: Path) -> Tool:
     place = Path(printed.strip().splitlines()[-1] if printed.strip() else "")
     if status != 0 or not any(place.glob("libstd-*.rlib")):
         return Tool(TARGET, problem=f"rustc {rustc.version} has no {TARGET}", remedy=ADD_TARGET)
-    return Tool(TARGET, rustc.version, str(place))
+    return Tool(TARGET, rustc.version, path=str(place))
 
 
 async def _ask(command: Sequence[str], folder: Path) -> tuple[int, str]:

@@ -1,7 +1,7 @@
 """Log of a deploy as styled lines. Does not import Textual."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Literal
 
 from screens.board.cards import Line
@@ -24,6 +24,7 @@ class DeployLog:
 
     phase: Phase = "planning"
     events: tuple[DeployProgress, ...] = ()
+    _: KW_ONLY
     plan: DeployPlan | None = None
     allowed: bool = False
     message: str = ""

@@ -20,7 +20,7 @@ _BACK = re.compile(r"([1-9]\d{0,8})([smhd])", re.ASCII)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogFilter:
     """A record matches if it matches every part that is not empty.
 

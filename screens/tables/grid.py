@@ -5,7 +5,7 @@ Windows of rows are read on another thread than the one that draws.
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -37,6 +37,7 @@ class TableColumn:
 
     name: str
     type: TypeInfo
+    _: KW_ONLY
     nullable: bool
     default: str | None
     primary_key: bool
@@ -47,7 +48,7 @@ class TableColumn:
     def from_document(cls, column: Mapping[str, Any], types: ColumnTypes) -> "TableColumn":
         """Return the column of an API document."""
         names = ("nullable", "default", "primary_key", "note", "generated")
-        return cls(column["name"], types[column["type"]], *(column[name] for name in names))
+        return cls(column["name"], types[column["type"]], **{name: column[name] for name in names})
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ class Credentials:
 
     key: str
     url: str = ""
+    _: KW_ONLY
     token: str = ""
     user: str = ""
     folder: Path | None = None
@@ -104,7 +105,7 @@ class CredentialStore:
                     )
                 insecure = self._environ.get("SVC_INSECURE") == "1"
                 check_encryption(url, insecure=insecure)
-                return Credentials(url, url, token, insecure=insecure, from_environment=True)
+                return Credentials(url, url, token=token, insecure=insecure, from_environment=True)
         sessions = self._read()
         key = url or (self._service_of(project) if project else "") or sessions.current
         if not key:
@@ -129,7 +130,7 @@ class CredentialStore:
         insecure = known.get("insecure") is True
         url = service_url(key)
         check_encryption(url, insecure=insecure)
-        return Credentials(key, url, token, str(known.get("user", "")), insecure=insecure)
+        return Credentials(key, url, token=token, user=str(known.get("user", "")), insecure=insecure)
 
     def save(self, credentials: Credentials) -> bool:
         """Store credentials as the current ones; return whether the token is in the system's keyring."""

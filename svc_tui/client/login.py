@@ -57,7 +57,9 @@ class LoginClient:
             session = self._client.call("POST", "/v1/claim", {**body, "code": code})
         url = self._client.url
         try:
-            return Credentials(url, url, str(session["token"]), str(session["user"]), insecure=self._insecure)
+            return Credentials(
+                url, url, token=str(session["token"]), user=str(session["user"]), insecure=self._insecure
+            )
         except (KeyError, TypeError) as error:
             raise self._not_a_service() from error
 

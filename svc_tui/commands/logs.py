@@ -64,7 +64,7 @@ def logs(
     """Show requests, log records and output of your code, oldest first."""
     root = find(Path.cwd())
     path = timeline_path(root)
-    record_filter = RecordFilter(resource, request, _severity(level), _pattern(grep))
+    record_filter = RecordFilter(resource, request, min_level=_severity(level), pattern=_pattern(grep))
     seconds = None if since is None else parse_age(since)
     older = None if until is None else parse_age(until)
     _check_times(seconds, older, follow=follow)

@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -53,6 +53,7 @@ class Bundle:
 
     project: str
     manifest: str
+    _: KW_ONLY
     packed: Mapping[str, Packed]
     packages: Mapping[str, tuple[Digest, bytes]]
     imports: Mapping[str, frozenset[str] | None]
@@ -88,10 +89,12 @@ async def build(project: Project, cache: Path, progress: DeployProgress) -> Bund
     return Bundle(
         project.name,
         (project.root / MANIFEST).read_text(encoding="utf-8-sig"),
-        packed,
-        {name: (Digest(sha256(document).hexdigest()), document) for name, document in documents.items()},
-        {name: imported for name, _, imported in results},
-        {Path(file.name).name: file.sql for file in find_migrations(project.root)},
+        packed=packed,
+        packages={
+            name: (Digest(sha256(document).hexdigest()), document) for name, document in documents.items()
+        },
+        imports={name: imported for name, _, imported in results},
+        tables={Path(file.name).name: file.sql for file in find_migrations(project.root)},
     )
 
 

@@ -43,7 +43,7 @@ class Check:
 
 async def run_checks(lanes: Mapping[str, Lane], used: set[str] | None, home: Home) -> list[Check]:
     """Run all checks. `used` has the lanes of the project, or is None outside of one."""
-    python = Tool("python", platform.python_version(), sys.executable)
+    python = Tool("python", platform.python_version(), path=sys.executable)
     checks = [Check("svc", tool, needed=True) for tool in (python, _pip(), _wasmtime(), _home(home))]
     lane_tools = await asyncio.gather(*(lane.tools(home.root / "cache") for lane in lanes.values()))
     for name, tools in zip(lanes, lane_tools, strict=True):
@@ -91,4 +91,4 @@ def _home(home: Home) -> Tool:
     if free_mib < MIN_FREE_MIB:
         remedy = f"free disk space, or set SVC_HOME to a folder on another disk (you may delete `{cache}`)"
         return Tool("SVC_HOME", path=str(home.root), problem=f"only {free_mib} MiB free", remedy=remedy)
-    return Tool("SVC_HOME", f"{free_mib >> 10} GiB free", str(home.root))
+    return Tool("SVC_HOME", f"{free_mib >> 10} GiB free", path=str(home.root))

@@ -45,7 +45,15 @@ class Index:
             archive.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n")
             archive.writestr(f"{info}/RECORD", "")
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        return Wheel("a-tool", "1.2", "A Tool", 7, "tool/bin/tool", "Or bring it yourself.", (digest,))
+        return Wheel(
+            "a-tool",
+            "1.2",
+            title="A Tool",
+            megabytes=7,
+            program="tool/bin/tool",
+            instead="Or bring it yourself.",
+            sha256=(digest,),
+        )
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def deployer_of(hosted: Hosted, root: Path, linked: list[str]) -> ConsoleDeployer:
-    login = Credentials(hosted.control, hosted.control, hosted.token)
+    login = Credentials(hosted.control, hosted.control, token=hosted.token)
     return ConsoleDeployer("shop", lambda: login, ProjectFiles(root, root.parent / "cache", linked.append))
 
 

@@ -79,7 +79,7 @@ def test_session_without_a_token_is_not_logged_in(known: dict[str, object]) -> N
 
 def test_sessions_file_readable_by_others_gets_mode_0600() -> None:
     logins = CredentialStore.from_environment(os.environ)
-    logins.save(Credentials("https://a.example", "https://a.example", "secret"))
+    logins.save(Credentials("https://a.example", "https://a.example", token="secret"))
     (home() / SESSIONS_FILE).chmod(0o644)
     assert logins.get().token == "secret" and (home() / SESSIONS_FILE).stat().st_mode & 0o077 == 0
 
@@ -137,7 +137,7 @@ def test_concurrent_logins_are_all_saved() -> None:
     def login(number: int) -> None:
         url = f"https://s{number}.example"
         CredentialStore(Home.from_environment(os.environ), os.environ, Keyring(0)).save(
-            Credentials(url, url, "t")
+            Credentials(url, url, token="t")
         )
 
     threads = [threading.Thread(target=login, args=(number,)) for number in range(16)]

@@ -162,7 +162,7 @@ def test_project_stays_linked_to_its_service(svc: Svc, service: Service, tmp_pat
     (project / "deep").mkdir(parents=True)
     (project / "svc.toml").touch()
     logins = CredentialStore.from_environment(os.environ)
-    logins.save(Credentials("https://one.example", "https://one.example", "t1"))
+    logins.save(Credentials("https://one.example", "https://one.example", token="t1"))
     logins.link_project(project, "https://one.example")
     claimed(svc, service)
     assert logins.get().key == service.url

@@ -53,7 +53,7 @@ class Reader:
         self.shown: list[StoredRecord] = []
         self.missed: list[int] = []
         self._enough = enough
-        login = Credentials("key", hosted.control, hosted.token)
+        login = Credentials("key", hosted.control, token=hosted.token)
         self._logs = RemoteLogs(login, "shop", wish, self._show, self.missed.append)
 
     def _show(self, entries: Sequence[StoredRecord]) -> None:

@@ -45,9 +45,15 @@ def test_usage_prints_one_row_per_resource_of_the_last_day(
     counted(
         project,
         {
-            (minute, "web"): UsageCount(2, 0, 0, 50, 0, 0, 700),
-            (minute - 5, "api"): UsageCount(3, 1, 400, 500, MIB, 10, 20),
-            (minute - 90, "api"): UsageCount(1, 0, 100, 200, 2 * MIB, 1, 2),
+            (minute, "web"): UsageCount(
+                2, 0, compute_ns=0, wall_ns=50, peak_memory=0, bytes_in=0, bytes_out=700
+            ),
+            (minute - 5, "api"): UsageCount(
+                3, 1, compute_ns=400, wall_ns=500, peak_memory=MIB, bytes_in=10, bytes_out=20
+            ),
+            (minute - 90, "api"): UsageCount(
+                1, 0, compute_ns=100, wall_ns=200, peak_memory=2 * MIB, bytes_in=1, bytes_out=2
+            ),
             (minute - 3000, "api"): UsageCount(50),
         },
     )
@@ -84,7 +90,14 @@ def test_usage_rows_begin_at_periods_of_local_time(
 
 
 def test_usage_on_a_pipe_prints_one_line_per_row(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    counted(project, {(now(), "api"): UsageCount(3, 1, 400, 500, MIB, 10, 20)})
+    counted(
+        project,
+        {
+            (now(), "api"): UsageCount(
+                3, 1, compute_ns=400, wall_ns=500, peak_memory=MIB, bytes_in=10, bytes_out=20
+            )
+        },
+    )
     assert run(["usage"]) == 0
     begin, *rest = capsys.readouterr().out.rstrip("\n").split("\t")
     assert datetime.fromisoformat(begin)
@@ -99,8 +112,18 @@ def test_usage_on_a_terminal_prints_a_table(
     counted(
         project,
         {
-            (minute, "api"): UsageCount(1200, 3, 4_500_000_000, 9_000_000_000, 12 * MIB, 0, 5 << 30),
-            (minute, "front"): UsageCount(7, 0, 0, 9_000_000, 0, 0, 812),
+            (minute, "api"): UsageCount(
+                1200,
+                3,
+                compute_ns=4_500_000_000,
+                wall_ns=9_000_000_000,
+                peak_memory=12 * MIB,
+                bytes_in=0,
+                bytes_out=5 << 30,
+            ),
+            (minute, "front"): UsageCount(
+                7, 0, compute_ns=0, wall_ns=9_000_000, peak_memory=0, bytes_in=0, bytes_out=812
+            ),
         },
     )
     assert run(["--color", "always", "usage", "--by", "minute"]) == 0

@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO, Literal
@@ -89,6 +89,7 @@ class ImportLine:
 
     done: bool
     rows: int
+    _: KW_ONLY
     bytes: int
     total: int | None
     table: str

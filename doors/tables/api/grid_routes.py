@@ -4,7 +4,7 @@ The format of cells is in `doors/tables/types/grid_cell.py`. Reading needs the r
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from pydantic import Field
@@ -76,6 +76,7 @@ class GridOpened:
 
     grid: str
     table: str
+    _: KW_ONLY
     count: int
     key: list[str]
     editable: bool
@@ -227,7 +228,15 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
 
 def _opened(grid: Grid) -> GridOpened:
     table, key = grid.table, list(grid.identity.key)
-    return GridOpened("", table.name, grid.count, key, bool(key), grid.identity.reason, table.columns)
+    return GridOpened(
+        "",
+        table.name,
+        count=grid.count,
+        key=key,
+        editable=bool(key),
+        reason=grid.identity.reason,
+        columns=table.columns,
+    )
 
 
 def _window(grid: Grid, start: int, n: int) -> bytes:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from doors.tables.migrations import RECORD, applied
 from doors.tables.sqlite.catalog import Column, Index, Kind, Table, find, read
@@ -26,6 +26,7 @@ class TypeView:
 
     name: TypeName
     form: Form
+    _: KW_ONLY
     pattern: str
     example: str
     accepts_now: bool
@@ -48,6 +49,7 @@ class TableModel:
 
     name: str
     kind: Kind
+    _: KW_ONLY
     note: str
     key: list[str]
     rows: int | None
@@ -135,4 +137,12 @@ def _counter(connection: Connection) -> Callable[[Table], int | None]:
 
 def _view(table: Table, count: Callable[[Table], int | None]) -> TableModel:
     key, rows = list(table.key), count(table)
-    return TableModel(table.name, table.kind, table.note, key, rows, table.columns, table.indexes)
+    return TableModel(
+        table.name,
+        table.kind,
+        note=table.note,
+        key=key,
+        rows=rows,
+        columns=table.columns,
+        indexes=table.indexes,
+    )

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from doors.tables.schema.notes import INTERNAL_TABLES
 from doors.tables.schema.rows import row_name
@@ -23,6 +23,7 @@ class Part:
 
     name: str
     sql: str
+    _: KW_ONLY
     columns: tuple[str, ...]
     order: str
     number: str = ""
@@ -73,10 +74,10 @@ def _part(connection: Connection, table: Table) -> Part:
     return Part(
         table.name,
         _sql(connection, table.name),
-        columns,
-        f" ORDER BY {order}" if order else "",
-        "" if shown else number,
-        last,
+        columns=columns,
+        order=f" ORDER BY {order}" if order else "",
+        number="" if shown else number,
+        last=last,
     )
 
 
@@ -99,13 +100,13 @@ def _virtual(connection: Connection, tables: Sequence[Table]) -> tuple[tuple[Par
         columns = tuple(column.name for column in table.columns)
         if (content and content[1] in _NOTHING) or "fts5vocab" in sql.lower():
             skipped.append(table.name)
-            parts.append(Part(table.name, sql, columns, "", where=" WHERE 0"))
+            parts.append(Part(table.name, sql, columns=columns, order="", where=" WHERE 0"))
         elif content:
             refill = f"INSERT INTO {name} ({name}) VALUES ('rebuild')"
-            parts.append(Part(table.name, sql, columns, "", where=" WHERE 0", refill=refill))
+            parts.append(Part(table.name, sql, columns=columns, order="", where=" WHERE 0", refill=refill))
         else:
             number = "rowid" if "fts" in sql.lower() else ""
-            parts.append(Part(table.name, sql, columns, " ORDER BY rowid", number))
+            parts.append(Part(table.name, sql, columns=columns, order=" ORDER BY rowid", number=number))
     return tuple(parts), tuple(skipped)
 
 
@@ -123,7 +124,13 @@ def _own(connection: Connection, tables: Sequence[str] | None) -> tuple[Part, ..
         if tables is None or name == NOTES:
             order = f" ORDER BY {', '.join(key)}"
             parts.append(
-                Part(name, _sql(connection, name), tuple(info[0] for info in infos), order, where=where)
+                Part(
+                    name,
+                    _sql(connection, name),
+                    columns=tuple(info[0] for info in infos),
+                    order=order,
+                    where=where,
+                )
             )
     return tuple(parts)
 

@@ -7,7 +7,7 @@ Temporary tables are in a file of their own that has no name; nothing is written
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from doors.tables.grid.view_sql import Clauses
 from doors.tables.rows.identity import Identity
@@ -30,6 +30,7 @@ class Order:
 
     count: int
     source: str
+    _: KW_ONLY
     single: str
     place: str
     columns: tuple[str, ...]
@@ -53,7 +54,15 @@ def materialize(connection: Connection, table: Table, identity: Identity, clause
         count = scalar(connection, f"SELECT count(*) FROM {main}")
         if count == 0 or top - first + 1 == count:
             return Order(
-                count, main, main, handle[0], columns, handle, top, first if count else 1, dense=True
+                count,
+                main,
+                single=main,
+                place=handle[0],
+                columns=columns,
+                handle=handle,
+                top=top,
+                first=first if count else 1,
+                dense=True,
             )
     order = (clauses.order or " ORDER BY ") + ", " * bool(clauses.order) + ", ".join(handle)
     parts = ", ".join(f"{part} AS h{number}" for number, part in enumerate(handle))
@@ -62,7 +71,9 @@ def materialize(connection: Connection, table: Table, identity: Identity, clause
     )
     joined = " AND ".join(f"{part} = o.h{number}" for number, part in enumerate(handle))
     source = f"temp.{SHOWN} o LEFT JOIN {main} ON {joined}"
-    return Order(_count(connection), source, main, "o.rowid", columns, handle, top)
+    return Order(
+        _count(connection), source, single=main, place="o.rowid", columns=columns, handle=handle, top=top
+    )
 
 
 def _copied(connection: Connection, main: str, columns: tuple[str, ...], clauses: Clauses) -> Order:
@@ -74,7 +85,7 @@ def _copied(connection: Connection, main: str, columns: tuple[str, ...], clauses
     )
     kept = tuple(f"t.c{number}" for number in range(len(columns)))
     copy = f"temp.{SHOWN} t"
-    return Order(_count(connection), copy, copy, "t.rowid", kept, ("t.rowid",))
+    return Order(_count(connection), copy, single=copy, place="t.rowid", columns=kept, handle=("t.rowid",))
 
 
 def positions(

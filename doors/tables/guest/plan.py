@@ -7,7 +7,7 @@ so values are reordered before they are bound.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from doors.tables.guest.authorizer import GuestAuthorizer, unknown_action
@@ -33,6 +33,7 @@ class Plan:
 
     sql: str
     count: int
+    _: KW_ONLY
     order: tuple[int, ...]
     names: tuple[str, ...]
     types: tuple[str, ...]

@@ -5,7 +5,7 @@ SQLite tool can create and change tables. Only notes are stored in a table of th
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 from doors.tables.sqlite.create_table import ColumnText, parse
@@ -29,6 +29,7 @@ class Column:
 
     name: str
     type: TypeName
+    _: KW_ONLY
     nullable: bool = True
     default: str | None = None
     primary_key: bool = False
@@ -53,6 +54,7 @@ class Table:
 
     name: str
     columns: tuple[Column, ...]
+    _: KW_ONLY
     indexes: tuple[Index, ...] = ()
     note: str = ""
     kind: Kind = "table"
@@ -131,7 +133,16 @@ def _table(
     key = tuple(info[0] for info in sorted(infos, key=lambda info: info[4]) if info[4])
     columns = tuple(_column(info, name, key, texts, unique, notes) for info in infos)
     note = notes.get((fold(name), ""), "")
-    return Table(name, columns, indexes, note, kind, key, strict, without_rowid)
+    return Table(
+        name,
+        columns,
+        indexes=indexes,
+        note=note,
+        kind=kind,
+        key=key,
+        strict=strict,
+        without_rowid=without_rowid,
+    )
 
 
 def _infos(connection: Connection, name: str) -> list[tuple[Any, ...]]:

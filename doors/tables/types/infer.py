@@ -5,7 +5,7 @@ be distinguished from text.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, BinaryIO
 
 from doors.tables.files import csv_file
@@ -29,6 +29,7 @@ class _ColumnStats:
 
     name: str
     is_json: bool = False
+    _: KW_ONLY
     missing: bool = False
     possible: set[TypeName] = field(default_factory=lambda: set(TYPES))
     values: int = 0

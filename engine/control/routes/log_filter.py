@@ -46,7 +46,7 @@ class LogFilter(QueryModel):
         return RecordFilter(
             self.resource,
             self.request,
-            minimum,
+            min_level=minimum,
             text=self.text,
             statuses=_statuses(self.status) if self.status is not None else None,
             roots=self.roots,

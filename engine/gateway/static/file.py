@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 
 Header = tuple[bytes, bytes]
@@ -43,6 +43,7 @@ class Representation:
 
     size: int
     etag: bytes
+    _: KW_ONLY
     headers: tuple[Header, ...]
     lean_headers: tuple[Header, ...]
     path: str

@@ -99,7 +99,9 @@ class FolderSource:
         size = stamp[2] if body is None else len(body)
         quoted = f'"{etag}"'.encode()
         full, lean = response_headers(name, content_type(name), "identity", quoted)
-        identity = Representation(size, quoted, full, lean, place, stamp, body)
+        identity = Representation(
+            size, quoted, headers=full, lean_headers=lean, path=place, stamp=stamp, body=body
+        )
         file = StaticFile({"identity": identity}, {"identity": size})
         if body is not None and settled:
             self._keep(name, stamp, file, size)
@@ -159,5 +161,5 @@ def _image_file(artifact: StaticBundle, entry: BundleFile) -> StaticFile:
         etag = f'"{sha256[:32]}{suffix}"'.encode()
         full, lean = response_headers(entry.path, entry.content_type, coding, etag)
         place = str(blob_path(artifact.folder, blob))
-        representations[coding] = Representation(size, etag, full, lean, place)
+        representations[coding] = Representation(size, etag, headers=full, lean_headers=lean, path=place)
     return StaticFile(representations, {coding: size for coding, (_, size) in entry.encodings.items()})

@@ -75,7 +75,12 @@ class DoorRouter:
         if not (path.startswith("/") and is_path(path)):
             return None
         route, _, query = path.partition("?")
-        answer = _invoke(run, host, door, DoorRequest("POST", route, query, (), body, self._caller(run)))
+        answer = _invoke(
+            run,
+            host,
+            door,
+            DoorRequest("POST", route, query=query, headers=(), body=body, caller=self._caller(run)),
+        )
         if isinstance(answer, DoorResponse):
             return answer
         future = FutureIncomingResponse()
@@ -249,10 +254,10 @@ class _DoorCall:
         asked = DoorRequest(
             self._method,
             path,
-            query,
-            tuple(self._request.headers.items),
-            b"".join(self._parts),
-            self._caller,
+            query=query,
+            headers=tuple(self._request.headers.items),
+            body=b"".join(self._parts),
+            caller=self._caller,
         )
         self._parts.clear()
         self._pending.deliver(_invoke(self._run, self._host, self._door, asked))

@@ -48,7 +48,14 @@ class Tables:
     async def sending(self, path: str, body: bytes, method: str = "POST", **more: Any) -> Answer:
         caller = Caller("web", "request-1")
         answer = self.opened.answer(
-            DoorRequest(method, path, more.get("query", ""), more.get("headers", ()), body, caller)
+            DoorRequest(
+                method,
+                path,
+                query=more.get("query", ""),
+                headers=more.get("headers", ()),
+                body=body,
+                caller=caller,
+            )
         )
         if isinstance(answer, DoorResponse):
             return Answer(answer, True)

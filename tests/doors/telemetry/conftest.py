@@ -36,7 +36,9 @@ class OpenTelemetry:
         headers = [("content-type", kind.encode())] if kind else []
         if packed:
             headers.append(("content-encoding", packed.encode()))
-        answer = self.door.answer(DoorRequest(method, path, "", tuple(headers), body, caller))
+        answer = self.door.answer(
+            DoorRequest(method, path, query="", headers=tuple(headers), body=body, caller=caller)
+        )
         return await answer if inspect.isawaitable(answer) else answer
 
     def post(self, body: bytes, kind: str = "application/json", **options: Any) -> DoorResponse:

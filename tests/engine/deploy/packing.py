@@ -100,4 +100,12 @@ async def deployment(
     """Store an artifact and return a Deployment that consists of it."""
     kept = await stored(bucket, artifact)
     part = DeployedResource.of(RESOURCE, kept.package, Digest(artifact.digest))
-    return Deployment(id_, project, 1_700_000_000_000_000_001, "ü", "4f2a", "a message\n", {"web": part})
+    return Deployment(
+        id_,
+        project,
+        created_ns=1_700_000_000_000_000_001,
+        by="ü",
+        commit="4f2a",
+        message="a message\n",
+        resources={"web": part},
+    )

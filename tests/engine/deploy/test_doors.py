@@ -42,7 +42,9 @@ async def heard_of(path: str, folder: Path) -> list[tuple[Record, int]]:
     timeline, heard = TimelineBus(), list[tuple[Record, int]]()
     timeline.subscribe(lambda record: heard.append((record, threading.get_ident())))
     doors = Doors([Diary()], "shop", folder, timeline)
-    answer = doors.open["diary"].door.answer(DoorRequest("POST", path, "", (), b"", Caller("web", "01id")))
+    answer = doors.open["diary"].door.answer(
+        DoorRequest("POST", path, query="", headers=(), body=b"", caller=Caller("web", "01id"))
+    )
     assert not isinstance(answer, DoorResponse)
     await answer
     in_time = list(heard)
@@ -54,7 +56,9 @@ def test_every_use_is_counted_by_door_and_resource(tmp_path: Path) -> None:
     async def used() -> dict[tuple[str, str], int]:
         doors = Doors([Diary()], "shop", tmp_path, TimelineBus())
         for resource in ("web", "api", "web"):
-            asked = DoorRequest("POST", "/loop/1", "", (), b"", Caller(resource, "01id"))
+            asked = DoorRequest(
+                "POST", "/loop/1", query="", headers=(), body=b"", caller=Caller(resource, "01id")
+            )
             answer = doors.open["diary"].door.answer(asked)
             assert not isinstance(answer, DoorResponse)
             await answer

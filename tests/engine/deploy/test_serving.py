@@ -72,7 +72,9 @@ async def deploy(bucket: FolderBucket, project: Project, artifacts: dict[str, Ar
     history = DeploymentHistory(bucket)
     live = await history.live(project.name)
     id_ = f"0{len(await history.deployments(project.name))}"
-    await history.add(Deployment(id_, project.name, 1, "me", "", "", parts))
+    await history.add(
+        Deployment(id_, project.name, created_ns=1, by="me", commit="", message="", resources=parts)
+    )
     now = await history.activate(
         project.name, id_, at_ns=1, by="me", revision=live.revision if live else None
     )

@@ -46,8 +46,25 @@ def request(
     parent: str = "",
     root: bool = True,
 ) -> RequestRecord:
-    head = (1, "r", "t", span, parent, resource, "GET", target, status, "", "")
-    return RequestRecord(*head, wall_ns, 0, peak, 0, 0, root)
+    return RequestRecord(
+        1,
+        "r",
+        trace_id="t",
+        span_id=span,
+        parent=parent,
+        resource=resource,
+        method="GET",
+        target=target,
+        status=status,
+        code="",
+        detail="",
+        wall_ns=wall_ns,
+        compute_ns=0,
+        peak_memory=peak,
+        bytes_in=0,
+        bytes_out=0,
+        root=root,
+    )
 
 
 def test_window_is_empty_initially(rates: RateMeter) -> None:

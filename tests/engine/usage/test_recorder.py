@@ -61,9 +61,15 @@ def record(path: Path, *records: RequestRecord | LineRecord) -> None:
 def test_request_counts_in_minute_of_its_end(path: Path) -> None:
     record(path, OK, OK, replace(OK, wall_ns=2 * MINUTE_NS), replace(OK, resource="api", peak_memory=None))
     assert kept(path) == {
-        (1000, "web"): UsageCount(2, 0, 4_000_000, 10_000_000, 65_536, 6, 12),
-        (1002, "web"): UsageCount(1, 0, 2_000_000, 2 * MINUTE_NS, 65_536, 3, 6),
-        (1000, "api"): UsageCount(1, 0, 2_000_000, 5_000_000, 0, 3, 6),
+        (1000, "web"): UsageCount(
+            2, 0, compute_ns=4_000_000, wall_ns=10_000_000, peak_memory=65_536, bytes_in=6, bytes_out=12
+        ),
+        (1002, "web"): UsageCount(
+            1, 0, compute_ns=2_000_000, wall_ns=2 * MINUTE_NS, peak_memory=65_536, bytes_in=3, bytes_out=6
+        ),
+        (1000, "api"): UsageCount(
+            1, 0, compute_ns=2_000_000, wall_ns=5_000_000, peak_memory=0, bytes_in=3, bytes_out=6
+        ),
     }
 
 
@@ -207,5 +213,11 @@ def test_counts_are_exact_with_concurrent_appends(path: Path) -> None:
         thread.join()
     recorder.close()
     assert sum(kept(path).values(), UsageCount()) == UsageCount(
-        2000, 0, 2000 * OK.compute_ns, 2000 * OK.wall_ns, 65_536, 2000 * 3, 2000 * 6
+        2000,
+        0,
+        compute_ns=2000 * OK.compute_ns,
+        wall_ns=2000 * OK.wall_ns,
+        peak_memory=65_536,
+        bytes_in=2000 * 3,
+        bytes_out=2000 * 6,
     )

@@ -12,7 +12,7 @@ import pytest
 from engine.usage.aggregate import UsageCount
 from engine.usage.store import UsageError, UsageStore, usage_path
 
-ONE = UsageCount(1, 0, 2_000, 3_000, 65_536, 10, 20)
+ONE = UsageCount(1, 0, compute_ns=2_000, wall_ns=3_000, peak_memory=65_536, bytes_in=10, bytes_out=20)
 ADD_FOREVER = """
 import sys
 import threading
@@ -42,10 +42,17 @@ def adding(path: Path, times: int) -> subprocess.Popen[str]:
 def test_counts_add_up_and_peak_is_maximum(path: Path) -> None:
     store = UsageStore(path)
     store.add({(7, "web"): ONE, (8, "web"): ONE})
-    store.add({(7, "web"): UsageCount(2, 1, 5, 6, 1_000, 1, 1), (7, "api"): ONE})
+    store.add(
+        {
+            (7, "web"): UsageCount(2, 1, compute_ns=5, wall_ns=6, peak_memory=1_000, bytes_in=1, bytes_out=1),
+            (7, "api"): ONE,
+        }
+    )
     assert store.read(0) == {
         (7, "api"): ONE,
-        (7, "web"): UsageCount(3, 1, 2_005, 3_006, 65_536, 11, 21),
+        (7, "web"): UsageCount(
+            3, 1, compute_ns=2_005, wall_ns=3_006, peak_memory=65_536, bytes_in=11, bytes_out=21
+        ),
         (8, "web"): ONE,
     }
     assert list(store.read(8)) == [(8, "web")]

@@ -254,7 +254,14 @@ def test_component_from_the_template_equals_that_of_componentize_js(sources: Sou
 
     async def make() -> Path:
         toolchain = await ensure(sources.cache, print)
-        spec = SnapshotSpec(toolchain, "service", tmp_path / "ours", write, print, "making the component")
+        spec = SnapshotSpec(
+            toolchain,
+            "service",
+            kept=tmp_path / "ours",
+            write=write,
+            report=print,
+            doing="making the component",
+        )
         ours, _ = await component(spec)
         script, wit = toolchain.script("template.mjs"), str(toolchain.wit / "service")
         command = [toolchain.node, script, main.name, wit, "service", str(complete)]

@@ -39,7 +39,7 @@ class DeployerFactory:
         self.belongs: list[str] = []
         self.deployer = ConsoleDeployer(
             "shop",
-            lambda: Credentials(hosted.control, hosted.control, hosted.token),
+            lambda: Credentials(hosted.control, hosted.control, token=hosted.token),
             ProjectFiles(shop.root, tmp_path / "deploy-cache", self._belongs),
         )
 
@@ -137,7 +137,7 @@ def test_back_cancels_build(
     root = tmp_path / "endless"
     root.mkdir()
     (root / "svc.toml").write_text(ENDLESS)
-    login = Credentials(hosted.control, hosted.control, hosted.token)
+    login = Credentials(hosted.control, hosted.control, token=hosted.token)
     deployer = ConsoleDeployer(
         "shop", lambda: login, ProjectFiles(root, tmp_path / "endless-cache", lambda _: None)
     )
@@ -203,7 +203,7 @@ def test_without_project_files_only_history_is_available(
     opened: Opened, shop: Shop, hosted: Hosted, desk: DeployerFactory
 ) -> None:
     deployer = ConsoleDeployer(
-        "shop", lambda: Credentials(hosted.control, hosted.control, hosted.token), None
+        "shop", lambda: Credentials(hosted.control, hosted.control, token=hosted.token), None
     )
 
     async def test(shown: Board) -> None:

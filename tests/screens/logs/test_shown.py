@@ -1,6 +1,7 @@
 """Snapshots of the Logs screen at 80x24 and at a wide size."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,33 @@ Snapshot = Callable[[App[Any]], None]
 def tell(root: Path) -> None:
     """Write a request, a failed request and log records to the timeline."""
     good, bad, trace = "01jentry00000000000000good", "01jentry000000000000000bad", "f" * 32
-    spent = (8_200_000, 5_100_000, 3 << 20, 120, 4_000)
-    failed = (30_000_000_000, 200_000, 3 << 20, 0, 0)
+
+    def span(id_: str, parent: str, resource: str, target: str, *, root: bool = True) -> RequestRecord:
+        return RequestRecord(
+            AT,
+            good,
+            trace_id=trace,
+            span_id=id_ * 16,
+            parent=parent,
+            resource=resource,
+            method="POST",
+            target=target,
+            status=201,
+            code="",
+            detail="",
+            wall_ns=8_200_000,
+            compute_ns=5_100_000,
+            peak_memory=3 << 20,
+            bytes_in=120,
+            bytes_out=4_000,
+            root=root,
+        )
+
+    failed = replace(
+        span("c", "", "web", "/entry"),
+        **{"request_id": bad, "method": "GET", "status": 504, "code": "run-limit", "detail": "30 s reached"},
+        **{"wall_ns": 30_000_000_000, "compute_ns": 200_000, "bytes_in": 0, "bytes_out": 0},
+    )
     store = TimelineStore(timeline_path(root))
     store.append(
         [
@@ -38,10 +64,8 @@ def tell(root: Path) -> None:
                 attributes={"id": "12407", "mood": "sunny"},
             ),
             LineRecord(AT + 1_000_000, good, "api", "stdout", "the entry took 2 ms"),
-            RequestRecord(
-                *(AT, good, trace, "b" * 16, "a" * 16, "api", "POST", "/entry", 201, "", ""), *spent, False
-            ),
-            RequestRecord(AT, good, trace, "a" * 16, "", "web", "POST", "/api/entry", 201, "", "", *spent),
+            span("b", "a" * 16, "api", "/entry", root=False),
+            span("a", "", "web", "/api/entry"),
             StructuredRecord(
                 time_ns=AT,
                 request_id=bad,
@@ -62,10 +86,7 @@ def tell(root: Path) -> None:
                 body="no entry: " + "why " * 40,
                 attributes={},
             ),
-            RequestRecord(
-                *(AT, bad, trace, "c" * 16, "", "web", "GET", "/entry", 504, "run-limit", "30 s reached"),
-                *failed,
-            ),
+            failed,
         ],
         AT,
     )

@@ -20,7 +20,9 @@ Snapshot = Callable[[App[Any]], None]
 
 
 def column(name: str, type: str = "text", *, nullable: bool = True, generated: bool = False) -> TableColumn:
-    return TableColumn(name, TYPES[type], nullable, None, False, "", generated)
+    return TableColumn(
+        name, TYPES[type], nullable=nullable, default=None, primary_key=False, note="", generated=generated
+    )
 
 
 COLUMNS = [
