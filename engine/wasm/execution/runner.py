@@ -115,7 +115,7 @@ class Runner:
     ) -> "Guest":
         """Return a live version of a Resource; `environment` has the variables that the platform adds."""
         loaded = await self.load(artifact, fast=fast, report=report)
-        return Guest(self, resource, artifact, loaded, environment, doors)
+        return Guest(self, resource, artifact=artifact, loaded=loaded, environment=environment, doors=doors)
 
     def register(self, execution: Execution) -> None:
         """Stop this run at its deadline."""
@@ -206,6 +206,7 @@ class Guest:
         self,
         runner: Runner,
         resource: Resource,
+        *,
         artifact: ComponentArtifact,
         loaded: LoadedComponent,
         environment: dict[str, str],

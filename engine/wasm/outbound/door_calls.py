@@ -57,7 +57,7 @@ class DoorRouter:
         if door is None or (origin.scheme, origin.port) != ("http", 80):
             run.notice("WARN", self._no_such_door(origin))
             raise Err(("HTTP-request-denied", None))
-        call = _DoorCall(door, run, request, self._caller(run), options, future)
+        call = _DoorCall(door, run, request=request, caller=self._caller(run), options=options, future=future)
         run.on_loop(call.advance)
 
     def call(
@@ -193,6 +193,7 @@ class _DoorCall:
         self,
         door: DoorBinding,
         run: RunState,
+        *,
         request: OutgoingRequest,
         caller: Caller,
         options: RequestOptions,
