@@ -1,11 +1,14 @@
 """Repository rules: import contracts, make targets, and strings that no file contains."""
 
+import ast
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+PRODUCT = ("svc_tui", "engine", "lanes", "doors", "screens")
+MAX_POSITIONAL = 5
 BINARY = {".png", ".ico", ".woff2", ".gz", ".br", ".bin"}
 
 
@@ -74,3 +77,34 @@ def test_no_file_contains_a_registry_address() -> None:
     registry = re.compile(r"https?://[^\s\"')]*(?:registry|pypi|/simple\b)", re.IGNORECASE)
     found = {name: found[0] for name, text in texts().items() if (found := registry.search(text))}
     assert found == {}
+
+
+def test_classes_have_one_name_each_and_no_long_positional_constructors() -> None:
+    places: dict[str, list[str]] = {}
+    positional = []
+    for name, text in texts().items():
+        if not name.endswith(".py") or name.split("/")[0] not in PRODUCT:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if not isinstance(node, ast.ClassDef):
+                continue
+            if node.col_offset == 0:
+                places.setdefault(node.name, []).append(name)
+            if count_positional(node) > MAX_POSITIONAL:
+                positional.append(f"{name}: {node.name}")
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+    assert positional == []
+
+
+def count_positional(node: ast.ClassDef) -> int:
+    """Return how many positional arguments a class's own constructor takes."""
+    for item in node.body:
+        if isinstance(item, ast.FunctionDef) and item.name == "__init__":
+            return len(item.args.args) - 1
+    decorators = [ast.unparse(each) for each in node.decorator_list]
+    if not any("dataclass" in each and "kw_only=True" not in each for each in decorators):
+        return 0
+    fields = [item for item in node.body if isinstance(item, ast.AnnAssign)]
+    names = [ast.unparse(item.annotation) for item in fields if "init=False" not in ast.unparse(item)]
+    names = [name for name in names if "ClassVar" not in name]
+    return names.index("KW_ONLY") if "KW_ONLY" in names else len(names)

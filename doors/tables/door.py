@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from pathlib import Path
 
 from doors.tables.guest.problem import GuestProblem
-from doors.tables.guest.protocol import GuestRequest, read_request
+from doors.tables.guest.protocol import SqlRequest, read_request
 from doors.tables.guest.reader import NotAQuery, Reader
 from doors.tables.guest.writer import Writer
 from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES
@@ -87,7 +87,7 @@ class ProjectTables:
             return self._refuse(problem, request)
         return answer if isinstance(answer, DoorResponse) else self._finish(answer, request)
 
-    async def _open_and_answer(self, parsed: GuestRequest, request: DoorRequest) -> DoorResponse:
+    async def _open_and_answer(self, parsed: SqlRequest, request: DoorRequest) -> DoorResponse:
         try:
             store = self._store or await self._opened()
             answer = store.answer(parsed)
@@ -166,7 +166,7 @@ class OpenDatabase:
             self._writer.close()
             raise
 
-    def answer(self, request: GuestRequest) -> DoorResponse | Awaitable[DoorResponse]:
+    def answer(self, request: SqlRequest) -> DoorResponse | Awaitable[DoorResponse]:
         """Answer a request, a short read synchronously. Raises `Problem`; so does the awaitable."""
         if request.kind == "exec":
             return self._counted(self._writer.write(request))

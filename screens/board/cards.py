@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from screens.board.project import Door, Health, Rates, Resource, Stage
+from screens.board.project import BoardDoor, BoardResource, Health, Rates, Stage
 from screens.widgets.columns import PlacedColumn, fit_cell
 from screens.widgets.row_source import Piece, Tone
 
@@ -31,7 +31,7 @@ ASCII_SIGNS = Signs({"waiting": "o", "building": "~", "ready": "*", "failed": "!
 TONES: dict[Stage, Tone] = {"waiting": "dim", "building": "warn", "ready": "good", "failed": "bad"}
 
 
-def resource_card(resource: Resource, health: Health, width: int, signs: Signs) -> tuple[Line, ...]:
+def resource_card(resource: BoardResource, health: Health, width: int, signs: Signs) -> tuple[Line, ...]:
     """Return the card of a resource: name and lane, visibility and request rate, health.
 
     A narrow card has the name, the visibility, and the rate or the most important problem.
@@ -86,7 +86,7 @@ def _rate(rates: Rates, room: int) -> str:
     return text if len(text) <= room else format_frequency(rates.per_second, "")
 
 
-def door_card(name: str, door: Door, width: int, signs: Signs) -> tuple[Line, ...]:
+def door_card(name: str, door: BoardDoor, width: int, signs: Signs) -> tuple[Line, ...]:
     """Return the card of a Door: its name and its size or rate."""
     left, right = "", ""
     if door.tables is not None:

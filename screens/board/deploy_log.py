@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Literal
 
 from screens.board.cards import Line
-from screens.board.deploy_protocol import STEPS, DeployPlan, DeployProgress, Live, Step
+from screens.board.deploy_protocol import STEPS, DeployPlan, DeployProgress, LiveDeployment, Step
 from screens.board.details import error_lines
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Tone
@@ -29,7 +29,7 @@ class DeployLog:
     allowed: bool = False
     message: str = ""
     unsaved_edits: int = 0
-    live: Live | None = None
+    live: LiveDeployment | None = None
     error: SvcError | None = field(default=None, compare=False)
 
     def add(self, progress: DeployProgress) -> "DeployLog":

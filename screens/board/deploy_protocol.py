@@ -58,7 +58,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveDeployment:
     """A deployment that was made live, and the locations of its resources."""
 
     deployment: str
@@ -66,7 +66,7 @@ class Live:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
+class HistoryEntry:
     """A deployment of the history. `created` is in local time.
 
     `rolled_back` describes the rollback that made it live again; "" if there was none.
@@ -101,7 +101,7 @@ class BoardDeployer(Protocol):
         """Build the project and return what a deploy would change."""
         ...
 
-    def run(self, on_progress: OnProgress, *, allow: bool, message: str) -> Live:
+    def run(self, on_progress: OnProgress, *, allow: bool, message: str) -> LiveDeployment:
         """Deploy the last plan."""
         ...
 
@@ -109,7 +109,7 @@ class BoardDeployer(Protocol):
         """Cancel the build or upload. Return whether it was possible: a commit cannot be cancelled."""
         ...
 
-    def history(self) -> Sequence[Deployment]:
+    def history(self) -> Sequence[HistoryEntry]:
         """Return the retained deployments, the newest first."""
         ...
 
@@ -117,6 +117,6 @@ class BoardDeployer(Protocol):
         """Return what a rollback to a deployment would change."""
         ...
 
-    def rollback(self, plan: Rollback, reason: str) -> Live:
+    def rollback(self, plan: Rollback, reason: str) -> LiveDeployment:
         """Make an earlier deployment live."""
         ...

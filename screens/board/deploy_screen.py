@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from screens.board.deploy_log import DeployLog
-from screens.board.deploy_protocol import BoardDeployer, DeployProgress, Live
+from screens.board.deploy_protocol import BoardDeployer, DeployProgress, LiveDeployment
 from screens.board.details_panel import DetailsPanel, PanelInput
 from screens.console_screen import ConsoleScreen, Tab
 from screens.project_client import ProjectClient
@@ -136,7 +136,7 @@ class DeployScreen(ConsoleScreen):
     async def _run(self) -> None:
         log = self._log
         try:
-            live: Live = await asyncio.to_thread(
+            live: LiveDeployment = await asyncio.to_thread(
                 self._deployer.run, self._on_progress, allow=log.allowed, message=log.message
             )
         except SvcError as error:

@@ -7,7 +7,7 @@ from rich.cells import cell_len, chop_cells
 
 from screens.board.cards import TONES, Line, format_bytes, format_milliseconds, format_percent, format_rate
 from screens.board.edits import DrawnMount
-from screens.board.project import Door, Health, Mount, Rates, Resource, Stage
+from screens.board.project import BoardDoor, BoardMount, BoardResource, Health, Rates, Stage
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Piece, Tone
 
@@ -21,7 +21,7 @@ _STAGES: dict[Stage, str] = {
 }
 
 
-def resource_summary(resource: Resource, health: Health) -> Line:
+def resource_summary(resource: BoardResource, health: Health) -> Line:
     """Return the summary of a resource: its address and state."""
     place: Piece = (health.address or "", "")
     if not resource.public:
@@ -52,7 +52,7 @@ def mount_summary(edge: DrawnMount, per_second: float | None) -> Line:
 
 
 def resource_details(
-    resource: Resource, health: Health, mounts: Iterable[Mount], addresses: Sequence[str], room: int
+    resource: BoardResource, health: Health, mounts: Iterable[BoardMount], addresses: Sequence[str], room: int
 ) -> list[Line]:
     """Return the details of a resource; `addresses` are the routes at which it is mounted."""
     return _table(
@@ -98,7 +98,7 @@ def _rates(rates: Rates) -> Line:
     return tuple(pieces)
 
 
-def door_summary(name: str, door: Door) -> Line:
+def door_summary(name: str, door: BoardDoor) -> Line:
     """Return the summary of a Door."""
     what = "SQL tables for every resource" if door.tables is not None else "logs and traces of every resource"
     where = "SVC_TABLES_ENDPOINT" if door.tables is not None else "SVC_TELEMETRY_ENDPOINT"

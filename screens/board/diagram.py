@@ -11,7 +11,7 @@ from screens.board.cards import CARD_LINES
 from screens.board.edits import DrawnMount, Mark, MountEdit, mounts_to_draw
 from screens.board.graph import BoardColumn, Edge, Graph, Node
 from screens.board.layout import GraphLayout, layout
-from screens.board.project import Manifest, Mount
+from screens.board.project import BoardMount, Manifest
 
 WIDTHS = ((28, 20, 1), (22, 18, 1), (17, 12, 1), (16, 11, 1), (12, 11, 1), (10, 11, 0))
 """Widths of a resource card, a Door card, and their padding. The first triple that fits is used, or the last.
@@ -74,7 +74,7 @@ def build_diagram(
     return Diagram(graph, graph_layout, drawn, uses, padding)
 
 
-def edge_key(mount: Mount) -> str:
+def edge_key(mount: BoardMount) -> str:
     """Return the key of a mount's edge."""
     return f"{mount.source} {mount.pattern} {mount.target}"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from screens.board.edits import MountEdit, apply_edits, parse_edits
-from screens.board.project import Mount
+from screens.board.project import BoardMount
 from screens.project_client import ProjectClient
 from svc_tui.client import SvcError, Unreachable
 
@@ -42,7 +42,7 @@ class MountDraft:
         """Return the plan of the edits and some more, without adding them."""
         return await self._plan([*self.edits, *more])
 
-    async def add(self, mounts: Sequence[Mount], *more: MountEdit) -> None:
+    async def add(self, mounts: Sequence[BoardMount], *more: MountEdit) -> None:
         """Add edits to the draft; `mounts` are those of the file. Edits that cancel out clear the draft."""
         async with self._lock:
             edits = (*self.edits, *more)
@@ -64,7 +64,7 @@ class MountDraft:
             except SvcError as error:
                 self.plan, self.problem = None, error
 
-    async def undo(self, mounts: Sequence[Mount]) -> None:
+    async def undo(self, mounts: Sequence[BoardMount]) -> None:
         """Remove the last edit, or add the inverse of the last saved edits."""
         if self.edits:
             rest = self.edits[:-1]

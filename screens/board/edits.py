@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from screens.board.project import Manifest, Mount
+from screens.board.project import BoardMount, Manifest
 from svc_tui.client import SvcError
 
 Mark = Literal["", "added", "removed"]
@@ -17,8 +17,8 @@ Mark = Literal["", "added", "removed"]
 class MountEdit:
     """An edit that replaces `before` by `after`; either is None for an added or removed mount."""
 
-    before: Mount | None
-    after: Mount | None
+    before: BoardMount | None
+    after: BoardMount | None
 
     @property
     def document(self) -> dict[str, Any]:
@@ -42,11 +42,11 @@ class MountEdit:
 class DrawnMount:
     """A mount in the diagram with the mark of its edit."""
 
-    mount: Mount
+    mount: BoardMount
     mark: Mark = ""
 
 
-def parse_edits(documents: Iterable[dict[str, Any]], mounts: Sequence[Mount]) -> list[MountEdit]:
+def parse_edits(documents: Iterable[dict[str, Any]], mounts: Sequence[BoardMount]) -> list[MountEdit]:
     """Return edits from JSON of the control API, applied to these mounts in order.
 
     Raises `SvcError` if an edit refers to a mount that no longer exists.
@@ -64,12 +64,12 @@ def parse_edits(documents: Iterable[dict[str, Any]], mounts: Sequence[Mount]) ->
                 )
         after = None
         if change["op"] != "remove":
-            after = Mount(change["resource"], change.get("to", change["pattern"]), change["target"])
+            after = BoardMount(change["resource"], change.get("to", change["pattern"]), change["target"])
         edits.append(MountEdit(before, after))
     return edits
 
 
-def apply_edits(mounts: Iterable[Mount], edits: Iterable[MountEdit]) -> list[Mount]:
+def apply_edits(mounts: Iterable[BoardMount], edits: Iterable[MountEdit]) -> list[BoardMount]:
     """Return the mounts after the edits."""
     result = list(mounts)
     for edit in edits:
@@ -81,14 +81,14 @@ def apply_edits(mounts: Iterable[Mount], edits: Iterable[MountEdit]) -> list[Mou
     return result
 
 
-def mounts_to_draw(mounts: Sequence[Mount], edits: Sequence[MountEdit]) -> list[DrawnMount]:
+def mounts_to_draw(mounts: Sequence[BoardMount], edits: Sequence[MountEdit]) -> list[DrawnMount]:
     """Return the mounts to draw; removed mounts are included with a mark."""
     after = apply_edits(mounts, edits)
     existing = [DrawnMount(mount, "" if mount in after else "removed") for mount in mounts]
     return existing + [DrawnMount(mount, "added") for mount in after if mount not in mounts]
 
 
-def target_problems(manifest: Manifest, mounts: Sequence[Mount], source: str) -> dict[str, str]:
+def target_problems(manifest: Manifest, mounts: Sequence[BoardMount], source: str) -> dict[str, str]:
     """Return for each resource why it cannot be mounted in `source`; "" if it can."""
     into: dict[str, list[str]] = {}
     for mount in mounts:
@@ -119,7 +119,7 @@ def _path(into: dict[str, list[str]], begin: str, end: str) -> list[str]:
     return []
 
 
-def default_pattern(mounts: Iterable[Mount], source: str, target: str) -> str:
+def default_pattern(mounts: Iterable[BoardMount], source: str, target: str) -> str:
     """Return an unused pattern for a mount in `source`, such as `/<target>/*`."""
     taken = {mount.pattern for mount in mounts if mount.source == source}
     pattern, count = f"/{target}/*", 2

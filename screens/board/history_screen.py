@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 from screens.board.cards import Line
 from screens.board.deploy_log import difference_lines
-from screens.board.deploy_protocol import BoardDeployer, Deployment, Rollback
+from screens.board.deploy_protocol import BoardDeployer, HistoryEntry, Rollback
 from screens.board.deploy_screen import DeployScreen
 from screens.board.details import error_lines
 from screens.board.details_panel import DetailsPanel
@@ -39,7 +39,7 @@ class DeploymentRows:
     """The retained deployments as a row source."""
 
     def __init__(self) -> None:
-        self.deployments: Sequence[Deployment] = ()
+        self.deployments: Sequence[HistoryEntry] = ()
         self.columns: tuple[ListColumn, ...] = COLUMNS
 
     def count(self) -> int:
@@ -50,7 +50,7 @@ class DeploymentRows:
         """Return the rows from `start` to `start + n`."""
         return [self._row(each) for each in self.deployments[start : start + n]]
 
-    def _row(self, each: Deployment) -> Row:
+    def _row(self, each: HistoryEntry) -> Row:
         cells: dict[str, Piece] = {
             "": ("●" if each.live else "", "good"),
             "deployment": (each.id, "bold" if each.live else ""),
@@ -106,7 +106,7 @@ class HistoryScreen(ConsoleScreen):
             self.query_one(VirtualRows).set_columns(columns)
 
     @property
-    def _selected(self) -> Deployment | None:
+    def _selected(self) -> HistoryEntry | None:
         at = self.query_one(VirtualRows).cursor_row
         return self._rows.deployments[at] if at < self._rows.count() else None
 

@@ -10,7 +10,7 @@ from screens.board import details
 from screens.board.cards import Line, Signs, door_card, resource_card
 from screens.board.diagram import Diagram, Use, build_diagram, door_key, door_of
 from screens.board.edits import DrawnMount, MountEdit
-from screens.board.project import Door, Health, Manifest, Mount, ProjectStatus
+from screens.board.project import BoardDoor, BoardMount, Health, Manifest, ProjectStatus
 from screens.board.render import Hit
 from screens.project_client import ProjectClient
 from screens.widgets.row_source import Tone
@@ -85,8 +85,8 @@ class BoardModel:
         """Return the health of a resource."""
         return self.status.resources.get(name, Health())
 
-    def _door(self, name: str) -> Door:
-        return self.status.doors.get(name, Door())
+    def _door(self, name: str) -> BoardDoor:
+        return self.status.doors.get(name, BoardDoor())
 
     def address(self, hit: Hit | None) -> str | None:
         """Return the URL of an item. A private resource has the URL of its first mount."""
@@ -99,7 +99,7 @@ class BoardModel:
         mounted = (self._mount_address(mount) for mount in self.manifest.mounts if mount.target == name)
         return next((address for address in mounted if address), None)
 
-    def _mount_address(self, mount: Mount) -> str | None:
+    def _mount_address(self, mount: BoardMount) -> str | None:
         address = self.health(mount.source).address
         return address.rstrip("/") + mount.pattern.removesuffix("*") if address else None
 
@@ -131,7 +131,7 @@ class BoardModel:
         lines = details.resource_details(resource, self.health(name), own, routes, width)
         return f"{name}  {resource.lane}", lines
 
-    def _mount_rate(self, mount: Mount) -> float | None:
+    def _mount_rate(self, mount: BoardMount) -> float | None:
         return self.status.mounts.get((mount.source, mount.pattern))
 
     def cards(self, signs: Signs) -> Mapping[str, tuple[Line, ...]]:

@@ -10,7 +10,7 @@ from screens.board.diagram import door_of
 from screens.board.draft import MountDraft
 from screens.board.edits import MountEdit, apply_edits, default_pattern, target_problems
 from screens.board.model import BoardModel
-from screens.board.project import Mount
+from screens.board.project import BoardMount
 from screens.project_client import ProjectClient
 from svc_tui.client import SvcError
 
@@ -32,7 +32,7 @@ class MountEditor:
     ) -> None:
         self.draft = MountDraft(client)
         self.connecting: str | None = None
-        self.prompt: tuple[Mount | None, Mount] | None = None
+        self.prompt: tuple[BoardMount | None, BoardMount] | None = None
         self._model = model
         self._panel = panel
         self._canvas = canvas
@@ -60,7 +60,7 @@ class MountEditor:
 
     # Drawing an edge
 
-    def _mounts(self) -> list[Mount]:
+    def _mounts(self) -> list[BoardMount]:
         """Return the mounts after the unsaved edits."""
         manifest = self._model.manifest
         return apply_edits(manifest.mounts if manifest else (), self.draft.edits)
@@ -119,9 +119,9 @@ class MountEditor:
 
     def ask_new(self, source: str, target: str) -> None:
         """Ask for the pattern of a new mount."""
-        self.ask(None, Mount(source, default_pattern(self._mounts(), source, target), target))
+        self.ask(None, BoardMount(source, default_pattern(self._mounts(), source, target), target))
 
-    def ask(self, before: Mount | None, after: Mount) -> None:
+    def ask(self, before: BoardMount | None, after: BoardMount) -> None:
         """Ask for the pattern of `after`, which replaces `before`."""
         self.prompt = before, after
         self._canvas().can_focus = False
@@ -133,7 +133,7 @@ class MountEditor:
         if self.prompt is None:
             return []
         before, after = self.prompt
-        mount = Mount(after.source, pattern.strip(), after.target)
+        mount = BoardMount(after.source, pattern.strip(), after.target)
         return [] if mount == before else [MountEdit(before, mount)]
 
     async def preview(self, pattern: str) -> None:

@@ -11,7 +11,7 @@ Stage = Literal["waiting", "building", "ready", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Mount:
+class BoardMount:
     """Routes requests to `source` whose path matches `pattern` to `target`."""
 
     source: str
@@ -20,7 +20,7 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
+class BoardResource:
     """A resource of the manifest; `env` and `secrets` hold names only."""
 
     name: str
@@ -41,8 +41,8 @@ class Manifest:
     `digest` belongs to the current file; "" if the project cannot be edited here.
     """
 
-    resources: Mapping[str, Resource]
-    mounts: tuple[Mount, ...]
+    resources: Mapping[str, BoardResource]
+    mounts: tuple[BoardMount, ...]
     digest: str = ""
     front: str | None = None
     error: str = ""
@@ -56,7 +56,7 @@ class Manifest:
     def from_json(cls, document: Mapping[str, Any]) -> "Manifest":
         """Parse the response of `GET /manifest`."""
         resources = {
-            each["name"]: Resource(
+            each["name"]: BoardResource(
                 name=each["name"],
                 lane=each["lane"],
                 kind=each["kind"],
@@ -70,7 +70,7 @@ class Manifest:
             for each in document["resources"]
         }
         mounts = tuple(
-            Mount(each["name"], mount["pattern"], mount["target"])
+            BoardMount(each["name"], mount["pattern"], mount["target"])
             for each in document["resources"]
             for mount in each["mounts"]
         )
@@ -119,7 +119,7 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class BoardDoor:
     """The size of a Door in bytes, or its records per second; None if not applicable.
 
     `users` counts the calls of each resource since the engine started.
@@ -140,7 +140,7 @@ class ProjectStatus:
 
     resources: Mapping[str, Health] = field(default_factory=dict)
     mounts: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    doors: Mapping[str, Door] = field(default_factory=dict)
+    doors: Mapping[str, BoardDoor] = field(default_factory=dict)
     address: str | None = None
 
     @classmethod
@@ -162,7 +162,7 @@ class ProjectStatus:
         }
         mounts = {(each["resource"], each["pattern"]): each["requests"] for each in document["mounts"]}
         doors = {
-            each["name"]: Door(
+            each["name"]: BoardDoor(
                 each["tables"],
                 each["bytes"],
                 each["records"],

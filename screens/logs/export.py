@@ -6,7 +6,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from screens.logs.filter import LogFilter
+from screens.logs.filter import RecordSelection
 from screens.logs.format import line
 from screens.project_client import ProjectClient
 from svc_tui.client import SvcError
@@ -31,7 +31,7 @@ def is_text_file(path: Path) -> bool:
 
 
 def export_records(
-    client: ProjectClient, filter: LogFilter, *, lines: bool, on_progress: OnExportProgress
+    client: ProjectClient, filter: RecordSelection, *, lines: bool, on_progress: OnExportProgress
 ) -> Iterator[bytes]:
     """Yield the encoded records that match a filter, up to the last one at the start. Raises `SvcError`.
 

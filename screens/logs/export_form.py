@@ -12,7 +12,7 @@ from screens.file_form import FileForm, PathField
 from screens.files import format_size, parse_path, progress_bar, write_file
 from screens.form import require_filled
 from screens.logs.export import export_records, is_text_file
-from screens.logs.filter import LogFilter
+from screens.logs.filter import RecordSelection
 from screens.project_client import ProjectClient
 
 
@@ -26,7 +26,7 @@ class LogExportForm(FileForm[Path]):
     LogExportForm .about { margin-bottom: 1; color: $foreground-muted; }
     """
 
-    def __init__(self, client: ProjectClient, filter: LogFilter) -> None:
+    def __init__(self, client: ProjectClient, filter: RecordSelection) -> None:
         super().__init__()
         self._client, self._filter = client, filter
         self._records = 0

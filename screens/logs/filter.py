@@ -21,7 +21,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogFilter:
+class RecordSelection:
     """A record matches if it matches every part that is not empty.
 
     `since` and `until` are ages such as `10m`.
@@ -36,7 +36,7 @@ class LogFilter:
     text: str = ""
 
     @classmethod
-    def of(cls, words: Iterable[str]) -> "LogFilter":
+    def of(cls, words: Iterable[str]) -> "RecordSelection":
         """Parse words. Raises `SvcError` for an invalid one."""
         parts: dict[str, str] = {}
         text: list[str] = []
@@ -55,7 +55,7 @@ class LogFilter:
         return cls(**parts, text=" ".join(text))
 
     @classmethod
-    def parse(cls, line: str) -> "LogFilter":
+    def parse(cls, line: str) -> "RecordSelection":
         """Parse a line; quotes group words. Raises `SvcError`."""
         try:
             return cls.of(shlex.split(line))
@@ -74,7 +74,7 @@ class LogFilter:
         words = [value if key == "text" else f"{key}:{value}" for key, value in self.chips()]
         return " ".join(shlex.quote(word) if _TO_QUOTE.search(word) else word for word in words)
 
-    def without(self, key: str) -> "LogFilter":
+    def without(self, key: str) -> "RecordSelection":
         """Return the filter without one part."""
         return replace(self, **{key: ""})
 

@@ -13,7 +13,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from screens.logs.filter import LogFilter
+from screens.logs.filter import RecordSelection
 from screens.logs.format import removed_row, row
 from screens.project_client import ProjectClient
 from screens.widgets.row_source import Row, RowsUnavailable
@@ -35,7 +35,7 @@ class RecordSource:
     def __init__(
         self,
         client: ProjectClient,
-        filter: LogFilter,
+        filter: RecordSelection,
         on_error: Callable[[SvcError], None],
         now: Callable[[], datetime] = datetime.now,
     ) -> None:

@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab
 from screens.logs.export_form import LogExportForm
-from screens.logs.filter import LogFilter
+from screens.logs.filter import RecordSelection
 from screens.logs.format import COLUMNS, NARROW, WIDE_CELLS
 from screens.logs.record_source import RecordSource
 from screens.logs.request_view import REPLAY_UNAVAILABLE, RequestView
@@ -83,7 +83,7 @@ class LogsScreen(ConsoleScreen):
         """Create the screen. `now` determines which records are from today."""
         super().__init__(client)
         self._now = now
-        self._source = RecordSource(client, LogFilter(), self._on_error, now)
+        self._source = RecordSource(client, RecordSelection(), self._on_error, now)
         self._anchor_cursor: int | None = None
 
     def body(self) -> ComposeResult:
@@ -136,9 +136,9 @@ class LogsScreen(ConsoleScreen):
 
     def navigate(self, words: Sequence[str]) -> None:
         """Set the filter."""
-        self._show(LogFilter.of(words), stay=False)
+        self._show(RecordSelection.of(words), stay=False)
 
-    def _show(self, filter: LogFilter, *, stay: bool = True) -> None:
+    def _show(self, filter: RecordSelection, *, stay: bool = True) -> None:
         """Set another filter. The cursor stays on its record, unless the list is followed."""
         if filter == self._source.filter and self._source.complete:
             return
@@ -221,7 +221,7 @@ class LogsScreen(ConsoleScreen):
             self.action_next_match(-1)
             return
         try:
-            new_filter = LogFilter.parse(event.value)
+            new_filter = RecordSelection.parse(event.value)
         except SvcError as error:
             self.show_error(error)
             return
@@ -372,7 +372,7 @@ class LogsScreen(ConsoleScreen):
     async def action_only_request(self) -> None:
         """Filter by the request of the record."""
         if request := await self._request():
-            self._show(LogFilter(request=request))
+            self._show(RecordSelection(request=request))
 
     @work(group="open", exclusive=True)
     async def action_copy(self) -> None:

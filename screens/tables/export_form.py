@@ -14,7 +14,7 @@ from screens.form import Field, require_filled
 from screens.project_client import ProjectClient
 from screens.tables.files import DATABASE_FORMATS, format_of
 from screens.tables.grid import RemoteGrid
-from screens.tables.query import TableQuery
+from screens.tables.query import RowQuery
 from svc_tui.client import SvcError
 
 SHOWN, ALL = "shown", "all"
@@ -33,7 +33,7 @@ class TableExportForm(FileForm[Path]):
     def __init__(self, link: ProjectClient, grid: RemoteGrid) -> None:
         super().__init__()
         self._link, self._grid = link, grid
-        self._plain = grid.query == TableQuery()
+        self._plain = grid.query == RowQuery()
 
     def fields(self) -> ComposeResult:
         """Yield the file, which rows it gets where some are not shown, and how."""

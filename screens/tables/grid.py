@@ -13,7 +13,7 @@ from screens.project_client import ProjectClient
 from screens.tables.cells import is_cut, piece
 from screens.tables.column_layout import ColumnLayout
 from screens.tables.draft import CellEdit, Draft, Key, New
-from screens.tables.query import TableQuery
+from screens.tables.query import RowQuery
 from screens.tables.widths import DEFAULT_MAX_WIDTH, MEASURED, Width, measured
 from screens.widgets.columns import ListColumn
 from screens.widgets.row_source import Cell, Piece, Row, RowsUnavailable
@@ -67,7 +67,7 @@ class RemoteGrid:
         self,
         link: ProjectClient,
         types: ColumnTypes,
-        query: TableQuery,
+        query: RowQuery,
         draft: Draft,
         opened: Mapping[str, Any],
     ) -> None:

@@ -31,14 +31,14 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class TableQuery:
+class RowQuery:
     """All conditions hold at once; sorts count in their order, each a column and whether it descends."""
 
     conditions: tuple[Condition, ...] = ()
     search: str = ""
     sorts: tuple[tuple[str, bool], ...] = ()
 
-    def filtered(self, line: str, columns: Collection[str]) -> "TableQuery":
+    def filtered(self, line: str, columns: Collection[str]) -> "RowQuery":
         """Return this with its conditions replaced by those of a line. Raises `SvcError`."""
         try:
             words = shlex.split(line)
@@ -68,13 +68,13 @@ class TableQuery:
         """Return the conditions, each as its word."""
         return [*map(str, self.conditions), *([f'"{self.search}"'] if self.search else [])]
 
-    def without(self, index: int) -> "TableQuery":
+    def without(self, index: int) -> "RowQuery":
         """Return this without one of its chips."""
         if index < len(self.conditions):
             return replace(self, conditions=self.conditions[:index] + self.conditions[index + 1 :])
         return replace(self, search="")
 
-    def sorted_by(self, column: str, *, more: bool) -> "TableQuery":
+    def sorted_by(self, column: str, *, more: bool) -> "RowQuery":
         """Return this sorted by a column: up, then down, then not. `more` leaves other sorts before it."""
         before = dict(self.sorts)
         kept = tuple(each for each in self.sorts if each[0] != column) if more else ()

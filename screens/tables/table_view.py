@@ -20,7 +20,7 @@ from screens.tables.columns_screen import ColumnsScreen
 from screens.tables.draft import Draft, New
 from screens.tables.grid import RemoteGrid, TableColumn, TableRow
 from screens.tables.picker import Choice, ColumnPicker, TablePicker
-from screens.tables.query import TableQuery, sort_words
+from screens.tables.query import RowQuery, sort_words
 from screens.widgets.columns import ListColumn, sanitize
 from screens.widgets.lines import TextLines
 from screens.widgets.virtual_rows import VirtualRows
@@ -78,12 +78,12 @@ class TableView(ConsoleScreen):
     # The table
 
     @work(group="open", exclusive=True)
-    async def _open(self, table: str, query: TableQuery | None = None, line: str = "") -> None:
+    async def _open(self, table: str, query: RowQuery | None = None, line: str = "") -> None:
         if self.client.state == "live":
             with self.shown_errors():
-                await self._show(table, query or TableQuery(), line)
+                await self._show(table, query or RowQuery(), line)
 
-    async def _show(self, table: str, query: TableQuery, line: str = "") -> None:
+    async def _show(self, table: str, query: RowQuery, line: str = "") -> None:
         """Show a table; "" shows the first one. `line` is a filter to parse. Raises `SvcError`."""
         if not table:
             names = await self.client.table_names()
@@ -111,7 +111,7 @@ class TableView(ConsoleScreen):
         if before is not None:
             await self._close_grid(before)
 
-    async def _open_grid(self, table: str, query: TableQuery, draft: Draft) -> RemoteGrid:
+    async def _open_grid(self, table: str, query: RowQuery, draft: Draft) -> RemoteGrid:
         types = await self.client.column_types()
         opened = await self.client.call("POST", "/grid", query.body(table))
         return RemoteGrid(self.client, types, query, draft, opened)

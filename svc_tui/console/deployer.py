@@ -17,10 +17,10 @@ from engine.manifest.load import load
 from engine.manifest.model import Resource
 from screens.board.deploy_protocol import (
     Address,
-    Deployment,
     DeployPlan,
     DeployProgress,
-    Live,
+    HistoryEntry,
+    LiveDeployment,
     OnProgress,
     Rollback,
 )
@@ -105,7 +105,7 @@ class ConsoleDeployer:
         finally:
             self._building = None
 
-    def run(self, on_progress: OnProgress, *, allow: bool, message: str) -> Live:
+    def run(self, on_progress: OnProgress, *, allow: bool, message: str) -> LiveDeployment:
         """Upload missing blobs and make the planned deployment live. Raises `SvcError`."""
         if self._planned is None or self._files is None:
             raise SvcError("the deploy has no plan", "Press r to build and plan.")
@@ -143,7 +143,7 @@ class ConsoleDeployer:
                 loop.call_soon_threadsafe(task.cancel)
         return True
 
-    def history(self) -> Sequence[Deployment]:
+    def history(self) -> Sequence[HistoryEntry]:
         """Return the retained deployments."""
         with open_client(self._login()) as client:
             document = client.call("GET", f"/v1/projects/{self._project}/deployments")
@@ -157,7 +157,7 @@ class ConsoleDeployer:
         changes = tuple(differences(planned["changes"]))
         return Rollback(deployment, planned["live"], planned["revision"], changes)
 
-    def rollback(self, plan: Rollback, reason: str) -> Live:
+    def rollback(self, plan: Rollback, reason: str) -> LiveDeployment:
         """Make an earlier deployment live."""
         body = {"deployment": plan.deployment, "revision": plan.revision, "message": reason}
         with open_client(self._login()) as client:
@@ -212,15 +212,15 @@ class _ProgressReporter:
         self._on_progress(DeployProgress("policy" if step == "policy" else "activate", text))
 
 
-def _live(document: dict[str, Any]) -> Live:
+def _live(document: dict[str, Any]) -> LiveDeployment:
     addresses = tuple(
         Address(each["resource"], each["lane"], location(each)) for each in document["addresses"]
     )
-    return Live(document["deployment"]["id"], addresses)
+    return LiveDeployment(document["deployment"]["id"], addresses)
 
 
-def _deployment(document: dict[str, Any], activations: Sequence[dict[str, Any]]) -> Deployment:
-    return Deployment(
+def _deployment(document: dict[str, Any], activations: Sequence[dict[str, Any]]) -> HistoryEntry:
+    return HistoryEntry(
         id=document["id"],
         created=local_time(document["created"]),
         by=document["by"],

@@ -31,7 +31,7 @@ MAX_ATTEMPTS = 5
 GIT_TIMEOUT_SECONDS = 10
 
 
-class DeployProgress(Protocol):
+class UploadProgress(Protocol):
     """A listener for the steps of a deploy."""
 
     def building(self, resource: str, line: str) -> None:
@@ -74,7 +74,7 @@ def require_deployer(client: Client, project: str) -> None:
     Principal(name, who["roles"]).require(project, "deployer")
 
 
-async def build(project: Project, cache: Path, progress: DeployProgress) -> Bundle:
+async def build(project: Project, cache: Path, progress: UploadProgress) -> Bundle:
     """Build every resource. Raises the first `SvcError`."""
 
     async def build_one(builder: Builder, resource: Resource) -> tuple[str, Packed, frozenset[str] | None]:
@@ -98,7 +98,7 @@ async def build(project: Project, cache: Path, progress: DeployProgress) -> Bund
     )
 
 
-async def _build(builder: Builder, resource: Resource, root: Path, progress: DeployProgress) -> Artifact:
+async def _build(builder: Builder, resource: Resource, root: Path, progress: UploadProgress) -> Artifact:
     clock = asyncio.get_running_loop().time
     started = clock()
     report = partial(progress.building, resource.name)
@@ -144,7 +144,7 @@ def upload_size(bundle: Bundle, digests: list[str]) -> int:
     return sum(_size(contents[Digest(digest)]) for digest in digests)
 
 
-def upload(client: Client, bundle: Bundle, missing: list[str], progress: DeployProgress) -> int:
+def upload(client: Client, bundle: Bundle, missing: list[str], progress: UploadProgress) -> int:
     """Upload missing blobs, package documents last; return their bytes. Interrupted uploads resume."""
     contents = bundle.contents()
     documents = {digest for digest, _ in bundle.packages.values()}
@@ -184,7 +184,7 @@ def deploy(
     client: Client,
     bundle: Bundle,
     revision: int | None,
-    progress: DeployProgress,
+    progress: UploadProgress,
     *,
     commit: str,
     message: str,

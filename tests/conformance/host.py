@@ -203,10 +203,10 @@ class Host:
         live = engine.wasm.execution.runner.Guest(
             self.runner,
             Resource("api", "rust", Path("/"), **fields),
-            ComponentArtifact(Path("/"), "", script),
-            engine.wasm.execution.runner.LoadedComponent(self.programs(binary), ()),
-            {"SVC_PROJECT": "test"},
-            doors,
+            artifact=ComponentArtifact(Path("/"), "", script),
+            loaded=engine.wasm.execution.runner.LoadedComponent(self.programs(binary), ()),
+            environment={"SVC_PROJECT": "test"},
+            doors=doors,
         )
         answer = Answer(guest)
         client.start()

@@ -17,22 +17,22 @@ _FORM = 'The body is {"sql": "…", "params": […]}.'
 _BATCH_FORM = 'The body is {"statements": [{"sql": "…", "params": […]}, …]}.'
 
 
-class GuestStatement(NamedTuple):
+class SqlStatement(NamedTuple):
     """One statement, with its parameters as SQLite values."""
 
     sql: str
     params: list[Value]
 
 
-class GuestRequest(NamedTuple):
+class SqlRequest(NamedTuple):
     """A parsed request. A query or exec has one statement. `size` is the length of the body in bytes."""
 
     kind: Kind
-    statements: Sequence[GuestStatement]
+    statements: Sequence[SqlStatement]
     size: int
 
 
-def read_request(request: DoorRequest) -> GuestRequest:
+def read_request(request: DoorRequest) -> SqlRequest:
     """Parse a request. Raises `Problem`."""
     kind = _KINDS.get(request.path)
     if kind is None:
@@ -49,11 +49,11 @@ def read_request(request: DoorRequest) -> GuestRequest:
     except ValueError as error:
         raise GuestProblem("bad-request", f"the body is not JSON: {error}", form) from error
     if kind == "batch":
-        return GuestRequest(kind, _statements(document), len(request.body))
-    return GuestRequest(kind, (_statement(document, form),), len(request.body))
+        return SqlRequest(kind, _statements(document), len(request.body))
+    return SqlRequest(kind, (_statement(document, form),), len(request.body))
 
 
-def _statements(document: Any) -> list[GuestStatement]:
+def _statements(document: Any) -> list[SqlStatement]:
     if (
         type(document) is not dict
         or document.keys() != {"statements"}
@@ -77,7 +77,7 @@ def _statements(document: Any) -> list[GuestStatement]:
     return statements
 
 
-def _statement(document: Any, form: str) -> GuestStatement:
+def _statement(document: Any, form: str) -> SqlStatement:
     if type(document) is not dict:
         raise GuestProblem("bad-request", "a statement is not a JSON object", form)
     sql = document.get("sql")
@@ -89,7 +89,7 @@ def _statement(document: Any, form: str) -> GuestStatement:
         raise GuestProblem("bad-request", "sql is missing or not a string", form)
     if type(params) is not list:
         raise GuestProblem("bad-request", "params is not an array", form)
-    return GuestStatement(sql, parameters(params))
+    return SqlStatement(sql, parameters(params))
 
 
 def result(changes: int, last_id: int, rows: bytes) -> bytes:

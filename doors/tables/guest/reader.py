@@ -13,7 +13,7 @@ from doors.tables.guest.authorizer import writes_in_query
 from doors.tables.guest.errors import GUEST_ERRORS, to_problem
 from doors.tables.guest.plan import Plan
 from doors.tables.guest.problem import GuestProblem
-from doors.tables.guest.protocol import GuestRequest, query_response, response, result
+from doors.tables.guest.protocol import SqlRequest, query_response, response, result
 from doors.tables.guest.session import KEPT_SQL, MAX_RESULT, GuestSession
 from doors.tables.sqlite.connections import MAX_VALUE, Clock, open_reader
 from engine.door import DoorResponse
@@ -61,7 +61,7 @@ class Reader:
         session.current()
         return session
 
-    def answer(self, request: GuestRequest) -> "DoorResponse | asyncio.Future[DoorResponse]":
+    def answer(self, request: SqlRequest) -> "DoorResponse | asyncio.Future[DoorResponse]":
         """Answer a query, or a batch of queries. Raises `Problem` and `NotAQuery`, the future `Problem`.
 
         Cancelling the future stops the read.
@@ -74,7 +74,7 @@ class Reader:
             answer.add_done_callback(lambda _: left.set())
             return answer
 
-    def _slowly(self, request: GuestRequest, left: threading.Event) -> DoorResponse:
+    def _slowly(self, request: SqlRequest, left: threading.Event) -> DoorResponse:
         session: GuestSession | None = getattr(self._local, "session", None)
         if session is None:
             session = self._open(_STEPS_PER_CHECK)
@@ -106,7 +106,7 @@ def _stopping() -> GuestProblem:
     return GuestProblem("busy", "the tables are being closed")
 
 
-def _run(session: GuestSession, request: GuestRequest, seconds: float, *, quick: bool) -> DoorResponse:
+def _run(session: GuestSession, request: SqlRequest, seconds: float, *, quick: bool) -> DoorResponse:
     run = _query if request.kind == "query" else _batch
     for _ in range(_ATTEMPTS):
         session.begin(seconds)
@@ -123,7 +123,7 @@ def _run(session: GuestSession, request: GuestRequest, seconds: float, *, quick:
     raise GuestProblem("busy", "the schema of the tables is changing")
 
 
-def _query(session: GuestSession, request: GuestRequest, quick: bool) -> DoorResponse:
+def _query(session: GuestSession, request: SqlRequest, quick: bool) -> DoorResponse:
     statement = request.statements[0]
     if quick and len(statement.sql) > KEPT_SQL:
         raise _Slow
@@ -135,7 +135,7 @@ def _query(session: GuestSession, request: GuestRequest, quick: bool) -> DoorRes
     return query_response(session.rows(plan, statement.params, _AT_ONCE_RESULT if quick else MAX_RESULT))
 
 
-def _batch(session: GuestSession, request: GuestRequest, quick: bool) -> DoorResponse:
+def _batch(session: GuestSession, request: SqlRequest, quick: bool) -> DoorResponse:
     """Run queries on one state of the tables."""
     if quick and sum(len(each.sql) for each in request.statements) > KEPT_SQL * 4:
         raise _Slow

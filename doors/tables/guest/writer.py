@@ -13,7 +13,7 @@ from pathlib import Path
 
 from doors.tables.guest.errors import GUEST_ERRORS, to_problem
 from doors.tables.guest.problem import GuestProblem
-from doors.tables.guest.protocol import GuestRequest, response, result
+from doors.tables.guest.protocol import SqlRequest, response, result
 from doors.tables.guest.session import MAX_RESULT, GuestSession
 from doors.tables.sqlite.connections import MAX_BYTES, Clock, open_writer
 from engine.door import DoorResponse
@@ -32,7 +32,7 @@ Answer = DoorResponse | BaseException
 
 @dataclass(slots=True)
 class _Work:
-    request: GuestRequest
+    request: SqlRequest
     loop: asyncio.AbstractEventLoop
     future: "asyncio.Future[DoorResponse]"
     answer: Answer | None = None
@@ -61,7 +61,7 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name="tables-write", daemon=True)
         self._thread.start()
 
-    def write(self, request: GuestRequest) -> "asyncio.Future[DoorResponse]":
+    def write(self, request: SqlRequest) -> "asyncio.Future[DoorResponse]":
         """Queue a write. The future gets the response once the write is on disk. Raises `Problem`."""
         loop = asyncio.get_running_loop()
         work = _Work(request, loop, loop.create_future())
@@ -163,7 +163,7 @@ class Writer:
             session.execute("release request")
         return True
 
-    def _run(self, request: GuestRequest) -> DoorResponse:
+    def _run(self, request: SqlRequest) -> DoorResponse:
         session, connection = self._session, self._session.connection
         results: list[bytes] = []
         room = MAX_RESULT

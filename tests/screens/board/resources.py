@@ -1,11 +1,11 @@
 """Resources for tests of the Board."""
 
-from screens.board.project import Resource
+from screens.board.project import BoardResource
 
 
-def resource(name: str, lane: str, *, public: bool = True) -> Resource:
+def resource(name: str, lane: str, *, public: bool = True) -> BoardResource:
     """Return a resource with default limits."""
-    return Resource(
+    return BoardResource(
         name=name,
         lane=lane,
         kind="image" if lane == "static" else "component",

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, door_card, format_rate, resource_card
 from screens.board.details import fold_line, resource_details
 from screens.board.diagram import WIDTHS
-from screens.board.project import Door, Health, Rates, Resource
+from screens.board.project import BoardDoor, BoardResource, Health, Rates
 
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,38}", fullmatch=True)
 RATES = st.builds(
@@ -29,7 +29,7 @@ HEALTHS = st.builds(
     rates=RATES,
 )
 RESOURCES = st.builds(
-    Resource,
+    BoardResource,
     name=NAMES,
     lane=st.sampled_from(["static", "go", "rust", "js"]),
     kind=st.sampled_from(["image", "component"]),
@@ -50,7 +50,7 @@ def widths(lines: object) -> set[int]:
 
 @given(RESOURCES, HEALTHS, st.sampled_from(WIDTHS), st.sampled_from([UNICODE_SIGNS, ASCII_SIGNS]))
 def test_resource_card_fills_node_width(
-    resource: Resource, health: Health, room: tuple[int, int, int], signs: object
+    resource: BoardResource, health: Health, room: tuple[int, int, int], signs: object
 ) -> None:
     assert signs is UNICODE_SIGNS or signs is ASCII_SIGNS
     assert widths(resource_card(resource, health, room[0], signs)) == {room[0]}
@@ -60,7 +60,7 @@ def test_resource_card_fills_node_width(
 def test_door_card_fills_node_width(
     name: str, tables: int | None, records: float | None, room: tuple[int, int, int]
 ) -> None:
-    door = Door(tables, 1 << 40 if tables else None, records)
+    door = BoardDoor(tables, 1 << 40 if tables else None, records)
     assert widths(door_card(name, door, room[1], UNICODE_SIGNS)) == {room[1]}
 
 
@@ -91,6 +91,6 @@ def test_fold_line_fits_width_and_drops_only_blanks(line: tuple[tuple[str, str],
 
 
 @given(RESOURCES, HEALTHS, st.integers(30, 100))
-def test_details_fit_panel_width(resource: Resource, health: Health, room: int) -> None:
+def test_details_fit_panel_width(resource: BoardResource, health: Health, room: int) -> None:
     lines = resource_details(resource, health, (), ("web:/api/*",), room)
     assert max(widths(lines)) <= room

@@ -3,15 +3,15 @@
 from screens.board.diagram import Use, build_diagram, door_of
 from screens.board.edits import MountEdit
 from screens.board.graph import BoardColumn
-from screens.board.project import Manifest, Mount
+from screens.board.project import BoardMount, Manifest
 from screens.board.render import Hit
 from tests.screens.board.resources import resource
 
 LANES = {"web": "static", "api": "js", "ticks": "go", "edge": "js"}
 API, TICKS, EDGE = (
-    Mount("web", "/api/*", "api"),
-    Mount("web", "/ticks", "ticks"),
-    Mount("edge", "/api/*", "api"),
+    BoardMount("web", "/api/*", "api"),
+    BoardMount("web", "/ticks", "ticks"),
+    BoardMount("edge", "/api/*", "api"),
 )
 RESOURCES = {name: resource(name, lane) for name, lane in LANES.items()}
 MANIFEST = Manifest(RESOURCES, (API, TICKS, EDGE), "digest")
@@ -53,7 +53,7 @@ GUESTBOOK = Manifest(
         name: resource(name, lane, public=lane == "static")
         for name, lane in {"front": "static", "js": "js", "go": "go", "rust": "rust"}.items()
     },
-    tuple(Mount("front", f"/{name}/*", name) for name in ("js", "go", "rust")),
+    tuple(BoardMount("front", f"/{name}/*", name) for name in ("js", "go", "rust")),
     "digest",
 )
 EVERYBODY = dict.fromkeys(NOBODY, frozenset({"js", "go", "rust"}))
@@ -89,6 +89,6 @@ def test_edges_to_one_door_merge_and_stay_selectable() -> None:
 
 
 def test_added_and_removed_mounts_are_marked_in_labels() -> None:
-    later = Mount("web", "/later", "ticks")
+    later = BoardMount("web", "/later", "ticks")
     shown = build_diagram(MANIFEST, [MountEdit(API, None), MountEdit(TICKS, later)], NOBODY, 120)
     assert sorted(edge.label for edge in shown.graph.edges) == ["+ /later", "- /api/*", "- /ticks", "/api/*"]

@@ -11,22 +11,22 @@ from screens.board.edits import (
     parse_edits,
     target_problems,
 )
-from screens.board.project import Manifest, Mount
+from screens.board.project import BoardMount, Manifest
 from svc_tui.client import SvcError
 from tests.screens.board.resources import resource
 
-API = Mount("web", "/api/*", "api")
-FEED = Mount("web", "/feed", "feed")
+API = BoardMount("web", "/api/*", "api")
+FEED = BoardMount("web", "/feed", "feed")
 NAMES = ("web", "api", "feed")
 
 
-def manifest(*mounts: Mount) -> Manifest:
+def manifest(*mounts: BoardMount) -> Manifest:
     resources = {name: resource(name, "js") for name in NAMES}
     return Manifest(resources, mounts, "digest")
 
 
 def test_edit_document_matches_control_api() -> None:
-    other = Mount("web", "/v2/*", "api")
+    other = BoardMount("web", "/v2/*", "api")
     assert [
         edit.document for edit in (MountEdit(None, API), MountEdit(API, other), MountEdit(API, None))
     ] == [
@@ -37,19 +37,19 @@ def test_edit_document_matches_control_api() -> None:
 
 
 mounts = st.builds(
-    Mount, st.sampled_from(NAMES), st.sampled_from(["/a/*", "/b/*", "/c"]), st.sampled_from(NAMES)
+    BoardMount, st.sampled_from(NAMES), st.sampled_from(["/a/*", "/b/*", "/c"]), st.sampled_from(NAMES)
 )
 
 
 @given(st.lists(mounts, unique_by=lambda mount: (mount.source, mount.pattern)), st.data())
-def test_parse_edits_round_trips_documents(given: list[Mount], data: st.DataObject) -> None:
+def test_parse_edits_round_trips_documents(given: list[BoardMount], data: st.DataObject) -> None:
     edits: list[MountEdit] = []
     for _ in range(data.draw(st.integers(0, 4))):
         now = apply_edits(given, edits)
         before = data.draw(st.sampled_from([None, *now]))
         after = data.draw(st.one_of(st.none(), mounts) if before else mounts)
         if after is not None and before is not None:
-            after = Mount(before.source, after.pattern, after.target)
+            after = BoardMount(before.source, after.pattern, after.target)
         others = {(each.source, each.pattern) for each in now if each != before}
         if after is not None and ((after.source, after.pattern) in others or after == before):
             continue
@@ -58,7 +58,7 @@ def test_parse_edits_round_trips_documents(given: list[Mount], data: st.DataObje
 
 
 def test_removed_mount_is_drawn_until_saved() -> None:
-    changed = Mount("web", "/v2/*", "api")
+    changed = BoardMount("web", "/v2/*", "api")
     found = mounts_to_draw([API, FEED], [MountEdit(API, changed)])
     assert found == [DrawnMount(API, "removed"), DrawnMount(FEED), DrawnMount(changed, "added")]
 
@@ -69,7 +69,7 @@ def test_parse_edits_of_missing_mount_raises() -> None:
 
 
 def test_target_problems_reject_self_and_cycles() -> None:
-    now = [API, Mount("api", "/feed", "feed")]
+    now = [API, BoardMount("api", "/feed", "feed")]
     assert target_problems(manifest(), now, "web") == {
         "web": "a resource cannot be mounted in itself",
         "api": "",
@@ -84,5 +84,5 @@ def test_target_problems_reject_self_and_cycles() -> None:
 
 def test_default_pattern_is_unused() -> None:
     assert default_pattern([], "web", "api") == "/api/*"
-    assert default_pattern([API, Mount("web", "/api-2/*", "feed")], "web", "api") == "/api-3/*"
+    assert default_pattern([API, BoardMount("web", "/api-2/*", "feed")], "web", "api") == "/api-3/*"
     assert default_pattern([API], "feed", "api") == "/api/*"

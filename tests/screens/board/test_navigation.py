@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from screens.board.diagram import Diagram, build_diagram
 from screens.board.navigation import Direction, first_node, next_edge, next_in_direction
-from screens.board.project import Manifest, Mount
+from screens.board.project import BoardMount, Manifest
 from screens.board.render import Hit
 from tests.screens.board.resources import resource
 
@@ -19,7 +19,7 @@ def made(
     lanes: dict[str, str], *mounts: tuple[str, str, str], users: frozenset[str] = frozenset()
 ) -> Diagram:
     resources = {name: resource(name, lane) for name, lane in lanes.items()}
-    manifest = Manifest(resources, tuple(Mount(*mount) for mount in mounts), "digest")
+    manifest = Manifest(resources, tuple(BoardMount(*mount) for mount in mounts), "digest")
     return build_diagram(manifest, (), {"tables": users, "telemetry": frozenset()}, 100)
 
 

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screens.logs.filter import LEVELS, LogFilter
+from screens.logs.filter import LEVELS, RecordSelection
 from svc_tui.client import SvcError
 
 names = st.from_regex(r"[a-z][a-z0-9-]{0,10}", fullmatch=True)
 filters = st.builds(
-    LogFilter,
+    RecordSelection,
     resource=st.just("") | names,
     level=st.sampled_from(["", *LEVELS]),
     status=st.sampled_from(["", "404", "5xx", ">=400"]),
@@ -23,30 +23,30 @@ filters = st.builds(
 
 
 @given(filters)
-def test_filter_words_round_trip(wanted: LogFilter) -> None:
-    assert LogFilter.parse(wanted.words()) == wanted
+def test_filter_words_round_trip(wanted: RecordSelection) -> None:
+    assert RecordSelection.parse(wanted.words()) == wanted
 
 
 @given(filters)
-def test_filter_without_all_parts_is_empty(wanted: LogFilter) -> None:
+def test_filter_without_all_parts_is_empty(wanted: RecordSelection) -> None:
     for key, _ in wanted.chips():
         wanted = wanted.without(key)
-    assert wanted == LogFilter() and wanted.words() == ""
+    assert wanted == RecordSelection() and wanted.words() == ""
 
 
 def test_equals_sign_separates_like_colon() -> None:
-    found = LogFilter.of(["request=7f", "level:warn", "not", "a:filter", "https://x"])
-    assert found == LogFilter(level="warn", request="7f", text="not a:filter https://x")
+    found = RecordSelection.of(["request=7f", "level:warn", "not", "a:filter", "https://x"])
+    assert found == RecordSelection(level="warn", request="7f", text="not a:filter https://x")
 
 
 def test_params_request_roots_without_resource_or_request() -> None:
-    assert LogFilter(level="warn").params() == {"level": "warn", "roots": "true"}
-    assert LogFilter(resource="api", since="10m").params() == {"resource": "api", "since": 600}
-    assert LogFilter(request="7f").params() == {"request": "7f"}
+    assert RecordSelection(level="warn").params() == {"level": "warn", "roots": "true"}
+    assert RecordSelection(resource="api", since="10m").params() == {"resource": "api", "since": 600}
+    assert RecordSelection(request="7f").params() == {"request": "7f"}
 
 
 def test_params_add_age_to_times() -> None:
-    wanted = LogFilter(resource="api", since="1h", until="10m")
+    wanted = RecordSelection(resource="api", since="1h", until="10m")
     assert wanted.params(age=5.0) == {"resource": "api", "since": 3605, "until": 605}
 
 
@@ -64,9 +64,9 @@ def test_params_add_age_to_times() -> None:
 )
 def test_invalid_word_raises_error_with_hint(line: str, message: str) -> None:
     with pytest.raises(SvcError) as raised:
-        LogFilter.parse(line)
+        RecordSelection.parse(line)
     assert message in raised.value.message and raised.value.hint
 
 
 def test_quotes_group_words() -> None:
-    assert LogFilter.parse(shlex.join(["two words", "resource:api"])).text == "two words"
+    assert RecordSelection.parse(shlex.join(["two words", "resource:api"])).text == "two words"

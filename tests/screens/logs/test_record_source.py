@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from screens.logs import record_source as module
-from screens.logs.filter import LogFilter
+from screens.logs.filter import RecordSelection
 from screens.logs.record_source import RecordSource
 from screens.project_client import ProjectClient
 from svc_tui.client import SvcError, Unreachable
@@ -17,7 +17,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.slow
 MANY = 120_000
 """More records than two lines of cursors cover."""
-SAID = LogFilter(text="said ")
+SAID = RecordSelection(text="said ")
 """Matches only the records of `fill`; the engine adds others."""
 
 
@@ -29,7 +29,7 @@ def link(shop: Shop) -> Iterator[ProjectClient]:
     link.shut_down()
 
 
-def begun(link: ProjectClient, filter: LogFilter = SAID) -> RecordSource:
+def begun(link: ProjectClient, filter: RecordSelection = SAID) -> RecordSource:
     failures: list[SvcError] = []
     timeline = RecordSource(link, filter, failures.append)
     timeline.start()
@@ -77,7 +77,7 @@ def test_records_added_while_loading_appear_once(shop: Shop, link: ProjectClient
 
 def test_rare_match_is_found_in_old_records(shop: Shop, link: ProjectClient) -> None:
     fill(shop.root, MANY)
-    timeline = settled(begun(link, LogFilter(text="said 17")))
+    timeline = settled(begun(link, RecordSelection(text="said 17")))
     rows = timeline.window(0, 1)
     assert rows[0].cells[3] == (("said 17", ""),)
     timeline.stop()

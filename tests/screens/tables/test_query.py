@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screens.tables.query import Condition, TableQuery, sort_words
+from screens.tables.query import Condition, RowQuery, sort_words
 from svc_tui.client import SvcError
 
 COLUMNS = ("name", "age", "é a")
@@ -18,12 +18,12 @@ searches = st.text(st.characters(categories=["L", "Nd"]), max_size=8)
 
 @given(st.lists(conditions, max_size=4), searches)
 def test_the_words_of_a_filter_say_the_same_filter(listed: list[Condition], search: str) -> None:
-    query = TableQuery(tuple(listed), search)
-    assert TableQuery().filtered(query.words(), COLUMNS) == query
+    query = RowQuery(tuple(listed), search)
+    assert RowQuery().filtered(query.words(), COLUMNS) == query
 
 
 def test_words_become_conditions_and_a_text() -> None:
-    query = TableQuery(sorts=(("age", True),)).filtered(
+    query = RowQuery(sorts=(("age", True),)).filtered(
         "name~an age>=30 mail=null 'O K' x", ["name", "age", "mail"]
     )
     assert query.conditions == (
@@ -40,12 +40,12 @@ def test_words_become_conditions_and_a_text() -> None:
 @pytest.mark.parametrize(("line", "said"), [("nme~x", "no column nme"), ("'open", "a quote is open")])
 def test_a_filter_that_means_nothing_is_told(line: str, said: str) -> None:
     with pytest.raises(SvcError) as told:
-        TableQuery().filtered(line, ["name"])
+        RowQuery().filtered(line, ["name"])
     assert said in told.value.message
 
 
 def test_a_column_sorts_up_then_down_then_not() -> None:
-    up = TableQuery().sorted_by("age", more=False)
+    up = RowQuery().sorted_by("age", more=False)
     down = up.sorted_by("age", more=False)
     both = down.sorted_by("name", more=True)
     assert (sort_words(up.sorts), sort_words(down.sorts)) == ("sorted by age ↑", "sorted by age ↓")
