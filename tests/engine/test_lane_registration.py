@@ -59,13 +59,13 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "lanes", lambda: {"upper": lane})
 
 
-def test_manifest_rejects_a_lane_that_is_not_registered(project: Path) -> None:
+def test_manifest_rejects_unregistered_lane(project: Path) -> None:
     with pytest.raises(ManifestError, match='unknown lane "upper"'):
         load(project)
 
 
 @pytest.mark.usefixtures("registered")
-def test_manifest_validates_a_resource_by_the_spec_of_its_lane(project: Path) -> None:
+def test_manifest_validates_resource_by_lane_spec(project: Path) -> None:
     assert load(project).resources["web"].entry == project / "page.txt"
     assert "upper" in schema()["$defs"]["ResourceTable"]["properties"]["lane"]["enum"]
     with (project / "svc.toml").open("a") as manifest:

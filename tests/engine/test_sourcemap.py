@@ -11,7 +11,7 @@ from engine.sourcemap import SourceMap
 MAP = json.dumps({"version": 3, "sources": ["src/a.ts", "src/b.ts"], "mappings": "AAAA,QAEE,YCDE;"}).encode()
 
 
-def test_places_are_led_to_the_nearest_segment_before_them() -> None:
+def test_position_maps_to_nearest_preceding_segment() -> None:
     mapping = SourceMap.parse(MAP)
     assert mapping.locate(1, 1) == ("src/a.ts", 1, 1)
     assert mapping.locate(1, 8) == ("src/a.ts", 1, 1)
@@ -20,7 +20,7 @@ def test_places_are_led_to_the_nearest_segment_before_them() -> None:
     assert mapping.locate(2, 1) is None and mapping.locate(99, 1) is None and mapping.locate(0, 0) is None
 
 
-def test_frames_are_rewritten_and_other_lines_left_alone() -> None:
+def test_stack_frames_are_rewritten_and_other_lines_unchanged() -> None:
     mapping = SourceMap.parse(MAP)
     assert mapping.rewrite("handle@svc-app.js:1:9") == "    at handle (src/a.ts:3:3)"
     assert mapping.rewrite("@svc-app.js:1:9") == "    at (src/a.ts:3:3)"
@@ -29,7 +29,7 @@ def test_frames_are_rewritten_and_other_lines_left_alone() -> None:
         assert mapping.rewrite(line) == line
 
 
-def test_names_are_freed_of_what_the_engine_adds() -> None:
+def test_function_names_lose_decorations_of_javascript_engine() -> None:
     mapping = SourceMap.parse(MAP)
     for printed, shown in {
         "async*run": "run (",
@@ -55,7 +55,7 @@ def test_names_are_freed_of_what_the_engine_adds() -> None:
         "*" * 200_000 + "x@svc-app.js:1:9",
     ],
 )
-def test_a_line_takes_time_as_it_is_long_whatever_a_guest_printed(line: str) -> None:
+def test_rewrite_time_is_linear_in_line_length(line: str) -> None:
     mapping = SourceMap.parse(MAP)
     began = time.process_time()
     mapping.rewrite(line)
@@ -65,20 +65,20 @@ def test_a_line_takes_time_as_it_is_long_whatever_a_guest_printed(line: str) -> 
 @pytest.mark.parametrize(
     "data", [b"[" * 200_000, json.dumps({"sources": ["a"], "mappings": "g" * 5_000_000}).encode()]
 )
-def test_a_map_that_lies_maps_nothing_and_soon(data: bytes) -> None:
+def test_invalid_map_maps_nothing_in_bounded_time(data: bytes) -> None:
     began = time.process_time()
     assert SourceMap.parse(data).locate(1, 1) is None
     assert time.process_time() - began < 5
 
 
-def test_places_within_a_sentence_are_led_too() -> None:
+def test_positions_within_text_are_rewritten() -> None:
     mapping = SourceMap.parse(MAP)
     assert mapping.rewrite("svc-app.js:1:9 Error: boom") == "src/a.ts:3:3 Error: boom"
     assert mapping.rewrite("in svc-loader.js line 115 > eval:1:9") == "in src/a.ts:3:3"
     assert mapping.rewrite("svc-app.js:7:9 Error: boom") == "svc-app.js:7:9 Error: boom"
 
 
-def test_file_names_are_shown_as_they_are_on_disk() -> None:
+def test_file_names_are_percent_decoded() -> None:
     document = {"version": 3, "sources": ["a%20%231%3F/ü.ts"], "mappings": "AAAA"}
     shown = SourceMap.parse(json.dumps(document).encode()).rewrite("f@svc-app.js:1:1")
     assert shown == "    at f (a #1?/ü.ts:1:1)"

@@ -40,7 +40,7 @@ async def names(bucket: Bucket) -> set[str]:
 
 
 @pytest.mark.parametrize("content", [b"", b"one\0two", LARGE], ids=len)
-def test_what_is_put_can_be_got_by_its_sha256_and_is_still_there_when_opened_again(
+def test_put_blob_is_readable_by_digest_and_survives_reopening(
     use: Use, content: bytes, tmp_path: Path
 ) -> None:
     name = sha256(content).hexdigest()
@@ -69,7 +69,7 @@ def test_what_is_put_can_be_got_by_its_sha256_and_is_still_there_when_opened_aga
     use(look)
 
 
-def test_what_is_not_there_is_said_to_be_missing(use: Use, tmp_path: Path) -> None:
+def test_missing_blob_raises_blob_missing(use: Use, tmp_path: Path) -> None:
     async def scenario(bucket: Bucket) -> None:
         assert not await bucket.blobs.exists(NEVER)
         assert not await bucket.blobs.touch(NEVER)
@@ -92,7 +92,7 @@ def test_what_is_not_there_is_said_to_be_missing(use: Use, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "name", ["", "../version", "A" * 64, "0" * 63, "0" * 65, "sha256:" + "g" * 64, "0" * 64 + "\n"]
 )
-def test_what_is_no_digest_names_nothing(use: Use, name: str) -> None:
+def test_invalid_digest_raises_bad_name(use: Use, name: str) -> None:
     async def scenario(bucket: Bucket) -> None:
         for asked in (
             bucket.blobs.get(Digest(name)),
@@ -107,7 +107,7 @@ def test_what_is_no_digest_names_nothing(use: Use, name: str) -> None:
     use(scenario)
 
 
-def test_a_content_that_is_not_the_one_announced_is_refused(use: Use, tmp_path: Path) -> None:
+def test_put_with_wrong_digest_raises_digest_mismatch(use: Use, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"other")
 
     async def scenario(bucket: Bucket) -> None:
@@ -119,7 +119,7 @@ def test_a_content_that_is_not_the_one_announced_is_refused(use: Use, tmp_path: 
     use(scenario)
 
 
-def test_chunks_that_end_in_an_error_leave_nothing(use: Use) -> None:
+def test_put_with_failing_chunks_leaves_no_files(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         with pytest.raises(ConnectionError):
             await bucket.blobs.put(pieces(b"one", failure=ConnectionError()))
@@ -128,7 +128,7 @@ def test_chunks_that_end_in_an_error_leave_nothing(use: Use) -> None:
     use(scenario)
 
 
-def test_many_put_the_same_and_others_at_once(use: Use) -> None:
+def test_concurrent_puts_of_equal_and_different_content_succeed(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         contents = [b"content %d" % (number % 5) for number in range(40)]
         found = await asyncio.gather(*(bucket.blobs.put(content) for content in contents))
@@ -140,7 +140,7 @@ def test_many_put_the_same_and_others_at_once(use: Use) -> None:
     use(scenario)
 
 
-def test_a_put_that_is_cancelled_leaves_nothing(use: Use) -> None:
+def test_cancelled_put_leaves_no_files(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         waiting = asyncio.Event()
 
@@ -159,7 +159,7 @@ def test_a_put_that_is_cancelled_leaves_nothing(use: Use) -> None:
     use(scenario)
 
 
-def test_only_what_was_not_used_since_a_time_is_deleted(use: Use) -> None:
+def test_delete_removes_only_blobs_unused_since_time(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         name = await bucket.blobs.put(b"content")
         assert not await bucket.blobs.delete(name, 0)
@@ -174,7 +174,7 @@ def test_only_what_was_not_used_since_a_time_is_deleted(use: Use) -> None:
     use(scenario)
 
 
-def test_an_upload_that_was_cut_off_goes_on_where_it_was(use: Use) -> None:
+def test_interrupted_upload_resumes_at_received_offset(use: Use) -> None:
     async def begin(bucket: Bucket) -> None:
         assert await bucket.blobs.received(LARGE_NAME) == 0
         with pytest.raises(ConnectionError):
@@ -202,7 +202,7 @@ def test_an_upload_that_was_cut_off_goes_on_where_it_was(use: Use) -> None:
     use(go_on)
 
 
-def test_an_empty_upload_is_a_blob_at_once(use: Use) -> None:
+def test_empty_upload_creates_blob(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         name = as_digest(sha256().hexdigest())
         assert await bucket.blobs.upload(name, 0, 0, pieces()) == 0
@@ -212,7 +212,7 @@ def test_an_empty_upload_is_a_blob_at_once(use: Use) -> None:
 
 
 @pytest.mark.parametrize("chunks", [[b"wrong"], [b"right and more"], [b"right", b"!"]], ids=len)
-def test_an_upload_of_something_else_begins_anew(use: Use, chunks: list[bytes]) -> None:
+def test_upload_with_wrong_digest_restarts(use: Use, chunks: list[bytes]) -> None:
     name = Digest(sha256(b"right").hexdigest())
 
     async def scenario(bucket: Bucket) -> None:
@@ -226,7 +226,7 @@ def test_an_upload_of_something_else_begins_anew(use: Use, chunks: list[bytes]) 
     use(scenario)
 
 
-def test_an_upload_whose_size_was_wrong_begins_anew(use: Use) -> None:
+def test_upload_with_wrong_size_restarts(use: Use) -> None:
     name = Digest(sha256(b"right").hexdigest())
 
     async def scenario(bucket: Bucket) -> None:
@@ -237,7 +237,7 @@ def test_an_upload_whose_size_was_wrong_begins_anew(use: Use) -> None:
     use(scenario)
 
 
-def test_one_upload_of_a_content_at_a_time(use: Use) -> None:
+def test_concurrent_upload_of_one_digest_raises_upload_busy(use: Use) -> None:
     name = Digest(sha256(b"right").hexdigest())
 
     async def scenario(bucket: Bucket) -> None:
@@ -259,7 +259,7 @@ def test_one_upload_of_a_content_at_a_time(use: Use) -> None:
     use(scenario)
 
 
-def test_uploads_that_nobody_goes_on_with_are_forgotten(use: Use) -> None:
+def test_delete_uploads_removes_abandoned_uploads(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         assert await bucket.blobs.upload(NEVER, 9, 0, pieces(b"begun")) == 5
         assert await bucket.blobs.delete_uploads(0) == 0

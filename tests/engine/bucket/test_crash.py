@@ -20,9 +20,7 @@ A_KILL = 100_000
 
 
 @pytest.mark.parametrize(("way", "least"), [("work", 25), ("upgrade", 5)])
-def test_process_killed_after_any_change_of_the_disk_loses_nothing_acknowledged(
-    tmp_path: Path, way: str, least: int
-) -> None:
+def test_kill_after_any_disk_change_loses_no_acknowledged_write(tmp_path: Path, way: str, least: int) -> None:
     command = [sys.executable, "-m", "tests.engine.bucket.killed", str(tmp_path), way]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     found = re.fullmatch(r"changes=(\d+)\n", done.stdout)
@@ -30,7 +28,7 @@ def test_process_killed_after_any_change_of_the_disk_loses_nothing_acknowledged(
     assert int(found[1]) >= least
 
 
-def test_process_killed_at_any_moment_loses_nothing_acknowledged(tmp_path: Path) -> None:
+def test_kill_at_any_time_loses_no_acknowledged_write(tmp_path: Path) -> None:
     root = tmp_path / "bucket"
     acknowledged: set[tuple[str, int]] = set()
     for kill in range(KILLS):

@@ -65,7 +65,7 @@ def python(program: str, *arguments: object, **options: Any) -> subprocess.Popen
     )
 
 
-def test_a_folder_in_use_says_by_whom_until_that_process_is_gone(root: Path) -> None:
+def test_open_of_bucket_in_use_names_process_until_it_ends(root: Path) -> None:
     with python(HOLD, root) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "open\n"
@@ -77,7 +77,7 @@ def test_a_folder_in_use_says_by_whom_until_that_process_is_gone(root: Path) -> 
     opened(root)
 
 
-def test_a_bucket_can_not_be_opened_twice_in_one_process(root: Path) -> None:
+def test_second_open_in_one_process_raises_bucket_in_use(root: Path) -> None:
     async def scenario(_bucket: FolderBucket) -> None:
         with pytest.raises(BucketInUse):
             FolderBucket(root)
@@ -86,7 +86,7 @@ def test_a_bucket_can_not_be_opened_twice_in_one_process(root: Path) -> None:
     opened(root)
 
 
-def test_a_failed_opening_gives_the_lock_back(root: Path) -> None:
+def test_failed_open_releases_lock(root: Path) -> None:
     opened(root)
     (root / layout.VERSION).write_text("?")
     with pytest.raises(BucketError):
@@ -94,7 +94,7 @@ def test_a_failed_opening_gives_the_lock_back(root: Path) -> None:
     os.close(lock(root, "test"))
 
 
-def test_no_bucket_is_put_between_somebodys_files(root: Path) -> None:
+def test_open_of_folder_with_other_files_raises(root: Path) -> None:
     root.mkdir()
     (root / "mine.txt").write_text("of a user")
     with pytest.raises(BucketError, match=r"is not a bucket and not empty: it has 'mine\.txt'"):
@@ -102,13 +102,13 @@ def test_no_bucket_is_put_between_somebodys_files(root: Path) -> None:
     assert {path.name for path in root.iterdir()} == {"mine.txt"}
 
 
-def test_a_file_is_no_bucket(root: Path) -> None:
+def test_open_of_file_raises(root: Path) -> None:
     root.write_text("a file")
     with pytest.raises(BucketError, match="cannot use"):
         FolderBucket(root)
 
 
-def test_a_bucket_of_a_newer_svc_is_left_alone(root: Path) -> None:
+def test_bucket_of_newer_svc_raises_and_stays_unchanged(root: Path) -> None:
     opened(root)
     (root / layout.VERSION).write_text("svc bucket, layout 2\n")
     with pytest.raises(BucketError, match=r"newer svc .*\(layout 2; this svc supports 1\)"):
@@ -117,14 +117,14 @@ def test_a_bucket_of_a_newer_svc_is_left_alone(root: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1\n", "svc bucket, layout 0\n", "svc bucket, layout 1", "\xff\0"])
-def test_a_version_that_is_none_is_an_error_and_no_new_bucket(root: Path, text: str) -> None:
+def test_invalid_version_file_raises(root: Path, text: str) -> None:
     opened(root)
     (root / layout.VERSION).write_bytes(text.encode("latin-1"))
     with pytest.raises(BucketError, match="version is corrupt"):
         FolderBucket(root)
 
 
-def test_an_older_layout_is_brought_up_step_by_step_and_once(root: Path) -> None:
+def test_older_layout_is_migrated_once_in_order(root: Path) -> None:
     taken = []
     steps = {version: lambda _root, version=version: taken.append(version) for version in (1, 2)}
     opened(root)
@@ -134,7 +134,7 @@ def test_an_older_layout_is_brought_up_step_by_step_and_once(root: Path) -> None
     assert (root / layout.VERSION).read_text() == "svc bucket, layout 3\n"
 
 
-def test_a_step_that_fails_is_taken_again(root: Path) -> None:
+def test_failed_layout_migration_is_repeated(root: Path) -> None:
     def fails(_root: Path) -> None:
         raise OSError(28, "No space left on device", "somewhere")
 
@@ -157,7 +157,7 @@ def open_to_others() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("made", [False, True], ids=["new", "made before"])
-def test_a_folder_that_can_not_be_written_is_a_clear_error(open_to_others: Path, made: bool) -> None:
+def test_unwritable_folder_raises_with_path_and_hint(open_to_others: Path, made: bool) -> None:
     root = open_to_others / "bucket" if made else open_to_others
     if made:
         opened(root)
@@ -175,7 +175,7 @@ def test_a_folder_that_can_not_be_written_is_a_clear_error(open_to_others: Path,
     root.chmod(0o755)
 
 
-def test_a_damaged_control_database_is_an_error_and_stays_as_it_is(root: Path) -> None:
+def test_corrupt_control_database_raises_and_stays_unchanged(root: Path) -> None:
     async def fill(bucket: FolderBucket) -> None:
         for number in range(200):
             await bucket.kv.cas(f"key {number}", bytes(500), None)
@@ -196,7 +196,7 @@ def test_a_damaged_control_database_is_an_error_and_stays_as_it_is(root: Path) -
 @pytest.mark.parametrize(
     "change", [lambda c: c[:-1], lambda c: c + b"!", lambda c: b"", lambda c: b"X" + c[1:]]
 )
-def test_a_changed_blob_is_never_given_out_and_comes_anew(
+def test_modified_blob_is_never_returned_and_is_uploaded_again(
     root: Path, tmp_path: Path, change: Callable[[bytes], bytes]
 ) -> None:
     content = b"a" + os.urandom(2_499_999)  # not X, which one of the changes begins with
@@ -231,7 +231,7 @@ def test_a_changed_blob_is_never_given_out_and_comes_anew(
     opened(root, scenario)
 
 
-def test_putting_a_content_again_mends_a_changed_blob(root: Path) -> None:
+def test_put_repairs_modified_blob(root: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         name = await bucket.blobs.put(b"content")
         path = root / layout.BLOBS / name
@@ -243,7 +243,7 @@ def test_putting_a_content_again_mends_a_changed_blob(root: Path) -> None:
     opened(root, scenario)
 
 
-def test_an_upload_that_was_changed_on_disk_is_found_out(root: Path) -> None:
+def test_upload_modified_on_disk_raises_digest_mismatch(root: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         name = await bucket.blobs.put(b"content")
         assert await bucket.blobs.delete(name, 1 << 62)
@@ -259,7 +259,7 @@ def test_an_upload_that_was_changed_on_disk_is_found_out(root: Path) -> None:
     opened(root, scenario)
 
 
-def test_files_that_others_left_between_the_blobs_are_none(root: Path) -> None:
+def test_list_ignores_foreign_files(root: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         name = await bucket.blobs.put(b"content")
         for stray in (".DS_Store", name.upper(), name + "~"):
@@ -269,7 +269,7 @@ def test_files_that_others_left_between_the_blobs_are_none(root: Path) -> None:
     opened(root, scenario)
 
 
-def test_blobs_can_not_be_written_by_accident_and_copies_are_links(root: Path, tmp_path: Path) -> None:
+def test_copy_to_creates_read_only_hard_link(root: Path, tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         name = await bucket.blobs.put(b"content")
         await bucket.blobs.copy_to(name, tmp_path / "copy")
@@ -279,7 +279,7 @@ def test_blobs_can_not_be_written_by_accident_and_copies_are_links(root: Path, t
     opened(root, scenario)
 
 
-def test_a_copy_on_another_file_system_is_a_file_of_its_own(root: Path) -> None:
+def test_copy_to_other_file_system_creates_file(root: Path) -> None:
     other = Path("/dev/shm")
     if not other.is_dir() or other.stat().st_dev == Path(tempfile.gettempdir()).stat().st_dev:
         pytest.skip("there is no second file system here")
@@ -295,9 +295,7 @@ def test_a_copy_on_another_file_system_is_a_file_of_its_own(root: Path) -> None:
         opened(root, scenario)
 
 
-def test_a_copy_made_while_it_is_open_in_the_documented_order_is_a_whole_bucket(
-    root: Path, tmp_path: Path
-) -> None:
+def test_backup_of_open_bucket_in_documented_order_is_complete(root: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     copy.mkdir()
 
@@ -324,7 +322,7 @@ def test_a_copy_made_while_it_is_open_in_the_documented_order_is_a_whole_bucket(
     opened(copy, look)
 
 
-def test_other_programs_may_read_the_control_database_while_it_is_open(root: Path) -> None:
+def test_other_process_can_read_open_control_database(root: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         await bucket.kv.cas("a", b"one", None)
         reader = apsw.Connection(str(root / layout.CONTROL), flags=apsw.SQLITE_OPEN_READONLY)

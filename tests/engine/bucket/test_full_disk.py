@@ -8,9 +8,9 @@ PROGRAM = "tests.engine.bucket.full_disk"
 pytestmark = pytest.mark.slow
 
 
-def test_a_file_system_that_is_full_costs_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+def test_full_file_system_loses_no_acknowledged_write(tmp_path: Path) -> None:
     on_small_disk(PROGRAM, tmp_path, "bucket", 2)
 
 
-def test_files_that_may_not_grow_cost_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+def test_file_size_limit_loses_no_acknowledged_write(tmp_path: Path) -> None:
     with_limited_files(PROGRAM, tmp_path / "bucket")

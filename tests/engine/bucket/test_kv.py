@@ -10,7 +10,7 @@ from engine.bucket.protocols import MAX_NAME_LENGTH, MAX_VALUE_BYTES, Bucket, St
 from tests.engine.bucket.conftest import Use
 
 
-def test_a_cell_changes_for_who_knows_its_revision_only(use: Use) -> None:
+def test_cas_requires_current_revision(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         cells = bucket.kv
         assert await cells.get("a") is None
@@ -27,7 +27,7 @@ def test_a_cell_changes_for_who_knows_its_revision_only(use: Use) -> None:
     use(scenario)
 
 
-def test_a_removed_cell_is_none_and_can_be_made_again(use: Use) -> None:
+def test_removed_key_is_absent_and_can_be_created_again(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         cells = bucket.kv
         first = await cells.cas("a", b"one", None)
@@ -42,7 +42,7 @@ def test_a_removed_cell_is_none_and_can_be_made_again(use: Use) -> None:
     use(scenario)
 
 
-def test_cells_are_there_when_opened_again_and_revisions_go_on(use: Use) -> None:
+def test_values_survive_reopening_and_revisions_increase(use: Use) -> None:
     async def write(bucket: Bucket) -> int | StaleRevision:
         await bucket.kv.cas("a", b"one", None)
         return await bucket.kv.cas("b", b"two", None)
@@ -58,7 +58,7 @@ def test_cells_are_there_when_opened_again_and_revisions_go_on(use: Use) -> None
     assert use(write_more) > second
 
 
-def test_cells_are_listed_by_the_beginning_of_their_keys(use: Use) -> None:
+def test_list_selects_keys_by_prefix(use: Use) -> None:
     keys = [
         "live/a",
         "live/ü",
@@ -83,7 +83,7 @@ def test_cells_are_listed_by_the_beginning_of_their_keys(use: Use) -> None:
     use(scenario)
 
 
-def test_of_many_at_once_one_wins(use: Use) -> None:
+def test_concurrent_cas_succeeds_once_per_revision(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         made = await asyncio.gather(*(bucket.kv.cas("a", b"%d" % n, None) for n in range(100)))
         assert sum(isinstance(answer, int) for answer in made) == 1
@@ -104,7 +104,7 @@ def test_of_many_at_once_one_wins(use: Use) -> None:
     use(scenario)
 
 
-def test_who_watches_sees_what_is_there_and_then_every_change(use: Use) -> None:
+def test_watch_yields_existing_values_then_changes(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         cells = bucket.kv
         one = await cells.cas("live/a", b"1", None)
@@ -127,7 +127,7 @@ def test_who_watches_sees_what_is_there_and_then_every_change(use: Use) -> None:
     use(scenario)
 
 
-def test_a_slow_watcher_misses_no_cell_and_ends_at_the_latest_values(use: Use) -> None:
+def test_slow_watch_yields_latest_value_of_every_key(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         cells = bucket.kv
         revisions: dict[str, int | None] = {f"k{n}": None for n in range(300)}
@@ -146,7 +146,7 @@ def test_a_slow_watcher_misses_no_cell_and_ends_at_the_latest_values(use: Use) -
     use(scenario)
 
 
-def test_who_watches_hears_that_the_bucket_is_closed(use: Use) -> None:
+def test_closed_bucket_ends_watch_and_raises_bucket_closed(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         waiting = asyncio.ensure_future(anext(bucket.kv.watch("a"), None))
         await asyncio.sleep(0)
@@ -165,7 +165,7 @@ def test_who_watches_hears_that_the_bucket_is_closed(use: Use) -> None:
 @pytest.mark.parametrize(
     "key", ["", "a\0b", "a\nb", "\ud800", "\U0010ffff", "k" * (MAX_NAME_LENGTH + 1)], ids=ascii
 )
-def test_what_can_not_be_a_name_is_refused(use: Use, key: str) -> None:
+def test_invalid_name_raises_bad_name(use: Use, key: str) -> None:
     async def scenario(bucket: Bucket) -> None:
         asked = [bucket.kv.get(key), bucket.kv.cas(key, b"", None), bucket.log.append(key, b"")]
         for call in [*asked, bucket.log.last(key), bucket.log.read(key), bucket.log.trim(key, 1)]:
@@ -175,7 +175,7 @@ def test_what_can_not_be_a_name_is_refused(use: Use, key: str) -> None:
     use(scenario)
 
 
-def test_a_value_has_a_most(use: Use) -> None:
+def test_value_above_limit_raises_too_large(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         assert isinstance(await bucket.kv.cas("a", bytes(MAX_VALUE_BYTES), None), int)
         with pytest.raises(TooLarge):

@@ -7,7 +7,7 @@ from engine.bucket.protocols import Bucket, BucketLogEntry, StaleRevision
 from tests.engine.bucket.conftest import Use
 
 
-def test_entries_are_numbered_and_stay_in_order(use: Use) -> None:
+def test_entries_are_numbered_and_ordered_after_reopening(use: Use) -> None:
     async def write(bucket: Bucket) -> None:
         assert await bucket.log.last("a") == 0
         assert await bucket.log.read("a") == []
@@ -25,7 +25,7 @@ def test_entries_are_numbered_and_stay_in_order(use: Use) -> None:
     use(look)
 
 
-def test_an_entry_is_added_only_where_it_is_expected(use: Use) -> None:
+def test_append_requires_expected_last_number(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         assert await bucket.log.append("a", b"x", expect=1) == StaleRevision(0)
         assert await bucket.log.append("a", b"one", expect=0) == 1
@@ -37,7 +37,7 @@ def test_an_entry_is_added_only_where_it_is_expected(use: Use) -> None:
     use(scenario)
 
 
-def test_many_at_once_get_a_number_each(use: Use) -> None:
+def test_concurrent_appends_get_distinct_numbers(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         numbers = await asyncio.gather(*(bucket.log.append("a", b"%d" % n) for n in range(300)))
         entries = await bucket.log.read("a")
@@ -49,7 +49,7 @@ def test_many_at_once_get_a_number_each(use: Use) -> None:
     use(scenario)
 
 
-def test_what_is_trimmed_is_gone_and_its_numbers_never_come_again(use: Use) -> None:
+def test_trim_removes_entries_and_never_reuses_numbers(use: Use) -> None:
     async def write(bucket: Bucket) -> None:
         for n in range(5):
             await bucket.log.append("a", b"%d" % n)
@@ -70,7 +70,7 @@ def test_what_is_trimmed_is_gone_and_its_numbers_never_come_again(use: Use) -> N
     use(look)
 
 
-def test_who_follows_sees_every_entry_once(use: Use) -> None:
+def test_follow_yields_every_entry_once(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         for n in range(300):
             await bucket.log.append("a", b"%d" % n)
@@ -85,7 +85,7 @@ def test_who_follows_sees_every_entry_once(use: Use) -> None:
     use(scenario)
 
 
-def test_who_follows_hears_that_the_bucket_is_closed(use: Use) -> None:
+def test_closed_bucket_ends_follow(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         waiting = asyncio.ensure_future(anext(bucket.log.follow("a"), None))
         await asyncio.sleep(0)

@@ -108,7 +108,7 @@ class Model:
 
 @settings(deadline=None, max_examples=examples(30))
 @given(STEPS)
-def test_a_bucket_does_as_its_model(steps: list[Cas | Append | Trim | Reopen]) -> None:
+def test_bucket_matches_model_for_random_operations(steps: list[Cas | Append | Trim | Reopen]) -> None:
     with TemporaryDirectory() as folder:
         model = Model()
         waiting = iter([*steps, Reopen()])

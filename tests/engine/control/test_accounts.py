@@ -25,7 +25,7 @@ def users(service: Service, token: str) -> dict[str, dict[str, str]]:
     return {user["name"]: user["roles"] for user in service.call(token, "GET", "/v1/users")["users"]}
 
 
-def test_an_owner_makes_users_gives_roles_and_takes_them(service: Service, owner: str) -> None:
+def test_owner_creates_and_deletes_users_and_roles(service: Service, owner: str) -> None:
     bob = service.add(owner, "bob", shop="viewer")
     assert users(service, owner) == {"ann": {"*": "owner"}, "bob": {"shop": "viewer"}}
     service.call(owner, "PUT", "/v1/users/bob/roles/blog", {"role": "deployer"})
@@ -37,9 +37,7 @@ def test_an_owner_makes_users_gives_roles_and_takes_them(service: Service, owner
     assert refused(service, owner, "DELETE", "/v1/users/bob").code == "not-found"
 
 
-def test_an_owner_of_one_project_gives_roles_in_it_alone_and_sees_no_more(
-    service: Service, owner: str
-) -> None:
+def test_project_owner_manages_and_sees_roles_of_own_project_only(service: Service, owner: str) -> None:
     bob = service.add(owner, "bob", shop="owner")
     service.add(owner, "cid", blog="viewer")
     assert users(service, bob) == {"bob": {"shop": "owner"}}
@@ -53,7 +51,7 @@ def test_an_owner_of_one_project_gives_roles_in_it_alone_and_sees_no_more(
 
 
 @pytest.mark.parametrize("role", ["viewer", "deployer"])
-def test_who_owns_nothing_changes_and_sees_nobody(service: Service, owner: str, role: str) -> None:
+def test_user_without_owner_role_cannot_manage_or_list_users(service: Service, owner: str, role: str) -> None:
     bob = service.add(owner, "bob", **{"*": role})
     for method, path, body in (
         ("GET", "/v1/users", None),
@@ -66,7 +64,7 @@ def test_who_owns_nothing_changes_and_sees_nobody(service: Service, owner: str, 
         assert refused(service, bob, method, path, body).code == "forbidden"
 
 
-def test_one_owner_remains(service: Service, owner: str) -> None:
+def test_last_owner_cannot_be_removed(service: Service, owner: str) -> None:
     for method, path, body in (
         ("DELETE", "/v1/users/ann", None),
         ("DELETE", "/v1/users/ann/roles/*", None),
@@ -79,7 +77,7 @@ def test_one_owner_remains(service: Service, owner: str) -> None:
     assert users(service, bob) == {"bob": {"*": "owner"}}
 
 
-def test_a_later_user_of_a_name_is_somebody_else(service: Service, owner: str) -> None:
+def test_recreated_user_inherits_no_sessions_or_tokens(service: Service, owner: str) -> None:
     bob = service.add(owner, "bob", shop="owner")
     wish = {"name": "ci", "role": "owner", "projects": ["shop"]}
     token = service.call(bob, "POST", "/v1/tokens", wish)["token"]
@@ -90,7 +88,7 @@ def test_a_later_user_of_a_name_is_somebody_else(service: Service, owner: str) -
     assert service.call(new, "GET", "/v1/tokens") == {"tokens": []}
 
 
-def test_an_owner_sets_a_forgotten_password_and_old_sessions_end(service: Service, owner: str) -> None:
+def test_password_reset_by_owner_ends_sessions(service: Service, owner: str) -> None:
     bob = service.add(owner, "bob", shop="viewer")
     service.call(owner, "PUT", "/v1/users/bob", {"password": "a new one for bob"})
     assert refused(service, bob, "GET", "/v1/whoami").code == "unauthenticated"
@@ -101,7 +99,7 @@ def test_an_owner_sets_a_forgotten_password_and_old_sessions_end(service: Servic
 
 
 @pytest.mark.parametrize("name", ["Bob", "b--b", "%2e%2e", "b%00b", "%F0%9F%98%80", "b%0a", "a" * 40])
-def test_names_with_tricks_are_none(service: Service, owner: str, name: str) -> None:
+def test_invalid_user_and_project_names_are_rejected(service: Service, owner: str, name: str) -> None:
     for method, path, body in (
         ("PUT", f"/v1/users/{name}", {"password": PASSWORD}),
         ("PUT", f"/v1/users/{name}/roles/shop", {"role": "viewer"}),
@@ -113,7 +111,7 @@ def test_names_with_tricks_are_none(service: Service, owner: str, name: str) -> 
     assert users(service, owner) == {"ann": {"*": "owner"}}
 
 
-def test_the_code_of_a_bucket_until_it_has_an_owner(service: Service) -> None:
+def test_claim_code_is_created_until_owner_exists(service: Service) -> None:
     async def code() -> str | None:
         return await claim_code(service.bucket)
 
@@ -123,7 +121,7 @@ def test_the_code_of_a_bucket_until_it_has_an_owner(service: Service) -> None:
     assert service.do(code) is None
 
 
-def test_damaged_accounts_let_nobody_in_and_are_not_written_over(service: Service, owner: str) -> None:
+def test_corrupt_accounts_reject_logins_and_stay_unchanged(service: Service, owner: str) -> None:
     async def damage() -> None:
         cell = await service.bucket.kv.get(ACCOUNTS_KEY)
         assert cell is not None
@@ -135,7 +133,7 @@ def test_damaged_accounts_let_nobody_in_and_are_not_written_over(service: Servic
     assert refused(service, "", "POST", "/v1/login", {"user": "ann", "password": PASSWORD}).code == "account"
 
 
-def test_accounts_of_a_newer_svc_are_left_alone(service: Service) -> None:
+def test_accounts_of_newer_svc_raise_and_stay_unchanged(service: Service) -> None:
     async def newer() -> None:
         await service.bucket.kv.cas(ACCOUNTS_KEY, b'{"version": 2, "people": []}', None)
 
@@ -144,7 +142,7 @@ def test_accounts_of_a_newer_svc_are_left_alone(service: Service) -> None:
         service.do(service.gate.accounts.new_claim_code)
 
 
-def test_a_login_keeps_the_password_by_todays_parameters(service: Service, owner: str) -> None:
+def test_login_rehashes_password_with_current_parameters(service: Service, owner: str) -> None:
     stronger = Passwords(PasswordHasher(time_cost=2, memory_cost=128, parallelism=1))
 
     async def login() -> str:
@@ -159,7 +157,7 @@ def test_a_login_keeps_the_password_by_todays_parameters(service: Service, owner
     assert service.call(owner, "GET", "/v1/whoami")["user"] == "ann"
 
 
-def test_passwords_are_checked_a_few_at_a_time_and_too_many_are_sent_away() -> None:
+def test_concurrent_password_checks_are_limited() -> None:
     async def main() -> list[bool | BaseException]:
         passwords = quick()
         kept = await passwords.hash(PASSWORD)
@@ -171,7 +169,7 @@ def test_passwords_are_checked_a_few_at_a_time_and_too_many_are_sent_away() -> N
     assert sum(isinstance(one, TooManyAttempts) for one in told) == 5
 
 
-def test_an_unknown_user_takes_as_long_as_a_wrong_password() -> None:
+def test_unknown_user_check_takes_as_long_as_wrong_password() -> None:
     async def main() -> tuple[float, float]:
         passwords = Passwords(PasswordHasher(time_cost=2, memory_cost=16384, parallelism=1))
         kept = await passwords.hash(PASSWORD)
@@ -193,7 +191,7 @@ def test_an_unknown_user_takes_as_long_as_a_wrong_password() -> None:
 @pytest.mark.parametrize(
     "password", ["", "nine char", "p" * 1025, "p" * 10_000_000, "\ud800" * 12, "a\tb" * 9]
 )
-def test_what_is_no_password_matches_nothing_and_is_not_kept(password: str) -> None:
+def test_invalid_password_never_matches_and_cannot_be_hashed(password: str) -> None:
     async def main() -> None:
         passwords = quick()
         with pytest.raises(BadPassword):

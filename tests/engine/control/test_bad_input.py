@@ -65,25 +65,25 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 @pytest.mark.parametrize(
     "component", [b"", b"rubbish", b"\0asm\x0d\0\x01\0", b"\0asm\x0d\0\x01\0" + b"\xff" * 99]
 )
-def test_a_component_that_is_none(shop: Shop, component: bytes) -> None:
+def test_invalid_component_is_rejected(shop: Shop, component: bytes) -> None:
     said = shop.refused(JS, {"web": shop.package("component", component_wasm=component)})
     assert "web" in said.message or "component" in said.message
 
 
-def test_a_package_that_is_none(shop: Shop) -> None:
+def test_invalid_package_is_rejected(shop: Shop) -> None:
     for document in (b"", b"[]", b'{"version": 2}', b"\xff", b"[" * 100_000):
         assert shop.refused(MANIFEST, {"web": shop.upload(document)}).code == "package"
 
 
 @pytest.mark.parametrize("name", ["../../evil", "/etc/passwd", "blobs/..", "index.json/../x", "a\0b"])
-def test_a_package_whose_files_have_tricks_in_their_names(shop: Shop, name: str) -> None:
+def test_package_with_unsafe_file_names_is_rejected(shop: Shop, name: str) -> None:
     files = {name: [shop.upload(b"evil"), 4], "component.wasm": [shop.upload(b"x"), 1]}
     package = shop.upload(json.dumps({"version": 1, "kind": "component", "files": files}).encode())
     assert shop.refused(JS, {"web": package}).code == "package"
     assert not list(shop.folder.rglob("evil"))
 
 
-def test_a_package_of_another_lanes_kind(shop: Shop) -> None:
+def test_package_of_wrong_kind_is_rejected(shop: Shop) -> None:
     shop.refused(MANIFEST, {"web": shop.package("component", component_wasm=b"rubbish")})
     shop.refused(JS, {"web": shop.image})
 
@@ -91,11 +91,11 @@ def test_a_package_of_another_lanes_kind(shop: Shop) -> None:
 @pytest.mark.parametrize(
     "index", [b"", b"{}", b"[]", b'{"files": {"/x": {"identity": ["' + b"0" * 64 + b'", 1]}}}']
 )
-def test_an_image_whose_index_is_none(shop: Shop, index: bytes) -> None:
+def test_image_with_invalid_index_is_rejected(shop: Shop, index: bytes) -> None:
     shop.refused(MANIFEST, {"web": shop.package("image", index_json=index)})
 
 
-def test_what_a_package_names_and_nobody_uploaded(shop: Shop) -> None:
+def test_package_with_missing_blobs_is_rejected(shop: Shop) -> None:
     assert shop.refused(MANIFEST, {"web": "0" * 64}).code == "blob-missing"
     files = {"component.wasm": ["0" * 64, 1]}
     package = shop.upload(json.dumps({"version": 1, "kind": "component", "files": files}).encode())
@@ -116,7 +116,7 @@ def test_what_a_package_names_and_nobody_uploaded(shop: Shop) -> None:
         ("", "project"),
     ],
 )
-def test_manifests_that_are_none(shop: Shop, manifest: str, said: str) -> None:
+def test_invalid_manifest_is_rejected(shop: Shop, manifest: str, said: str) -> None:
     refused = shop.refused(manifest, {"web": "0" * 64})
     assert said in refused.message + refused.hint + json.dumps(refused.members)
     assert "/tmp" not in refused.message
@@ -125,7 +125,7 @@ def test_manifests_that_are_none(shop: Shop, manifest: str, said: str) -> None:
 @pytest.mark.parametrize(
     "name", ["../x.sql", "a/b.sql", "x.txt", "ü" * 200 + ".sql", "a\0.sql", ".sql", "..sql"]
 )
-def test_migrations_with_tricks_in_their_names(shop: Shop, name: str) -> None:
+def test_migration_with_unsafe_name_is_rejected(shop: Shop, name: str) -> None:
     shop.refused(MANIFEST, {"web": shop.image}, tables={name: "create table evil (;"})
     assert not list(shop.folder.rglob("x.sql"))
 
@@ -134,7 +134,7 @@ def test_migrations_with_tricks_in_their_names(shop: Shop, name: str) -> None:
     "project", ["..", "../shop", "%2e%2e", "..%2f..%2fshop", "shop%00", "Shop", "*", "a" * 300, "%ff"]
 )
 @pytest.mark.parametrize("what", ["", "/tables", "/logs", "/usage", "/secrets", "/deployments"])
-def test_projects_with_tricks_in_their_names(shop: Shop, project: str, what: str) -> None:
+def test_unsafe_project_name_is_rejected(shop: Shop, project: str, what: str) -> None:
     host, _, port = shop.hosted.control.removeprefix("http://").rpartition(":")
     head = f"GET /v1/projects/{project}{what} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n"
     with socket.create_connection((host, int(port)), 60) as opened:
@@ -154,7 +154,7 @@ def test_projects_with_tricks_in_their_names(shop: Shop, project: str, what: str
         ("0" * 64, 3, "digest-mismatch"),
     ],
 )
-def test_uploads_that_are_none(shop: Shop, digest: str, size: int, code: str) -> None:
+def test_invalid_upload_is_rejected(shop: Shop, digest: str, size: int, code: str) -> None:
     with pytest.raises(ApiError) as refused:
         path = f"/v1/projects/shop/blobs/{digest}"
         shop.client.call("PUT", path, content=[b"abc"], params={"size": size, "offset": 0})
@@ -179,7 +179,9 @@ def test_uploads_that_are_none(shop: Shop, digest: str, size: int, code: str) ->
         ("GET / HTTP/1.1", "web--shop.apps.example\r\nx-forwarded-host: evil.example", 200),
     ],
 )
-def test_host_headers_with_tricks(shop: Shop, line: str, host: str, status: int) -> None:
+def test_malformed_host_header_is_rejected_or_not_found(
+    shop: Shop, line: str, host: str, status: int
+) -> None:
     address, _, port = shop.hosted.public.removeprefix("http://").rpartition(":")
     with socket.create_connection((address, int(port)), 60) as opened:
         opened.sendall(f"{line}\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode())
@@ -189,7 +191,7 @@ def test_host_headers_with_tricks(shop: Shop, line: str, host: str, status: int)
     assert b"evil.example" not in answer
 
 
-def test_another_sites_page_gets_nothing_from_the_control_api(shop: Shop) -> None:
+def test_cross_origin_request_without_token_is_unauthenticated(shop: Shop) -> None:
     """A name that leads to this machine lets a page of another site ask; without a token it gets none."""
     headers = {"host": "evil.example", "origin": "http://evil.example"}
     answer = httpx.get(f"{shop.hosted.control}/v1/projects", headers=headers)

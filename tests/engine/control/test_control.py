@@ -75,13 +75,13 @@ def client(presence: ControlEndpoint) -> Iterator[Client]:
         yield client
 
 
-def test_its_token_lets_the_developer_do_everything(client: Client) -> None:
+def test_local_token_grants_all_projects(client: Client) -> None:
     assert client.call("GET", "/v1/me") == {"name": "developer"}
     assert client.call("GET", "/v1/projects") == {"projects": ["shop"]}
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "x y", "~" * 5000])
-def test_nobody_comes_in_without_it(presence: ControlEndpoint, token: str) -> None:
+def test_invalid_token_is_unauthenticated(presence: ControlEndpoint, token: str) -> None:
     with Client(presence.url, token) as client, pytest.raises(ApiError) as refused:
         client.call("GET", "/v1/me")
     assert refused.value.code == "unauthenticated" and "svc login" in refused.value.hint
@@ -93,14 +93,14 @@ def test_health_without_session_reports_version(presence: ControlEndpoint) -> No
         assert health == {"status": "ok", "api": "1", "version": version()}
 
 
-def test_an_error_keeps_its_message_its_hint_and_its_code(client: Client) -> None:
+def test_error_preserves_message_hint_and_code(client: Client) -> None:
     with pytest.raises(ApiError) as refused:
         client.call("GET", "/v1/conflict")
     assert (refused.value.message, refused.value.hint) == ("the manifest has changed", "Look again.")
     assert refused.value.code == "conflict" and refused.value.members["status"] == 409
 
 
-def test_a_fault_tells_nothing_of_the_host(client: Client) -> None:
+def test_unexpected_error_reveals_no_details(client: Client) -> None:
     with pytest.raises(ApiError) as refused:
         client.call("GET", "/v1/fault")
     assert refused.value.code == "internal" and "secret" not in str(refused.value.members)
@@ -109,36 +109,36 @@ def test_a_fault_tells_nothing_of_the_host(client: Client) -> None:
 @pytest.mark.parametrize(
     ("path", "code"), [("/v1/nothing", "not-found"), ("/v1/count", "method-not-allowed")]
 )
-def test_unknown_routes_are_problems_too(client: Client, path: str, code: str) -> None:
+def test_unknown_route_returns_problem(client: Client, path: str, code: str) -> None:
     with pytest.raises(ApiError) as refused:
         client.call("GET", path)
     assert refused.value.code == code
 
 
-def test_streams_go_both_ways(client: Client) -> None:
+def test_request_and_response_are_streamed(client: Client) -> None:
     sent = (b"x" * 100_000 for _ in range(20))
     assert list(client.lines("POST", "/v1/count", content=sent)) == [{"size": 2_000_000}, {"done": True}]
 
 
-def test_the_document_describes_every_route(client: Client) -> None:
+def test_openapi_document_lists_routes(client: Client) -> None:
     document = client.call("GET", "/openapi.json")
     assert document["openapi"].startswith("3.") and {"/v1/health", "/v1/projects"} <= document["paths"].keys()
 
 
-def test_nobody_at_an_address(presence: ControlEndpoint) -> None:
+def test_unused_address_raises_unreachable(presence: ControlEndpoint) -> None:
     with Client("http://127.0.0.1:1", "") as client, pytest.raises(Unreachable) as unreachable:
         client.call("GET", "/v1/health")
     assert "127.0.0.1:1" in unreachable.value.message
 
 
-def test_it_is_found_while_it_is_there(tmp_path: Path) -> None:
+def test_endpoint_is_found_while_served(tmp_path: Path) -> None:
     with served(tmp_path) as presence:
         assert find_endpoint(tmp_path) == presence
         assert (tmp_path / ENDPOINT_FILE).stat().st_mode & 0o077 == 0
     assert find_endpoint(tmp_path) is None
 
 
-def test_the_newest_is_found_and_goes_by_itself(tmp_path: Path) -> None:
+def test_newest_endpoint_is_found_and_removes_only_itself(tmp_path: Path) -> None:
     old, new = ControlEndpoint("http://127.0.0.1:1", "a", 1), ControlEndpoint("http://127.0.0.1:2", "b", 2)
     publish_endpoint(tmp_path, old)
     publish_endpoint(tmp_path, new)
@@ -149,12 +149,12 @@ def test_the_newest_is_found_and_goes_by_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"url": 1}', "\udcff"])
-def test_what_is_no_announcement_is_none(tmp_path: Path, text: str) -> None:
+def test_invalid_endpoint_file_is_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / ENDPOINT_FILE).write_bytes(text.encode("utf-8", "surrogateescape"))
     assert find_endpoint(tmp_path) is None
 
 
-def test_the_stronger_role_counts() -> None:
+def test_stronger_of_project_and_global_role_applies() -> None:
     principal = Principal("ann", {ALL_PROJECTS: "viewer", "shop": "deployer"})
     principal.require("shop", "deployer")
     principal.require("blog", "viewer")

@@ -22,7 +22,7 @@ def gc(service: Service, token: str, body: Any) -> Any:
     return service.call(token, "POST", "/v1/gc", body)
 
 
-def test_a_plan_leaves_what_a_sweep_removes(service: Service, owner: str) -> None:
+def test_plan_reports_blobs_that_gc_removes(service: Service, owner: str) -> None:
     digest = put(service, b"garbage")
     nothing = {"plan": False, "blobs": 0, "bytes": 0, "uploads": 0, "unpacked": 0}
     assert gc(service, owner, {}) == nothing
@@ -36,7 +36,7 @@ def test_a_plan_leaves_what_a_sweep_removes(service: Service, owner: str) -> Non
 
 
 @pytest.mark.parametrize("roles", [{}, {"shop": "owner"}, {"*": "deployer"}, {"*": "viewer"}])
-def test_others_may_not(service: Service, owner: str, roles: dict[str, str]) -> None:
+def test_gc_without_owner_role_is_forbidden(service: Service, owner: str, roles: dict[str, str]) -> None:
     token = service.add(owner, "bob", **roles)
     for body in ({}, {"plan": True}):
         with pytest.raises(ApiError) as refused:
@@ -45,7 +45,7 @@ def test_others_may_not(service: Service, owner: str, roles: dict[str, str]) -> 
 
 
 @pytest.mark.parametrize("body", [{"plan": "yes"}, {"plan": 1}, {"force": True}, [], "x"])
-def test_a_wish_that_is_none_is_refused(service: Service, owner: str, body: Any) -> None:
+def test_invalid_gc_body_is_rejected(service: Service, owner: str, body: Any) -> None:
     with pytest.raises(ApiError) as refused:
         gc(service, owner, body)
     assert refused.value.code == "invalid"

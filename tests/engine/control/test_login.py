@@ -28,7 +28,7 @@ def raw(service: Service, path: str, content: bytes, kind: str = "application/js
     )
 
 
-def test_the_code_makes_the_first_owner_once(service: Service) -> None:
+def test_claim_code_creates_first_owner_once(service: Service) -> None:
     assert service.call("", "GET", "/v1/claim") == {"claimed": False}
     code = service.do(service.gate.accounts.new_claim_code)
     body = {"code": f" {code.upper()} ", "user": "ann", "password": PASSWORD}
@@ -43,7 +43,7 @@ def test_the_code_makes_the_first_owner_once(service: Service) -> None:
     assert service.do(service.gate.accounts.new_claim_code) is None
 
 
-def test_of_two_claims_at_once_exactly_one_wins(service: Service) -> None:
+def test_concurrent_claims_create_one_owner(service: Service) -> None:
     code = service.do(service.gate.accounts.new_claim_code)
 
     def claim(number: int) -> str:
@@ -60,7 +60,7 @@ def test_of_two_claims_at_once_exactly_one_wins(service: Service) -> None:
     assert len(service.do(service.gate.accounts.users)) == 1
 
 
-def test_another_code_is_none_and_an_older_one_is_void(service: Service) -> None:
+def test_wrong_or_replaced_claim_code_is_unauthenticated(service: Service) -> None:
     old = service.do(service.gate.accounts.new_claim_code)
     service.do(service.gate.accounts.new_claim_code)
     for code in (old, "x", "a" * 100):
@@ -69,7 +69,7 @@ def test_another_code_is_none_and_an_older_one_is_void(service: Service) -> None
     assert service.call("", "GET", "/v1/claim") == {"claimed": False}
 
 
-def test_accounts_and_sessions_outlive_the_process(tmp_path: Path) -> None:
+def test_accounts_and_sessions_survive_restart(tmp_path: Path) -> None:
     with running(tmp_path / "data") as service:
         token = service.claim()
     with running(tmp_path / "data") as service:
@@ -77,7 +77,7 @@ def test_accounts_and_sessions_outlive_the_process(tmp_path: Path) -> None:
         assert service.call("", "POST", "/v1/login", {"user": "ann", "password": PASSWORD})["token"] != token
 
 
-def test_neither_passwords_nor_tokens_nor_the_code_are_kept(tmp_path: Path) -> None:
+def test_bucket_contains_no_password_token_or_claim_code(tmp_path: Path) -> None:
     with running(tmp_path / "data") as service:
         code = service.do(service.gate.accounts.new_claim_code)
         body = {"code": code, "user": "ann", "password": PASSWORD}
@@ -90,13 +90,13 @@ def test_neither_passwords_nor_tokens_nor_the_code_are_kept(tmp_path: Path) -> N
         assert secret.encode() not in kept
 
 
-def test_a_wrong_password_and_an_unknown_user_are_told_the_same(service: Service, owner: str) -> None:
+def test_wrong_password_and_unknown_user_return_equal_errors(service: Service, owner: str) -> None:
     wrong = refused(service, "", "POST", "/v1/login", {"user": "ann", "password": "wrong"})
     unknown = refused(service, "", "POST", "/v1/login", {"user": "stranger", "password": "wrong"})
     assert wrong.members == unknown.members and wrong.code == "unauthenticated"
 
 
-def test_logout_ends_one_session_at_once(service: Service, owner: str) -> None:
+def test_logout_ends_own_session_only(service: Service, owner: str) -> None:
     other = service.call("", "POST", "/v1/login", {"user": "ann", "password": PASSWORD})["token"]
     assert service.call(other, "GET", "/v1/whoami")["user"] == "ann"
     assert service.call(other, "POST", "/v1/logout") == {"revoked": 1}
@@ -114,7 +114,7 @@ def test_logout_everywhere_ends_all_sessions_and_no_tokens(service: Service, own
     assert service.call(token, "GET", "/v1/whoami")["token"] == "ci"
 
 
-def test_another_password_ends_the_other_sessions(service: Service, owner: str) -> None:
+def test_password_change_ends_other_sessions(service: Service, owner: str) -> None:
     other = service.call("", "POST", "/v1/login", {"user": "ann", "password": PASSWORD})["token"]
     service.call(other, "GET", "/v1/whoami")
     body = {"old": PASSWORD, "new": "quite another one"}
@@ -128,7 +128,7 @@ def test_another_password_ends_the_other_sessions(service: Service, owner: str) 
     service.call("", "POST", "/v1/login", {"user": "ann", "password": "quite another one"})
 
 
-def test_guessing_has_to_wait_and_other_users_do_not(service: Service, owner: str) -> None:
+def test_failed_logins_are_throttled_per_user(service: Service, owner: str) -> None:
     guess = {"user": "ann", "password": "a wrong one"}
     codes = [refused(service, "", "POST", "/v1/login", guess).code for _ in range(8)]
     assert codes == ["unauthenticated"] * 5 + ["too-many-attempts"] * 3
@@ -141,14 +141,14 @@ def test_guessing_has_to_wait_and_other_users_do_not(service: Service, owner: st
     assert service.call("", "POST", "/v1/login", right)["user"] == "ann"
 
 
-def test_many_guesses_at_once_are_not_more_than_one_by_one(service: Service, owner: str) -> None:
+def test_concurrent_failed_logins_are_throttled_alike(service: Service, owner: str) -> None:
     guess = json.dumps({"user": "ann", "password": "a wrong one"}).encode()
     with ThreadPoolExecutor(16) as pool:
         codes = list(pool.map(lambda _: raw(service, "/v1/login", guess).status_code, range(40)))
     assert codes.count(401) == 5 and codes.count(429) == 35
 
 
-def test_the_same_password_typed_in_another_way(service: Service, owner: str) -> None:
+def test_password_is_compared_after_unicode_normalization(service: Service, owner: str) -> None:
     service.call(owner, "PUT", "/v1/users/bob", {"password": "ein längeres Wort"})
     body = {"user": "bob", "password": "ein la\u0308ngeres Wort"}
     assert service.call("", "POST", "/v1/login", body)["user"] == "bob"
@@ -173,16 +173,14 @@ def test_the_same_password_typed_in_another_way(service: Service, owner: str) ->
         (b'{"user": "ann", "password": "' + b"p" * 100_000 + b'", "code": "x"}', 413),
     ],
 )
-def test_bodies_that_are_none(service: Service, path: str, content: bytes, status: int) -> None:
+def test_invalid_body_returns_problem(service: Service, path: str, content: bytes, status: int) -> None:
     answer = raw(service, path, content)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     assert len(answer.text) < 500 and "Traceback" not in answer.text
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stalled_body_returns_408(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routes, "BODY_TIMEOUT_SECONDS", 0.2)
     host, port = service.url.removeprefix("http://").split(":")
     head = b"POST /v1/login HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
@@ -191,7 +189,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(
         assert slow.recv(4096).startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_body_of_another_kind_is_refused(service: Service) -> None:
+def test_body_of_wrong_content_type_is_rejected(service: Service) -> None:
     content = json.dumps({"user": "ann", "password": PASSWORD}).encode()
     assert raw(service, "/v1/login", content, "text/plain").status_code in (400, 415, 422)
 
@@ -199,7 +197,7 @@ def test_a_body_of_another_kind_is_refused(service: Service) -> None:
 @pytest.mark.parametrize(
     "user", ["Ann", "", "a" * 40, "../etc", "a/b", "a\0b", "ann ", "änn", "a--b", "-a", "*", "ａnn", "ann\n"]
 )
-def test_names_with_tricks_are_none(service: Service, user: str) -> None:
+def test_claim_with_invalid_user_name_is_rejected(service: Service, user: str) -> None:
     code = service.do(service.gate.accounts.new_claim_code)
     body = {"code": code, "user": user, "password": PASSWORD}
     assert refused(service, "", "POST", "/v1/claim", body).code == "invalid"
@@ -207,7 +205,7 @@ def test_names_with_tricks_are_none(service: Service, user: str) -> None:
 
 
 @pytest.mark.parametrize("password", ["", "short", "p" * 1025, "with a \0 in it", "with a \x1b[2J in it"])
-def test_passwords_that_are_none(service: Service, password: str) -> None:
+def test_claim_with_invalid_password_is_rejected(service: Service, password: str) -> None:
     code = service.do(service.gate.accounts.new_claim_code)
     body = {"code": code, "user": "ann", "password": password}
     assert refused(service, "", "POST", "/v1/claim", body).code in ("invalid", "bad-password")

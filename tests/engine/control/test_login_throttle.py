@@ -31,7 +31,7 @@ def refused(attempts: LoginThrottle, address: str, user: str | None = None) -> i
     return found.value.retry_after
 
 
-def test_the_wait_doubles_up_to_a_minute(clock: Clock, attempts: LoginThrottle) -> None:
+def test_wait_doubles_up_to_one_minute(clock: Clock, attempts: LoginThrottle) -> None:
     for _ in range(FREE_FAILURES_PER_USER):
         attempts.start_attempt("192.0.2.1", "ann")
     waits = []
@@ -42,7 +42,7 @@ def test_the_wait_doubles_up_to_a_minute(clock: Clock, attempts: LoginThrottle) 
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60] and max(waits) == MAX_WAIT_SECONDS
 
 
-def test_what_has_to_wait_does_not_wait_longer_for_asking(clock: Clock, attempts: LoginThrottle) -> None:
+def test_attempt_during_wait_does_not_extend_it(clock: Clock, attempts: LoginThrottle) -> None:
     for _ in range(FREE_FAILURES_PER_USER):
         attempts.start_attempt("192.0.2.1", "ann")
     assert {refused(attempts, "192.0.2.1", "ann") for _ in range(50)} == {1}
@@ -50,7 +50,7 @@ def test_what_has_to_wait_does_not_wait_longer_for_asking(clock: Clock, attempts
     attempts.start_attempt("192.0.2.1", "ann")
 
 
-def test_success_forgets_the_name_and_not_what_else_came_from_the_address(attempts: LoginThrottle) -> None:
+def test_success_resets_user_but_not_other_failures_of_address(attempts: LoginThrottle) -> None:
     for number in range(FREE_FAILURES_PER_ADDRESS - 1):
         attempts.start_attempt("192.0.2.1", f"user{number}")
     attempts.start_attempt("192.0.2.1", "ann")
@@ -60,7 +60,7 @@ def test_success_forgets_the_name_and_not_what_else_came_from_the_address(attemp
     attempts.start_attempt("192.0.2.2", "bob")
 
 
-def test_failures_are_forgotten_after_a_while(clock: Clock, attempts: LoginThrottle) -> None:
+def test_failures_expire(clock: Clock, attempts: LoginThrottle) -> None:
     for _ in range(FREE_FAILURES_PER_USER):
         attempts.start_attempt("192.0.2.1", "ann")
     clock.advance(RESET_AFTER_SECONDS + 1)
@@ -69,7 +69,7 @@ def test_failures_are_forgotten_after_a_while(clock: Clock, attempts: LoginThrot
     refused(attempts, "192.0.2.1", "ann")
 
 
-def test_names_without_end_take_no_memory_without_end(attempts: LoginThrottle) -> None:
+def test_tracked_names_are_bounded(attempts: LoginThrottle) -> None:
     for number in range(MAX_TRACKED + 100):
         attempts.start_attempt(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", f"user{number}")
     assert len(attempts) == MAX_TRACKED
@@ -87,5 +87,5 @@ def test_names_without_end_take_no_memory_without_end(attempts: LoginThrottle) -
         ("<local>", "<local>"),
     ],
 )
-def test_an_address_counts_as_the_network_of_one_household(address: str, counted: str) -> None:
+def test_client_key_groups_ipv6_network(address: str, counted: str) -> None:
     assert client_key(address) == counted

@@ -129,7 +129,7 @@ FILTERS: list[tuple[dict[str, Any], list[int]]] = [
 
 
 @pytest.mark.parametrize(("wish", "expected"), FILTERS)
-def test_every_route_has_the_same_filter(shop: Shop, wish: dict[str, Any], expected: list[int]) -> None:
+def test_every_route_applies_same_filter(shop: Shop, wish: dict[str, Any], expected: list[int]) -> None:
     first = shop.fill()
     passing = [first + each for each in expected]
     assert shop.cursors(**wish) == passing
@@ -138,7 +138,7 @@ def test_every_route_has_the_same_filter(shop: Shop, wish: dict[str, Any], expec
     assert shop.places("window", **wish, n=3) == passing[-3:]
 
 
-def test_rows_are_had_by_number_without_a_filter(shop: Shop) -> None:
+def test_records_without_filter_are_selected_by_position(shop: Shop) -> None:
     first = shop.fill()
     bounds = shop.client.call("GET", f"{PLACE}/window", params={"n": 0})
     assert bounds == {"first": first, "last": first + 99, "records": []}
@@ -146,13 +146,13 @@ def test_rows_are_had_by_number_without_a_filter(shop: Shop) -> None:
     assert shop.places("records", **{"from": first + 98}) == [first + 98, first + 99]
 
 
-def test_records_are_had_by_their_cursors_and_those_that_are_gone_are_left_out(shop: Shop) -> None:
+def test_records_by_cursor_omit_removed_ones(shop: Shop) -> None:
     first = shop.fill()
     asked = ",".join(str(first + each) for each in (90, 3, 1000, -5, 40))
     assert shop.places("records", cursors=asked) == [first + 3, first + 40, first + 90]
 
 
-def test_the_next_and_the_one_before_are_windows_of_one(shop: Shop) -> None:
+def test_window_of_one_finds_next_and_previous_match(shop: Shop) -> None:
     first = shop.fill()
     assert shop.places("window", after=first + 15, level="error", n=1) == [first + 54]
     assert shop.places("window", before=first + 54, level="error", n=1) == [first + 15]
@@ -160,7 +160,7 @@ def test_the_next_and_the_one_before_are_windows_of_one(shop: Shop) -> None:
     assert shop.places("window", after=first + 95, level="error", n=1) == []
 
 
-def test_a_request_brings_the_spans_that_mounts_led_it_to(shop: Shop) -> None:
+def test_request_includes_spans_of_mounts(shop: Shop) -> None:
     first = shop.fill()
     params = {"from": first + 4, "n": 4, "spans": True}
     line, said, inner, front = shop.client.call("GET", f"{PLACE}/records", params=params)["records"]
@@ -168,7 +168,7 @@ def test_a_request_brings_the_spans_that_mounts_led_it_to(shop: Shop) -> None:
     assert "spans" not in line | said | inner and front["resource"] == "web"
 
 
-def test_cursors_come_by_stretches_the_newest_first_if_wanted(shop: Shop) -> None:
+def test_cursors_are_streamed_in_stretches_newest_first_on_request(shop: Shop) -> None:
     first = shop.fill()
     head, *lines = shop.client.lines("GET", f"{PLACE}/cursors", params={"newest": True, "level": "error"})
     assert head == {"first": first, "last": first + 99}
@@ -179,14 +179,14 @@ def test_cursors_come_by_stretches_the_newest_first_if_wanted(shop: Shop) -> Non
     assert lines[-1]["after"] == first - 1
 
 
-def test_cursors_are_taken_up_again_after_one(shop: Shop) -> None:
+def test_cursors_resume_after_cursor(shop: Shop) -> None:
     first = shop.fill()
     assert shop.cursors(resource="web", after=first + 50) == [first + each for each in range(51, 100, 4)]
     assert shop.cursors(after=first + 99) == []
 
 
 @pytest.mark.parametrize("newest", [False, True])
-def test_a_stream_goes_on_with_what_comes(shop: Shop, newest: bool) -> None:
+def test_follow_continues_with_new_records(shop: Shop, newest: bool) -> None:
     first = shop.fill()
     wish = {"level": "error", "follow": True, "newest": newest}
     lines = shop.client.lines("GET", f"{PLACE}/cursors", params=wish)
@@ -196,7 +196,7 @@ def test_a_stream_goes_on_with_what_comes(shop: Shop, newest: bool) -> None:
     assert [offsets["after"] + each for each in offsets["offsets"]] == [first + 102, first + 103]
 
 
-def test_a_stream_waits_for_a_timeline_that_is_not_there_yet(shop: Shop) -> None:
+def test_follow_waits_for_missing_timeline(shop: Shop) -> None:
     lines = shop.client.lines("GET", f"{PLACE}/cursors", params={"follow": True})
     assert next(lines) == {"first": 1, "last": 0}
     assert next(lines) == {"live": 0}
@@ -205,7 +205,7 @@ def test_a_stream_waits_for_a_timeline_that_is_not_there_yet(shop: Shop) -> None
     assert came["offsets"] == [1] and came["upto"] == came["after"] + 1
 
 
-def test_records_that_are_removed_are_told_of(shop: Shop) -> None:
+def test_follow_reports_removed_records(shop: Shop) -> None:
     first = shop.fill()
     lines = shop.client.lines("GET", f"{PLACE}/cursors", params={"follow": True, "after": first + 99})
     assert next(line for line in lines if "live" in line) == {"live": first + 99}
@@ -219,13 +219,13 @@ def test_records_that_are_removed_are_told_of(shop: Shop) -> None:
     assert line["missed"] > 0
 
 
-def test_what_is_older_is_passed_over(shop: Shop) -> None:
+def test_since_excludes_older_records(shop: Shop) -> None:
     first = shop.fill()
     assert shop.cursors(since=1.0) == [] and shop.places("window", since=1.0) == []
     assert shop.places("window", since=1e9, n=1) == [first + 99]
 
 
-def test_what_is_newer_is_passed_over(shop: Shop) -> None:
+def test_until_excludes_newer_records(shop: Shop) -> None:
     first = shop.fill()
     shop.write(LineRecord(NOW, "", "web", "stdout", "new"), at_ns=time.time_ns())
     assert shop.cursors(until=30.0) == shop.cursors()[:-1] == sorted(shop.cursors(until=30.0, newest=True))
@@ -236,12 +236,12 @@ def test_what_is_newer_is_passed_over(shop: Shop) -> None:
     assert len(shop.cursors(until=0)) == 4 * ROUNDS + 1
 
 
-def test_what_comes_is_not_followed_until_a_time_that_is_over(shop: Shop) -> None:
+def test_follow_with_until_is_rejected(shop: Shop) -> None:
     with pytest.raises(ApiError, match="until"):
         next(shop.client.lines("GET", f"{PLACE}/cursors", params={"follow": True, "until": 5}))
 
 
-def test_without_a_timeline_there_is_nothing(shop: Shop) -> None:
+def test_missing_timeline_returns_no_records(shop: Shop) -> None:
     assert shop.client.call("GET", f"{PLACE}/window") == {"first": 1, "last": 0, "records": []}
     assert shop.places("records", **{"from": 5}) == [] and shop.cursors() == []
 
@@ -261,7 +261,7 @@ def test_without_a_timeline_there_is_nothing(shop: Shop) -> None:
         ("cursors", {"status": "666"}),
     ],
 )
-def test_what_makes_no_sense_is_refused(shop: Shop, path: str, wish: dict[str, Any]) -> None:
+def test_invalid_parameters_are_rejected(shop: Shop, path: str, wish: dict[str, Any]) -> None:
     with pytest.raises(ApiError) as refused:
         shop.client.call("GET", f"{PLACE}/{path}", params=wish)
     assert refused.value.code == "invalid"

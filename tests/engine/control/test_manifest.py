@@ -83,7 +83,7 @@ def add(pattern: str, target: str = "api") -> dict[str, str]:
     return {"op": "add", "resource": "web", "pattern": pattern, "target": target}
 
 
-def test_it_says_what_the_file_says(client: Client, root: Path) -> None:
+def test_manifest_route_returns_parsed_file(client: Client, root: Path) -> None:
     shown = client.call("GET", PLACE)
     assert shown == {
         "project": "shop",
@@ -95,7 +95,7 @@ def test_it_says_what_the_file_says(client: Client, root: Path) -> None:
     }
 
 
-def test_a_broken_file_is_told_of_beside_what_was_good_last(client: Client, root: Path) -> None:
+def test_invalid_file_returns_error_and_last_valid_manifest(client: Client, root: Path) -> None:
     (root / "svc.toml").write_text(TEXT.replace("run_limit_secs", "run_limit", 1))
     shown = client.call("GET", PLACE)
     assert shown["resources"] == [WEB, API] and shown["digest"] == digest(root)
@@ -104,21 +104,21 @@ def test_a_broken_file_is_told_of_beside_what_was_good_last(client: Client, root
     assert "run_limit_secs" in error["hint"]
 
 
-def test_a_file_that_is_gone_is_told_of(client: Client, root: Path) -> None:
+def test_missing_file_returns_error_and_last_valid_manifest(client: Client, root: Path) -> None:
     (root / "svc.toml").unlink()
     shown = client.call("GET", PLACE)
     assert shown["resources"] == [WEB, API]
     assert shown["error"]["line"] == 0 and "does not exist" in shown["error"]["message"]
 
 
-def test_a_plan_shows_the_difference_and_writes_nothing(client: Client, root: Path) -> None:
+def test_plan_returns_diff_and_writes_nothing(client: Client, root: Path) -> None:
     planned = client.call("POST", f"{PLACE}/plan", {"changes": [add("/events")]})
     assert '+mounts = { "/api/*" = "api", "/events" = "api" } # for now\n' in planned["diff"]
     assert planned["inverse"] == [{"op": "remove", "resource": "web", "pattern": "/events"}]
     assert planned["digest"] == digest(root) and (root / "svc.toml").read_text() == TEXT
 
 
-def test_what_is_written_is_what_was_planned_and_can_be_undone(client: Client, root: Path) -> None:
+def test_write_applies_planned_changes_and_inverse_undoes_them(client: Client, root: Path) -> None:
     changes = [
         add("/events"),
         {"op": "change", "resource": "web", "pattern": "/api/*", "to": "/v2/*", "target": "api"},
@@ -133,13 +133,13 @@ def test_what_is_written_is_what_was_planned_and_can_be_undone(client: Client, r
     assert (root / "svc.toml").read_text() == TEXT and undone["digest"] == digest(root)
 
 
-def test_a_change_that_is_none_has_no_difference_and_nothing_to_undo(client: Client, root: Path) -> None:
+def test_change_without_effect_has_empty_diff_and_inverse(client: Client, root: Path) -> None:
     planned = client.call("POST", f"{PLACE}/plan", {"changes": [add("/api/*")]})
     assert (planned["diff"], planned["inverse"]) == ("", [])
 
 
 @pytest.mark.parametrize("text", [TEXT + "\n# more\n", "rubbish ="])
-def test_a_file_that_was_changed_since_is_left_alone(client: Client, root: Path, text: str) -> None:
+def test_write_after_file_changed_is_conflict(client: Client, root: Path, text: str) -> None:
     planned = client.call("POST", f"{PLACE}/plan", {"changes": [add("/events")]})
     (root / "svc.toml").write_text(text)
     with pytest.raises(ApiError) as refused:
@@ -158,7 +158,7 @@ def test_a_file_that_was_changed_since_is_left_alone(client: Client, root: Path,
         ({"op": "remove", "resource": "web", "pattern": "/x"}, "no mount /x"),
     ],
 )
-def test_what_the_rules_forbid_is_refused_with_the_reason(
+def test_change_that_breaks_a_rule_is_rejected_with_reason(
     client: Client, change: dict[str, str], said: str
 ) -> None:
     with pytest.raises(ApiError) as refused:
@@ -166,13 +166,13 @@ def test_what_the_rules_forbid_is_refused_with_the_reason(
     assert said in refused.value.message
 
 
-def test_another_project_is_none(client: Client) -> None:
+def test_unknown_project_is_not_found(client: Client) -> None:
     with pytest.raises(ApiError) as refused:
         client.call("GET", "/v1/projects/other/manifest")
     assert refused.value.code == "not-found"
 
 
-def test_of_a_service_it_is_that_of_the_live_deployment_and_can_not_be_edited(tmp_path: Path) -> None:
+def test_service_returns_read_only_manifest_of_live_deployment(tmp_path: Path) -> None:
     root = tmp_path / "shop"
     (root / "site").mkdir(parents=True)
     (root / "api").mkdir()

@@ -92,15 +92,13 @@ def owned(tmp_path: Path) -> Iterator[Owned]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", GenerationMode)
-def test_every_route_answers_as_the_document_says(owned: Owned, mode: GenerationMode) -> None:
+def test_service_responses_match_openapi_document(owned: Owned, mode: GenerationMode) -> None:
     assert _hold_all(owned, mode) > 40
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", GenerationMode)
-def test_every_route_in_development_answers_as_the_document_says(
-    developed: Developed, mode: GenerationMode
-) -> None:
+def test_dev_responses_match_openapi_document(developed: Developed, mode: GenerationMode) -> None:
     assert _hold_all(developed, mode) > 15
 
 
@@ -159,7 +157,7 @@ def _takes_anything(operation: Any) -> bool:
     return bool(operation.body or operation.query or operation.path_parameters)
 
 
-def test_the_document_says_which_routes_need_no_session(owned: Owned) -> None:
+def test_openapi_document_marks_public_routes(owned: Owned) -> None:
     free = {
         (method.upper(), path)
         for path, operations in owned.document["paths"].items()

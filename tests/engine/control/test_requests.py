@@ -75,7 +75,7 @@ def body(of: dict[str, Any]) -> bytes:
     return b64decode(of["body"])
 
 
-def test_a_request_and_its_response_are_kept_as_they_were(root: Path) -> None:
+def test_exchange_is_recorded_with_secrets_redacted(root: Path) -> None:
     async def test(shop: Shop) -> None:
         answer = await shop.public.get("/?a=1&b=%20", headers={"x-kind": "plain", "cookie": "id=secret"})
         found = await recorded(shop, answer.headers["x-request-id"])
@@ -92,7 +92,7 @@ def test_a_request_and_its_response_are_kept_as_they_were(root: Path) -> None:
     develop(root, test)
 
 
-def test_of_a_large_body_the_beginning_is_kept(root: Path) -> None:
+def test_large_body_is_recorded_up_to_limit(root: Path) -> None:
     async def test(shop: Shop) -> None:
         answer = await shop.public.get("/large.bin", headers={"accept-encoding": "identity"})
         response = (await recorded(shop, answer.headers["x-request-id"]))["response"]
@@ -102,7 +102,7 @@ def test_of_a_large_body_the_beginning_is_kept(root: Path) -> None:
     develop(root, test)
 
 
-def test_nothing_is_kept_where_the_manifest_says_so(root: Path) -> None:
+def test_record_bodies_false_records_nothing(root: Path) -> None:
     (root / "svc.toml").write_text(STATIC.replace('"shop"', '"shop"\nrecord_bodies = false', 1))
 
     async def test(shop: Shop) -> None:
@@ -120,7 +120,7 @@ def test_nothing_is_kept_where_the_manifest_says_so(root: Path) -> None:
     develop(root, test)
 
 
-def test_a_request_whose_body_was_not_read_can_not_be_replayed(root: Path) -> None:
+def test_request_with_unread_body_is_not_replayable(root: Path) -> None:
     async def test(shop: Shop) -> None:
         answer = await shop.public.post("/", content=b"unread")
         found = await recorded(shop, answer.headers["x-request-id"])
@@ -131,7 +131,7 @@ def test_a_request_whose_body_was_not_read_can_not_be_replayed(root: Path) -> No
     develop(root, test)
 
 
-def test_a_request_that_nobody_knows_can_not_be_replayed(root: Path) -> None:
+def test_replay_of_unknown_request_is_not_found(root: Path) -> None:
     async def test(shop: Shop) -> None:
         assert (await shop.call("POST", "/requests/01nobody/replay", 404))["code"] == "not-found"
 
@@ -139,7 +139,7 @@ def test_a_request_that_nobody_knows_can_not_be_replayed(root: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_request_is_sent_anew_to_what_serves_now(root: Path, cache: Path) -> None:
+def test_replay_sends_request_to_current_build(root: Path, cache: Path) -> None:
     (root / "svc.toml").write_text(JS)
 
     async def test(shop: Shop) -> None:

@@ -34,7 +34,7 @@ def who(service: Service, token: str) -> Principal | None:
     return found
 
 
-def test_a_session_ends_when_it_is_not_used(service: Service, owner: str) -> None:
+def test_idle_session_expires(service: Service, owner: str) -> None:
     service.clock.advance(MAX_IDLE_NS / 1e9 - 60)
     assert service.call(owner, "GET", "/v1/whoami")["user"] == "ann"
     service.clock.advance(MAX_IDLE_NS / 1e9 - 60)
@@ -43,7 +43,7 @@ def test_a_session_ends_when_it_is_not_used(service: Service, owner: str) -> Non
     assert refused(service, owner, "GET", "/v1/whoami").code == "unauthenticated"
 
 
-def test_a_session_ends_however_much_it_is_used(service: Service, owner: str) -> None:
+def test_used_session_expires_at_maximum_age(service: Service, owner: str) -> None:
     for _ in range(8):
         service.clock.advance(MAX_SESSION_NS / 1e9 / 9)
         assert service.call(owner, "GET", "/v1/whoami")["user"] == "ann"
@@ -51,7 +51,7 @@ def test_a_session_ends_however_much_it_is_used(service: Service, owner: str) ->
     assert refused(service, owner, "GET", "/v1/whoami").code == "unauthenticated"
 
 
-def test_a_token_ends_on_its_day(service: Service, owner: str) -> None:
+def test_token_expires(service: Service, owner: str) -> None:
     token = made(service, owner, days=2)
     service.clock.advance(2 * DAY - 1)
     assert service.call(token, "GET", "/v1/whoami")["token"] == "ci"
@@ -61,19 +61,19 @@ def test_a_token_ends_on_its_day(service: Service, owner: str) -> None:
     made(service, owner)
 
 
-def test_a_clock_that_goes_back_a_little_ends_nothing(service: Service, owner: str) -> None:
+def test_session_survives_small_clock_step_back(service: Service, owner: str) -> None:
     service.clock.advance(-3600)
     assert service.call(owner, "GET", "/v1/whoami")["user"] == "ann"
 
 
-def test_what_was_made_by_a_clock_far_ahead_waits_for_its_time(service: Service, owner: str) -> None:
+def test_session_created_far_in_future_is_invalid(service: Service, owner: str) -> None:
     service.clock.advance(10 * 365 * DAY)
     ahead = service.call("", "POST", "/v1/login", {"user": "ann", "password": PASSWORD})["token"]
     service.clock.advance(-10 * 365 * DAY)
     assert refused(service, ahead, "GET", "/v1/whoami").code == "unauthenticated"
 
 
-def test_a_token_may_do_what_it_says_and_no_more_than_its_user(service: Service, owner: str) -> None:
+def test_token_roles_are_limited_by_roles_of_user(service: Service, owner: str) -> None:
     bob = service.add(owner, "bob", shop="owner", blog="deployer")
     token = made(service, bob, projects=["shop", "blog"])
     assert who(service, token) == Principal("bob/ci", {"shop": "deployer", "blog": "deployer"})
@@ -83,7 +83,7 @@ def test_a_token_may_do_what_it_says_and_no_more_than_its_user(service: Service,
     assert who(service, token) == Principal("bob/ci", {"blog": "viewer"})
 
 
-def test_a_token_for_every_project_has_a_share_of_each_role(service: Service, owner: str) -> None:
+def test_token_for_all_projects_limits_each_role(service: Service, owner: str) -> None:
     bob = service.add(owner, "bob", **{"*": "deployer", "shop": "owner"})
     every = made(service, bob, projects=["*"])
     assert who(service, every) == Principal("bob/ci", {"*": "deployer", "shop": "deployer"})
@@ -109,14 +109,16 @@ def test_a_token_for_every_project_has_a_share_of_each_role(service: Service, ow
         ({"role": "admin"}, "invalid"),
     ],
 )
-def test_tokens_that_are_not_made(service: Service, owner: str, wish: dict[str, Any], code: str) -> None:
+def test_invalid_token_request_is_rejected(
+    service: Service, owner: str, wish: dict[str, Any], code: str
+) -> None:
     bob = service.add(owner, "bob", shop="deployer")
     body = {"name": "ci", "role": "deployer", "projects": ["shop"]} | wish
     assert refused(service, bob, "POST", "/v1/tokens", body).code == code
     assert service.call(bob, "GET", "/v1/tokens") == {"tokens": []}
 
 
-def test_of_tokens_of_one_name_made_at_once_there_is_one(service: Service, owner: str) -> None:
+def test_concurrent_tokens_of_one_name_create_one(service: Service, owner: str) -> None:
     async def many() -> list[Any]:
         user = await service.gate.accounts.find("ann")
         assert user is not None
@@ -128,7 +130,7 @@ def test_of_tokens_of_one_name_made_at_once_there_is_one(service: Service, owner
     assert len(service.call(owner, "GET", "/v1/tokens")["tokens"]) == 1
 
 
-def test_a_removed_token_is_nobodys_at_once(service: Service, owner: str) -> None:
+def test_revoked_token_is_invalid_at_once(service: Service, owner: str) -> None:
     token = made(service, owner)
     assert refused(service, owner, "POST", "/v1/tokens", _wish()).code == "conflict"
     assert service.call(token, "GET", "/v1/whoami")["user"] == "ann"
@@ -137,7 +139,7 @@ def test_a_removed_token_is_nobodys_at_once(service: Service, owner: str) -> Non
     assert refused(service, owner, "DELETE", "/v1/tokens/ci").code == "not-found"
 
 
-def test_a_stolen_token_makes_nothing_that_outlives_it(service: Service, owner: str) -> None:
+def test_token_cannot_manage_tokens_passwords_or_users(service: Service, owner: str) -> None:
     token = made(service, owner, role="owner", projects=["*"])
     service.add(owner, "bob")
     for method, path, body in (
@@ -156,14 +158,14 @@ def test_a_stolen_token_makes_nothing_that_outlives_it(service: Service, owner: 
     assert refused(service, token, "GET", "/v1/whoami").code == "unauthenticated"
 
 
-def test_tokens_are_listed_without_what_shows_them(service: Service, owner: str) -> None:
+def test_token_list_omits_secrets(service: Service, owner: str) -> None:
     token = made(service, owner, days=1)
     (shown,) = service.call(owner, "GET", "/v1/tokens")["tokens"]
     assert shown["name"] == "ci" and shown["role"] == "deployer" and shown["projects"] == ["shop"]
     assert shown["created"] < shown["expires"] and token not in str(shown)
 
 
-def test_the_oldest_of_too_many_sessions_ends(service: Service, owner: str) -> None:
+def test_session_above_limit_ends_oldest(service: Service, owner: str) -> None:
     async def many() -> list[bool]:
         user = await service.gate.accounts.find("ann")
         assert user is not None
@@ -176,7 +178,7 @@ def test_the_oldest_of_too_many_sessions_ends(service: Service, owner: str) -> N
     assert service.do(many) == [False] + [True] * MAX_PER_USER
 
 
-def test_what_is_over_is_removed_at_the_next_login(service: Service, owner: str) -> None:
+def test_login_removes_expired_sessions(service: Service, owner: str) -> None:
     async def keys() -> set[str]:
         return {cell.key for cell in await service.bucket.kv.list(PREFIX)}
 
@@ -187,7 +189,7 @@ def test_what_is_over_is_removed_at_the_next_login(service: Service, owner: str)
     assert len(before) == len(after) == 1 and before != after
 
 
-def test_a_session_that_can_not_be_read_is_none(service: Service, owner: str) -> None:
+def test_corrupt_session_is_invalid(service: Service, owner: str) -> None:
     async def damage() -> None:
         (cell,) = await service.bucket.kv.list(PREFIX)
         await service.bucket.kv.cas(cell.key, b'{"user": "ann"}', cell.revision)
@@ -196,7 +198,7 @@ def test_a_session_that_can_not_be_read_is_none(service: Service, owner: str) ->
     assert refused(service, owner, "GET", "/v1/whoami").code == "unauthenticated"
 
 
-def test_many_requests_read_the_disk_once_in_half_a_second(service: Service, owner: str) -> None:
+def test_principal_is_cached(service: Service, owner: str) -> None:
     async def ask() -> list[Any]:
         sessions = service.gate.sessions
         first = await sessions.principal(owner)
@@ -211,11 +213,11 @@ def test_many_requests_read_the_disk_once_in_half_a_second(service: Service, own
 
 
 @pytest.mark.parametrize("token", ["", " ", "svcs_", "*", "x" * 20_000, "sessions/*", "üñ"])
-def test_what_was_never_a_token_is_nobodys(service: Service, owner: str, token: str) -> None:
+def test_malformed_token_has_no_principal(service: Service, owner: str, token: str) -> None:
     assert who(service, token) is None
 
 
-def test_of_several_authorities_the_first_that_knows_says_who(service: Service, owner: str) -> None:
+def test_any_of_returns_principal_of_first_match(service: Service, owner: str) -> None:
     either = AnyOf(StaticToken("local"), service.gate.sessions)
 
     async def ask() -> list[str | None]:

@@ -37,7 +37,7 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def test_it_tells_addresses_rates_mounts_and_doors(root: Path) -> None:
+def test_state_has_addresses_rates_mounts_and_doors(root: Path) -> None:
     async def test(shop: Shop) -> None:
         for path in ("/", "/api/x", "/api/none", "/api/x"):
             await shop.public.get(path)
@@ -62,7 +62,7 @@ def test_it_tells_addresses_rates_mounts_and_doors(root: Path) -> None:
     develop(root, test)
 
 
-def test_tables_are_counted(root: Path) -> None:
+def test_state_counts_tables(root: Path) -> None:
     (root / "tables").mkdir()
     (root / "tables" / "1.sql").write_text("create table note (id integer primary key, text text);")
 
@@ -73,7 +73,7 @@ def test_tables_are_counted(root: Path) -> None:
     develop(root, test)
 
 
-def test_a_build_that_fails_is_told_of_while_the_last_one_serves(root: Path) -> None:
+def test_failed_build_is_reported_while_last_build_serves(root: Path) -> None:
     text = TEXT.replace(
         'lane = "static"\noutput = "data"', 'lane = "static"\nbuild = "true"\noutput = "data"'
     )
@@ -90,7 +90,7 @@ def test_a_build_that_fails_is_told_of_while_the_last_one_serves(root: Path) -> 
     develop(root, test)
 
 
-def test_a_new_resource_waits_for_its_first_build(root: Path) -> None:
+def test_new_resource_is_building_until_first_build_ends(root: Path) -> None:
     async def test(shop: Shop) -> None:
         gate = root.parent / "gate"
         more = '\n[resource.late]\nlane = "static"\nbuild = "until [ -e ../gate ]; do sleep 0.02; done"\n'
@@ -105,7 +105,7 @@ def test_a_new_resource_waits_for_its_first_build(root: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
-def test_doors_tell_which_resources_ask_them(root: Path, cache: Path, workers: int) -> None:
+def test_doors_list_calling_resources(root: Path, cache: Path, workers: int) -> None:
     (root / "svc.toml").write_text(
         TEXT.replace('lane = "static"\noutput = "data"', 'lane = "js"\nworkdir = "data"')
     )
@@ -129,7 +129,7 @@ def test_doors_tell_which_resources_ask_them(root: Path, cache: Path, workers: i
     develop(root, test, cache, workers)
 
 
-def test_of_a_service_it_tells_of_what_is_live(root: Path, tmp_path: Path) -> None:
+def test_service_state_describes_live_deployment(root: Path, tmp_path: Path) -> None:
     with Hosted(tmp_path / "data ü") as hosted, hosted.claim() as client:
         with pytest.raises(ApiError, match="project shop not found"):
             client.call("GET", PLACE)

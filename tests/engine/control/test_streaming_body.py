@@ -61,22 +61,20 @@ def pieces(size: int) -> Iterator[bytes]:
         yield bytes(50_000)
 
 
-def test_a_stream_may_be_larger_than_a_whole_body(address: str, may_read: threading.Event) -> None:
+def test_streamed_body_may_exceed_limit_of_buffered_body(address: str, may_read: threading.Event) -> None:
     may_read.set()
     assert httpx.post(f"{address}/stream", content=pieces(20_000_000)).text == "20000000"
     assert httpx.post(f"{address}/stream", content=bytes(20_000_000)).text == "20000000"
 
 
-def test_whole_bodies_have_a_limit_however_they_come(address: str) -> None:
+def test_buffered_body_above_limit_returns_413(address: str) -> None:
     assert httpx.post(f"{address}/whole", content=bytes(MAX_BODY_BYTES)).text == str(MAX_BODY_BYTES)
     assert httpx.post(f"{address}/whole", content=pieces(4_000_000)).text == "4000000"
     assert httpx.post(f"{address}/whole", content=bytes(MAX_BODY_BYTES + 1)).status_code == 413
     assert httpx.post(f"{address}/whole", content=pieces(MAX_BODY_BYTES + 100_000)).status_code == 413
 
 
-def test_what_a_route_does_not_read_yet_stays_with_the_client(
-    address: str, may_read: threading.Event
-) -> None:
+def test_unread_body_applies_backpressure(address: str, may_read: threading.Event) -> None:
     host, _, port = address.removeprefix("http://").rpartition(":")
     size = 64 << 20
     with socket.create_connection((host, int(port))) as client:
@@ -95,13 +93,13 @@ def test_what_a_route_does_not_read_yet_stays_with_the_client(
         assert answer.startswith(b"HTTP/1.1 200")
 
 
-def test_an_answer_before_the_end_of_the_body_ends_the_connection(address: str) -> None:
+def test_early_response_closes_connection(address: str) -> None:
     with httpx.Client() as client:
         for _ in range(20):
             assert client.post(f"{address}/refused", content=pieces(2_000_000)).status_code == 403
 
 
-def test_a_body_without_bytes_is_complete(address: str, may_read: threading.Event) -> None:
+def test_empty_body_is_complete(address: str, may_read: threading.Event) -> None:
     may_read.set()
     for path in ("whole", "stream"):
         assert httpx.post(f"{address}/{path}").text == "0"
@@ -109,7 +107,7 @@ def test_a_body_without_bytes_is_complete(address: str, may_read: threading.Even
 
 
 @pytest.mark.parametrize("path", ["whole", "stream"])
-def test_a_body_of_which_nothing_more_comes_is_waited_for_no_longer(
+def test_stalled_body_returns_408(
     path: str, address: str, may_read: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streaming_body, "BODY_TIMEOUT_SECONDS", 0.2)

@@ -89,7 +89,7 @@ def project(tmp_path: Path) -> Project:
     return Project(root)
 
 
-def test_an_unchanged_resource_is_not_built_again(project: Project) -> None:
+def test_unchanged_resource_is_not_rebuilt(project: Project) -> None:
     first, rebuilt = project.go()
     assert rebuilt and isinstance(first, StaticBundle)
     assert project.go() == (first, False)
@@ -113,7 +113,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_is_built(project: Project, change: str) -> None:
+def test_changed_resource_is_rebuilt(project: Project, change: str) -> None:
     assert project.rebuilt()
     CHANGES[change](project)
     assert project.rebuilt()
@@ -137,14 +137,14 @@ NO_CHANGES = {
 
 
 @pytest.mark.parametrize("change", NO_CHANGES)
-def test_what_no_build_depends_on_is_no_change(project: Project, change: str) -> None:
+def test_change_of_ignored_file_does_not_rebuild(project: Project, change: str) -> None:
     project.write(".gitignore", "*.log\n")
     assert project.rebuilt()
     NO_CHANGES[change](project)
     assert not project.rebuilt()
 
 
-def test_going_back_costs_nothing(project: Project) -> None:
+def test_reverted_change_uses_cached_build(project: Project) -> None:
     first, _ = project.go()
     project.write("web/src/a", "two")
     assert project.rebuilt()
@@ -152,18 +152,18 @@ def test_going_back_costs_nothing(project: Project) -> None:
     assert project.go() == (first, False)
 
 
-def test_what_changes_while_it_is_built_is_not_remembered(project: Project) -> None:
+def test_input_changed_during_build_is_not_cached(project: Project) -> None:
     project.resource = replace(project.resource, build=BUILD + "; echo more >> src/a")
     assert project.rebuilt()
     assert project.rebuilt()
 
 
-def test_a_file_that_the_build_makes_once_is_a_change_once(project: Project) -> None:
+def test_file_created_by_build_rebuilds_once(project: Project) -> None:
     project.resource = replace(project.resource, build=BUILD + "; echo made > lock")
     assert [project.rebuilt() for _ in range(3)] == [True, True, False]
 
 
-def test_inputs_from_elsewhere_count(project: Project) -> None:
+def test_inputs_outside_workdir_are_tracked(project: Project) -> None:
     shared = project.write("shared.js", "one")
     project.lane.made = project.write("made.wasm", "")
     project.lane.made.write_bytes(component())
@@ -179,14 +179,14 @@ def test_inputs_from_elsewhere_count(project: Project) -> None:
     assert project.rebuilt()
 
 
-def test_a_component_that_is_gone_is_built_again(project: Project) -> None:
+def test_missing_component_is_rebuilt(project: Project) -> None:
     project.lane.made = project.write("made.wasm", "x")
     assert project.rebuilt()
     project.lane.made.write_text("other")
     assert project.rebuilt()
 
 
-def test_a_static_resource_without_a_command_counts_all_that_it_serves(project: Project) -> None:
+def test_static_resource_without_command_tracks_every_served_file(project: Project) -> None:
     project.write(".gitignore", "*.log\n")
     project.resource = Resource("web", "static", project.root, output=project.root / "web")
     assert [project.rebuilt(), project.rebuilt()] == [True, False]
@@ -194,19 +194,19 @@ def test_a_static_resource_without_a_command_counts_all_that_it_serves(project: 
     assert [project.rebuilt(), project.rebuilt()] == [True, False]
 
 
-def test_too_much_to_read_is_built_every_time(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_above_limit_are_never_cached(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "MAX_BYTES", 2)
     assert [project.rebuilt(), project.rebuilt()] == [True, True]
 
 
-def test_only_the_latest_notes_are_kept(project: Project) -> None:
+def test_only_latest_cache_entries_are_retained(project: Project) -> None:
     for number in range(12):
         project.write("web/src/a", str(number))
         project.go()
     assert len(list((project.cache / "builds").rglob("*.json"))) == 8
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(project: Project) -> None:
+def test_unwritable_cache_is_ignored(project: Project) -> None:
     project.cache.mkdir()
     (project.cache / "builds").write_text("a file in the way")
     assert [project.rebuilt(), project.rebuilt()] == [True, True]

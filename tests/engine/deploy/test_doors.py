@@ -52,7 +52,7 @@ async def heard_of(path: str, folder: Path) -> list[tuple[Record, int]]:
     return in_time
 
 
-def test_every_use_is_counted_by_door_and_resource(tmp_path: Path) -> None:
+def test_door_calls_are_counted_by_door_and_resource(tmp_path: Path) -> None:
     async def used() -> dict[tuple[str, str], int]:
         doors = Doors([Diary()], "shop", tmp_path, TimelineBus())
         for resource in ("web", "api", "web"):
@@ -69,9 +69,7 @@ def test_every_use_is_counted_by_door_and_resource(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["thread", "loop"])
-def test_what_a_door_logs_reaches_the_timeline_on_the_loop_before_the_guest_has_its_answer(
-    tmp_path: Path, where: str
-) -> None:
+def test_door_records_reach_timeline_on_loop_before_response(tmp_path: Path, where: str) -> None:
     heard = asyncio.run(heard_of(f"/{where}/500", tmp_path))
     assert all(isinstance(record, StructuredRecord) for record, _ in heard)
     assert [record.time_ns for record, _ in heard] == list(range(500))

@@ -22,7 +22,7 @@ def age(path: Path, by_ns: int) -> None:
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns - by_ns))
 
 
-def test_only_what_no_record_names_is_removed_and_only_after_the_grace(tmp_path: Path) -> None:
+def test_gc_removes_unreferenced_objects_after_grace_period(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         unpacked, now = tmp_path / "unpacked", time.time_ns()
         assert await collect_garbage(bucket, now, unpacked=unpacked) == GcReport(0, 0, 0)
@@ -57,7 +57,7 @@ def test_only_what_no_record_names_is_removed_and_only_after_the_grace(tmp_path:
     opened(tmp_path / "bucket", scenario)
 
 
-def test_what_is_unpacked_again_counts_as_used(tmp_path: Path) -> None:
+def test_gc_retains_package_unpacked_again(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         unpacked = tmp_path / "unpacked"
         package = (await stored(bucket, component_artifact(tmp_path))).package
@@ -74,7 +74,7 @@ def test_what_is_unpacked_again_counts_as_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [".new-abc", ".gone-0123"])
-def test_what_a_killed_process_left_half_done_goes_too(tmp_path: Path, name: str) -> None:
+def test_gc_removes_partial_folders_of_killed_process(tmp_path: Path, name: str) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         left = tmp_path / "unpacked" / name
         (left / "blobs").mkdir(parents=True)
@@ -87,7 +87,7 @@ def test_what_a_killed_process_left_half_done_goes_too(tmp_path: Path, name: str
     opened(tmp_path / "bucket", scenario)
 
 
-def test_a_plan_says_what_a_sweep_then_does_and_removes_nothing(tmp_path: Path) -> None:
+def test_gc_plan_reports_what_gc_removes(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         loose = await stored(bucket, component_artifact(tmp_path, "loose", "script", b"{}"))
         await unpack(bucket.blobs, loose.package, tmp_path / "unpacked")
@@ -110,7 +110,7 @@ def test_a_plan_says_what_a_sweep_then_does_and_removes_nothing(tmp_path: Path) 
     opened(tmp_path / "bucket", scenario)
 
 
-def test_nothing_unpacked_is_removed_while_it_is_not_known_what_is_needed(tmp_path: Path) -> None:
+def test_gc_with_missing_package_removes_no_unpacked_folder(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         made = await deployment(bucket, component_artifact(tmp_path, "kept"), "01")
         await DeploymentHistory(bucket).add(replace(made, id="02"))
@@ -125,7 +125,7 @@ def test_nothing_unpacked_is_removed_while_it_is_not_known_what_is_needed(tmp_pa
     opened(tmp_path / "bucket", scenario)
 
 
-def test_a_folder_that_cannot_be_looked_at_is_an_error_of_its_own(tmp_path: Path) -> None:
+def test_gc_with_unreadable_folder_raises_package_error(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         (tmp_path / "unpacked").write_text("a file")
         with pytest.raises(PackageError, match="cannot remove unpacked packages"):

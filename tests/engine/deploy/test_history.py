@@ -23,7 +23,7 @@ from tests.engine.deploy.packing import RESOURCE, component_artifact, deployment
 FOREVER = 1 << 62
 
 
-def test_a_record_keeps_all_that_serving_needs_and_no_place_of_the_builder(tmp_path: Path) -> None:
+def test_record_round_trips_without_paths_of_builder(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         made = await deployment(bucket, component_artifact(tmp_path), "01a")
         record = made.encode()
@@ -37,7 +37,7 @@ def test_a_record_keeps_all_that_serving_needs_and_no_place_of_the_builder(tmp_p
     opened(tmp_path / "bucket", scenario)
 
 
-def test_a_record_that_is_damaged_or_newer_says_so(tmp_path: Path) -> None:
+def test_invalid_or_newer_record_raises(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         record = json.loads((await deployment(bucket, component_artifact(tmp_path), "01a")).encode())
         web = record["resources"]["web"]
@@ -62,7 +62,7 @@ def test_a_record_that_is_damaged_or_newer_says_so(tmp_path: Path) -> None:
     opened(tmp_path / "bucket", scenario)
 
 
-def test_deployments_are_listed_the_newest_first_and_each_project_has_its_own(tmp_path: Path) -> None:
+def test_deployments_are_listed_newest_first_per_project(tmp_path: Path) -> None:
     async def write(bucket: FolderBucket) -> None:
         history = DeploymentHistory(bucket)
         for project, id_ in (("shop", "02"), ("shop", "01"), ("shop-2", "03"), ("sho", "04")):
@@ -84,7 +84,7 @@ def test_deployments_are_listed_the_newest_first_and_each_project_has_its_own(tm
     opened(tmp_path / "bucket", look)
 
 
-def test_a_flip_goes_forth_and_back_and_one_that_knows_too_little_is_a_conflict(tmp_path: Path) -> None:
+def test_activate_requires_current_revision(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         history = DeploymentHistory(bucket)
         for id_ in ("01", "02"):
@@ -113,7 +113,7 @@ def test_a_flip_goes_forth_and_back_and_one_that_knows_too_little_is_a_conflict(
     opened(tmp_path / "bucket", scenario)
 
 
-def test_what_is_not_whole_never_goes_live(tmp_path: Path) -> None:
+def test_activate_of_incomplete_deployment_raises(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         history = DeploymentHistory(bucket)
         with pytest.raises(DeploymentError):
@@ -128,7 +128,7 @@ def test_what_is_not_whole_never_goes_live(tmp_path: Path) -> None:
     opened(tmp_path / "bucket", scenario)
 
 
-def test_who_watches_hears_of_every_project_and_flip(tmp_path: Path) -> None:
+def test_watch_yields_live_deployments_and_activations(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         history = DeploymentHistory(bucket)
         for project in ("shop", "blog"):
@@ -146,7 +146,7 @@ def test_who_watches_hears_of_every_project_and_flip(tmp_path: Path) -> None:
     opened(tmp_path / "bucket", scenario)
 
 
-def test_old_records_go_but_for_the_newest_and_the_one_that_serves(tmp_path: Path) -> None:
+def test_forget_old_retains_newest_and_live_deployments(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         history = DeploymentHistory(bucket)
         for number in range(6):
@@ -159,7 +159,7 @@ def test_old_records_go_but_for_the_newest_and_the_one_that_serves(tmp_path: Pat
     opened(tmp_path / "bucket", scenario)
 
 
-def test_only_what_no_deployment_needs_is_swept_and_only_after_the_grace(tmp_path: Path) -> None:
+def test_gc_removes_unreferenced_blobs_after_grace_period(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         history = DeploymentHistory(bucket)
         kept = await deployment(bucket, component_artifact(tmp_path, "kept", "script", b"{}"), "01")
@@ -185,7 +185,7 @@ def test_only_what_no_deployment_needs_is_swept_and_only_after_the_grace(tmp_pat
     opened(tmp_path / "bucket", scenario)
 
 
-def test_uploads_that_were_given_up_are_swept_too(tmp_path: Path) -> None:
+def test_gc_removes_abandoned_uploads(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         made = await deployment(bucket, component_artifact(tmp_path), "01")
         digest = made.resources["web"].artifact
@@ -201,7 +201,7 @@ def test_uploads_that_were_given_up_are_swept_too(tmp_path: Path) -> None:
     opened(tmp_path / "bucket", scenario)
 
 
-def test_nothing_is_swept_while_it_is_not_known_what_a_deployment_needs(tmp_path: Path) -> None:
+def test_gc_with_missing_package_removes_no_blob(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         history = DeploymentHistory(bucket)
         made = await deployment(bucket, component_artifact(tmp_path, "kept"), "01")
@@ -238,9 +238,7 @@ class Meanwhile:
 
 
 @pytest.mark.parametrize("first", ["forget", "flip"])
-def test_a_deployment_that_is_forgotten_as_it_goes_live_is_there_after_all(
-    tmp_path: Path, first: str
-) -> None:
+def test_deployment_activated_while_forgotten_is_retained(tmp_path: Path, first: str) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         history = DeploymentHistory(bucket)
         for id_ in ("01", "02"):

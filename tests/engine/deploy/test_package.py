@@ -53,7 +53,7 @@ def check_same(found: Artifact, artifact: Artifact) -> None:
 
 
 @pytest.mark.parametrize("kind", ["image", "js", "go"])
-def test_an_artifact_comes_back_as_it_was_without_its_builder(tmp_path: Path, kind: str) -> None:
+def test_artifact_round_trips_through_package(tmp_path: Path, kind: str) -> None:
     artifact = made(kind, tmp_path / "build ü")
 
     async def scenario(bucket: FolderBucket) -> None:
@@ -68,7 +68,7 @@ def test_an_artifact_comes_back_as_it_was_without_its_builder(tmp_path: Path, ki
 
 
 @pytest.mark.parametrize("kind", ["image", "js", "go"])
-def test_equal_artifacts_are_one_package_and_are_sent_once(tmp_path: Path, kind: str) -> None:
+def test_equal_artifacts_share_package_and_are_sent_once(tmp_path: Path, kind: str) -> None:
     one, two = pack(made(kind, tmp_path / "one")), pack(made(kind, tmp_path / "two"))
     assert one.package.encode() == two.package.encode()
 
@@ -86,7 +86,7 @@ def test_equal_artifacts_are_one_package_and_are_sent_once(tmp_path: Path, kind:
     opened(tmp_path / "bucket", scenario)
 
 
-def test_of_a_changed_image_only_the_changed_files_are_sent(tmp_path: Path) -> None:
+def test_changed_image_sends_changed_files_only(tmp_path: Path) -> None:
     before = image_artifact(tmp_path / "one")
     after = image_artifact(tmp_path / "two", FILES | {"index.html": "<p>new</p>"})
 
@@ -97,12 +97,12 @@ def test_of_a_changed_image_only_the_changed_files_are_sent(tmp_path: Path) -> N
     opened(tmp_path / "bucket", scenario)
 
 
-def test_a_folder_that_is_served_as_it_is_cannot_be_packed(tmp_path: Path) -> None:
+def test_pack_of_folder_artifact_raises(tmp_path: Path) -> None:
     with pytest.raises(PackageError, match="has no artifact"):
         pack(FolderArtifact(tmp_path))
 
 
-def test_an_artifact_that_has_changed_or_gone_since_its_build_is_refused(tmp_path: Path) -> None:
+def test_pack_of_changed_or_missing_artifact_raises(tmp_path: Path) -> None:
     artifact = component_artifact(tmp_path / "build")
     artifact.component.write_bytes(b"something else")
     with pytest.raises(PackageError, match="has changed since it was built"):
@@ -113,9 +113,7 @@ def test_an_artifact_that_has_changed_or_gone_since_its_build_is_refused(tmp_pat
 
 
 @pytest.mark.parametrize("kind", ["image", "js", "go"])
-def test_a_package_whose_blobs_are_gone_is_missing_and_a_changed_one_is_damaged(
-    tmp_path: Path, kind: str
-) -> None:
+def test_unpack_of_missing_or_corrupt_blobs_raises(tmp_path: Path, kind: str) -> None:
     artifact = made(kind, tmp_path / "build")
 
     async def scenario(bucket: FolderBucket) -> None:
@@ -139,7 +137,7 @@ def test_a_package_whose_blobs_are_gone_is_missing_and_a_changed_one_is_damaged(
     opened(tmp_path / "bucket", scenario)
 
 
-def test_what_was_unpacked_and_then_changed_is_unpacked_again(tmp_path: Path) -> None:
+def test_modified_unpacked_package_is_unpacked_again(tmp_path: Path) -> None:
     artifact = made("image", tmp_path / "build")
 
     async def scenario(bucket: FolderBucket) -> None:
@@ -153,7 +151,7 @@ def test_what_was_unpacked_and_then_changed_is_unpacked_again(tmp_path: Path) ->
     opened(tmp_path / "bucket", scenario)
 
 
-def test_a_folder_that_cannot_be_unpacked_to_is_a_clear_error(tmp_path: Path) -> None:
+def test_unpack_into_unwritable_folder_raises(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         package = (await stored(bucket, made("js", tmp_path / "build"))).package
         (tmp_path / "file").write_text("a file")
@@ -171,7 +169,7 @@ def test_a_folder_that_cannot_be_unpacked_to_is_a_clear_error(tmp_path: Path) ->
         (sha256(b"text").hexdigest(), 5, True),
     ],
 )
-def test_an_image_is_of_the_files_that_came_with_it_alone(
+def test_image_with_missing_or_wrong_blob_is_rejected(
     tmp_path: Path, digest: str, size: int, sent: bool
 ) -> None:
     index = index_of(digest, size)
@@ -180,11 +178,11 @@ def test_an_image_is_of_the_files_that_came_with_it_alone(
 
 
 @pytest.mark.parametrize("index", [b"", b"{}", b"\xff", b"[" * 100_000])
-def test_an_image_without_an_index_is_refused(tmp_path: Path, index: bytes) -> None:
+def test_image_with_invalid_index_is_rejected(tmp_path: Path, index: bytes) -> None:
     refused(tmp_path, "image", {"index.json": index})
 
 
-def test_a_script_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_script_of_invalid_utf8_is_rejected(tmp_path: Path) -> None:
     refused(tmp_path, "component", {"component.wasm": component(), "script.js": b"\xff"})
 
 
@@ -231,18 +229,18 @@ GOOD = {"version": 1, "kind": "component", "files": {"component.wasm": ["0" * 64
         GOOD | {"kind": "image", "files": {"index.json": ["0" * 64, 5], "blobs/..": ["0" * 64, 5]}},
     ],
 )
-def test_what_is_no_package_is_refused(wrong: Any) -> None:
+def test_invalid_package_document_raises(wrong: Any) -> None:
     with pytest.raises(PackageError, match="package is corrupt"):
         decode(json.dumps(wrong).encode())
 
 
 @pytest.mark.parametrize("text", [b"", b"\xff", b"{", b"[" * 100_000])
-def test_what_is_no_json_is_refused(text: bytes) -> None:
+def test_invalid_json_raises(text: bytes) -> None:
     with pytest.raises(PackageError, match="package is corrupt"):
         decode(text)
 
 
-def test_a_package_of_a_newer_svc_says_so() -> None:
+def test_package_of_newer_svc_raises() -> None:
     assert decode(json.dumps(GOOD).encode()).artifact == Digest("0" * 64)
     with pytest.raises(PackageError, match="newer svc"):
         decode(json.dumps(GOOD | {"version": 2, "kind": "other"}).encode())

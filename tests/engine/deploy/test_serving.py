@@ -111,7 +111,7 @@ async def page(artifact: FolderArtifact | StaticBundle) -> bytes:
     return b"".join(exchange.parts)
 
 
-def test_what_every_lane_built_is_served_from_the_bucket_alone(
+def test_deployments_of_every_lane_are_served_from_bucket(
     tmp_path: Path, cache: Path, toolchains: None
 ) -> None:
     project = load(SAMPLE)

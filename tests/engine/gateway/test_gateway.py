@@ -43,7 +43,7 @@ def test_front_files_and_mounts_share_an_origin(files: StaticResponder) -> None:
     with_site([FRONT, API], {"front": files, "api": echo()}, test)
 
 
-def test_unknown_private_and_unknown_project_look_the_same(files: StaticResponder) -> None:
+def test_unknown_and_private_hosts_return_equal_responses(files: StaticResponder) -> None:
     async def test(site: Site) -> None:
         seen = set()
         for host in (
@@ -64,7 +64,7 @@ def test_unknown_private_and_unknown_project_look_the_same(files: StaticResponde
     with_site([FRONT, API], {"front": files, "api": echo()}, test)
 
 
-def test_a_mount_makes_two_spans_of_one_trace(files: StaticResponder) -> None:
+def test_mounted_request_records_two_spans_of_one_trace(files: StaticResponder) -> None:
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
     async def test(site: Site) -> None:
@@ -82,7 +82,7 @@ def test_a_mount_makes_two_spans_of_one_trace(files: StaticResponder) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "seen"), [("", "http"), ("https", "https")])
-def test_behind_a_proxy_that_has_tls_guests_see_what_their_callers_do(scheme: str, seen: str) -> None:
+def test_guest_scheme_is_configured_and_ignores_forwarded_header(scheme: str, seen: str) -> None:
     async def body(request: GuestRequest) -> RunReport:
         return await reply(request, request.scheme.encode())
 
@@ -93,7 +93,7 @@ def test_behind_a_proxy_that_has_tls_guests_see_what_their_callers_do(scheme: st
     alone(Scripted(body), test, scheme=scheme)
 
 
-def test_the_guest_gets_ids_and_no_hop_by_hop_fields() -> None:
+def test_guest_receives_request_ids_and_no_hop_by_hop_fields() -> None:
     seen: list[GuestRequest] = []
 
     async def body(request: GuestRequest) -> RunReport:
@@ -124,7 +124,7 @@ def test_the_guest_gets_ids_and_no_hop_by_hop_fields() -> None:
         ("overloaded", 503),
     ],
 )
-def test_failures_before_the_response_are_problems(outcome: Any, status: int) -> None:
+def test_failure_before_response_returns_problem(outcome: Any, status: int) -> None:
     async def body(_request: GuestRequest) -> RunReport:
         return report(outcome, None, detail="secret guest detail")
 
@@ -146,7 +146,7 @@ def test_failures_before_the_response_are_problems(outcome: Any, status: int) ->
     alone(Scripted(body), test)
 
 
-def test_in_dev_the_page_shows_the_guests_own_words() -> None:
+def test_dev_error_page_shows_message_and_stack_of_guest() -> None:
     async def body(request: GuestRequest) -> RunReport:
         request.on_line("stderr", "    at fetch (src/<index>.js:3:4)")
         return report("guest-failed", None, detail="Error: boom & <b>bust</b>")
@@ -162,7 +162,7 @@ def test_in_dev_the_page_shows_the_guests_own_words() -> None:
     alone(Scripted(body), test, dev=True)
 
 
-def test_a_broken_build_shows_its_code_frame_in_dev_only() -> None:
+def test_failed_build_page_shows_code_frame_in_dev_only() -> None:
     error = BuildFailed(
         "it does not build", diagnostics=(Diagnostic("Unexpected }", "src/i.js", 3, 7, "> 3 │ }"),)
     )
@@ -177,7 +177,7 @@ def test_a_broken_build_shows_its_code_frame_in_dev_only() -> None:
 
 
 @pytest.mark.parametrize("outcome", ["guest-failed", "run-limit", "memory-limit"])
-def test_a_failure_after_the_head_cuts_the_connection(outcome: Any) -> None:
+def test_failure_after_head_truncates_response(outcome: Any) -> None:
     async def body(request: GuestRequest) -> RunReport:
         await request.exchange.send_head(200, [])
         await request.exchange.send_body(b"part", end=False)
@@ -191,7 +191,7 @@ def test_a_failure_after_the_head_cuts_the_connection(outcome: Any) -> None:
     alone(Scripted(body), test)
 
 
-def test_a_failure_after_the_whole_response_harms_nobody() -> None:
+def test_failure_after_complete_response_is_recorded_only() -> None:
     async def body(request: GuestRequest) -> RunReport:
         await reply(request, b"whole")
         return report("guest-failed", 200, complete=True)
@@ -203,7 +203,7 @@ def test_a_failure_after_the_whole_response_harms_nobody() -> None:
     alone(Scripted(body), test)
 
 
-def test_an_announced_body_over_the_limit_is_refused_at_once() -> None:
+def test_content_length_above_limit_returns_413_at_once() -> None:
     async def test(site: Site) -> None:
         request = b"POST / HTTP/1.1\r\nhost: api--shop.localhost\r\ncontent-length: 9999999\r\n\r\n"
         assert b" 413 " in (await site.raw(request)).split(b"\r\n")[0]
@@ -211,7 +211,7 @@ def test_an_announced_body_over_the_limit_is_refused_at_once() -> None:
     alone(echo(), test)
 
 
-def test_mounts_that_go_on_for_ever_end_at_508() -> None:
+def test_mount_loop_returns_508() -> None:
     a = Resource("a", "js", ROOT, public=True, mounts=(Mount("/*", "b"),))
     b = Resource("b", "js", ROOT, mounts=(Mount("/*", "a"),))
 
@@ -222,7 +222,7 @@ def test_mounts_that_go_on_for_ever_end_at_508() -> None:
     with_site([a, b], {"a": echo(), "b": echo()}, test)
 
 
-def test_a_fault_of_the_service_is_a_plain_500_and_noted() -> None:
+def test_internal_error_returns_500_and_is_logged() -> None:
     async def body(_request: GuestRequest) -> RunReport:
         raise KeyError("/some/path/of/the/host")
 
@@ -235,7 +235,7 @@ def test_a_fault_of_the_service_is_a_plain_500_and_noted() -> None:
     alone(Scripted(body), test)
 
 
-def test_every_chunk_leaves_at_once() -> None:
+def test_response_chunks_are_sent_at_once() -> None:
     go_on = asyncio.Event()
 
     async def body(request: GuestRequest) -> RunReport:

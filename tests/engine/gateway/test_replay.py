@@ -58,7 +58,7 @@ async def whole(run: GuestRequest) -> bytes:
     return read
 
 
-def test_it_is_sent_as_it_was_with_a_trace_of_its_own() -> None:
+def test_replay_sends_recorded_request_with_new_trace() -> None:
     async def answer(run: GuestRequest) -> RunReport:
         run.on_line("stdout", "hello")
         headers = b" ".join(name for name, _ in run.headers if name != b"traceparent")
@@ -84,7 +84,7 @@ def test_it_is_sent_as_it_was_with_a_trace_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("size", [MAX_BODY_BYTES + 1, 5 * MAX_BODY_BYTES])
-def test_a_body_of_which_a_part_is_missing_is_not_sent(size: int) -> None:
+def test_replay_of_truncated_body_raises_not_replayable(size: int) -> None:
     async def answer(run: GuestRequest) -> RunReport:
         raise AssertionError("sent")
 
@@ -92,7 +92,7 @@ def test_a_body_of_which_a_part_is_missing_is_not_sent(size: int) -> None:
         asyncio.run(Site(answer).replayer.replay(kept(b"x" * size), NONE))
 
 
-def test_an_answer_that_breaks_off_has_not_ended() -> None:
+def test_replay_of_truncated_response_is_not_ended() -> None:
     async def answer(run: GuestRequest) -> RunReport:
         await run.exchange.send_head(200, [])
         await run.exchange.send_body(b"half", end=False)
@@ -110,13 +110,13 @@ async def endless(run: GuestRequest) -> RunReport:
     return report("client-gone", complete=False)
 
 
-def test_an_endless_answer_is_ended_after_a_time() -> None:
+def test_replay_of_endless_response_times_out() -> None:
     done = asyncio.run(Site(endless, seconds=0.02).replayer.replay(kept(), NONE))
     assert (done.exchange.response.body, done.exchange.response.ended) == (b"first", False)
     assert isinstance(span := done.records[-1], RequestRecord) and span.code == "client-gone"
 
 
-def test_when_nobody_waits_for_it_any_more_it_is_ended() -> None:
+def test_cancelled_replay_ends_run() -> None:
     async def main() -> None:
         site = Site(endless)
         replaying = asyncio.create_task(site.replayer.replay(kept(), NONE))
@@ -131,7 +131,7 @@ def test_when_nobody_waits_for_it_any_more_it_is_ended() -> None:
     asyncio.run(main())
 
 
-def test_a_fault_of_the_service_is_an_answer_too() -> None:
+def test_replay_returns_500_of_internal_error() -> None:
     async def answer(run: GuestRequest) -> RunReport:
         raise KeyError("internal")
 
@@ -139,7 +139,7 @@ def test_a_fault_of_the_service_is_an_answer_too() -> None:
     assert done.exchange.status == 500 and b"internal" in done.exchange.response.body
 
 
-def test_so_many_a_second_are_recorded_and_no_more() -> None:
+def test_recording_limiter_allows_limited_exchanges_per_second() -> None:
     now = [1000.2]
     capture = RecordingLimiter(lambda: now[0])
     assert [capture.allow() for _ in range(MAX_PER_SECOND + 2)] == [True] * MAX_PER_SECOND + [False, False]
@@ -147,7 +147,7 @@ def test_so_many_a_second_are_recorded_and_no_more() -> None:
     assert capture.allow()
 
 
-def test_where_nothing_is_to_be_recorded_nothing_is() -> None:
+def test_disabled_recording_records_nothing() -> None:
     async def answer(run: GuestRequest) -> RunReport:
         return await reply(run, b"")
 

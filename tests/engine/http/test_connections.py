@@ -34,7 +34,7 @@ async def refuse(scope: Any, receive: Any, send: Any) -> None:
     await answer(send, b"no")
 
 
-def test_early_answer_reaches_a_client_that_is_still_sending() -> None:
+def test_early_response_reaches_client_that_is_still_sending() -> None:
     async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         writer.write(upload(8 * MIB) + bytes(4 * MIB))
         await writer.drain()
@@ -46,7 +46,7 @@ def test_early_answer_reaches_a_client_that_is_still_sending() -> None:
     assert b"\r\nconnection: close\r\n" in reply or reply.endswith(b"no")
 
 
-def test_bytes_after_an_early_answer_are_not_a_second_request() -> None:
+def test_bytes_after_early_response_are_not_a_second_request() -> None:
     smuggled = GET % b"smuggled"
 
     async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
@@ -58,7 +58,7 @@ def test_bytes_after_an_early_answer_are_not_a_second_request() -> None:
     assert converse(refuse, client).count(b"HTTP/1.1 ") == 1
 
 
-def test_expecting_client_is_asked_to_continue() -> None:
+def test_expect_header_returns_100_continue() -> None:
     async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         writer.write(upload(5, b"/", b"expect: 100-continue"))
         interim = await reader.readuntil(b"\r\n\r\n")
@@ -69,7 +69,7 @@ def test_expecting_client_is_asked_to_continue() -> None:
     assert converse(echo, client) == b"POST / [hello]"
 
 
-def test_half_closed_client_gets_its_answer() -> None:
+def test_half_closed_client_receives_response() -> None:
     async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         writer.write(upload(5) + b"hello")
         writer.write_eof()
@@ -91,7 +91,7 @@ def test_pipelined_uploads_are_answered_in_order() -> None:
 
 
 @pytest.mark.parametrize("step", [1, 3, 7, 1000])
-def test_chunked_body_is_the_same_in_any_pieces(step: int) -> None:
+def test_chunked_body_is_equal_for_any_segments(step: int) -> None:
     sent = (
         b"POST / HTTP/1.1\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\n"
         b"5\r\nhello\r\n1;a=b\r\n \r\nA\r\n0123456789\r\n0\r\nx-trailer: y\r\n\r\n" + GET % b"next"
@@ -107,7 +107,7 @@ def test_chunked_body_is_the_same_in_any_pieces(step: int) -> None:
     assert converse(echo, client) == [b"POST / [hello 0123456789]", b"GET /next []"]
 
 
-def test_http10_client_gets_an_answer_that_ends_with_the_connection() -> None:
+def test_http10_response_ends_with_connection() -> None:
     async def stream(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"one", "more_body": True})
@@ -122,7 +122,7 @@ def test_http10_client_gets_an_answer_that_ends_with_the_connection() -> None:
 
 
 @pytest.mark.parametrize("token", [b"close", b"Close", b"te, close"])
-def test_client_that_asks_to_close_is_closed_after_one_answer(token: bytes) -> None:
+def test_connection_close_ends_after_one_response(token: bytes) -> None:
     async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         request = b"GET / HTTP/1.1\r\n" + HOST + b"connection: " + token + b"\r\n\r\n"
         writer.write(request * 2)
@@ -132,7 +132,7 @@ def test_client_that_asks_to_close_is_closed_after_one_answer(token: bytes) -> N
     assert reply.count(b"HTTP/1.1 200") == 1
 
 
-def test_unusual_methods_reach_the_application() -> None:
+def test_unusual_methods_reach_application() -> None:
     async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> list[bytes]:
         methods = [b"QUERY", b"PURGE", b"X-OWN_METHOD"]
         writer.write(b"".join(method + b" / HTTP/1.1\r\n" + HOST + b"\r\n" for method in methods))
@@ -141,7 +141,7 @@ def test_unusual_methods_reach_the_application() -> None:
     assert converse(echo, client) == [b"QUERY / []", b"PURGE / []", b"X-OWN_METHOD / []"]
 
 
-def test_stopping_server_answers_the_request_under_way_and_announces_the_end() -> None:
+def test_shutdown_answers_current_request_with_connection_close() -> None:
     async def main() -> tuple[bytes, bytes]:
         started, release = asyncio.Event(), asyncio.Event()
 
@@ -168,7 +168,7 @@ def test_stopping_server_answers_the_request_under_way_and_announces_the_end() -
     assert b"\r\nconnection: close\r\n" in head and body == b"done"
 
 
-def test_client_that_leaves_ends_the_wait_for_its_body() -> None:
+def test_client_disconnect_ends_wait_for_body() -> None:
     async def main() -> str:
         left: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -189,7 +189,7 @@ def test_client_that_leaves_ends_the_wait_for_its_body() -> None:
     assert asyncio.run(main()) == "http.disconnect"
 
 
-def test_head_that_is_too_large_is_refused() -> None:
+def test_oversized_head_returns_431() -> None:
     async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"x: " + b"y" * 70_000)
         return await reader.read()
@@ -198,7 +198,7 @@ def test_head_that_is_too_large_is_refused() -> None:
 
 
 @pytest.mark.parametrize("encoding", [b"gzip", b"gzip, chunked", b"chunked, chunked", b"identity"])
-def test_unknown_transfer_codings_are_not_implemented(encoding: bytes) -> None:
+def test_unknown_transfer_coding_returns_501(encoding: bytes) -> None:
     async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         writer.write(b"POST / HTTP/1.1\r\n" + HOST + b"transfer-encoding: " + encoding + b"\r\n\r\n0\r\n\r\n")
         return await reader.read()

@@ -198,14 +198,14 @@ def normalized(messages: list[Message]) -> Iterator[Message]:
 @example((SEEDS[2].replace(b"5;x=y", b"5;x=y\n"), []))
 @example((SEEDS[1].replace(b"content", b"transfer-encoding: chunked\r\ncontent"), []))
 @example((SEEDS[0].replace(b"accept", b"x:y\r\n folded: 1\r\naccept"), []))
-def test_request_is_refused_or_understood_as_by_h11(conversation: tuple[bytes, list[float]]) -> None:
+def test_request_is_rejected_or_parsed_as_by_h11(conversation: tuple[bytes, list[float]]) -> None:
     data, cuts = conversation
     places = [0, *sorted(int(cut * len(data)) for cut in cuts), len(data)]
     here = list(normalized(read_here([data[start:end] for start, end in pairwise(places)])))
     assert here == list(normalized(read_by_h11(data)))[: len(here)]
 
 
-def test_valid_requests_are_understood() -> None:
+def test_valid_requests_are_parsed_as_by_h11() -> None:
     data = b"".join((SEEDS[0], SEEDS[1], SEEDS[2], SEEDS[4], SEEDS[3]))
     here = list(normalized(read_here([data])))
     assert len(here) == 5 and here == list(normalized(read_by_h11(data)))

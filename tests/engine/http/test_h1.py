@@ -122,7 +122,7 @@ def heads(draw: st.DrawFn) -> bytes:
 
 
 @given(heads())
-def test_parsed_head_is_what_h11_reads(data: bytes) -> None:
+def test_parsed_head_matches_h11(data: bytes) -> None:
     end = data.find(b"\r\n\r\n") + 4
     try:
         head = RequestHead(data[:end])
@@ -147,17 +147,17 @@ def test_usual_head_is_parsed() -> None:
         *(HOST + b" folded\r\n\r\n", HOST + b"x : y\r\n\r\n", HOST + b"x: y\n\r\n", HOST),
     ],
 )
-def test_malformed_heads_are_refused(rest: bytes) -> None:
+def test_malformed_head_raises(rest: bytes) -> None:
     with pytest.raises(MalformedRequest):
         RequestHead(b"GET / HTTP/1.1\r\n" + rest)
 
 
-def test_head_larger_than_the_limit_is_refused() -> None:
+def test_oversized_head_returns_431() -> None:
     request = b"GET / HTTP/1.1\r\nx: " + b"y" * HEADER_BYTES + b"\r\n" + HOST + b"\r\n"
     assert exchange(echo, request).startswith(b"HTTP/1.1 431 ")
 
 
-def test_requests_with_and_without_bodies_take_turns_on_a_connection() -> None:
+def test_requests_with_and_without_bodies_share_connection() -> None:
     plain = b"GET /%d?q HTTP/1.1\r\n" + HOST + b"\r\n"
     upload = b"POST /%d HTTP/1.1\r\n" + HOST + b"content-length: 4\r\n\r\nbody"
     pipelined = b"".join((plain if number % 3 else upload) % number for number in range(9))
@@ -168,17 +168,17 @@ def test_requests_with_and_without_bodies_take_turns_on_a_connection() -> None:
     assert at == sorted(at)
 
 
-def test_a_client_that_has_said_all_is_answered() -> None:
+def test_half_closed_client_receives_response() -> None:
     assert exchange(echo, b"GET / HTTP/1.1\r\n" + HOST + b"\r\n").endswith(b"GET /? ")
 
 
-def test_a_client_that_wants_one_answer_gets_one() -> None:
+def test_connection_close_ends_after_one_response() -> None:
     request = b"GET / HTTP/1.1\r\n" + HOST + b"connection: close\r\n\r\n"
     answer = exchange(echo, request * 2, end=False)
     assert answer.count(b"HTTP/1.1 200 ") == 1 and b"\r\nconnection: close\r\n" in answer
 
 
-def test_a_body_of_unknown_length_is_chunked() -> None:
+def test_body_of_unknown_length_is_chunked() -> None:
     app = answering(start(), body(b"hello", more=True), body(b"", more=True), body(b"!" * 16))
     answer = exchange(app, b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
     assert b"transfer-encoding: chunked\r\n" in answer
@@ -186,7 +186,7 @@ def test_a_body_of_unknown_length_is_chunked() -> None:
 
 
 @pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("GET", 204), ("GET", 304)])
-def test_answers_without_a_body_have_none(method: str, status: int) -> None:
+def test_response_that_excludes_body_has_none(method: str, status: int) -> None:
     app = answering(start((b"x", b"y"), status=status), body(b"hello"))
     answer = exchange(app, f"{method} / HTTP/1.1\r\nhost: x\r\n\r\n".encode())
     assert answer.startswith(f"HTTP/1.1 {status} \r\nx: y\r\ndate: ".encode())
@@ -206,20 +206,20 @@ def test_answers_without_a_body_have_none(method: str, status: int) -> None:
         [body(b"hello")],
     ],
 )
-def test_an_application_that_answers_with_no_http_has_failed(messages: list[dict[str, Any]]) -> None:
+def test_invalid_asgi_response_returns_500(messages: list[dict[str, Any]]) -> None:
     answer = exchange(answering(*messages), b"GET / HTTP/1.1\r\n" + HOST + b"\r\n", end=False)
     assert answer.startswith(b"HTTP/1.1 500 \r\ncontent-length: 0\r\n") and b"injected" not in answer
     assert answer.endswith(b"\r\nconnection: close\r\n\r\n")
 
 
 @pytest.mark.parametrize("length", [b"4", b"6"])
-def test_a_body_of_another_length_than_announced_cuts_the_connection(length: bytes) -> None:
+def test_body_length_mismatch_truncates_response(length: bytes) -> None:
     app = answering(start((b"content-length", length)), body(b"hel", more=True), body(b"lo"))
     answer = exchange(app, b"GET / HTTP/1.1\r\n" + HOST + b"\r\n", end=False)
     assert answer.endswith(b"\r\n\r\nhel")
 
 
-def test_a_response_that_is_cut_has_no_last_chunk() -> None:
+def test_failed_response_has_no_last_chunk() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send(start())
         await send(body(b"hello", more=True))
@@ -229,14 +229,14 @@ def test_a_response_that_is_cut_has_no_last_chunk() -> None:
     assert answer.endswith(b"5\r\nhello\r\n")
 
 
-def test_what_belongs_to_the_connection_is_not_for_applications_to_say() -> None:
+def test_connection_fields_of_application_are_dropped() -> None:
     fields = [(b"connection", b"upgrade"), (b"transfer-encoding", b"gzip"), (b"keep-alive", b"timeout=1")]
     head = ResponseEncoder("GET").head(200, fields, close=False)
     assert b"upgrade" not in head and b"gzip" not in head and b"timeout" not in head
     assert head.count(b"transfer-encoding: chunked\r\n") == 1
 
 
-def test_applications_hear_of_the_end_of_their_answer_and_of_clients_that_leave() -> None:
+def test_application_receives_disconnect_after_response_or_client_exit() -> None:
     heard: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -251,7 +251,7 @@ def test_applications_hear_of_the_end_of_their_answer_and_of_clients_that_leave(
     assert heard == ["http.disconnect"] * 2
 
 
-def test_the_next_request_is_answered_while_the_application_of_the_last_goes_on() -> None:
+def test_next_request_is_answered_while_last_application_runs() -> None:
     waits = asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -266,7 +266,7 @@ def test_the_next_request_is_answered_while_the_application_of_the_last_goes_on(
     assert exchange(app, request % b"first", request % b"second").count(b"hello") == 2
 
 
-def test_a_client_that_takes_nothing_holds_the_answer_back() -> None:
+def test_slow_client_applies_backpressure() -> None:
     async def main() -> None:
         held = asyncio.Event()
 

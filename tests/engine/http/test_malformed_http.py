@@ -115,7 +115,7 @@ BROKEN_CHUNKS = [
 ]
 
 
-def test_heads_that_are_none_are_refused() -> None:
+def test_malformed_heads_are_rejected() -> None:
     survives([head + (b"" if head.endswith(b"\r\n\r\n") else b"\r\n") for head in BAD_HEADS], refused)
 
 
@@ -123,7 +123,7 @@ def test_conflicting_lengths_are_rejected_without_second_request() -> None:
     survives([b"POST / HTTP/1.1\r\n" + HOST + body + SMUGGLED for body in BAD_BODIES], refused)
 
 
-def test_length_beside_chunks_is_rejected_without_second_request() -> None:
+def test_content_length_with_chunks_sends_no_second_request() -> None:
     """RFC 9112 6.3: the chunks count; what follows them is the next request, and only that."""
 
     def one_at_most(data: bytes, answer: bytes) -> None:
@@ -133,7 +133,7 @@ def test_length_beside_chunks_is_rejected_without_second_request() -> None:
     survives([head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(SMUGGLED), SMUGGLED)], one_at_most)
 
 
-def test_broken_chunks_end_the_connection() -> None:
+def test_malformed_chunks_close_connection() -> None:
     head = b"POST / HTTP/1.1\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\n"
 
     def no_second(data: bytes, answer: bytes) -> None:
@@ -142,7 +142,7 @@ def test_broken_chunks_end_the_connection() -> None:
     survives([head + chunks + SMUGGLED for chunks in BROKEN_CHUNKS], no_second)
 
 
-def test_upgrades_that_are_none_do_no_harm() -> None:
+def test_invalid_upgrades_do_not_stop_server() -> None:
     upgrades = [
         *(
             b"upgrade: h2c\r\n",
@@ -160,7 +160,7 @@ def test_upgrades_that_are_none_do_no_harm() -> None:
     )
 
 
-def test_what_is_sent_a_byte_at_a_time_is_understood() -> None:
+def test_request_sent_byte_by_byte_is_answered() -> None:
     async def test(site: Site) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
         for byte in HELLO:
@@ -251,14 +251,14 @@ def bad_frames() -> list[bytes]:
     ]
 
 
-def test_http2_fields_that_are_none_end_a_stream_or_the_connection() -> None:
+def test_invalid_http2_fields_end_stream_or_connection() -> None:
     def no_injection(data: bytes, answer: bytes) -> None:
         assert not answer.startswith(b"HTTP/1.1 200"), data
 
     survives([fields(*pairs) for pairs in BAD_FIELDS], no_injection)
 
 
-def test_http2_frames_that_are_none_end_the_connection() -> None:
+def test_invalid_http2_frames_close_connection() -> None:
     survives(bad_frames())
 
 
@@ -270,7 +270,7 @@ def test_mass_stream_resets_leave_no_state() -> None:
     survives([connection.data_to_send()] * 5)
 
 
-def test_an_upgrade_to_http2_that_goes_on_with_rubbish_ends_the_connection() -> None:
+def test_http2_upgrade_followed_by_garbage_closes_connection() -> None:
     upgrade = b"connection: upgrade\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n\r\n"
     survives([b"GET / HTTP/1.1\r\n" + HOST + upgrade + rubbish for rubbish in (b"\r\n", b"x" * 100)])
 

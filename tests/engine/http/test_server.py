@@ -56,7 +56,7 @@ async def until_ended(port: int, begun: bytes, *more: bytes) -> bytes:
     return answer
 
 
-def test_a_taken_port_names_itself_and_a_free_one() -> None:
+def test_taken_port_raises_with_free_port_in_hint() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -67,7 +67,7 @@ def test_a_taken_port_names_itself_and_a_free_one() -> None:
     assert "--port" in caught.value.hint
 
 
-def test_both_loopback_families_get_the_same_free_port() -> None:
+def test_both_loopback_families_share_free_port() -> None:
     sockets = bind("localhost", 0)
     assert len({opened.getsockname()[1] for opened in sockets}) == 1
     for opened in sockets:
@@ -87,7 +87,7 @@ def test_both_loopback_families_get_the_same_free_port() -> None:
         b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n",
     ],
 )
-def test_malformed_requests_and_floods_are_refused_and_the_server_goes_on(bad: bytes) -> None:
+def test_malformed_or_oversized_request_does_not_stop_server(bad: bytes) -> None:
     async def test(site: Site) -> None:
         answer = await site.raw(bad) if not bad.startswith(b"\x16") else b""
         assert answer == b"" or answer.split(b" ")[1].startswith(b"4")
@@ -96,7 +96,7 @@ def test_malformed_requests_and_floods_are_refused_and_the_server_goes_on(bad: b
     with_site([PUBLIC_API], {"api": echo()}, test)
 
 
-def test_stopping_ends_open_streams_within_the_grace() -> None:
+def test_shutdown_ends_open_streams_within_grace_period() -> None:
     async def forever(request: GuestRequest) -> RunReport:
         await request.exchange.send_head(200, [])
         while True:
@@ -118,7 +118,7 @@ def test_stopping_ends_open_streams_within_the_grace() -> None:
     assert with_site([PUBLIC_API], {"api": Scripted(forever)}, test, grace=0.3) < 10
 
 
-def test_over_http2_a_failed_response_is_a_reset_stream() -> None:
+def test_http2_failed_response_resets_stream() -> None:
     async def body(request: GuestRequest) -> RunReport:
         await request.exchange.send_head(200, [])
         await request.exchange.send_body(b"part", end=False)
@@ -142,7 +142,7 @@ def test_over_http2_a_failed_response_is_a_reset_stream() -> None:
 
 
 @pytest.mark.parametrize("turns", range(8))
-def test_stopping_while_clients_leave_is_a_clean_end(turns: int) -> None:
+def test_shutdown_during_disconnects_is_clean(turns: int) -> None:
     async def test(site: Site) -> None:
         request = HELLO.replace(b"connection: close\r\n", b"")
         clients = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(20)]
@@ -157,7 +157,7 @@ def test_stopping_while_clients_leave_is_a_clean_end(turns: int) -> None:
     with_site([PUBLIC_API], {"api": echo()}, test)
 
 
-def test_stopping_loses_no_request_of_those_who_keep_their_connections(
+def test_shutdown_answers_every_request_of_keep_alive_clients(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(timeouts, "SHUTDOWN_NOTICE_SECONDS", 30)
@@ -186,7 +186,7 @@ def test_stopping_loses_no_request_of_those_who_keep_their_connections(
     with_site([PUBLIC_API], {"api": echo()}, test, grace=30)
 
 
-def test_stopping_over_http2_is_announced_before_requests_under_way_end() -> None:
+def test_http2_shutdown_sends_goaway_before_requests_end() -> None:
     announced = asyncio.Event()
 
     async def body(request: GuestRequest) -> RunReport:
@@ -215,9 +215,7 @@ def test_stopping_over_http2_is_announced_before_requests_under_way_end() -> Non
 
 
 @pytest.mark.parametrize("begun", [b"GET / HTTP/1.1\r\n", KEPT + b"GET / HTTP/1.1\r\n"])
-def test_a_head_that_comes_too_slowly_ends_the_connection(
-    begun: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_head_closes_connection(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeouts, "HEADER_SECONDS", 0.3)
 
     async def test(site: Site) -> None:
@@ -245,7 +243,7 @@ PING = b"\0\0\x08\6\0\0\0\0\0--------"
     ],
     ids=["preface", "frame", "block", "part of a block"],
 )
-def test_over_http2_too_what_never_ends_ends_the_connection(
+def test_http2_unfinished_frames_close_connection(
     begun: bytes, drop: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timeouts, "HEADER_SECONDS", 0.3)
@@ -256,7 +254,7 @@ def test_over_http2_too_what_never_ends_ends_the_connection(
     with_site([PUBLIC_API], {"api": echo()}, test)
 
 
-def test_over_http2_frames_without_requests_give_no_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_http2_frames_without_requests_do_not_extend_idle_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeouts, "IDLE_SECONDS", 0.5)
 
     async def test(site: Site) -> None:
@@ -265,7 +263,7 @@ def test_over_http2_frames_without_requests_give_no_more_time(monkeypatch: pytes
     with_site([PUBLIC_API], {"api": echo()}, test)
 
 
-def test_over_http2_who_is_between_requests_may_take_longer_than_for_a_head(
+def test_http2_idle_connection_may_exceed_head_timeout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(timeouts, "HEADER_SECONDS", 0.1)
@@ -291,7 +289,7 @@ def test_over_http2_who_is_between_requests_may_take_longer_than_for_a_head(
     with_site([PUBLIC_API], {"api": echo()}, test)
 
 
-def test_a_request_that_takes_longer_than_its_head_may_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_body_slower_than_head_timeout_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeouts, "HEADER_SECONDS", 0.1)
 
     async def test(site: Site) -> None:

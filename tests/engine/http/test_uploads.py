@@ -69,9 +69,7 @@ def received(requests: Conversation, cuts: list[float], unsent: int) -> tuple[li
 @settings(max_examples=examples(60), deadline=None)
 @given(CONVERSATIONS, CUTS, st.sampled_from([0, 0, 1, 20, 90_000]))
 @example([(b"GET", 10), (b"POST", 65_428)], [], 0)
-def test_applications_receive_the_same_body_in_any_parts(
-    requests: Conversation, cuts: list[float], unsent: int
-) -> None:
+def test_body_is_equal_for_any_segments(requests: Conversation, cuts: list[float], unsent: int) -> None:
     messages, response = received(requests, cuts, unsent)
     assert (messages, response) == received(requests, [], unsent)
     *complete, last = [(method.decode(), f"/{n}", size) for n, (method, size) in enumerate(requests)]
@@ -80,7 +78,7 @@ def test_applications_receive_the_same_body_in_any_parts(
     assert messages[-1][2] == last[2] - missing and messages[-1][4] == (not missing)
 
 
-def test_head_with_a_content_length_has_a_body_of_that_length() -> None:
+def test_content_length_is_parsed() -> None:
     head = RequestHead(upload(5, b"/a"))
     assert (head.method, head.length, head.keep_alive) == ("POST", 5, True)
 
@@ -98,12 +96,12 @@ def test_head_with_a_content_length_has_a_body_of_that_length() -> None:
         b"content-length: 5\r\ntransfer-encoding: chunked\r\n",
     ],
 )
-def test_ambiguous_lengths_are_refused(fields: bytes) -> None:
+def test_ambiguous_content_length_raises(fields: bytes) -> None:
     with pytest.raises(MalformedRequest):
         RequestHead(b"POST / HTTP/1.1\r\n" + HOST + fields + b"\r\n")
 
 
-def test_small_bodies_and_none_take_turns_on_a_connection() -> None:
+def test_requests_with_and_without_bodies_share_connection() -> None:
     asked = b"".join(
         upload(number, b"/%d" % number) + b"x" * number
         if number % 2
@@ -123,7 +121,7 @@ def test_small_bodies_and_none_take_turns_on_a_connection() -> None:
     assert asyncio.run(main()) == expected
 
 
-def test_an_application_that_takes_nothing_holds_the_client_back() -> None:
+def test_slow_application_applies_backpressure() -> None:
     size = 64 * MIB
 
     async def main() -> tuple[int, int]:
@@ -164,7 +162,7 @@ def test_an_application_that_takes_nothing_holds_the_client_back() -> None:
 
 
 @pytest.mark.parametrize("size", [2 * BODY_BYTES, 64 * MIB])
-def test_what_waits_for_an_application_is_little(size: int) -> None:
+def test_unread_body_is_bounded(size: int) -> None:
     """The limit applies to the bytes in the request, not to those in the system's buffers."""
     waiting: list[int] = []
 
@@ -190,9 +188,7 @@ def test_what_waits_for_an_application_is_little(size: int) -> None:
 @pytest.mark.parametrize("taken", [True, False])
 @pytest.mark.parametrize("sent", [1000, BODY_BYTES + 65536])
 @pytest.mark.parametrize("reset", [True, False])
-def test_a_client_that_leaves_in_the_middle_is_told_to_the_request(
-    taken: bool, sent: int, reset: bool
-) -> None:
+def test_client_disconnect_during_body_reaches_application(taken: bool, sent: int, reset: bool) -> None:
     """An application that does not read depends on the server, which has to query the socket."""
 
     async def main() -> None:
@@ -222,7 +218,7 @@ def test_a_client_that_leaves_in_the_middle_is_told_to_the_request(
     asyncio.run(main())
 
 
-def test_a_connection_ends_that_its_client_left_and_whose_body_nobody_took() -> None:
+def test_connection_with_unread_body_closes_after_disconnect() -> None:
     async def handler(exchange: Exchange) -> None:
         await exchange.disconnected.wait()
 
@@ -237,7 +233,7 @@ def test_a_connection_ends_that_its_client_left_and_whose_body_nobody_took() -> 
     asyncio.run(main())
 
 
-def test_what_came_before_the_client_left_is_told_first() -> None:
+def test_received_parts_precede_disconnect() -> None:
     parts: list[bytes] = []
 
     async def main() -> None:

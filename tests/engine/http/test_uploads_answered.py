@@ -12,7 +12,7 @@ from tests.engine.uploading import MIB, PATIENCE, answer, answered, echo, handle
 
 
 @pytest.mark.parametrize("after", [0, 1, 64 * MIB])
-def test_an_answer_before_the_body_arrives_and_ends_the_connection(after: int) -> None:
+def test_response_before_body_is_delivered_and_closes_connection(after: int) -> None:
     """The client sends `after` bytes and reads only then: what it sent must not take the answer from it."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -34,7 +34,7 @@ def test_an_answer_before_the_body_arrives_and_ends_the_connection(after: int) -
     assert asyncio.run(main()) == (b"no", b"")
 
 
-def test_an_answer_to_a_body_that_nobody_took_lets_the_connection_go_on() -> None:
+def test_response_with_unread_body_retains_connection() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await answer(send, scope["raw_path"])
 
@@ -51,7 +51,7 @@ def test_an_answer_to_a_body_that_nobody_took_lets_the_connection_go_on() -> Non
     assert asyncio.run(main()) == [b"/%d" % number for number in range(5)]
 
 
-def test_a_body_may_be_taken_after_its_answer() -> None:
+def test_body_can_be_read_after_response() -> None:
     async def main() -> int:
         taken: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -85,7 +85,7 @@ def test_a_body_may_be_taken_after_its_answer() -> None:
     assert asyncio.run(main()) == 50_000
 
 
-def test_a_body_that_nobody_took_holds_no_later_one_back() -> None:
+def test_unread_body_does_not_block_next_request() -> None:
     async def handler(exchange: Exchange) -> None:
         if exchange.request.path == "/echo":
             await asgi_handler(echo)(exchange)
@@ -109,7 +109,7 @@ def test_a_body_that_nobody_took_holds_no_later_one_back() -> None:
     assert asyncio.run(main()) == [7, MIB + 13, 7, MIB + 13]
 
 
-def test_a_server_that_stops_takes_the_rest_of_a_body_and_says_that_it_ends() -> None:
+def test_shutdown_reads_rest_of_body_and_sends_connection_close() -> None:
     async def main() -> tuple[bytes, bytes]:
         begun = asyncio.Event()
 
@@ -133,7 +133,7 @@ def test_a_server_that_stops_takes_the_rest_of_a_body_and_says_that_it_ends() ->
     assert b"\r\nconnection: close\r\n" in head and body == b"POST / [helloworld]"
 
 
-def test_an_application_may_say_that_the_connection_ends_with_its_answer() -> None:
+def test_application_can_send_connection_close() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await answer(send, b"bye", (b"connection", b"close"))
 
@@ -152,7 +152,7 @@ def test_an_application_may_say_that_the_connection_ends_with_its_answer() -> No
 
 @pytest.mark.parametrize("at_once", [1, 3, 10_000])
 @pytest.mark.parametrize("sent", [5, 3 * BODY_BYTES])
-def test_subscriber_gets_every_part_and_the_interruption(at_once: int, sent: int) -> None:
+def test_subscriber_receives_every_part_and_interruption(at_once: int, sent: int) -> None:
     """The body is never complete; the subscriber accepts `at_once` parts at a time."""
     parts: list[bytes | None] = []
 

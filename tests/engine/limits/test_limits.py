@@ -39,7 +39,7 @@ def within(record: RequestRecord, seconds: int) -> bool:
     return seconds * 10**9 <= record.wall_ns < seconds * 10**9 + LATE
 
 
-def test_the_answer_says_what_happened(cache: Path) -> None:
+def test_successful_run_returns_complete_response(cache: Path) -> None:
     async def test(site: Hosted) -> None:
         for version in ("1.1", "2"):
             answer = await ask(version, site.port, "/h")
@@ -50,7 +50,7 @@ def test_the_answer_says_what_happened(cache: Path) -> None:
 
 @both
 @pytest.mark.parametrize("path", ["/l", "/c", "/s100000", "/u4096"], ids=["loop", "calls", "wait", "upload"])
-def test_the_run_limit_before_the_head(cache: Path, version: str, path: str) -> None:
+def test_run_limit_before_head_returns_504(cache: Path, version: str, path: str) -> None:
     """Computing, calling its host, waiting, and reading an upload that never ends."""
 
     async def test(site: Hosted) -> tuple[Answer, RequestRecord]:
@@ -64,7 +64,7 @@ def test_the_run_limit_before_the_head(cache: Path, version: str, path: str) -> 
 
 @both
 @pytest.mark.parametrize("path", ["/L", "/k10", "/e"], ids=["loop", "stream", "echo"])
-def test_the_run_limit_after_the_head_cuts_the_connection(cache: Path, version: str, path: str) -> None:
+def test_run_limit_after_head_truncates_response(cache: Path, version: str, path: str) -> None:
     async def test(site: Hosted) -> tuple[Answer, RequestRecord]:
         answer = await ask(version, site.port, path, drops() if path == "/e" else None)
         return answer, await site.recorded()
@@ -75,7 +75,7 @@ def test_the_run_limit_after_the_head_cuts_the_connection(cache: Path, version: 
 
 
 @both
-def test_the_run_limit_ends_a_run_that_waits_for_a_slow_client(cache: Path, version: str) -> None:
+def test_run_limit_ends_run_waiting_for_slow_client(cache: Path, version: str) -> None:
     async def test(site: Hosted) -> RequestRecord:
         async with connected(version, site.port) as client:
             await client.send("/w1000000")
@@ -87,7 +87,7 @@ def test_the_run_limit_ends_a_run_that_waits_for_a_slow_client(cache: Path, vers
 
 
 @both
-def test_a_body_over_the_limit_before_the_head(cache: Path, version: str) -> None:
+def test_body_above_limit_before_head_returns_413(cache: Path, version: str) -> None:
     async def test(site: Hosted) -> tuple[Answer, RequestRecord, Answer]:
         answer = await ask(version, site.port, "/u4096", flood())
         return answer, await site.recorded(), await ask(version, site.port, "/h")
@@ -99,7 +99,7 @@ def test_a_body_over_the_limit_before_the_head(cache: Path, version: str) -> Non
 
 
 @both
-def test_a_body_over_the_limit_after_the_head(cache: Path, version: str) -> None:
+def test_body_above_limit_after_head_truncates_response(cache: Path, version: str) -> None:
     async def test(site: Hosted) -> tuple[Answer, RequestRecord]:
         return await ask(version, site.port, "/e", flood()), await site.recorded()
 
@@ -111,7 +111,7 @@ def test_a_body_over_the_limit_after_the_head(cache: Path, version: str) -> None
 
 
 @both
-def test_no_free_instance(cache: Path, version: str) -> None:
+def test_request_above_queue_returns_503(cache: Path, version: str) -> None:
     async def test(site: Hosted) -> list[Answer]:
         return await asyncio.gather(*[ask(version, site.port, "/s300") for _ in range(8)])
 
@@ -124,7 +124,7 @@ def test_no_free_instance(cache: Path, version: str) -> None:
 
 @both
 @pytest.mark.parametrize("path", ["/t", "/x"], ids=["trap", "exit"])
-def test_a_guest_that_fails(cache: Path, version: str, path: str) -> None:
+def test_guest_failure_returns_500(cache: Path, version: str, path: str) -> None:
     async def test(site: Hosted) -> tuple[Answer, RequestRecord, Answer]:
         answer = await ask(version, site.port, path)
         return answer, await site.recorded(), await ask(version, site.port, "/h")
@@ -135,7 +135,7 @@ def test_a_guest_that_fails(cache: Path, version: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("limit", [16, 64])
-def test_the_memory_limit_is_one_for_all_memories_together(cache: Path, limit: int) -> None:
+def test_memory_limit_covers_all_memories_together(cache: Path, limit: int) -> None:
     async def test(site: Hosted) -> int:
         answer = await ask("1.1", site.port, "/m")
         return int.from_bytes(answer.body, "little") * 65536
@@ -145,9 +145,7 @@ def test_the_memory_limit_is_one_for_all_memories_together(cache: Path, limit: i
 
 @both
 @pytest.mark.parametrize(("path", "status"), [("/o", 500), ("/O", 200)], ids=["before", "after"])
-def test_a_guest_that_wants_more_memory_than_it_may_have(
-    cache: Path, version: str, path: str, status: int
-) -> None:
+def test_guest_above_memory_limit_is_ended(cache: Path, version: str, path: str, status: int) -> None:
     async def test(site: Hosted) -> tuple[Answer, RequestRecord, Answer]:
         answer = await ask(version, site.port, path)
         return answer, await site.recorded(), await ask(version, site.port, "/h")
@@ -159,7 +157,7 @@ def test_a_guest_that_wants_more_memory_than_it_may_have(
     assert bytes(after.body) == b"hello\n"
 
 
-def test_a_flood_of_lines_is_cut_short(cache: Path) -> None:
+def test_excess_lines_are_truncated(cache: Path) -> None:
     async def test(site: Hosted) -> tuple[Answer, list[str]]:
         answer = await ask("1.1", site.port, "/p100")
         lines = [record.text for record in site.timeline.tail(200_000) if isinstance(record, LineRecord)]
@@ -171,7 +169,7 @@ def test_a_flood_of_lines_is_cut_short(cache: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/f", "/a"], ids=["handles", "fields"])
-def test_what_the_host_keeps_for_a_run_is_bounded(cache: Path, path: str) -> None:
+def test_host_resources_of_run_are_limited(cache: Path, path: str) -> None:
     async def test(site: Hosted) -> tuple[Answer, RequestRecord]:
         return await ask("1.1", site.port, path), await site.recorded()
 
@@ -186,7 +184,7 @@ def test_what_the_host_keeps_for_a_run_is_bounded(cache: Path, path: str) -> Non
     ["/l", "/L", "/c", "/k10", "/w1000000", "/s100000"],
     ids=["loop", "late-loop", "calls", "ticks", "data", "wait"],
 )
-def test_a_client_that_leaves_ends_the_run(cache: Path, version: str, path: str) -> None:
+def test_client_disconnect_ends_run(cache: Path, version: str, path: str) -> None:
     async def test(site: Hosted) -> tuple[RequestRecord, float]:
         loop = asyncio.get_running_loop()
         async with connected(version, site.port) as client:
@@ -203,9 +201,7 @@ def test_a_client_that_leaves_ends_the_run(cache: Path, version: str, path: str)
 
 @both
 @pytest.mark.parametrize("path", ["/s100000", "/l"], ids=["wait", "loop"])
-def test_a_client_that_leaves_in_the_middle_of_an_upload_nobody_reads(
-    cache: Path, version: str, path: str
-) -> None:
+def test_client_disconnect_during_unread_upload_ends_run(cache: Path, version: str, path: str) -> None:
     async def test(site: Hosted) -> tuple[RequestRecord, float]:
         loop = asyncio.get_running_loop()
         async with connected(version, site.port) as client:

@@ -37,7 +37,7 @@ async def part(client: object) -> bytes:
 
 
 @both
-def test_what_is_written_leaves_without_waiting_for_more(cache: Path, version: str) -> None:
+def test_written_data_is_sent_at_once(cache: Path, version: str) -> None:
     """The guest writes a line, then sleeps for an hour: the line is there."""
 
     async def test(site: Hosted) -> bytes:
@@ -51,7 +51,7 @@ def test_what_is_written_leaves_without_waiting_for_more(cache: Path, version: s
 
 
 @both
-def test_an_upload_and_its_answer_flow_side_by_side(cache: Path, version: str) -> None:
+def test_request_and_response_bodies_are_streamed_concurrently(cache: Path, version: str) -> None:
     """The client sends the next part when it has got the last one back: neither side waits for a whole."""
 
     async def test(site: Hosted) -> list[bytes]:
@@ -78,7 +78,7 @@ def test_an_upload_and_its_answer_flow_side_by_side(cache: Path, version: str) -
 
 
 @pytest.mark.parametrize("size", [0, 1, 100_000, 4_000_000])
-def test_an_upload_of_known_length_comes_back_whole(cache: Path, size: int) -> None:
+def test_upload_of_known_length_round_trips(cache: Path, size: int) -> None:
     """The guest sends what it gets; neither the server nor the run has room for the largest of them."""
     sent = os.urandom(size)
 
@@ -95,7 +95,7 @@ def test_an_upload_of_known_length_comes_back_whole(cache: Path, size: int) -> N
 
 
 @both
-def test_a_client_that_does_not_read_holds_the_guest_back(cache: Path, version: str) -> None:
+def test_slow_client_applies_backpressure(cache: Path, version: str) -> None:
     """64 MiB are to be sent: memory does not grow by them, and all arrive once the client reads."""
 
     async def test(site: Hosted) -> tuple[int, int]:
@@ -120,7 +120,7 @@ def test_a_client_that_does_not_read_holds_the_guest_back(cache: Path, version: 
 
 
 @both
-def test_a_client_that_closes_its_sending_side_has_left(cache: Path, version: str) -> None:
+def test_half_closed_client_counts_as_disconnected(cache: Path, version: str) -> None:
     async def test(site: Hosted) -> str:
         async with connected(version, site.port) as client:
             await client.send("/k10")
@@ -132,7 +132,7 @@ def test_a_client_that_closes_its_sending_side_has_left(cache: Path, version: st
 
 
 @both
-def test_who_waited_and_then_answers_at_once_has_answered(cache: Path, version: str) -> None:
+def test_response_end_is_not_a_disconnect(cache: Path, version: str) -> None:
     """The end of the response does not count as a disconnect, even while the guest waits for one."""
 
     async def upload() -> AsyncIterator[bytes]:
@@ -147,7 +147,7 @@ def test_who_waited_and_then_answers_at_once_has_answered(cache: Path, version: 
     assert hosted(cache, test) == ["", ""]
 
 
-def test_who_has_answered_and_reads_on_hears_that_no_more_comes(cache: Path) -> None:
+def test_stalled_upload_ends_after_response(cache: Path) -> None:
     """The upload has a length and stops half-way; the run ends without the rest after the response."""
 
     async def test(site: Hosted) -> str:

@@ -63,7 +63,7 @@ def mounts(root: Path, resource: str = "front") -> dict[str, str]:
         ),
     ],
 )
-def test_a_mount_goes_where_the_others_are(tmp_path: Path, before: str, after: str) -> None:
+def test_added_mount_joins_existing_mounts(tmp_path: Path, before: str, after: str) -> None:
     found = edited(tmp_path, HEAD + FRONT + before + API, ADD)
     assert found == HEAD + FRONT + after + API
     assert mounts(tmp_path)["/x"] == "api"
@@ -91,7 +91,7 @@ def test_a_mount_goes_where_the_others_are(tmp_path: Path, before: str, after: s
         ),
     ],
 )
-def test_a_resource_without_a_table_of_its_own_gets_one_too(tmp_path: Path, before: str, after: str) -> None:
+def test_added_mount_extends_inline_resource(tmp_path: Path, before: str, after: str) -> None:
     rest = '\nresource.api.lane = "js"\nproject.name = "shop"'
     assert edited(tmp_path, before + rest, ADD) == after + rest
     assert mounts(tmp_path)["/x"] == "api"
@@ -108,20 +108,20 @@ def test_a_resource_without_a_table_of_its_own_gets_one_too(tmp_path: Path, befo
         ('[resource.front.mounts] # m\n"/x" = "api"\n\n# end\n', "[resource.front.mounts] # m\n\n# end\n"),
     ],
 )
-def test_a_mount_is_removed_and_nothing_else(tmp_path: Path, before: str, after: str) -> None:
+def test_removed_mount_leaves_other_text(tmp_path: Path, before: str, after: str) -> None:
     text = edited(tmp_path, HEAD + FRONT + before + API, RemoveMount("front", "/x"))
     assert text == HEAD + FRONT + after + API
     assert "/x" not in mounts(tmp_path)
 
 
-def test_the_last_mount_of_an_inline_resource_takes_its_key_along(tmp_path: Path) -> None:
+def test_last_mount_of_inline_resource_removes_key(tmp_path: Path) -> None:
     rest = '\nresource.api.lane = "js"\nproject.name = "shop"\n'
     before = 'resource.front = { mounts = { "/x" = "api" }, lane = "js" }'
     found = edited(tmp_path, before + rest, RemoveMount("front", "/x"))
     assert found == 'resource.front = { lane = "js" }' + rest
 
 
-def test_a_mount_gets_another_path_and_another_target_in_its_place(tmp_path: Path) -> None:
+def test_changed_mount_is_replaced_in_place(tmp_path: Path) -> None:
     more = API + '[resource.new]\nlane = "go"\n'
     text = HEAD + FRONT + "mounts = { '/x'   =  'api' , \"/a\"=\"api\" } # c\n" + more
     found = edited(tmp_path, text, ChangeMount("front", "/x", "/y/*", "new"))
@@ -129,25 +129,25 @@ def test_a_mount_gets_another_path_and_another_target_in_its_place(tmp_path: Pat
     assert mounts(tmp_path) == {"/y/*": "new", "/a": "api"}
 
 
-def test_several_changes_are_one_edit(tmp_path: Path) -> None:
+def test_several_changes_form_one_edit(tmp_path: Path) -> None:
     changes = [ADD, AddMount("front", "/y", "api"), RemoveMount("front", "/x")]
     assert 'mounts = { "/y" = "api" }\n' in edited(tmp_path, HEAD + FRONT + API, *changes)
 
 
-def test_a_mount_that_is_there_already_is_no_change(tmp_path: Path) -> None:
+def test_existing_mount_changes_nothing(tmp_path: Path) -> None:
     text = HEAD + FRONT + 'mounts = { "/x" = "api" }\n' + API
     assert edited(tmp_path, text, ADD) == text
     assert plan(tmp_path, [ADD]).diff == ""
 
 
-def test_the_diff_is_text_that_can_be_read(tmp_path: Path) -> None:
+def test_diff_ignores_line_ending_style(tmp_path: Path) -> None:
     (tmp_path / "svc.toml").write_bytes((HEAD + FRONT).replace("\n", "\r\n").encode() + API.encode()[:-1])
     lines = plan(tmp_path, [ADD]).diff.splitlines()
     assert lines[:2] == ["--- svc.toml", "+++ svc.toml"]
     assert [line for line in lines[2:] if line[0] in "+-"] == ['+mounts = { "/x" = "api" }']
 
 
-def test_a_last_line_without_an_end_is_said_to_be_one(tmp_path: Path) -> None:
+def test_diff_marks_missing_final_newline(tmp_path: Path) -> None:
     (tmp_path / "svc.toml").write_text(HEAD + API + FRONT.rstrip("\n"))
     diff = plan(tmp_path, [ADD]).diff
     assert diff.endswith('+mounts = { "/x" = "api" }\n\\ No newline at end of file\n')
@@ -171,7 +171,7 @@ def test_a_last_line_without_an_end_is_said_to_be_one(tmp_path: Path) -> None:
         (ChangeMount("front", "/a", "/c/*/d", "api"), "last segment", "prefix"),
     ],
 )
-def test_what_the_rules_forbid_is_refused_and_nothing_written(
+def test_invalid_change_is_rejected_and_writes_nothing(
     tmp_path: Path, change: Change, message: str, hint: str
 ) -> None:
     text = HEAD + FRONT + 'mounts = { "/a" = "api" }\n' + API + '[resource.other]\nlane = "go"\n'
@@ -182,7 +182,7 @@ def test_what_the_rules_forbid_is_refused_and_nothing_written(
     assert (tmp_path / "svc.toml").read_text() == text
 
 
-def test_another_mount_at_the_path_of_a_change_is_a_conflict(tmp_path: Path) -> None:
+def test_change_to_occupied_path_is_conflict(tmp_path: Path) -> None:
     text = HEAD + FRONT + 'mounts = { "/a" = "api", "/b" = "api" }\n' + API
     (tmp_path / "svc.toml").write_text(text)
     with pytest.raises(EditRefused, match="mounted at /b already") as caught:
@@ -190,13 +190,13 @@ def test_another_mount_at_the_path_of_a_change_is_a_conflict(tmp_path: Path) -> 
     assert caught.value.code == "conflict"
 
 
-def test_a_manifest_with_mistakes_is_not_edited(tmp_path: Path) -> None:
+def test_edit_of_invalid_manifest_raises(tmp_path: Path) -> None:
     (tmp_path / "svc.toml").write_text(HEAD + FRONT + "pubic = true\n" + API)
     with pytest.raises(ManifestError, match="pubic"):
         plan(tmp_path, [ADD])
 
 
-def test_write_after_a_concurrent_edit_is_refused(tmp_path: Path) -> None:
+def test_write_after_concurrent_edit_raises(tmp_path: Path) -> None:
     (tmp_path / "svc.toml").write_text(HEAD + FRONT + API)
     edit = plan(tmp_path, [ADD])
     (tmp_path / "svc.toml").write_text(HEAD + FRONT + API + "# mine\n")
@@ -205,7 +205,7 @@ def test_write_after_a_concurrent_edit_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "svc.toml").read_text().endswith("# mine\n")
 
 
-def test_permissions_stay_and_a_link_stays_a_link(tmp_path: Path) -> None:
+def test_write_preserves_permissions_and_symlink(tmp_path: Path) -> None:
     real = tmp_path / "elsewhere" / "shop.toml"
     real.parent.mkdir()
     real.write_text(HEAD + FRONT + API)
@@ -218,7 +218,7 @@ def test_permissions_stay_and_a_link_stays_a_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
-def test_the_owner_stays_when_root_edits(tmp_path: Path) -> None:
+def test_write_by_root_preserves_owner(tmp_path: Path) -> None:
     path = tmp_path / "svc.toml"
     path.write_text(HEAD + FRONT + API)
     os.chown(path, 12345, 12346)
@@ -226,7 +226,7 @@ def test_the_owner_stays_when_root_edits(tmp_path: Path) -> None:
     assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12346)
 
 
-def test_of_several_writers_at_once_one_wins_and_the_others_hear_of_it(tmp_path: Path) -> None:
+def test_concurrent_writes_succeed_once_and_others_raise(tmp_path: Path) -> None:
     (tmp_path / "svc.toml").write_text(HEAD + FRONT + API)
     edits = {pattern: plan(tmp_path, [AddMount("front", pattern, "api")]) for pattern in PATTERNS}
 
@@ -243,7 +243,7 @@ def test_of_several_writers_at_once_one_wins_and_the_others_hear_of_it(tmp_path:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_may_not_be_written_is_an_error_that_says_so(tmp_path: Path) -> None:
+def test_write_to_unwritable_folder_raises(tmp_path: Path) -> None:
     (tmp_path / "svc.toml").write_text(HEAD + FRONT + API)
     edit = plan(tmp_path, [ADD])
     tmp_path.chmod(0o500)
@@ -326,7 +326,7 @@ def alike(one: str, other: str) -> int:
 
 @UNHURRIED
 @given(manifest=manifests())
-def test_an_added_mount_is_put_in_and_every_other_byte_survives(
+def test_added_mount_preserves_all_other_bytes(
     manifest: tuple[str, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     text, before = manifest
@@ -342,7 +342,7 @@ def test_an_added_mount_is_put_in_and_every_other_byte_survives(
 
 @UNHURRIED
 @given(manifest=manifests(), data=st.data())
-def test_a_removed_mount_is_taken_out_and_every_comment_of_others_survives(
+def test_removed_mount_preserves_all_other_comments(
     manifest: tuple[str, dict[str, str]], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     text, before = manifest
@@ -359,7 +359,7 @@ def test_a_removed_mount_is_taken_out_and_every_comment_of_others_survives(
 
 @UNHURRIED
 @given(manifest=manifests(), data=st.data())
-def test_a_changed_mount_changes_its_own_line_only(
+def test_changed_mount_changes_own_line_only(
     manifest: tuple[str, dict[str, str]], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     text, before = manifest

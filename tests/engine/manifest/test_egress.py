@@ -22,7 +22,7 @@ POLICY = Egress.parse(
         ("http", "[0:0:0:0:0:0:0:1]:8080"),
     ],
 )
-def test_allowed(scheme: str, authority: str) -> None:
+def test_listed_origin_is_allowed(scheme: str, authority: str) -> None:
     assert POLICY.allows(parse_authority(scheme, authority))
 
 
@@ -44,7 +44,7 @@ def test_allowed(scheme: str, authority: str) -> None:
         ("http", "[::ffff:7f00:1]:9000"),
     ],
 )
-def test_denied(scheme: str, authority: str) -> None:
+def test_unlisted_origin_is_denied(scheme: str, authority: str) -> None:
     assert not POLICY.allows(parse_authority(scheme, authority))
 
 

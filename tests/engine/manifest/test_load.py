@@ -35,7 +35,7 @@ def write(root: Path, text: str) -> Path:
     return root
 
 
-def test_every_key_arrives(tmp_path: Path) -> None:
+def test_load_reads_every_key(tmp_path: Path) -> None:
     (tmp_path / "api" / "src").mkdir(parents=True)
     (tmp_path / "api" / "src" / "index.ts").touch()
     project = load(write(tmp_path, GOOD))
@@ -49,12 +49,12 @@ def test_every_key_arrives(tmp_path: Path) -> None:
     assert (api.egress[2], api.env, api.secrets) == ("http://127.0.0.1:9000", {"COLOUR": "blue"}, ("KEY",))
 
 
-def test_defaults(tmp_path: Path) -> None:
+def test_load_applies_defaults(tmp_path: Path) -> None:
     api = load(write(tmp_path, '[project]\nname="a"\n[resource.api]\nlane="js"\n')).resources["api"]
     assert (api.public, api.run_limit_secs, api.memory_limit_mb, api.entry) == (False, 30, 128, None)
 
 
-def test_the_entry_comes_from_package_json_first(tmp_path: Path) -> None:
+def test_entry_defaults_to_main_of_package_json(tmp_path: Path) -> None:
     (tmp_path / "package.json").write_text('{"main": "server.js"}')
     (tmp_path / "server.js").touch()
     (tmp_path / "index.js").touch()
@@ -65,7 +65,7 @@ def test_the_entry_comes_from_package_json_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "package", ['{"main": 3}', "[]", "{", '{"main": "../../out.js", "module": "a\\u0000"}']
 )
-def test_a_package_json_that_does_not_help_is_passed_over(tmp_path: Path, package: str) -> None:
+def test_unusable_package_json_is_ignored(tmp_path: Path, package: str) -> None:
     root = tmp_path / "in" / "side"
     root.mkdir(parents=True)
     (tmp_path / "out.js").touch()
@@ -76,14 +76,14 @@ def test_a_package_json_that_does_not_help_is_passed_over(tmp_path: Path, packag
     assert project.resources["api"].entry == root.resolve() / "index.ts"
 
 
-def test_paths_are_relative_to_workdir_and_need_not_exist_yet(tmp_path: Path) -> None:
+def test_paths_are_relative_to_workdir_and_may_be_missing(tmp_path: Path) -> None:
     text = '[project]\nname="a"\n[resource.api]\nlane="js"\nworkdir="süß/x"\nentry="../e.js"\n'
     api = load(write(tmp_path, text)).resources["api"]
     assert api.workdir == tmp_path.resolve() / "süß" / "x"
     assert api.entry == tmp_path.resolve() / "süß" / "e.js"
 
 
-def test_a_file_that_is_not_utf8(tmp_path: Path) -> None:
+def test_invalid_utf8_raises_with_position(tmp_path: Path) -> None:
     (tmp_path / "svc.toml").write_bytes(b'[project]\nname = "\xff"\n')
     with pytest.raises(ManifestError) as caught:
         load(tmp_path)
@@ -91,7 +91,7 @@ def test_a_file_that_is_not_utf8(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", ["folder", "pipe", "loop"])
-def test_what_is_not_a_file_is_no_manifest(tmp_path: Path, make: str) -> None:
+def test_manifest_that_is_not_a_file_raises(tmp_path: Path, make: str) -> None:
     path = tmp_path / "svc.toml"
     {"folder": path.mkdir, "pipe": lambda: os.mkfifo(path), "loop": lambda: path.symlink_to(path)}[make]()
     assert find(tmp_path) == tmp_path
@@ -100,13 +100,13 @@ def test_what_is_not_a_file_is_no_manifest(tmp_path: Path, make: str) -> None:
     assert str(path) in caught.value.message and caught.value.problems[0].hint
 
 
-def test_a_file_that_is_far_too_large(tmp_path: Path) -> None:
+def test_manifest_above_size_limit_raises(tmp_path: Path) -> None:
     (tmp_path / "svc.toml").write_bytes(b"#" * (MAX_BYTES + 1))
     with pytest.raises(ManifestError, match="larger than 256 KiB"):
         load(tmp_path)
 
 
-def test_a_file_as_other_editors_save_it(tmp_path: Path) -> None:
+def test_bom_and_crlf_are_accepted(tmp_path: Path) -> None:
     text = '[project]\nname = "a"\n[resource.api]\nlane = "js"\nx = 1\n'
     (tmp_path / "svc.toml").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
     with pytest.raises(ManifestError) as caught:
@@ -114,7 +114,7 @@ def test_a_file_as_other_editors_save_it(tmp_path: Path) -> None:
     assert [(p.line, p.column, p.key) for p in caught.value.problems] == [(5, 1, "resource.api.x")]
 
 
-def test_find_walks_up_and_says_what_to_do(tmp_path: Path) -> None:
+def test_find_searches_parent_folders(tmp_path: Path) -> None:
     deep = tmp_path / "a ü" / "b"
     deep.mkdir(parents=True)
     write(tmp_path, GOOD)
@@ -125,12 +125,12 @@ def test_find_walks_up_and_says_what_to_do(tmp_path: Path) -> None:
     assert "svc new" in caught.value.hint
 
 
-def test_a_project_without_a_public_resource_is_a_warning(tmp_path: Path) -> None:
+def test_project_without_public_resource_warns(tmp_path: Path) -> None:
     warning = warnings(load(write(tmp_path, '[project]\nname="a"\n[resource.api]\nlane="js"\n')))[0]
     assert "public = true" in warning.hint and "[resource.api]" in warning.hint
 
 
-def test_serving_the_whole_project_folder_is_a_warning(tmp_path: Path) -> None:
+def test_output_of_whole_project_folder_warns(tmp_path: Path) -> None:
     text = '[project]\nname="a"\n[resource.web]\nlane="static"\npublic=true\noutput="."\n'
     (warning,) = warnings(load(write(tmp_path, text)))
     assert warning.key == "resource.web.output" and "svc.toml" in warning.message

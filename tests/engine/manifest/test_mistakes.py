@@ -94,7 +94,7 @@ def one(root: Path, body: str) -> ManifestProblem:
         ("[[resource]]\nlane = 'js'", (3, 3), "resource", "a table, not an array", "[resource.web]"),
     ],
 )  # fmt: skip
-def test_a_mistake_has_its_place_its_key_and_a_remedy(
+def test_problem_has_position_key_message_and_hint(
     tmp_path: Path, body: str, place: tuple[int, int], key: str, message: str, hint: str
 ) -> None:
     found = one(tmp_path, body)
@@ -104,25 +104,25 @@ def test_a_mistake_has_its_place_its_key_and_a_remedy(
 
 
 @pytest.mark.parametrize("name", ["Shop", "a--b", "a-", "1a", "a" * 40, ""])
-def test_a_name_that_cannot_be_in_an_address(tmp_path: Path, name: str) -> None:
+def test_invalid_project_name_is_reported(tmp_path: Path, name: str) -> None:
     found = problems(tmp_path, f'[project]\nname = "{name}"\n{A}')
     assert [(p.line, p.key) for p in found] == [(2, "project.name")]
     assert "a letter first" in found[0].hint
 
 
-def test_two_long_names_that_make_no_host_name_together(tmp_path: Path) -> None:
+def test_host_name_above_length_limit_is_reported(tmp_path: Path) -> None:
     body = f'[project]\nname = "{"p" * 39}"\n[resource.{"r" * 39}]\nlane = "js"\npublic = true\n'
     found = problems(tmp_path, body)
     assert len(found) == 1 and "80 characters" in found[0].message and "Shorten" in found[0].hint
 
 
-def test_an_empty_file_says_what_is_missing(tmp_path: Path) -> None:
+def test_empty_file_reports_missing_keys(tmp_path: Path) -> None:
     found = problems(tmp_path, "")
     assert [p.key for p in found] == ["project", "resource"]
     assert all(p.hint for p in found)
 
 
-def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_all_problems_are_reported_in_file_order(tmp_path: Path) -> None:
     found = problems(
         tmp_path,
         '[project]\nname = "Shop"\n'
@@ -134,7 +134,7 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path: Pa
     assert [p.line for p in found] == [2, 5, 6, 7, 9, 10, 11, 12, 15]
 
 
-def test_a_broken_table_brings_no_mistakes_that_are_not_there(tmp_path: Path) -> None:
+def test_invalid_table_causes_no_follow_up_problems(tmp_path: Path) -> None:
     body = (
         '[resource.a]\nlane = "statc"\noutput = 3\nspa = true\nmounts = { "/b/*" = "b" }\n[resource]\nb = 1\n'
     )
@@ -145,7 +145,7 @@ def test_a_broken_table_brings_no_mistakes_that_are_not_there(tmp_path: Path) ->
     ]
 
 
-def test_a_circle_of_mounts_is_named_once(tmp_path: Path) -> None:
+def test_mount_cycle_is_reported_once(tmp_path: Path) -> None:
     found = one(
         tmp_path,
         '[resource.a]\nlane="js"\nmounts={"/b/*"="b", "/bb/*"="b"}\n[resource.b]\nlane="js"\n'
@@ -154,7 +154,7 @@ def test_a_circle_of_mounts_is_named_once(tmp_path: Path) -> None:
     assert found.line == 11 and "a → b → c → a" in found.message
 
 
-def test_a_very_long_chain_of_mounts_is_followed(tmp_path: Path) -> None:
+def test_mount_cycle_of_2000_resources_is_reported(tmp_path: Path) -> None:
     tables = [f'[resource.r{n}]\nlane="js"\nmounts={{"/x"="r{(n + 1) % 2000}"}}' for n in range(2000)]
     assert "r0 → r1 → " in one(tmp_path, "\n".join(tables)).message
 
@@ -174,15 +174,13 @@ def test_a_very_long_chain_of_mounts_is_followed(tmp_path: Path) -> None:
         ("name: shop", (1, 5), 'Write key = "value"'),
     ],
 )  # fmt: skip
-def test_what_is_not_toml_is_one_mistake(
-    tmp_path: Path, text: str, place: tuple[int, int], words: str
-) -> None:
+def test_invalid_toml_is_one_problem(tmp_path: Path, text: str, place: tuple[int, int], words: str) -> None:
     (found,) = problems(tmp_path, text)
     assert words in f"{found.key}: {found.message} {found.hint}"
     assert (found.line, found.column) == place
 
 
-def test_a_symlinked_workdir_may_not_lead_out(tmp_path: Path) -> None:
+def test_workdir_symlink_outside_project_is_reported(tmp_path: Path) -> None:
     inside = tmp_path / "in"
     inside.mkdir()
     (inside / "link").symlink_to(tmp_path)
@@ -190,7 +188,7 @@ def test_a_symlinked_workdir_may_not_lead_out(tmp_path: Path) -> None:
     assert one(inside, A + 'workdir="link"').key == "resource.a.workdir"
 
 
-def test_every_mistake_is_in_the_message_for_faces_that_show_only_that(tmp_path: Path) -> None:
+def test_error_message_contains_every_problem(tmp_path: Path) -> None:
     (tmp_path / "svc.toml").write_text(HEAD + A + "publik = true\nspaa = true\n")
     with pytest.raises(ManifestError, match="has 2 mistakes") as caught:
         load(tmp_path)
@@ -205,9 +203,7 @@ WORDS = st.sampled_from([*SIGNS, *KEYS, *PARTS])
 
 @UNHURRIED
 @given(st.lists(WORDS, max_size=25).map("".join))
-def test_no_text_makes_anything_but_an_explained_error(
-    tmp_path_factory: pytest.TempPathFactory, text: str
-) -> None:
+def test_arbitrary_text_raises_only_svc_errors(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     root = tmp_path_factory.mktemp("any")
     (root / "svc.toml").write_text(text, encoding="utf-8")
     try:

@@ -39,7 +39,7 @@ x = 1
 '''
 
 
-def test_keys_stand_where_an_editor_finds_them() -> None:
+def test_positions_of_keys_match_editor_positions() -> None:
     first = find_positions(SPREAD).first
     expected: dict[KeyPath, Position] = {
         ("project",): Position(2, 2),
@@ -64,20 +64,20 @@ def test_keys_stand_where_an_editor_finds_them() -> None:
     assert {path: first.get(path) for path in expected} == expected
 
 
-def test_a_key_that_is_not_there_has_the_place_of_what_is_around_it() -> None:
+def test_nearest_position_of_missing_key_is_parent() -> None:
     found = find_positions(SPREAD)
     assert found.nearest(("resource", "a", "output")) == Position(6, 13)
     assert found.nearest(("nothing",)) == Position(1, 1)
 
 
-def test_what_stands_twice_is_noted_and_what_only_continues_is_not() -> None:
+def test_duplicate_keys_are_reported_and_continued_tables_are_not() -> None:
     text = "[a.b]\nx = 1\n[a]\ny.z = 1\ny.w = 2\n[a.c]\n[a]\ny.z = 3\n"
     assert find_positions(text).again == {("a",): Position(7, 2), ("a", "y", "z"): Position(8, 3)}
 
 
 @UNHURRIED
 @given(st.text(alphabet="[]{}=\"'\\#.,\n ab1", max_size=60))
-def test_any_text_is_followed_to_some_end(text: str) -> None:
+def test_arbitrary_text_never_raises(text: str) -> None:
     for place in find_positions(text).first.values():
         assert place.line >= 1 and place.column >= 1
 
@@ -94,14 +94,14 @@ VALUES = st.recursive(
 
 @UNHURRIED
 @given(st.dictionaries(st.text("a.\"' é", max_size=3), VALUES, max_size=4))
-def test_every_key_that_is_read_has_a_place(value: dict[str, Any]) -> None:
+def test_every_parsed_key_has_position(value: dict[str, Any]) -> None:
     text = tomlkit.dumps(value)
     assert set(paths(tomllib.loads(text), ())) == set(find_positions(text).first)
 
 
 @UNHURRIED
 @given(st.dictionaries(st.text("a.\"' é", max_size=3), VALUES, max_size=4))
-def test_every_pair_is_a_key_and_the_value_that_is_read(value: dict[str, Any]) -> None:
+def test_every_pair_spans_key_and_parsed_value(value: dict[str, Any]) -> None:
     text = tomlkit.dumps(value)
     for path, pair in find_positions(text).pairs.items():
         found: Any = tomllib.loads(text)

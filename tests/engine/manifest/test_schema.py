@@ -12,13 +12,13 @@ ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs" / "reference"
 
 
-def test_the_checked_in_schema_is_what_the_models_make() -> None:
+def test_committed_schema_matches_models() -> None:
     code = "import svc_tui; from engine.manifest.json_schema import text; print(text(), end='')"
     told = f'generate it: .venv/bin/python -c "{code}" > docs/reference/manifest.schema.json'
     assert (DOCS / "manifest.schema.json").read_text(encoding="utf-8") == text(), told
 
 
-def test_the_schema_has_every_key_with_a_description_and_no_other() -> None:
+def test_schema_describes_exactly_all_keys() -> None:
     tables = schema()["$defs"]
     resource = tables["ResourceTable"]["properties"]
     assert set(resource) == {*ResourceTable.model_fields, "runLimitSecs"}
@@ -35,14 +35,14 @@ def test_the_schema_has_every_key_with_a_description_and_no_other() -> None:
         *[("a--b", False), ("A", False), ("a_b", False), ("ä", False), ("a\n", False)],
     ],
 )
-def test_the_schema_and_the_loader_agree_on_names(name: str, good: bool) -> None:
+def test_schema_and_loader_accept_equal_names(name: str, good: bool) -> None:
     rule = schema()["$defs"]["ProjectTable"]["properties"]["name"]
     by_schema = re.search(rule["pattern"].replace("$", r"\Z"), name) is not None
     assert (by_schema and len(name) <= rule["maxLength"]) == is_name(name) == good
 
 
 @pytest.mark.parametrize("pattern", ["/*", "/api/*", "/api", "/a/b/*", "/"])
-def test_the_schema_takes_what_a_mount_may_be(pattern: str) -> None:
+def test_schema_accepts_valid_mount_patterns_only(pattern: str) -> None:
     rule = schema()["$defs"]["ResourceTable"]["properties"]["mounts"]["propertyNames"]["pattern"]
     assert re.search(rule, pattern)
     assert not any(re.search(rule, wrong) for wrong in ("api", "/a*", "/*/a", "/a?b", ""))
@@ -54,7 +54,7 @@ def test_every_key_is_documented() -> None:
         assert f"`{key}`" in page, f"docs/reference/manifest.md does not describe {key}"
 
 
-def test_documented_ranges_and_defaults_are_those_of_the_models() -> None:
+def test_documented_ranges_and_defaults_match_models() -> None:
     rows = dict(
         re.findall(r"^\| `(\w+)` \| ([^|]+) \|", (DOCS / "manifest.md").read_text("utf-8"), re.MULTILINE)
     )
@@ -64,7 +64,7 @@ def test_documented_ranges_and_defaults_are_those_of_the_models() -> None:
             assert default.strip('"') in rows[name], f"{name}: the documented default is not {default}"
 
 
-def test_every_manifest_in_the_documentation_is_valid_toml_of_the_right_shape() -> None:
+def test_manifest_examples_of_documentation_are_valid() -> None:
     page = (DOCS / "manifest.md").read_text(encoding="utf-8")
     examples = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert examples

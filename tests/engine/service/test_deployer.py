@@ -25,7 +25,7 @@ def pages(folder: Path, text: str):  # type: ignore[no-untyped-def]
     return image_artifact(folder / text, {"index.html": text})
 
 
-def test_a_deploy_goes_live_and_is_live_again_after_a_restart(tmp_path: Path) -> None:
+def test_deployment_is_live_after_deploy_and_restart(tmp_path: Path) -> None:
     one = pages(tmp_path, "one")
 
     async def first(running: Served) -> str:
@@ -48,7 +48,7 @@ def test_a_deploy_goes_live_and_is_live_again_after_a_restart(tmp_path: Path) ->
     served(tmp_path, second)
 
 
-def test_rollback_serves_the_older_one(tmp_path: Path) -> None:
+def test_rollback_serves_older_deployment(tmp_path: Path) -> None:
     one, two = pages(tmp_path, "one"), pages(tmp_path, "two")
 
     async def scenario(running: Served) -> None:
@@ -93,9 +93,7 @@ class Gate:
 
 
 @pytest.mark.parametrize("leave", [False, True])
-def test_a_flip_keeps_its_project_to_itself_whether_its_client_waits_or_not(
-    tmp_path: Path, leave: bool
-) -> None:
+def test_activation_excludes_other_changes_even_after_disconnect(tmp_path: Path, leave: bool) -> None:
     one, two = pages(tmp_path, "one"), pages(tmp_path, "two")
     gate = Gate()
 
@@ -129,7 +127,7 @@ def test_a_flip_keeps_its_project_to_itself_whether_its_client_waits_or_not(
     served(tmp_path, scenario, gate.publish)
 
 
-def test_a_secret_that_was_set_counts_even_if_its_client_left(tmp_path: Path) -> None:
+def test_secret_is_applied_after_client_disconnect(tmp_path: Path) -> None:
     gate, one = Gate(), pages(tmp_path, "one")
 
     async def scenario(running: Served) -> None:
@@ -148,7 +146,7 @@ def test_a_secret_that_was_set_counts_even_if_its_client_left(tmp_path: Path) ->
     served(tmp_path, scenario, gate.publish)
 
 
-def test_of_two_deploys_at_once_one_wins(tmp_path: Path) -> None:
+def test_concurrent_deploys_activate_one(tmp_path: Path) -> None:
     artifacts = [pages(tmp_path, text) for text in ("zero", "one", "two")]
 
     async def scenario(running: Served) -> None:
@@ -164,7 +162,7 @@ def test_of_two_deploys_at_once_one_wins(tmp_path: Path) -> None:
     served(tmp_path, scenario)
 
 
-def test_a_plan_says_what_would_change(tmp_path: Path) -> None:
+def test_plan_lists_changes(tmp_path: Path) -> None:
     one, two = pages(tmp_path, "one"), pages(tmp_path, "two")
     more = STATIC + 'spa = true\n[resource.docs]\nlane = "static"\noutput = "."\n'
 
@@ -183,7 +181,7 @@ def test_a_plan_says_what_would_change(tmp_path: Path) -> None:
     served(tmp_path, scenario)
 
 
-def test_a_check_that_fails_leaves_everything_as_it_was(tmp_path: Path) -> None:
+def test_failed_health_check_changes_nothing(tmp_path: Path) -> None:
     one, two = pages(tmp_path, "one"), pages(tmp_path, "two")
     checked = STATIC.replace('name = "shop"\n', 'name = "shop"\ncheck = "/health"\n')
 
@@ -199,7 +197,7 @@ def test_a_check_that_fails_leaves_everything_as_it_was(tmp_path: Path) -> None:
     served(tmp_path, scenario)
 
 
-def test_secrets_must_have_values(tmp_path: Path) -> None:
+def test_deploy_with_missing_secret_raises(tmp_path: Path) -> None:
     one = pages(tmp_path, "one")
     secret = STATIC.replace('lane = "static"', 'lane = "static"\nsecrets = ["KEY"]')
 
@@ -219,7 +217,7 @@ def test_secrets_must_have_values(tmp_path: Path) -> None:
     served(tmp_path, scenario)
 
 
-def test_what_is_not_in_the_bucket_can_not_go_live(tmp_path: Path) -> None:
+def test_deploy_with_missing_package_raises(tmp_path: Path) -> None:
     async def scenario(running: Served) -> None:
         project = read_project(STATIC, "shop")
         with pytest.raises(BlobMissing):
@@ -230,7 +228,7 @@ def test_what_is_not_in_the_bucket_can_not_go_live(tmp_path: Path) -> None:
     served(tmp_path, scenario)
 
 
-def test_projects_do_not_touch_each_other(tmp_path: Path) -> None:
+def test_projects_are_independent(tmp_path: Path) -> None:
     one, two = pages(tmp_path, "one"), pages(tmp_path, "two")
     blog = STATIC.replace("shop", "blog")
 
@@ -242,7 +240,7 @@ def test_projects_do_not_touch_each_other(tmp_path: Path) -> None:
     served(tmp_path, scenario)
 
 
-def test_a_project_that_is_damaged_does_not_keep_others_from_being_served(tmp_path: Path) -> None:
+def test_corrupt_project_does_not_affect_others(tmp_path: Path) -> None:
     one, two = pages(tmp_path, "one"), pages(tmp_path, "two")
     blog = STATIC.replace("shop", "blog")
 
@@ -273,12 +271,12 @@ def test_a_project_that_is_damaged_does_not_keep_others_from_being_served(tmp_pa
         (STATIC.replace("shop", "other"), InvalidDeploySpec),
     ],
 )
-def test_a_manifest_is_read_by_its_own_rules(manifest: str, error: type[Exception]) -> None:
+def test_invalid_manifest_raises(manifest: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         read_project(manifest, "shop")
 
 
 @pytest.mark.parametrize("packages", [{}, {"web": "x"}, {"web": "0" * 64, "api": "0" * 64}])
-def test_every_resource_has_one_package(packages: dict[str, str]) -> None:
+def test_packages_not_matching_resources_raise(packages: dict[str, str]) -> None:
     with pytest.raises(InvalidDeploySpec):
         read_packages(read_project(STATIC, "shop"), packages)

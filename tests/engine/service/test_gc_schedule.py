@@ -53,7 +53,7 @@ async def sweeps(
         return hours, told
 
 
-def test_once_a_day_and_not_at_the_start(tmp_path: Path) -> None:
+def test_gc_runs_daily_but_not_at_start(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         assert await sweeps(bucket, Day(60)) == ([1, 25, 49], [])
 
@@ -61,7 +61,7 @@ def test_once_a_day_and_not_at_the_start(tmp_path: Path) -> None:
     opened(tmp_path, scenario)
 
 
-def test_a_restart_neither_adds_one_nor_puts_it_off(tmp_path: Path) -> None:
+def test_restart_does_not_change_gc_schedule(tmp_path: Path) -> None:
     found: list[int] = []
     for begin in (0, 5, 10, 15, 20, 25, 30):
 
@@ -72,7 +72,7 @@ def test_a_restart_neither_adds_one_nor_puts_it_off(tmp_path: Path) -> None:
     assert found == [1, 25]
 
 
-def test_a_clock_that_was_wrong_does_not_end_it(tmp_path: Path) -> None:
+def test_gc_continues_after_clock_correction(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         assert (await sweeps(bucket, Day(1, T0 + 1000 * DAY_NS)))[0] == [24001]
         assert (await sweeps(bucket, Day(2)))[0] == [1]
@@ -80,7 +80,7 @@ def test_a_clock_that_was_wrong_does_not_end_it(tmp_path: Path) -> None:
     opened(tmp_path, scenario)
 
 
-def test_the_log_hears_of_what_was_removed_and_of_what_went_wrong(tmp_path: Path) -> None:
+def test_gc_results_and_errors_are_logged(tmp_path: Path) -> None:
     async def some() -> GcReport:
         return GcReport(2, 1234, 0, 1)
 

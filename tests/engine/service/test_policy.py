@@ -25,7 +25,7 @@ def made(folder: Path, *imports: str) -> ComponentArtifact:
     return ComponentArtifact(path, sha256(content).hexdigest())
 
 
-def test_capabilities_are_the_packages_of_others_that_are_imported() -> None:
+def test_capabilities_are_imported_foreign_packages() -> None:
     assert capabilities(component((RANDOM, SOCKETS, "svc:doors/call@0.1.0"))) == {
         "wasi:random",
         "wasi:sockets",
@@ -33,7 +33,7 @@ def test_capabilities_are_the_packages_of_others_that_are_imported() -> None:
     assert capabilities(b"nothing") == {"unknown"}
 
 
-def test_a_new_capability_needs_the_deployers_word(tmp_path: Path) -> None:
+def test_new_capability_requires_confirmation(tmp_path: Path) -> None:
     before, after = made(tmp_path, RANDOM), made(tmp_path, RANDOM, SOCKETS)
 
     async def scenario(running: Served) -> None:
@@ -49,7 +49,7 @@ def test_a_new_capability_needs_the_deployers_word(tmp_path: Path) -> None:
     served(tmp_path, scenario)
 
 
-def test_capabilities_are_compared_without_what_is_live_and_with_records_of_an_older_svc(
+def test_capabilities_without_record_or_package_are_new(
     tmp_path: Path,
 ) -> None:
     before, after = made(tmp_path, RANDOM), made(tmp_path, RANDOM, SOCKETS)

@@ -44,7 +44,7 @@ def test_unsupported_component_applies_limit_to_each_memory() -> None:
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 2000)), max_size=8), st.integers(16, 1024))
-def test_the_sum_never_exceeds_the_limit(pages: list[int | None], mib: int) -> None:
+def test_total_memory_never_exceeds_limit(pages: list[int | None], mib: int) -> None:
     declared = [None if count is None else count * PAGE_BYTES for count in pages]
     each = split_limit(declared, mib * MIB)
     assert sum(each if maximum is None else min(maximum, each) for maximum in declared) <= mib * MIB

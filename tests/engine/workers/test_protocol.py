@@ -23,13 +23,13 @@ from engine.workers.protocol import Channel, Published
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_errors_reach_a_worker_whole(error: SvcError) -> None:
+def test_errors_round_trip_through_pickle(error: SvcError) -> None:
     arrived = pickle.loads(pickle.dumps(error))
     assert type(arrived) is type(error)
     assert vars(arrived) == vars(error)
 
 
-def test_messages_arrive_whole_and_an_end_is_told() -> None:
+def test_channel_delivers_messages_and_end() -> None:
     async def talk() -> list[object]:
         ours, theirs = socket.socketpair()
         here, there = await Channel.open(ours), await Channel.open(theirs)

@@ -19,7 +19,7 @@ from tests.support.examples import examples
 HTML = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 
 
-def test_a_file_is_served_with_its_type_and_length(responder, ask, site) -> None:
+def test_file_is_served_with_type_and_caching_headers(responder, ask, site) -> None:
     answer = ask(responder, "/app.js")
     assert (answer.status, answer.body) == (200, (site / "app.js").read_bytes())
     assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
@@ -42,15 +42,15 @@ def test_a_file_is_served_with_its_type_and_length(responder, ask, site) -> None
         ("/docs/index.html", b"docs"),
     ],
 )
-def test_any_name_has_its_address(responder, ask, path: str, body: bytes) -> None:
+def test_encoded_file_name_is_served(responder, ask, path: str, body: bytes) -> None:
     assert ask(responder, path).body == body
 
 
-def test_the_root_is_the_index_page(responder, ask, site) -> None:
+def test_root_path_serves_index_page(responder, ask, site) -> None:
     assert ask(responder, "/").body == (site / "index.html").read_bytes()
 
 
-def test_a_folder_is_redirected_to_its_slash_with_its_query(responder, ask) -> None:
+def test_folder_path_redirects_to_slash_with_query(responder, ask) -> None:
     answer = ask(responder, "/docs", query="a=1&b=%20")
     assert (answer.status, answer.headers["location"]) == (308, "/docs/?a=1&b=%20")
     assert ask(responder, "/docs").headers["location"] == "/docs/"
@@ -70,24 +70,24 @@ def test_a_folder_is_redirected_to_its_slash_with_its_query(responder, ask) -> N
         "/docs//",
     ],
 )
-def test_what_matches_no_file_is_left_to_the_gateway(responder, ask, path: str) -> None:
+def test_unknown_path_returns_none(responder, ask, path: str) -> None:
     assert ask(responder, path) is None
     assert ask(responder, path, method="POST") is None
 
 
-def test_a_head_has_the_headers_of_the_get_and_no_body(responder, ask) -> None:
+def test_head_response_has_headers_of_get_and_no_body(responder, ask) -> None:
     for headers in ([], [("accept-encoding", "br")]):
         head, get = ask(responder, "/app.js", *headers, method="HEAD"), ask(responder, "/app.js", *headers)
         assert (head.status, head.headers, head.body) == (200, get.headers, b"")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "BREW"])
-def test_other_methods_are_told_what_is_allowed(responder, ask, method: str) -> None:
+def test_other_method_returns_405_with_allow_header(responder, ask, method: str) -> None:
     answer = ask(responder, "/app.js", method=method)
     assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD")
 
 
-def test_a_known_entity_tag_gets_304(responder, ask) -> None:
+def test_matching_etag_returns_304(responder, ask) -> None:
     etag = ask(responder, "/app.js").headers["etag"]
     for condition in (etag, f"W/{etag}", f'"other", {etag}', "*"):
         answer = ask(responder, "/app.js", ("if-none-match", condition))
@@ -99,12 +99,12 @@ def test_a_known_entity_tag_gets_304(responder, ask) -> None:
     assert ask(responder, "/app.js", ("if-none-match", '"other"')).status == 200
 
 
-def test_repeated_headers_count_as_one_list(responder, ask) -> None:
+def test_repeated_headers_are_joined(responder, ask) -> None:
     etag = ask(responder, "/app.js").headers["etag"]
     assert ask(responder, "/app.js", ("if-none-match", '"x"'), ("if-none-match", etag)).status == 304
 
 
-def test_a_range_is_served_of_the_plain_bytes(responder, ask, site) -> None:
+def test_range_is_served_uncompressed(responder, ask, site) -> None:
     whole = (site / "app.js").read_bytes()
     for asked, start, stop in (("bytes=0-9", 0, 10), ("bytes=-5", len(whole) - 5, len(whole))):
         answer = ask(responder, "/app.js", ("range", asked), ("accept-encoding", "br, gzip"))
@@ -113,14 +113,14 @@ def test_a_range_is_served_of_the_plain_bytes(responder, ask, site) -> None:
         assert "content-encoding" not in answer.headers
 
 
-def test_a_range_past_the_end_is_416_with_the_size(responder, ask, site) -> None:
+def test_range_past_end_returns_416_with_size(responder, ask, site) -> None:
     size = len((site / "app.js").read_bytes())
     answer = ask(responder, "/app.js", ("range", f"bytes={size}-"))
     assert (answer.status, answer.headers["content-range"]) == (416, f"bytes */{size}")
     assert ask(responder, "/empty.txt", ("range", "bytes=0-")).status == 416
 
 
-def test_if_range_decides_between_the_part_and_the_whole(responder, ask) -> None:
+def test_if_range_with_stale_validator_returns_complete_file(responder, ask) -> None:
     etag = ask(responder, "/app.js").headers["etag"]
     part = ("range", "bytes=0-0")
     assert ask(responder, "/app.js", part, ("if-range", etag)).status == 206
@@ -128,24 +128,24 @@ def test_if_range_decides_between_the_part_and_the_whole(responder, ask) -> None
         assert ask(responder, "/app.js", part, ("if-range", stale)).status == 200
 
 
-def test_several_ranges_a_head_and_nonsense_get_the_whole(responder, ask) -> None:
+def test_unsupported_range_returns_complete_file(responder, ask) -> None:
     assert ask(responder, "/app.js", ("range", "bytes=0-0,2-3")).status == 200
     assert ask(responder, "/app.js", ("range", "lines=0-0")).status == 200
     assert ask(responder, "/app.js", ("range", "bytes=0-0"), method="HEAD").status == 200
 
 
-def test_names_with_a_hash_are_kept_for_ever(responder, ask) -> None:
+def test_hashed_name_is_immutable(responder, ask) -> None:
     answer = ask(responder, "/main.8f3c21ab.js")
     assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
 
 
-def test_refusing_every_coding_is_406(responder, ask) -> None:
+def test_rejection_of_every_coding_returns_406(responder, ask) -> None:
     answer = ask(responder, "/empty.txt", ("accept-encoding", "identity;q=0"))
     assert (answer.status, answer.headers["vary"]) == (406, "accept-encoding")
 
 
 @pytest.mark.parametrize("path", ["/about", "/users/7", "/users/7/", "/no-index", "/%C3%BCber"])
-def test_spa_gives_a_navigation_the_index_page(make, ask, site, path: str) -> None:
+def test_spa_serves_index_page_to_navigation(make, ask, site, path: str) -> None:
     responder = make(True)
     answer = ask(responder, path, HTML)
     assert (answer.status, answer.body) == (200, (site / "index.html").read_bytes())
@@ -154,7 +154,7 @@ def test_spa_gives_a_navigation_the_index_page(make, ask, site, path: str) -> No
     assert ask(responder, path, HTML, method="HEAD").status == 200
 
 
-def test_spa_leaves_everything_else_alone(make, ask) -> None:
+def test_spa_returns_none_for_other_requests(make, ask) -> None:
     responder = make(True)
     assert ask(responder, "/about") is None
     assert ask(responder, "/about", ("accept", "*/*")) is None
@@ -167,12 +167,12 @@ def test_spa_leaves_everything_else_alone(make, ask) -> None:
     assert ask(responder, "/docs/", HTML).body == b"docs"
 
 
-def test_spa_without_an_index_page_is_a_404(make, ask, site: Path) -> None:
+def test_spa_without_index_page_returns_none(make, ask, site: Path) -> None:
     (site / "index.html").unlink()
     assert ask(make(True), "/about", HTML) is None
 
 
-def test_an_image_serves_each_coding_with_its_own_entity_tag(image: StaticBundle, ask, site) -> None:
+def test_bundle_serves_each_coding_with_own_etag(image: StaticBundle, ask, site) -> None:
     responder, whole = StaticResponder(image), (site / "app.js").read_bytes()
     etags = set()
     for coding, decode in (("br", brotli.decompress), ("gzip", gzip.decompress), ("identity", bytes)):
@@ -188,21 +188,21 @@ def test_an_image_serves_each_coding_with_its_own_entity_tag(image: StaticBundle
     assert len(etags) == 3
 
 
-def test_a_resumed_download_of_a_compressed_form_starts_anew(image: StaticBundle, ask) -> None:
+def test_range_of_compressed_file_returns_complete_file(image: StaticBundle, ask) -> None:
     responder, br = StaticResponder(image), ("accept-encoding", "br")
     etag = ask(responder, "/app.js", br).headers["etag"]
     answer = ask(responder, "/app.js", br, ("range", "bytes=5-"), ("if-range", etag))
     assert (answer.status, answer.headers["content-encoding"]) == (200, "br")
 
 
-def test_small_files_of_an_image_are_read_once(image: StaticBundle, ask, site) -> None:
+def test_small_files_of_bundle_are_read_once(image: StaticBundle, ask, site) -> None:
     responder, whole = StaticResponder(image), (site / "app.js").read_bytes()
     assert ask(responder, "/app.js").body == whole
     blob_path(image.folder, hashlib.sha256(whole).hexdigest()).unlink()
     assert ask(responder, "/app.js").body == whole
 
 
-def test_a_lost_blob_is_an_error_before_anything_is_sent(image: StaticBundle, ask, site) -> None:
+def test_missing_blob_raises_before_response(image: StaticBundle, ask, site) -> None:
     responder, whole = StaticResponder(image), (site / "app.js").read_bytes()
     blob_path(image.folder, hashlib.sha256(whole).hexdigest()).unlink()
     with pytest.raises(FileNotFoundError):
@@ -211,7 +211,7 @@ def test_a_lost_blob_is_an_error_before_anything_is_sent(image: StaticBundle, as
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"not json", b'{"version":2,"files":[]}'])
-def test_a_damaged_image_is_refused_with_its_name(image: StaticBundle, damage: bytes) -> None:
+def test_corrupt_bundle_raises_with_path(image: StaticBundle, damage: bytes) -> None:
     (image.folder / "index.json").write_bytes(damage)
     with pytest.raises(BundleCorrupt, match="damaged") as caught:
         StaticResponder(image)
@@ -219,7 +219,7 @@ def test_a_damaged_image_is_refused_with_its_name(image: StaticBundle, damage: b
     assert caught.value.hint
 
 
-def test_a_missing_image_is_refused(tmp_path: Path, make: Callable[[bool], StaticResponder]) -> None:
+def test_missing_bundle_raises(tmp_path: Path, make: Callable[[bool], StaticResponder]) -> None:
     with pytest.raises(BundleCorrupt):
         StaticResponder(StaticBundle(tmp_path / "nowhere", "0" * 64))
 
@@ -245,7 +245,7 @@ _PARTS = [
     spa=st.booleans(),
     method=st.sampled_from(["GET", "HEAD", "POST"]),
 )
-def test_a_folder_and_its_image_answer_alike(
+def test_folder_and_bundle_return_equal_responses(
     site, image, ask, parts: list[str], spa: bool, method: str
 ) -> None:
     path = "/" + quote("/".join(parts), safe="/%")

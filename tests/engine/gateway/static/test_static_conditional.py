@@ -28,11 +28,11 @@ from engine.gateway.static.conditional import byte_range, none_match
         (b"bytes=" + b"9" * 400 + b"-", None),
     ],
 )
-def test_a_range_is_read_or_ignored(header: bytes, span: object) -> None:
+def test_byte_range_parses_or_ignores_header(header: bytes, span: object) -> None:
     assert byte_range(header, 10) == span
 
 
-def test_nothing_of_an_empty_file_can_be_asked_for() -> None:
+def test_range_of_empty_file_is_unsatisfiable() -> None:
     assert byte_range(b"bytes=0-", 0) == "unsatisfiable"
     assert byte_range(b"bytes=-5", 0) == "unsatisfiable"
 
@@ -40,7 +40,7 @@ def test_nothing_of_an_empty_file_can_be_asked_for() -> None:
 @given(
     st.integers(0, 100), st.one_of(st.none(), st.integers(0, 200)), st.one_of(st.none(), st.integers(0, 200))
 )
-def test_a_range_stays_inside_the_file(size: int, first: int | None, last: int | None) -> None:
+def test_byte_range_stays_inside_file(size: int, first: int | None, last: int | None) -> None:
     header = f"bytes={'' if first is None else first}-{'' if last is None else last}".encode()
     span = byte_range(header, size)
     if isinstance(span, tuple):
@@ -62,5 +62,5 @@ def test_a_range_stays_inside_the_file(size: int, first: int | None, last: int |
         (b"", False),
     ],
 )
-def test_if_none_match_compares_weakly_and_in_lists(header: bytes, matches: bool) -> None:
+def test_if_none_match_compares_weakly_with_each_listed_etag(header: bytes, matches: bool) -> None:
     assert none_match(header, b'"a"') is matches

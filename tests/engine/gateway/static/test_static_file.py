@@ -15,7 +15,7 @@ from engine.static_files.content_type import compressible, content_type
         "style-0a1b2c3d4e5f60718293a4b5c6d7e8f9.css",
     ],
 )
-def test_a_bundlers_hash_is_recognised(name: str) -> None:
+def test_content_hash_in_name_is_recognized(name: str) -> None:
     assert has_content_hash(name)
 
 
@@ -37,17 +37,17 @@ def test_a_bundlers_hash_is_recognised(name: str) -> None:
         "dir-8f3c21ab/app.js",
     ],
 )
-def test_ordinary_names_are_not_taken_for_hashed(name: str) -> None:
+def test_ordinary_name_has_no_content_hash(name: str) -> None:
     assert not has_content_hash(name)
 
 
-def test_types_come_from_a_fixed_table() -> None:
+def test_content_type_depends_on_extension() -> None:
     assert content_type("a/b.HTML") == "text/html; charset=utf-8"
     assert content_type("x.js") == content_type("x.mjs") == "text/javascript; charset=utf-8"
     assert content_type("m.wasm") == "application/wasm"
     assert content_type("LICENSE") == content_type("dir.html/file") == "application/octet-stream"
 
 
-def test_what_is_compressed_already_is_told_apart() -> None:
+def test_compressed_formats_are_not_compressible() -> None:
     assert all(map(compressible, ["a.html", "a.svg", "a.wasm", "a.json", "a.wav", "a.ttf", "LICENSE"]))
     assert not any(map(compressible, ["a.png", "a.mp4", "a.woff2", "a.zip", "a.js.br", "a.gz", "a.mp3"]))

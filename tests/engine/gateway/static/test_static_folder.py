@@ -31,14 +31,14 @@ def _age(path: Path) -> None:
     os.utime(path, ns=(1, 1))
 
 
-def test_a_save_is_visible_at_once_even_of_equal_size(live, ask, site: Path) -> None:
+def test_changed_file_of_equal_size_is_served_at_once(live, ask, site: Path) -> None:
     page = site / "index.html"
     for number in range(300):
         page.write_text(f"{number:04}")
         assert ask(live, "/").body == f"{number:04}".encode()
 
 
-def test_an_atomic_replacement_is_visible_even_with_an_equal_time_stamp(live, ask, site: Path) -> None:
+def test_replaced_file_of_equal_mtime_is_served_at_once(live, ask, site: Path) -> None:
     page, other = site / "index.html", site / "new"
     page.write_text("old!")
     _age(page)
@@ -49,7 +49,7 @@ def test_an_atomic_replacement_is_visible_even_with_an_equal_time_stamp(live, as
     assert ask(live, "/").body == b"new!"
 
 
-def test_what_is_kept_in_memory_is_dropped_when_the_file_changes(ask, site: Path, monkeypatch) -> None:
+def test_changed_file_invalidates_cache(ask, site: Path, monkeypatch) -> None:
     monkeypatch.setattr(source, "FRESH_NS", 0)
     monkeypatch.setattr(source, "CACHE_BYTES", 10_000)
     live, page = StaticResponder(FolderArtifact(site)), site / "index.html"
@@ -65,7 +65,7 @@ def test_what_is_kept_in_memory_is_dropped_when_the_file_changes(ask, site: Path
         assert ask(live, f"/{name}").body == (name * 200).encode()
 
 
-def test_a_removed_file_is_gone_and_a_new_one_is_there(live, ask, site: Path) -> None:
+def test_removed_and_added_files_are_noticed(live, ask, site: Path) -> None:
     assert ask(live, "/app.js").status == 200
     (site / "app.js").unlink()
     assert ask(live, "/app.js") is None
@@ -73,7 +73,7 @@ def test_a_removed_file_is_gone_and_a_new_one_is_there(live, ask, site: Path) ->
     assert ask(live, "/app.js").body == b"back"
 
 
-def test_the_folder_itself_may_come_and_go(live, ask, site: Path) -> None:
+def test_moved_folder_is_noticed(live, ask, site: Path) -> None:
     away = site.with_name("away")
     site.rename(away)
     assert ask(live, "/") is None
@@ -81,7 +81,7 @@ def test_the_folder_itself_may_come_and_go(live, ask, site: Path) -> None:
     assert ask(live, "/").status == 200
 
 
-def test_an_equal_content_keeps_its_entity_tag(live, ask, site: Path) -> None:
+def test_equal_content_preserves_etag(live, ask, site: Path) -> None:
     etag = ask(live, "/app.js").headers["etag"]
     (site / "app.js").write_bytes((site / "app.js").read_bytes())
     assert ask(live, "/app.js", ("if-none-match", etag)).status == 304
@@ -89,7 +89,7 @@ def test_an_equal_content_keeps_its_entity_tag(live, ask, site: Path) -> None:
     assert ask(live, "/app.js", ("if-none-match", etag)).status == 200
 
 
-def test_no_symlink_leads_out(live, ask, site: Path, tmp_path: Path) -> None:
+def test_symlink_outside_folder_returns_none(live, ask, site: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.mkdir()
     (secret / "file.txt").write_text("secret")
@@ -104,7 +104,7 @@ def test_no_symlink_leads_out(live, ask, site: Path, tmp_path: Path) -> None:
         assert ask(live, path) is None
 
 
-def test_a_link_to_a_hidden_file_or_to_nothing_or_to_itself_is_no_file(live, ask, site: Path) -> None:
+def test_symlink_to_hidden_or_missing_file_or_itself_returns_none(live, ask, site: Path) -> None:
     (site / ".env").write_text("SECRET=1")
     (site / "env").symlink_to(".env")
     (site / "nothing").symlink_to("nowhere")
@@ -113,29 +113,29 @@ def test_a_link_to_a_hidden_file_or_to_nothing_or_to_itself_is_no_file(live, ask
         assert ask(live, path) is None
 
 
-def test_links_inside_the_folder_and_to_the_folder_work(ask, site: Path, tmp_path: Path) -> None:
+def test_symlink_inside_or_to_folder_is_followed(ask, site: Path, tmp_path: Path) -> None:
     (site / "same.js").symlink_to("app.js")
     (tmp_path / "link").symlink_to(site)
     linked = StaticResponder(FolderArtifact(tmp_path / "link"))
     assert ask(linked, "/same.js").body == (site / "app.js").read_bytes()
 
 
-def test_what_is_no_file_is_not_opened(live, ask, site: Path) -> None:
+def test_named_pipe_is_not_opened(live, ask, site: Path) -> None:
     os.mkfifo(site / "pipe")
     assert ask(live, "/pipe") is None
 
 
-def test_a_name_too_long_for_the_disk_is_no_file(live, ask) -> None:
+def test_overlong_name_returns_none(live, ask) -> None:
     assert ask(live, "/" + "x" * 300) is None
     assert ask(live, "/x" * 5000) is None
 
 
-def test_the_manifest_beside_the_pages_stays_private(live, ask, site: Path) -> None:
+def test_manifest_is_not_served(live, ask, site: Path) -> None:
     (site / "svc.toml").write_text("[project]")
     assert ask(live, "/svc.toml") is None
 
 
-def test_a_large_file_leaves_in_pieces(live, ask, site: Path) -> None:
+def test_large_file_is_sent_in_chunks(live, ask, site: Path) -> None:
     content = os.urandom(BIG + 1)
     (site / "big.bin").write_bytes(content)
     answer = ask(live, "/big.bin")
@@ -148,7 +148,7 @@ def test_a_large_file_leaves_in_pieces(live, ask, site: Path) -> None:
     assert ask(live, "/big.bin", ("if-none-match", answer.headers["etag"])).status == 200
 
 
-def test_a_file_of_which_the_disk_has_nothing_needs_no_memory(live, site: Path) -> None:
+def test_sparse_file_is_streamed_without_memory_growth(live, site: Path) -> None:
     size = 256 * 1024 * 1024
     with (site / "huge.bin").open("wb") as file:
         file.truncate(size)
@@ -179,7 +179,7 @@ def _serve_while(live: StaticResponder, action: Any) -> int:
     return left
 
 
-def test_a_file_that_shrinks_or_is_written_meanwhile_cuts_the_response(live, site: Path) -> None:
+def test_file_changed_during_response_raises(live, site: Path) -> None:
     big = site / "big.bin"
     size = 16 * BIG
     for action in (lambda: os.truncate(big, 10), lambda: big.write_bytes(b"y" * size)):
@@ -188,7 +188,7 @@ def test_a_file_that_shrinks_or_is_written_meanwhile_cuts_the_response(live, sit
             _serve_while(live, action)
 
 
-def test_a_file_removed_or_replaced_meanwhile_is_served_whole(live, site: Path) -> None:
+def test_file_removed_or_replaced_during_response_is_served_whole(live, site: Path) -> None:
     big, other = site / "big.bin", site / "other.bin"
     big.write_bytes(b"x" * 16 * BIG)
     other.write_bytes(b"y")
@@ -197,7 +197,7 @@ def test_a_file_removed_or_replaced_meanwhile_is_served_whole(live, site: Path) 
     assert _serve_while(live, big.unlink) == 16 * BIG
 
 
-def test_a_client_that_went_away_is_not_read_for(live, site: Path) -> None:
+def test_client_disconnect_ends_reading(live, site: Path) -> None:
     (site / "big.bin").write_bytes(b"x" * 64 * BIG)
 
     async def scenario() -> tuple[int, int] | None:
@@ -209,7 +209,7 @@ def test_a_client_that_went_away_is_not_read_for(live, site: Path) -> None:
     assert result[1] < 64 * BIG
 
 
-def test_other_requests_go_on_while_a_large_file_is_sent(live, site: Path) -> None:
+def test_large_response_does_not_block_other_requests(live, site: Path) -> None:
     (site / "big.bin").write_bytes(b"x" * 16 * BIG)
 
     async def scenario() -> list[str]:
@@ -231,7 +231,7 @@ def test_other_requests_go_on_while_a_large_file_is_sent(live, site: Path) -> No
     assert asyncio.run(scenario()) == ["page", "big"]
 
 
-def test_no_file_stays_open(live, ask, site: Path) -> None:
+def test_files_are_closed(live, ask, site: Path) -> None:
     (site / "big.bin").write_bytes(b"x" * BIG)
     before = len(list(Path("/dev/fd").iterdir()))
     for _ in range(5):
@@ -242,7 +242,7 @@ def test_no_file_stays_open(live, ask, site: Path) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(300))
 @given(path=st.text(alphabet="/.\\%2eEfFcC05 ~adocsindex.htmlé", max_size=40))
-def test_no_path_gets_anything_but_the_folders_own_files(live, ask, site: Path, path: str) -> None:
+def test_arbitrary_path_returns_only_files_of_folder(live, ask, site: Path, path: str) -> None:
     own = {p.read_bytes() for p in site.rglob("*") if p.is_file()}
     answer = ask(live, "/" + path)
     assert answer is None or answer.status == 308 or answer.body in own

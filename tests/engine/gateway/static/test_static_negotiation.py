@@ -33,21 +33,21 @@ ALL = {"identity": 100, "gzip": 50, "br": 40}
         (b"gzip;q=0, br;q=0", "identity"),
     ],
 )
-def test_the_best_acceptable_coding_is_chosen(header: bytes | None, chosen: str | None) -> None:
+def test_best_acceptable_coding_is_chosen(header: bytes | None, chosen: str | None) -> None:
     assert choose(header, ALL) == chosen
 
 
-def test_without_a_smaller_form_identity_is_all_there_is() -> None:
+def test_file_without_compressed_form_offers_identity_only() -> None:
     assert choose(b"br, gzip", {"identity": 10}) == "identity"
     assert choose(b"br, identity;q=0", {"identity": 10}) is None
 
 
-def test_the_smaller_of_equally_wanted_codings_wins() -> None:
+def test_smaller_of_equally_weighted_codings_is_chosen() -> None:
     assert choose(b"br, gzip", {"identity": 100, "br": 51, "gzip": 50}) == "gzip"
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_read_without_an_error(header: bytes) -> None:
+def test_arbitrary_header_never_raises(header: bytes) -> None:
     assert choose(header, ALL) in {*ALL, None}
     assert all(0 <= weight <= 1 for weight in qualities(header).values())
 
@@ -58,7 +58,7 @@ _MEMBERS = st.dictionaries(
 
 
 @given(_MEMBERS)
-def test_a_refused_coding_is_never_chosen_and_an_acceptable_one_never_missed(weights: dict[str, int]) -> None:
+def test_chosen_coding_is_acceptable_if_any_is(weights: dict[str, int]) -> None:
     header = ", ".join(f"{coding};q={weight / 1000:.3f}" for coding, weight in weights.items()).encode()
     default = weights.get("*", 0)
 

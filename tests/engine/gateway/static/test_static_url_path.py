@@ -19,7 +19,7 @@ from engine.static_files.names import is_servable
         ("/...", None),
     ],
 )
-def test_a_path_is_decoded_once(path: str, name: str | None) -> None:
+def test_path_is_decoded_once(path: str, name: str | None) -> None:
     assert relative_name(path) == name
 
 
@@ -62,7 +62,7 @@ def test_a_path_is_decoded_once(path: str, name: str | None) -> None:
         "/.well-known/.secret",
     ],
 )
-def test_tricks_and_hidden_names_are_refused(path: str) -> None:
+def test_unsafe_and_hidden_names_are_rejected(path: str) -> None:
     assert relative_name(path) is None
 
 
@@ -74,14 +74,14 @@ _SEGMENT = st.text(
 
 
 @given(st.lists(_SEGMENT, min_size=1, max_size=4))
-def test_every_served_name_has_an_address(segments: list[str]) -> None:
+def test_url_path_round_trips(segments: list[str]) -> None:
     assume(all(map(is_servable, segments)))
     name = "/".join(segments)
     assert relative_name(url_path(name)) == name
 
 
 @given(st.text(alphabet="ab./\\%2eEfF05cC%", max_size=30))
-def test_no_path_leads_up_or_to_a_hidden_name(path: str) -> None:
+def test_relative_name_has_no_parent_or_hidden_segments(path: str) -> None:
     name = relative_name("/" + path)
     if name:
         segments = name.removesuffix("/").split("/")
