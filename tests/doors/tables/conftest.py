@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from doors.tables.door import TablesDoor
-from tests.doors.tables.asking import Tables
+from tests.doors.tables.tables_door import Tables
 
 
 @pytest.fixture

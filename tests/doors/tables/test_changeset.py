@@ -1,4 +1,4 @@
-"""Change sets against a plain model: a dictionary of rows, and the rules written out."""
+"""Change sets compared with a reference model: a dictionary of rows."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -40,13 +40,13 @@ CHANGES = st.one_of(
 
 
 class Model:
-    """The rows by their keys, and what a change set makes of them."""
+    """Reference model: rows by key, and the effect of change sets on them."""
 
     def __init__(self) -> None:
         self.rows: dict[int, Row] = {}
 
     def apply(self, changes: list[Change], *, skip: bool) -> tuple[int, list[tuple[int, str]], list[int]]:
-        """Return how many were applied, which are in conflict and why, and which are wrong."""
+        """Return the count of applied changes, the conflicts, and the indexes of invalid changes."""
         kept, applied = deepcopy(self.rows), 0
         conflicts: list[tuple[int, str]] = []
         wrong: list[int] = []
@@ -92,9 +92,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Connection
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sets=st.lists(st.tuples(st.lists(CHANGES, min_size=1, max_size=6), st.booleans()), max_size=5))
-def test_a_change_set_does_what_the_plain_model_does(
-    table: Connection, sets: list[tuple[list[Change], bool]]
-) -> None:
+def test_change_set_matches_reference_model(table: Connection, sets: list[tuple[list[Change], bool]]) -> None:
     table.execute("delete from t")
     model = Model()
     for changes, skip in sets:
@@ -118,7 +116,7 @@ def stored(table: Connection) -> dict[int, Row]:
     return {key: {"k": key, "u": text, "v": blobs[blob]} for key, text, blob in found}
 
 
-def test_a_trigger_that_undoes_all_is_told_with_its_change(tmp_path: Path) -> None:
+def test_rollback_in_trigger_is_reported_with_its_change(tmp_path: Path) -> None:
     connection = open_owner(tmp_path / "tables.db")
     connection.execute("create table t (k integer primary key, v text) strict")
     connection.execute(
@@ -131,7 +129,7 @@ def test_a_trigger_that_undoes_all_is_told_with_its_change(tmp_path: Path) -> No
     connection.close()
 
 
-def test_a_reference_may_be_put_right_by_a_later_change(tmp_path: Path) -> None:
+def test_deferred_foreign_key_is_satisfied_by_later_change(tmp_path: Path) -> None:
     connection = open_owner(tmp_path / "tables.db")
     connection.execute(
         "create table t (k integer primary key, up integer references t (k) deferrable initially deferred)"
@@ -145,7 +143,7 @@ def test_a_reference_may_be_put_right_by_a_later_change(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_tables_that_are_not_strict_keep_what_they_are_given(tmp_path: Path) -> None:
+def test_non_strict_table_stores_values_unconverted(tmp_path: Path) -> None:
     connection = open_owner(tmp_path / "tables.db")
     connection.execute("create table t (k integer primary key, n integer, d datetime, b blob)")
     connection.execute("insert into t values (1, 'many', '2026-01-02 03:04:05', 'text')")

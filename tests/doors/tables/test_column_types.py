@@ -1,4 +1,4 @@
-"""Column types: one registry entry is all that a type needs."""
+"""Column types that are added to the registry only."""
 
 import ast
 import json
@@ -14,7 +14,7 @@ from screens.tables.cells import read
 from svc_tui.column_types import ColumnTypes
 from svc_tui.main import run
 from svc_tui.tables_syntax import parse_columns
-from tests.doors.tables.asking import Tables
+from tests.doors.tables.tables_door import Tables
 
 ROOT = Path(__file__).parents[3]
 Capture = pytest.CaptureFixture[str]

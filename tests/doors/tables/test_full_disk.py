@@ -4,13 +4,13 @@ import pytest
 
 from tests.support.full_disk import on_small_disk, with_limited_files
 
-PROGRAM = "tests.doors.tables.full_disk"
+PROGRAM = "tests.doors.tables.full_disk_program"
 pytestmark = pytest.mark.slow
 
 
-def test_a_file_system_that_is_full_costs_no_row_that_was_acknowledged(tmp_path: Path) -> None:
+def test_full_file_system_loses_no_acknowledged_row(tmp_path: Path) -> None:
     assert "storage-full" in on_small_disk(PROGRAM, tmp_path, "shop", 4)
 
 
-def test_a_file_that_may_not_grow_costs_no_row_that_was_acknowledged(tmp_path: Path) -> None:
+def test_file_size_limit_loses_no_acknowledged_row(tmp_path: Path) -> None:
     with_limited_files(PROGRAM, tmp_path / "shop")

@@ -1,4 +1,4 @@
-"""One Project's tables are out of reach of every other: by SQL, by headers, by paths, by hosts."""
+"""Isolation of Projects: no SQL, header, path or body reaches the tables of another."""
 
 import json
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.doors.tables.asking import Tables
+from tests.doors.tables.tables_door import Tables
 
 Open = Callable[..., Tables]
 
@@ -20,7 +20,7 @@ def mine(open_tables: Open) -> Tables:
     return mine
 
 
-def test_the_same_sql_reaches_each_project_s_own_rows(mine: Tables, open_tables: Open) -> None:
+def test_same_sql_reads_rows_of_own_project_only(mine: Tables, open_tables: Open) -> None:
     mine.exec("insert into secrets values ('mine')")
     assert mine.query("select word from secrets").rows == [{"word": "mine"}]
     assert open_tables("theirs").query("select word from secrets").rows == [{"word": "theirs"}]
@@ -42,7 +42,7 @@ def test_the_same_sql_reaches_each_project_s_own_rows(mine: Tables, open_tables:
         "select readfile('../theirs/tables.db')",
     ],
 )
-def test_no_sql_reaches_another_file(mine: Tables, sql: str) -> None:
+def test_sql_cannot_open_other_files(mine: Tables, sql: str) -> None:
     params = ["../theirs/tables.db"] if "$1" in sql else []
     for answer in (mine.query(sql, *params), mine.exec(sql, *params), mine.batch((sql, *params))):
         assert answer.status in (400, 403)
@@ -57,7 +57,7 @@ def test_no_sql_reaches_another_file(mine: Tables, sql: str) -> None:
         ("/v1/query", {"query": "project=theirs&file=../theirs/tables.db"}),
     ],
 )
-def test_headers_and_query_strings_name_no_other_project(
+def test_headers_and_query_string_cannot_select_project(
     mine: Tables, path: str, more: dict[str, Any]
 ) -> None:
     body = json.dumps({"sql": "select word from secrets"}).encode()
@@ -75,11 +75,11 @@ def test_headers_and_query_strings_name_no_other_project(
         "/v1/query\0",
     ],
 )
-def test_other_paths_lead_nowhere(mine: Tables, path: str) -> None:
+def test_other_paths_are_not_found(mine: Tables, path: str) -> None:
     assert mine.send(path, b'{"sql": "select word from secrets"}').status == 404
 
 
 @pytest.mark.parametrize("key", ["project", "database", "file", "caller"])
-def test_a_body_names_no_other_project(mine: Tables, key: str) -> None:
+def test_body_cannot_select_project(mine: Tables, key: str) -> None:
     body = json.dumps({"sql": "select word from secrets", key: "theirs"}).encode()
     assert mine.send("/v1/query", body).code == "bad-request"

@@ -1,4 +1,4 @@
-"""No statement takes more than its share: of time, of memory, of the answer."""
+"""Limits of statements: time, memory, size of values and of results."""
 
 import asyncio
 import json
@@ -9,20 +9,20 @@ import pytest
 from doors.tables.guest import reader, writer
 from doors.tables.guest.session import MAX_RESULT, MAX_ROWS
 from doors.tables.sqlite.connections import MAX_SQL, MAX_VALUE
-from tests.doors.tables.asking import Answer, Tables
+from tests.doors.tables.tables_door import Answer, Tables
 
 NUMBERS = "with recursive n(i) as (select 1 union all select i + 1 from n where i < $1)"
 FOREVER = "with recursive n(i) as (select 1 union all select i + 1 from n)"
 
 
-def test_ten_thousand_rows_are_given_and_not_one_more(tables: Tables) -> None:
+def test_result_over_row_limit_is_refused(tables: Tables) -> None:
     assert len(tables.query(f"{NUMBERS} select i from n", MAX_ROWS).rows) == MAX_ROWS
     answer = tables.query(f"{NUMBERS} select i from n", MAX_ROWS + 1)
     assert (answer.status, answer.code) == (413, "too-large")
     assert "LIMIT" in answer.document["hint"]
 
 
-def test_a_million_rows_of_a_table_are_refused_and_a_page_of_them_is_not(tables: Tables) -> None:
+def test_million_row_table_is_refused_whole_and_read_by_page(tables: Tables) -> None:
     owner = tables.owner()
     owner.execute(f"insert into users (name) {NUMBERS} select 'user ' || i from n", (1_000_000,))
     owner.close()
@@ -32,7 +32,7 @@ def test_a_million_rows_of_a_table_are_refused_and_a_page_of_them_is_not(tables:
     assert tables.query("select count(*) as n from users").rows == [{"n": 1_000_000}]
 
 
-def test_four_mebibytes_are_given_and_not_one_more(tables: Tables) -> None:
+def test_result_over_size_limit_is_refused(tables: Tables) -> None:
     sql = f"{NUMBERS} select hex(zeroblob($2)) as a from n"
     piece = 100_000
     assert len(tables.query(sql, 20, piece).text) > MAX_RESULT * 0.9
@@ -41,7 +41,7 @@ def test_four_mebibytes_are_given_and_not_one_more(tables: Tables) -> None:
     assert (answer.code, answer.document["statement"]) == ("too-large", 10)
 
 
-def test_a_result_of_returning_that_is_too_large_writes_nothing(tables: Tables) -> None:
+def test_oversized_returning_result_rolls_back_write(tables: Tables) -> None:
     answer = tables.exec(f"insert into users (name) {NUMBERS} select i from n returning id", MAX_ROWS + 1)
     assert answer.code == "too-large"
     assert tables.query("select count(*) as n from users").rows == [{"n": 0}]
@@ -57,12 +57,12 @@ def test_a_result_of_returning_that_is_too_large_writes_nothing(tables: Tables) 
         "select replace(hex(zeroblob(1000)), '0', hex(zeroblob(1000))) as a",
     ],
 )
-def test_a_value_over_a_mebibyte_is_not_made(tables: Tables, sql: str) -> None:
+def test_computed_value_over_size_limit_is_refused(tables: Tables, sql: str) -> None:
     params = [list(range(1000))] if "$1" in sql else []
     assert tables.query(sql, *params).code == "too-large"
 
 
-def test_a_value_over_a_mebibyte_is_not_taken(tables: Tables) -> None:
+def test_parameter_over_size_limit_is_refused(tables: Tables) -> None:
     assert tables.query("select length($1) as n", "x" * (MAX_VALUE - 100)).rows == [{"n": MAX_VALUE - 100}]
     for answer in (
         tables.query("select length($1) as n", "x" * (MAX_VALUE + 1)),
@@ -71,7 +71,7 @@ def test_a_value_over_a_mebibyte_is_not_taken(tables: Tables) -> None:
         assert (answer.status, answer.code) == (413, "too-large")
 
 
-def test_a_statement_of_a_hundred_thousand_bytes_is_the_longest(tables: Tables) -> None:
+def test_statement_over_length_limit_is_refused(tables: Tables) -> None:
     assert tables.query("select 1 as a --".ljust(MAX_SQL, "x")).rows == [{"a": 1}]
     for answer in (tables.query("select 1 as a".ljust(MAX_SQL + 1)), tables.exec("x" * 1_000_000)):
         assert (answer.status, answer.code) == (413, "too-large")
@@ -89,7 +89,7 @@ def test_a_statement_of_a_hundred_thousand_bytes_is_the_longest(tables: Tables) 
         "select 1 as a from " + ", ".join(f"users u{i}" for i in range(100)),
     ],
 )
-def test_statements_that_are_too_much_for_a_compiler_are_refused(tables: Tables, sql: str) -> None:
+def test_statements_over_sqlite_compiler_limits_are_refused(tables: Tables, sql: str) -> None:
     assert tables.query(sql).code == "sql-error"
 
 
@@ -102,7 +102,7 @@ def test_statements_that_are_too_much_for_a_compiler_are_refused(tables: Tables,
         "select count(*) as n from json_each($1) a, json_each($1) b, json_each($1) c, json_each($1) d",
     ],
 )
-def test_a_read_that_never_ends_is_stopped(tables: Tables, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_read_times_out(tables: Tables, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "TIMEOUT_SECONDS", 0.2)
     params = [list(range(1000))] if "$1" in sql else []
     began = time.monotonic()
@@ -111,9 +111,7 @@ def test_a_read_that_never_ends_is_stopped(tables: Tables, sql: str, monkeypatch
     assert time.monotonic() - began < 20
 
 
-def test_a_write_that_never_ends_is_stopped_and_writes_nothing(
-    tables: Tables, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_endless_write_times_out_and_is_rolled_back(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "TIMEOUT_SECONDS", 0.2)
     answer = tables.exec(f"insert into users (name) {FOREVER} select 'u' || i from n")
     assert (answer.status, answer.code) == (504, "time-limit")
@@ -121,7 +119,7 @@ def test_a_write_that_never_ends_is_stopped_and_writes_nothing(
     assert tables.exec("insert into users (name) values ('Ada')").status == 200
 
 
-def test_a_long_read_does_not_keep_others_waiting(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_read_does_not_block_short_read(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "TIMEOUT_SECONDS", 1.0)
     body = json.dumps({"sql": f"{FOREVER} select count(*) as n from n"}).encode()
 
@@ -135,21 +133,21 @@ def test_a_long_read_does_not_keep_others_waiting(tables: Tables, monkeypatch: p
     assert tables.run(both())
 
 
-def test_functions_that_may_take_long_are_not_called_on_the_event_loop(tables: Tables) -> None:
+def test_slow_functions_run_off_the_event_loop(tables: Tables) -> None:
     tables.query("select 1 as warm")
     assert not tables.query("select instr($1, 'b') as a", "aaa").at_once
     assert not tables.query("select 1 as a where 'abc' like 'a%'").at_once
     assert tables.query("select upper($1) as a", "aaa").at_once
 
 
-def test_counting_a_whole_table_which_nothing_can_stop_is_not_done_on_the_event_loop(tables: Tables) -> None:
+def test_full_table_count_runs_off_the_event_loop(tables: Tables) -> None:
     tables.query("select 1 as warm")
     assert not tables.query("select count(*) as n from users").at_once
     assert not tables.query("select (select count(*) from users) as n").at_once
     assert tables.query("select count(*) as n from users where id < $1", 5).at_once
 
 
-def test_large_values_and_results_are_not_read_on_the_event_loop(tables: Tables) -> None:
+def test_large_results_are_read_off_the_event_loop(tables: Tables) -> None:
     tables.exec("insert into users (name, age) values ($1, 1), ('small', 2)", "x" * 100_000)
     assert tables.query("select name from users where age = 2").at_once
     answer = tables.query("select name from users where age = 1")
@@ -160,7 +158,7 @@ def test_large_values_and_results_are_not_read_on_the_event_loop(tables: Tables)
     assert (answer.at_once, len(answer.document["results"])) == (False, 10)
 
 
-def test_many_different_statements_do_not_pile_up(tables: Tables) -> None:
+def test_plan_cache_is_bounded(tables: Tables) -> None:
     for number in range(1500):
         assert tables.query(f"select {number} as a").rows == [{"a": number}]
     store = tables.opened._store
@@ -168,9 +166,7 @@ def test_many_different_statements_do_not_pile_up(tables: Tables) -> None:
     assert len(store._reader._quick._plans) <= 512
 
 
-def test_a_long_read_ends_when_nobody_waits_for_it_any_more(
-    tables: Tables, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_canceled_read_is_interrupted(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "TIMEOUT_SECONDS", 60.0)
     body = json.dumps({"sql": f"{FOREVER} select count(*) as n from n"}).encode()
     tables.query("select 1 as warm")

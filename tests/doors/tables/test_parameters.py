@@ -1,6 +1,6 @@
 import pytest
 
-from tests.doors.tables.asking import Tables
+from tests.doors.tables.tables_door import Tables
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from tests.doors.tables.asking import Tables
         ),
     ],
 )
-def test_numbers_say_which_value_is_meant(
+def test_numbered_parameters_bind_by_position(
     tables: Tables, sql: str, params: tuple[int, ...], row: dict[str, object]
 ) -> None:
     assert tables.query(sql, *params).rows == [row]
@@ -47,7 +47,7 @@ def test_numbers_say_which_value_is_meant(
         ("select $2 as a, $1 as b", (1, {"base64": 7}), "$2 is not base64"),
     ],
 )
-def test_parameters_that_do_not_fit_are_refused(
+def test_invalid_parameters_are_refused(
     tables: Tables, sql: str, params: tuple[object, ...], detail: str
 ) -> None:
     for answer in (tables.query(sql, *params), tables.exec(sql, *params)):
@@ -55,24 +55,24 @@ def test_parameters_that_do_not_fit_are_refused(
         assert answer.document["detail"].startswith(detail)
 
 
-def test_a_number_that_sqlite_does_not_take_is_an_error_of_the_sql(tables: Tables) -> None:
+def test_parameter_number_over_sqlite_limit_is_sql_error(tables: Tables) -> None:
     assert tables.query("select ?99999 as a", 1).code == "sql-error"
 
 
 @pytest.mark.parametrize("sql", ["\0", "select 1 as a\0", "select 1 as a -- \0", ";\0", "select 1 as a, \0"])
-def test_a_nul_in_the_sql_is_told_with_its_place(tables: Tables, sql: str) -> None:
+def test_nul_in_sql_is_refused_with_position(tables: Tables, sql: str) -> None:
     for answer in (tables.query(sql), tables.exec(sql), tables.batch((sql,))):
         assert (answer.status, answer.code) == (400, "sql-error")
         assert answer.document["detail"] == "there is a NUL in the SQL"
         assert answer.document["position"] == len(sql)
 
 
-def test_half_of_a_surrogate_pair_in_the_sql_is_told_with_its_place(tables: Tables) -> None:
+def test_lone_surrogate_in_sql_is_refused_with_position(tables: Tables) -> None:
     answer = tables.query("select '\udc00' as a")
     assert (answer.code, answer.document["position"]) == ("sql-error", 9)
 
 
-def test_a_value_is_never_sql(tables: Tables) -> None:
+def test_parameter_value_is_not_executed_as_sql(tables: Tables) -> None:
     lie = "x'); delete from users; --"
     tables.exec("insert into users (name) values ($1)", lie)
     assert tables.query("select name from users").rows == [{"name": lie}]

@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from tests.doors.tables.asking import Tables
+from tests.doors.tables.tables_door import Tables
 
 
-def test_a_row_that_exec_wrote_is_what_query_reads(tables: Tables) -> None:
+def test_query_returns_row_written_by_exec(tables: Tables) -> None:
     written = tables.exec("insert into users (name, age) values ($1, $2)", "Ada", 36)
     assert written.document == {"changes": 1, "last_id": 1}
     read = tables.query("select * from users where name = $1", "Ada")
@@ -14,12 +14,12 @@ def test_a_row_that_exec_wrote_is_what_query_reads(tables: Tables) -> None:
     assert read.headers["content-type"] == b"application/json"
 
 
-def test_a_short_read_is_answered_at_once(tables: Tables) -> None:
+def test_short_read_is_answered_synchronously(tables: Tables) -> None:
     tables.exec("insert into users (name) values ('Ada')")
     assert tables.query("select name from users where id = $1", 1).at_once
 
 
-def test_exec_counts_changes_and_tells_the_last_id(tables: Tables) -> None:
+def test_exec_returns_changes_and_last_id(tables: Tables) -> None:
     assert tables.exec("insert into users (name) values ('a'), ('b'), ('c')").document == {
         "changes": 3,
         "last_id": 3,
@@ -29,14 +29,14 @@ def test_exec_counts_changes_and_tells_the_last_id(tables: Tables) -> None:
     assert tables.exec("delete from users").document == {"changes": 0, "last_id": 0}
 
 
-def test_returning_gives_rows(tables: Tables) -> None:
+def test_exec_with_returning_returns_rows(tables: Tables) -> None:
     answer = tables.exec("insert into users (name) values ($1) returning id, upper(name) as loud", "Ada")
     assert answer.document == {"changes": 1, "last_id": 1, "rows": [{"id": 1, "loud": "ADA"}]}
     answer = tables.exec("delete from users where name = 'stranger' returning id")
     assert answer.document == {"changes": 0, "last_id": 0, "rows": []}
 
 
-def test_on_conflict_updates(tables: Tables) -> None:
+def test_exec_with_on_conflict_updates_row(tables: Tables) -> None:
     sql = (
         "insert into users (name, age) values ($1, $2)"
         " on conflict (name) do update set age = excluded.age returning id, age"
@@ -63,7 +63,7 @@ def test_common_table_expressions_and_json_functions_work(tables: Tables) -> Non
     ]
 
 
-def test_full_text_search_works_where_a_migration_made_the_index(tables: Tables) -> None:
+def test_full_text_search_uses_index_of_migration(tables: Tables) -> None:
     tables.schema("create virtual table notes using fts5(body)")
     tables.exec("insert into notes values ($1)", "the quick brown fox")
     assert tables.query("select body from notes where notes match $1", "fox").rows == [
@@ -71,7 +71,7 @@ def test_full_text_search_works_where_a_migration_made_the_index(tables: Tables)
     ]
 
 
-def test_a_batch_is_one_transaction(tables: Tables) -> None:
+def test_batch_runs_in_one_transaction(tables: Tables) -> None:
     answer = tables.batch(
         ("insert into users (name) values ($1)", "Ada"),
         ("select count(*) as n from users",),
@@ -84,7 +84,7 @@ def test_a_batch_is_one_transaction(tables: Tables) -> None:
     ]
 
 
-def test_a_batch_that_fails_changes_nothing_and_names_the_statement(tables: Tables) -> None:
+def test_failed_batch_changes_nothing_and_names_statement(tables: Tables) -> None:
     answer = tables.batch(
         ("insert into users (name) values ('Ada')",),
         ("insert into users (name) values ('Bob')",),
@@ -94,7 +94,7 @@ def test_a_batch_that_fails_changes_nothing_and_names_the_statement(tables: Tabl
     assert tables.query("select * from users").rows == []
 
 
-def test_a_batch_of_queries_sees_one_state_and_is_answered_at_once(tables: Tables) -> None:
+def test_batch_of_queries_is_answered_synchronously(tables: Tables) -> None:
     tables.exec("insert into users (name) values ('Ada')")
     tables.query("select 1 as warm")
     answer = tables.batch(("select max(id) as n from users",), ("select name from users where id = $1", 1))
@@ -102,7 +102,7 @@ def test_a_batch_of_queries_sees_one_state_and_is_answered_at_once(tables: Table
     assert [result["rows"] for result in answer.document["results"]] == [[{"n": 1}], [{"name": "Ada"}]]
 
 
-def test_an_empty_batch_does_nothing(tables: Tables) -> None:
+def test_empty_batch_returns_no_results(tables: Tables) -> None:
     assert tables.batch().document == {"results": []}
 
 
@@ -125,16 +125,14 @@ def test_an_empty_batch_does_nothing(tables: Tables) -> None:
         ("/v1/batch", b'{"statements": [{"sql": "select 1 as a"}, 2]}', "JSON object"),
     ],
 )
-def test_a_body_of_another_form_is_told_what_the_form_is(
-    tables: Tables, path: str, body: bytes, detail: str
-) -> None:
+def test_malformed_body_is_refused_with_hint(tables: Tables, path: str, body: bytes, detail: str) -> None:
     answer = tables.send(path, body)
     assert (answer.status, answer.code) == (400, "bad-request")
     assert detail in answer.document["detail"]
     assert "sql" in answer.document["hint"]
 
 
-def test_problems_are_documents_as_rfc_9457_has_them(tables: Tables) -> None:
+def test_errors_are_rfc_9457_problem_documents(tables: Tables) -> None:
     answer = tables.query("selec 1")
     assert answer.headers["content-type"] == b"application/problem+json"
     assert answer.document == {
@@ -148,23 +146,23 @@ def test_problems_are_documents_as_rfc_9457_has_them(tables: Tables) -> None:
     }
 
 
-def test_positions_count_characters_and_not_bytes(tables: Tables) -> None:
+def test_error_position_counts_characters(tables: Tables) -> None:
     assert tables.query("select 'ü€😀', nope").document["position"] == 15
 
 
-def test_another_path_or_method_is_a_problem(tables: Tables) -> None:
+def test_unknown_path_is_404_and_method_is_405(tables: Tables) -> None:
     assert (tables.send("/v1/drop", b"{}").status, tables.send("/", b"{}").status) == (404, 404)
     answer = tables.send("/v1/query", b"", "GET")
     assert (answer.status, answer.headers["allow"]) == (405, b"POST")
 
 
-def test_a_project_without_tables_is_told_how_to_make_one(open_tables: Any) -> None:
+def test_missing_table_in_empty_project_hints_at_migrations(open_tables: Any) -> None:
     answer = open_tables("fresh").query("select * from users")
     assert (answer.code, answer.document["detail"]) == ("sql-error", "no such table: users")
     assert "tables/*.sql" in answer.document["hint"]
 
 
-def test_too_many_statements_are_refused(tables: Tables) -> None:
+def test_batch_over_statement_limit_is_refused(tables: Tables) -> None:
     statements = [{"sql": "select 1 as a"}] * 1001
     answer = tables.send("/v1/batch", json.dumps({"statements": statements}).encode())
     assert (answer.status, answer.code) == (413, "too-large")

@@ -1,8 +1,8 @@
-"""Guests read and write rows, and can do nothing else: SQL that lies, in all the ways there are."""
+"""SQL of guests is limited to reads and writes of rows."""
 
 import pytest
 
-from tests.doors.tables.asking import Tables
+from tests.doors.tables.tables_door import Tables
 
 
 def assert_refused(tables: Tables, sql: str, code: str, hint: str = "") -> None:
@@ -36,7 +36,7 @@ def assert_refused(tables: Tables, sql: str, code: str, hint: str = "") -> None:
         "/* select */ drop table users",
     ],
 )
-def test_the_schema_is_not_for_guests(tables: Tables, sql: str) -> None:
+def test_schema_changes_are_refused(tables: Tables, sql: str) -> None:
     for answer in (tables.query(sql), tables.exec(sql), tables.batch((sql,))):
         assert (answer.status, answer.code) == (403, "not-allowed"), answer.text
         assert "tables/*.sql" in answer.document["hint"]
@@ -44,7 +44,7 @@ def test_the_schema_is_not_for_guests(tables: Tables, sql: str) -> None:
 
 
 @pytest.mark.parametrize("sql", ["vacuum", "VACUUM main", "vacuum into 'evil.db'"])
-def test_the_file_is_not_for_guests(tables: Tables, sql: str) -> None:
+def test_vacuum_is_refused(tables: Tables, sql: str) -> None:
     for answer in (tables.query(sql), tables.exec(sql), tables.batch((sql,))):
         assert (answer.status, answer.code) == (403, "not-allowed"), answer.text
         assert "VACUUM" in answer.document["detail"] and "svc tables export" in answer.document["hint"]
@@ -58,7 +58,7 @@ def test_the_file_is_not_for_guests(tables: Tables, sql: str) -> None:
         "delete from sqlite_schema",
     ],
 )
-def test_the_schema_is_not_written_like_a_table(tables: Tables, sql: str) -> None:
+def test_writes_to_sqlite_schema_are_refused(tables: Tables, sql: str) -> None:
     for answer in (tables.query(sql), tables.exec(sql), tables.batch((sql,))):
         assert answer.code in ("not-allowed", "sql-error")
     assert tables.query("select count(*) as n from users").rows == [{"n": 0}]
@@ -76,12 +76,12 @@ def test_the_schema_is_not_written_like_a_table(tables: Tables, sql: str) -> Non
         "explain pragma user_version",
     ],
 )
-def test_pragmas_are_not_for_guests(tables: Tables, sql: str) -> None:
+def test_pragmas_are_refused(tables: Tables, sql: str) -> None:
     assert_refused(tables, sql, "not-allowed", "svc tables show")
 
 
 @pytest.mark.parametrize("sql", ["attach 'x.db' as x", "attach ':memory:' as x", "detach main"])
-def test_other_files_are_not_for_guests(tables: Tables, sql: str) -> None:
+def test_attach_and_detach_are_refused(tables: Tables, sql: str) -> None:
     assert_refused(tables, sql, "not-allowed", "no other file")
 
 
@@ -98,7 +98,7 @@ def test_other_files_are_not_for_guests(tables: Tables, sql: str) -> None:
         "rollback to x",
     ],
 )
-def test_transactions_are_not_for_guests(tables: Tables, sql: str) -> None:
+def test_transaction_statements_are_refused(tables: Tables, sql: str) -> None:
     tables.query("select 1 as a")
     tables.exec("insert into users (name) values ('a')")
     assert_refused(tables, sql, "not-allowed", "/v1/batch")
@@ -127,7 +127,7 @@ def test_transactions_are_not_for_guests(tables: Tables, sql: str) -> None:
         "select count(*) from dbstat",
     ],
 )
-def test_tables_of_sqlite_and_of_svc_are_hidden(tables: Tables, sql: str) -> None:
+def test_internal_tables_are_refused(tables: Tables, sql: str) -> None:
     tables.schema("create table _svc_notes (note)")
     for answer in (tables.query(sql), tables.exec(sql)):
         assert answer.code in ("not-allowed", "writes-in-query"), answer.text
@@ -146,7 +146,7 @@ def test_tables_of_sqlite_and_of_svc_are_hidden(tables: Tables, sql: str) -> Non
         "insert into users (name) values (load_extension('evil'))",
     ],
 )
-def test_functions_that_reach_outside_are_refused(tables: Tables, sql: str) -> None:
+def test_unsafe_functions_are_refused(tables: Tables, sql: str) -> None:
     answer = tables.exec(sql)
     assert (answer.status, answer.code) == (403, "not-allowed")
     assert "is not for guests" in answer.document["detail"]
@@ -162,7 +162,7 @@ def test_functions_that_reach_outside_are_refused(tables: Tables, sql: str) -> N
         "select * from csv",
     ],
 )
-def test_there_is_nothing_that_reads_files(tables: Tables, sql: str) -> None:
+def test_file_functions_do_not_exist(tables: Tables, sql: str) -> None:
     assert tables.query(sql).code == "sql-error"
 
 
@@ -177,7 +177,7 @@ def test_there_is_nothing_that_reads_files(tables: Tables, sql: str) -> None:
         ("select 1 as a; \0", 16),
     ],
 )
-def test_a_second_statement_is_refused_before_the_first_runs(tables: Tables, sql: str, position: int) -> None:
+def test_second_statement_is_refused_before_first_runs(tables: Tables, sql: str, position: int) -> None:
     for answer in (tables.query(sql), tables.exec(sql)):
         assert answer.code in ("more-than-one-statement", "writes-in-query", "sql-error"), answer.text
         if answer.code == "more-than-one-statement":
@@ -200,12 +200,12 @@ def test_a_second_statement_is_refused_before_the_first_runs(tables: Tables, sql
         "select 1 as a" + "\n" * 10_000,
     ],
 )
-def test_comments_and_semicolons_are_no_second_statement(tables: Tables, sql: str) -> None:
+def test_trailing_comments_and_semicolons_are_accepted(tables: Tables, sql: str) -> None:
     assert tables.query(sql).rows == [{"a": 1}]
 
 
 @pytest.mark.parametrize("sql", ["", " ", ";", "-- nothing", "/* nothing", "\n;\n"])
-def test_no_statement_at_all_is_told(tables: Tables, sql: str) -> None:
+def test_empty_statement_is_refused(tables: Tables, sql: str) -> None:
     assert_refused(tables, sql, "sql-error")
 
 
@@ -221,7 +221,7 @@ def test_no_statement_at_all_is_told(tables: Tables, sql: str) -> None:
         "explain delete from users",
     ],
 )
-def test_a_query_that_writes_is_refused_with_the_remedy(tables: Tables, sql: str) -> None:
+def test_write_in_query_is_refused_with_hint(tables: Tables, sql: str) -> None:
     for _ in range(2):
         answer = tables.query(sql)
         assert (answer.status, answer.code) == (400, "writes-in-query")
@@ -229,17 +229,17 @@ def test_a_query_that_writes_is_refused_with_the_remedy(tables: Tables, sql: str
     assert tables.query("select * from users").rows == []
 
 
-def test_a_text_in_double_quotes_is_a_name(tables: Tables) -> None:
+def test_double_quoted_text_is_identifier(tables: Tables) -> None:
     assert tables.query('select "stranger" as a').document["detail"].startswith("no such column: ")
 
 
-def test_a_default_with_random_bytes_works(tables: Tables) -> None:
+def test_default_with_randomblob_works(tables: Tables) -> None:
     tables.schema("create table tokens (id integer primary key, t text default (hex(randomblob(8))))")
     row = tables.exec("insert into tokens default values returning t").rows[0]
     assert len(row["t"]) == 16
 
 
-def test_triggers_of_the_schema_run_for_guests(tables: Tables) -> None:
+def test_schema_triggers_run_on_guest_writes(tables: Tables) -> None:
     tables.schema(
         "create table log (id integer primary key autoincrement, what text)",
         "create trigger t after insert on users begin insert into log (what) values (new.name || now()); end",
@@ -248,6 +248,6 @@ def test_triggers_of_the_schema_run_for_guests(tables: Tables) -> None:
     assert tables.query("select count(*) as n from log where what like 'Ada2%'").rows == [{"n": 1}]
 
 
-def test_explain_query_plan_shows_whether_an_index_is_used(tables: Tables) -> None:
+def test_explain_query_plan_is_allowed(tables: Tables) -> None:
     rows = tables.query("explain query plan select * from users where name = $1", "x").rows
     assert "INDEX" in rows[0]["detail"]

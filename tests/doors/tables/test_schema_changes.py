@@ -2,10 +2,10 @@
 
 import asyncio
 
-from tests.doors.tables.asking import Answer, Tables
+from tests.doors.tables.tables_door import Answer, Tables
 
 
-def test_the_next_statement_sees_a_new_column(tables: Tables) -> None:
+def test_next_statement_sees_added_column(tables: Tables) -> None:
     tables.exec("insert into users (name) values ('Ada')")
     assert list(tables.query("select * from users").rows[0]) == ["id", "name", "age"]
     tables.schema("alter table users add column email text default 'none'")
@@ -14,7 +14,7 @@ def test_the_next_statement_sees_a_new_column(tables: Tables) -> None:
     assert answer.rows == [{"id": 1, "name": "Ada", "age": 1, "email": "none"}]
 
 
-def test_a_column_that_takes_another_s_place_has_its_own_name_and_type(tables: Tables) -> None:
+def test_swapped_columns_have_their_own_name_and_type(tables: Tables) -> None:
     tables.schema("create table flags (id integer primary key, a boolean, b integer)")
     tables.exec("insert into flags (a, b) values (true, 1)")
     assert tables.query("select * from flags").rows == [{"id": 1, "a": True, "b": 1}]
@@ -28,7 +28,7 @@ def test_a_column_that_takes_another_s_place_has_its_own_name_and_type(tables: T
     assert tables.exec("update flags set b = 1 returning *").rows == [{"id": 1, "b": True, "a": 1}]
 
 
-def test_a_type_that_changed_is_noticed(tables: Tables) -> None:
+def test_changed_column_type_is_applied(tables: Tables) -> None:
     tables.schema("create table flags (a integer)")
     tables.exec("insert into flags values (1)")
     assert tables.query("select a from flags").rows == [{"a": 1}]
@@ -41,7 +41,7 @@ def test_a_type_that_changed_is_noticed(tables: Tables) -> None:
     assert tables.query("select a from flags").rows == [{"a": True}]
 
 
-def test_a_table_that_was_dropped_is_gone_and_one_that_was_made_is_there(tables: Tables) -> None:
+def test_dropped_table_is_missing_and_created_table_is_usable(tables: Tables) -> None:
     assert tables.query("select * from users").rows == []
     tables.schema("drop table users", "create table people (name text)")
     for answer in (tables.query("select * from users"), tables.exec("delete from users")):
@@ -50,14 +50,14 @@ def test_a_table_that_was_dropped_is_gone_and_one_that_was_made_is_there(tables:
     assert tables.query("select * from people").rows == [{"name": "Ada"}]
 
 
-def test_what_was_an_error_is_tried_again(tables: Tables) -> None:
+def test_failed_statement_works_after_table_is_created(tables: Tables) -> None:
     sql = "select name from people"
     assert tables.query(sql).code == "sql-error"
     tables.schema("create table people (name text)")
     assert tables.query(sql).rows == []
 
 
-def test_a_table_dropped_while_it_is_read_is_read_to_its_end_or_not_at_all(tables: Tables) -> None:
+def test_read_of_dropped_table_is_complete_or_fails(tables: Tables) -> None:
     owner = tables.owner()
     owner.execute(
         "insert into users (name) with recursive n(i) as (select 1 union all select i+1 from n where i<9000)"
@@ -80,7 +80,7 @@ def test_a_table_dropped_while_it_is_read_is_read_to_its_end_or_not_at_all(table
     owner.close()
 
 
-def test_readers_and_writers_keep_right_while_the_schema_changes_all_the_time(tables: Tables) -> None:
+def test_results_are_correct_during_repeated_schema_changes(tables: Tables) -> None:
     tables.schema("create table t (id integer primary key, a text)")
     tables.exec("insert into t (a) values ('x')")
     owner = tables.owner()

@@ -1,4 +1,4 @@
-"""The files: damaged, full, moved, closed and opened again."""
+"""Database files: open, close, damage, size limits and missing folders."""
 
 import asyncio
 import json
@@ -9,19 +9,19 @@ import pytest
 
 from doors.tables.door import TablesDoor
 from doors.tables.sqlite.connections import DATABASE_NAME
-from tests.doors.tables.asking import Tables
+from tests.doors.tables.tables_door import Tables
 
 Open = Callable[..., Tables]
 
 
-def test_rows_are_there_after_the_door_was_closed_and_opened(tables: Tables, open_tables: Open) -> None:
+def test_rows_persist_after_reopen(tables: Tables, open_tables: Open) -> None:
     tables.exec("insert into users (name) values ('Ada')")
     tables.close()
     again = open_tables()
     assert again.query("select name from users").rows == [{"name": "Ada"}]
 
 
-def test_closing_leaves_one_file_and_no_open_ones(tables: Tables) -> None:
+def test_close_leaves_one_file_and_no_open_descriptors(tables: Tables) -> None:
     tables.exec("insert into users (name) values ('Ada')")
     tables.query("select 1 as a where 'a' like 'a'")
     tables.close()
@@ -30,19 +30,19 @@ def test_closing_leaves_one_file_and_no_open_ones(tables: Tables) -> None:
     assert not any(str(tables.folder) in name for name in opened)
 
 
-def test_nothing_is_opened_before_it_is_asked_for(open_tables: Open) -> None:
+def test_open_without_requests_creates_no_file(open_tables: Open) -> None:
     tables = open_tables("quiet")
     tables.close()
     assert list(tables.folder.iterdir()) == []
 
 
-def test_the_folder_is_made_when_it_is_needed(open_tables: Open) -> None:
+def test_first_request_creates_missing_folder(open_tables: Open) -> None:
     tables = open_tables("fresh")
     tables.folder.rmdir()
     assert tables.query("select 1 as a").rows == [{"a": 1}]
 
 
-def test_writes_under_way_are_finished_when_the_door_closes(tables: Tables) -> None:
+def test_close_finishes_pending_writes(tables: Tables) -> None:
     tables.query("select 1 as warm")
 
     async def write_and_close() -> list[int]:
@@ -58,7 +58,7 @@ def test_writes_under_way_are_finished_when_the_door_closes(tables: Tables) -> N
     assert tables.query("select count(*) as n from users").rows == [{"n": 200}]
 
 
-def test_a_read_that_never_ends_does_not_keep_the_door_from_closing(tables: Tables) -> None:
+def test_close_interrupts_endless_read(tables: Tables) -> None:
     tables.query("select 1 as warm")
     endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) as n from n"
     forever = json.dumps({"sql": endless}).encode()
@@ -75,7 +75,7 @@ def test_a_read_that_never_ends_does_not_keep_the_door_from_closing(tables: Tabl
 @pytest.mark.parametrize(
     "content", [b"this is no database, and never was one\n" * 1000, b"x", b"\0" * 100_000]
 )
-def test_a_file_that_is_no_database_is_a_clear_problem_and_left_as_it_is(
+def test_invalid_database_file_is_reported_and_unchanged(
     tables: Tables, open_tables: Open, content: bytes
 ) -> None:
     broken = open_tables("broken")
@@ -109,9 +109,7 @@ def damage(tables: Tables) -> None:
     (tables.folder / DATABASE_NAME).write_bytes(content)
 
 
-def test_damage_in_the_middle_of_a_file_is_told_and_harms_nobody_else(
-    tables: Tables, open_tables: Open
-) -> None:
+def test_damaged_pages_are_reported_and_affect_one_project(tables: Tables, open_tables: Open) -> None:
     damage(tables)
     before = (tables.folder / DATABASE_NAME).read_bytes()
     answer = tables.query("select count(*) as n, max(name) as m from users")
@@ -125,7 +123,7 @@ def test_damage_in_the_middle_of_a_file_is_told_and_harms_nobody_else(
     assert tables.query("select count(*) as n from users").rows == [{"n": 0}]
 
 
-def test_a_file_that_may_not_grow_says_so_and_keeps_what_it_has(open_tables: Open) -> None:
+def test_size_limit_refuses_writes_and_preserves_rows(open_tables: Open) -> None:
     tables = open_tables("small", max_bytes=1 << 20)
     tables.schema("create table t (id integer primary key, a text)")
     acknowledged = 0
@@ -141,7 +139,7 @@ def test_a_file_that_may_not_grow_says_so_and_keeps_what_it_has(open_tables: Ope
     assert tables.exec("insert into t (a) values ('y')").status == 200
 
 
-def test_those_who_write_little_are_not_undone_by_one_who_writes_too_much(open_tables: Open) -> None:
+def test_write_over_size_limit_does_not_undo_concurrent_writes(open_tables: Open) -> None:
     tables = open_tables("small", max_bytes=1 << 20)
     tables.schema("create table t (id integer primary key, a text)")
     tables.query("select 1 as warm")
@@ -155,7 +153,7 @@ def test_those_who_write_little_are_not_undone_by_one_who_writes_too_much(open_t
     assert [row["a"] for row in tables.query("select a from t order by id").rows] == ["a", "b"]
 
 
-def test_a_place_that_can_not_be_a_folder_is_a_problem(open_tables: Open) -> None:
+def test_file_in_place_of_folder_is_storage_error(open_tables: Open) -> None:
     tables = open_tables("blocked")
     tables.folder.rmdir()
     tables.folder.write_text("a file is in the way")
@@ -166,7 +164,7 @@ def test_a_place_that_can_not_be_a_folder_is_a_problem(open_tables: Open) -> Non
     assert tables.query("select 1 as a").rows == [{"a": 1}]
 
 
-def test_only_so_many_projects_are_kept_open_and_the_others_still_answer(
+def test_open_projects_are_limited_and_reopened_on_request(
     tmp_path: Path, loop: asyncio.AbstractEventLoop
 ) -> None:
     door = TablesDoor(max_open=4)
@@ -185,9 +183,7 @@ def test_only_so_many_projects_are_kept_open_and_the_others_still_answer(
         tables.close()
 
 
-def test_the_project_that_was_asked_last_is_the_last_to_be_closed(
-    tmp_path: Path, loop: asyncio.AbstractEventLoop
-) -> None:
+def test_least_recently_used_project_is_closed_first(tmp_path: Path, loop: asyncio.AbstractEventLoop) -> None:
     door = TablesDoor(max_open=2)
     first, second, third = (Tables(tmp_path / name, loop, door) for name in ("a", "b", "c"))
     first.query("select 1 as a")

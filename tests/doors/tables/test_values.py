@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.doors.tables.asking import Tables
+from tests.doors.tables.tables_door import Tables
 
 KINDS = """
 create table kinds (
@@ -52,7 +52,7 @@ def kinds(tables: Tables) -> Tables:
         None,
     ],
 )
-def test_what_is_sent_comes_back_as_it_was(tables: Tables, value: Any) -> None:
+def test_edge_values_round_trip(tables: Tables, value: Any) -> None:
     found = tables.query("select $1 as a", value).rows[0]["a"]
     assert (type(found), found) == (type(value), value)
 
@@ -66,7 +66,7 @@ def test_what_is_sent_comes_back_as_it_was(tables: Tables, value: Any) -> None:
         st.text(st.characters(exclude_categories=["Cs"])),
     )
 )
-def test_every_value_comes_back_as_it_was(tables: Tables, value: Any) -> None:
+def test_random_values_round_trip(tables: Tables, value: Any) -> None:
     text = json.dumps(value).replace("Infinity", "9e999")
     body = f'{{"sql": "select $1 as a, typeof($1) as b", "params": [{text}]}}'.encode()
     row = tables.send("/v1/query", body).rows[0]
@@ -77,14 +77,14 @@ def test_every_value_comes_back_as_it_was(tables: Tables, value: Any) -> None:
         assert row["a"] == value
 
 
-def test_infinity_is_a_number_too_large_and_comes_back_so(kinds: Tables) -> None:
+def test_infinity_round_trips_as_9e999(kinds: Tables) -> None:
     body = b'{"sql": "insert into kinds (r) values ($1), (-$1) returning r", "params": [9e999]}'
     answer = kinds.send("/v1/exec", body)
     assert '"rows":[{"r":9e999},{"r":-9e999}]' in answer.text
     assert answer.document["rows"] == [{"r": math.inf}, {"r": -math.inf}]
 
 
-def test_blobs_are_base_64(kinds: Tables) -> None:
+def test_blobs_are_base64_encoded(kinds: Tables) -> None:
     raw = bytes(range(256))
     sent = {"base64": base64.b64encode(raw).decode()}
     row = kinds.exec("insert into kinds (raw) values ($1) returning raw, length(raw) as n", sent).rows[0]
@@ -92,7 +92,7 @@ def test_blobs_are_base_64(kinds: Tables) -> None:
     assert kinds.query("select x'' as a, x'00ff' as b").rows == [{"a": "", "b": "AP8="}]
 
 
-def test_columns_of_blobs_are_named_beside_the_rows(kinds: Tables) -> None:
+def test_response_lists_blob_columns(kinds: Tables) -> None:
     kinds.exec("insert into kinds (raw) values ($1), ('text')", {"base64": "AP8Q"})
     answer = kinds.query('select raw, raw as "a""b", substr(raw, 1) as part, t from kinds')
     assert answer.document["blobs"] == ["raw", 'a"b']
@@ -102,7 +102,7 @@ def test_columns_of_blobs_are_named_beside_the_rows(kinds: Tables) -> None:
     assert "blobs" not in kinds.query("select t from kinds").document
 
 
-def test_columns_give_their_logical_type(kinds: Tables) -> None:
+def test_values_have_logical_type_of_column(kinds: Tables) -> None:
     kinds.exec(
         "insert into kinds (done, flag, at, doc) values ($1, $2, $3, $4), (null, null, null, null)",
         True,
@@ -121,14 +121,14 @@ def test_columns_give_their_logical_type(kinds: Tables) -> None:
     ]
 
 
-def test_a_column_keeps_its_type_under_another_name_and_through_joins_and_views(kinds: Tables) -> None:
+def test_logical_type_survives_alias_join_and_view(kinds: Tables) -> None:
     kinds.schema("create view finished as select id, done as yes from kinds where done")
     kinds.exec("insert into kinds (done) values (true)")
     rows = kinds.query("select a.done as x, f.yes as y from kinds a join finished f on f.id = a.id").rows
     assert rows == [{"x": True, "y": True}]
 
 
-def test_values_that_are_not_of_their_type_are_given_as_they_are(kinds: Tables) -> None:
+def test_values_of_other_type_are_returned_unconverted(kinds: Tables) -> None:
     kinds.exec("insert into kinds (done, at, doc) values (7, 'soon', '{'), ('no', 12, '[NaN]')")
     assert kinds.query("select done, at, doc from kinds order by id").rows == [
         {"done": 7, "at": "soon", "doc": "{"},
@@ -146,12 +146,12 @@ def test_values_that_are_not_of_their_type_are_given_as_they_are(kinds: Tables) 
         ("2026-01-31", "2026-01-31"),
     ],
 )
-def test_timestamps_are_iso_8601(kinds: Tables, stored: str, given: str) -> None:
+def test_timestamps_are_returned_in_iso_8601(kinds: Tables, stored: str, given: str) -> None:
     kinds.exec("insert into kinds (at) values ($1)", stored)
     assert kinds.query("select at from kinds").rows == [{"at": given}]
 
 
-def test_now_is_the_moment_of_the_request(kinds: Tables) -> None:
+def test_now_is_constant_within_request(kinds: Tables) -> None:
     row = kinds.query("select now() as a, now() as b, strftime('%Y-%m-%dT%H:%M', 'now') as c").rows[0]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row["a"])
     assert row["a"] == row["b"]
@@ -159,28 +159,28 @@ def test_now_is_the_moment_of_the_request(kinds: Tables) -> None:
     assert kinds.query("select count(*) as n from kinds where at <= now()").rows == [{"n": 1}]
 
 
-def test_text_that_is_not_utf_8_is_a_problem_and_readable_as_a_blob(kinds: Tables) -> None:
+def test_non_utf_8_text_is_refused_and_readable_as_blob(kinds: Tables) -> None:
     kinds.exec("insert into kinds (t) values (cast(x'ff' as text))")
     answer = kinds.query("select t from kinds")
     assert (answer.status, answer.code) == (400, "sql-error")
     assert kinds.query("select cast(t as blob) as t from kinds").rows == [{"t": "/w=="}]
 
 
-def test_json_that_is_nested_deeply_is_given_as_text(kinds: Tables) -> None:
+def test_deeply_nested_json_is_returned_as_text(kinds: Tables) -> None:
     deep = "[" * 1000 + "]" * 1000
     kinds.exec("insert into kinds (doc) values ($1)", deep)
     answer = kinds.query("select doc from kinds")
     assert (answer.status == 200 and answer.rows == [{"doc": deep}]) or answer.code == "sql-error"
 
 
-def test_a_blob_where_text_belongs_is_refused_with_a_remedy(tables: Tables) -> None:
+def test_blob_in_text_column_is_refused_with_hint(tables: Tables) -> None:
     answer = tables.exec("insert into users (name) values ($1)", {"base64": "AQI="})
     assert (answer.status, answer.document["constraint"]) == (409, "type")
     assert "base64" in answer.document["hint"]
 
 
 @pytest.mark.parametrize(("column", "value"), [("ok", 2), ("at", "yesterday"), ("doc", "{")])
-def test_a_value_that_is_none_of_a_columns_logical_type_is_refused_with_what_is(
+def test_value_of_wrong_logical_type_is_refused_with_example(
     tables: Tables, column: str, value: object
 ) -> None:
     moment = "strftime('%Y-%m-%dT%H:%M:%fZ', \"at\")"

@@ -1,4 +1,4 @@
-"""The same records in each of OTLP's encodings are the same entries of the timeline."""
+"""Encodings of OTLP: JSON and protobuf, plain and compressed."""
 
 import gzip
 import json
@@ -59,7 +59,7 @@ def in_protobuf() -> bytes:
 
 @pytest.mark.parametrize("packed", ["", "gzip", "deflate"])
 @pytest.mark.parametrize(("kind", "body"), [(JSON, in_json), (PROTOBUF, in_protobuf)])
-def test_a_document_is_read_alike_in_every_encoding(telemetry, kind, body, packed) -> None:  # type: ignore[no-untyped-def]
+def test_every_encoding_is_decoded_to_same_entry(telemetry, kind, body, packed) -> None:  # type: ignore[no-untyped-def]
     data = {"": bytes, "gzip": gzip.compress, "deflate": zlib.compress}[packed](body())
     answer = telemetry.post(data, kind, packed=packed)
     assert (answer.status, dict(answer.headers)["content-type"]) == (200, kind.encode())
@@ -68,17 +68,17 @@ def test_a_document_is_read_alike_in_every_encoding(telemetry, kind, body, packe
     assert list(telemetry.logged[0].attributes) == list(EXPECTED.attributes) or kind == PROTOBUF
 
 
-def test_parameters_of_the_content_type_change_nothing(telemetry: OpenTelemetry) -> None:
+def test_content_type_parameters_and_case_are_ignored(telemetry: OpenTelemetry) -> None:
     assert telemetry.post(in_json(), "Application/JSON; charset=utf-8").status == 200
     assert telemetry.logged == [EXPECTED]
 
 
-def test_a_body_without_a_content_type_is_json(telemetry: OpenTelemetry) -> None:
+def test_body_without_content_type_is_decoded_as_json(telemetry: OpenTelemetry) -> None:
     assert telemetry.post(in_json(), "").status == 200
     assert telemetry.logged == [EXPECTED]
 
 
-def test_a_protobuf_document_may_have_its_fields_in_any_order_and_unknown_ones(
+def test_protobuf_accepts_any_field_order_and_unknown_fields(
     telemetry: OpenTelemetry,
 ) -> None:
     message = ExportLogsServiceRequest.FromString(in_protobuf())

@@ -1,4 +1,4 @@
-"""Stock exporters against the Door: Python's, over a socket."""
+"""The OpenTelemetry exporter of Python against the telemetry Door over a socket."""
 
 import asyncio
 import threading
@@ -77,7 +77,7 @@ def server(tmp_path: Path) -> Iterator[tuple[OpenTelemetry, Server]]:
 
 
 @pytest.mark.parametrize("compression", Compression)
-def test_the_exporter_of_python_is_understood(
+def test_records_of_python_exporter_are_stored(
     server: tuple[OpenTelemetry, Server], compression: Compression, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     telemetry, http = server
@@ -109,7 +109,7 @@ def test_the_exporter_of_python_is_understood(
     assert {answer.status for answer in http.answers} == {200}
 
 
-def test_what_the_exporter_is_refused_it_does_not_send_again(
+def test_python_exporter_does_not_retry_refused_request(
     server: tuple[OpenTelemetry, Server],
 ) -> None:
     telemetry, http = server

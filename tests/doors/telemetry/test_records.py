@@ -23,13 +23,13 @@ DAY_NS = 24 * 3600 * 10**9
         ((0, 25, -1, 2**31 - 1), "INFO"),
     ],
 )
-def test_a_severity_number_has_the_name_of_its_range(
+def test_severity_number_maps_to_name_of_range(
     severity: Callable[..., str], numbers: range, name: str
 ) -> None:
     assert {severity(number) for number in numbers} == {name}
 
 
-def test_the_number_goes_before_the_text(severity: Callable[..., str]) -> None:
+def test_severity_number_overrides_text(severity: Callable[..., str]) -> None:
     assert severity(17, "debug") == "ERROR"
 
 
@@ -37,20 +37,18 @@ def test_the_number_goes_before_the_text(severity: Callable[..., str]) -> None:
     ("text", "name"),
     [("warning", "WARN"), (" Error ", "ERROR"), ("critical", "FATAL"), ("DEBUG", "DEBUG"), ("odd", "INFO")],
 )
-def test_without_a_number_the_text_says_the_severity(
-    severity: Callable[..., str], text: str, name: str
-) -> None:
+def test_severity_text_applies_without_number(severity: Callable[..., str], text: str, name: str) -> None:
     assert severity(0, text) == name
 
 
-def test_json_may_name_the_number(severity: Callable[..., str]) -> None:
+def test_json_severity_number_accepts_enum_names(severity: Callable[..., str]) -> None:
     assert severity("SEVERITY_NUMBER_WARN") == "WARN"
     assert severity("SEVERITY_NUMBER_WARN4") == "WARN"
     assert severity("SEVERITY_NUMBER_FATAL2") == "FATAL"
     assert severity("13") == "WARN"
 
 
-def test_a_severity_text_is_kept_where_it_says_more_than_the_severity(telemetry: OpenTelemetry) -> None:
+def test_distinct_severity_text_is_stored_as_attribute(telemetry: OpenTelemetry) -> None:
     assert telemetry.record({"severityNumber": 13, "severityText": "warn"}).attributes == {}
     kept = telemetry.record({"severityNumber": 9, "severityText": "Notice"}).attributes
     assert kept == {"severity_text": "Notice"}
@@ -77,11 +75,11 @@ def test_a_severity_text_is_kept_where_it_says_more_than_the_severity(telemetry:
         (None, ""),
     ],
 )
-def test_a_body_of_any_kind_is_text(telemetry: OpenTelemetry, value: Any, text: str) -> None:
+def test_body_of_any_type_is_converted_to_text(telemetry: OpenTelemetry, value: Any, text: str) -> None:
     assert telemetry.record({"body": value}).body == text
 
 
-def test_text_that_has_no_utf_8_is_mended(telemetry: OpenTelemetry) -> None:
+def test_lone_surrogates_are_replaced(telemetry: OpenTelemetry) -> None:
     entry = telemetry.record(
         {"body": {"stringValue": "a\ud800b"}, "attributes": attributes(**{"k\udfff": "v"})}
     )
@@ -89,7 +87,7 @@ def test_text_that_has_no_utf_8_is_mended(telemetry: OpenTelemetry) -> None:
     assert [key.encode() for key in entry.attributes] == [b"k?"]
 
 
-def test_a_record_belongs_to_the_request_that_sent_it_whatever_it_says(telemetry: OpenTelemetry) -> None:
+def test_record_belongs_to_sending_request(telemetry: OpenTelemetry) -> None:
     told = {"traceId": "11" * 16, "spanId": "22" * 8, "body": {"stringValue": "mine"}}
     entry = telemetry.record(told, resource={"attributes": attributes(resource="other", request_id="7")})
     assert entry.caller == CALLER
@@ -101,7 +99,7 @@ def test_a_record_belongs_to_the_request_that_sent_it_whatever_it_says(telemetry
     }
 
 
-def test_ids_that_the_host_knows_and_ids_that_are_none_are_not_repeated(telemetry: OpenTelemetry) -> None:
+def test_known_or_invalid_trace_ids_are_omitted(telemetry: OpenTelemetry) -> None:
     for trace, span in [(CALLER.trace_id, CALLER.span_id), ("00" * 16, "00" * 8), ("zz" * 16, "1"), ("", "")]:
         assert telemetry.record({"traceId": trace, "spanId": span}).attributes == {}
 
@@ -120,13 +118,11 @@ def test_ids_that_the_host_knows_and_ids_that_are_none_are_not_repeated(telemetr
         (1.5e18, 0, 1_500_000_000 * 10**9),
     ],
 )
-def test_a_time_that_can_not_be_is_replaced(
-    telemetry: OpenTelemetry, told: Any, observed: int, kept: int
-) -> None:
+def test_implausible_time_is_replaced(telemetry: OpenTelemetry, told: Any, observed: int, kept: int) -> None:
     assert telemetry.record({"timeUnixNano": told, "observedTimeUnixNano": observed}).time_ns == kept
 
 
-def test_the_nearest_attribute_of_a_name_wins(telemetry: OpenTelemetry) -> None:
+def test_record_attribute_overrides_scope_and_resource(telemetry: OpenTelemetry) -> None:
     entry = telemetry.record(
         {"attributes": [*attributes(a="record"), *attributes(a="again")]},
         scope={"name": "lib", "attributes": attributes(a="scope", b="scope")},
@@ -135,7 +131,7 @@ def test_the_nearest_attribute_of_a_name_wins(telemetry: OpenTelemetry) -> None:
     assert entry.attributes == {"a": "record", "b": "scope", "c": "resource", "otel.scope.name": "lib"}
 
 
-def test_what_a_resource_says_of_its_machine_is_left_out(telemetry: OpenTelemetry) -> None:
+def test_sdk_and_host_attributes_of_resource_are_omitted(telemetry: OpenTelemetry) -> None:
     told = {"telemetry.sdk.language": "go", "process.pid": "1", "host.name": "x", "os.type": "y"}
     mine = {"service.name": "shop", "service.instance.id": "z"}
     resource = {"attributes": attributes(**told, **mine)}
@@ -144,13 +140,13 @@ def test_what_a_resource_says_of_its_machine_is_left_out(telemetry: OpenTelemetr
     assert telemetry.record({}, resource=unknown).attributes == {}
 
 
-def test_one_request_has_records_of_several_resources_and_scopes(telemetry: OpenTelemetry) -> None:
+def test_request_with_several_resources_is_stored(telemetry: OpenTelemetry) -> None:
     one, two = logs({"body": {"stringValue": "1"}}), logs({"body": {"stringValue": "2"}})
     telemetry.document({"resourceLogs": [*one["resourceLogs"], *two["resourceLogs"], {}, None]})
     assert [entry.body for entry in telemetry.logged] == ["1", "2"]
 
 
-def test_callers_are_never_mixed_up(telemetry: OpenTelemetry) -> None:
+def test_records_have_resource_of_their_caller(telemetry: OpenTelemetry) -> None:
     for resource in ("api", "jobs"):
         telemetry.post(
             b'{"resourceLogs":[{"scopeLogs":[{"logRecords":[{}]}]}]}', caller=Caller(resource, "r")

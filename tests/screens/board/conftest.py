@@ -9,7 +9,7 @@ from textual.screen import Screen
 from screens.board.screen import BoardScreen
 from screens.project_client import ProjectClient
 from tests.screens.conftest import Opened, idle
-from tests.screens.developed import Console, Driven, Shop, root, shop
+from tests.screens.dev_project import Console, Driven, Shop, root, shop
 
 __all__ = ["root", "shop"]
 

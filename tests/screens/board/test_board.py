@@ -14,7 +14,7 @@ from screens.project_client import ConnectionInfo, ProjectClient
 from svc_tui.client import Client
 from tests.screens.board.conftest import Board, board
 from tests.screens.conftest import Opened, idle
-from tests.screens.developed import SHOP, Shop, developed
+from tests.screens.dev_project import SHOP, Shop, developed
 
 pytestmark = pytest.mark.slow
 Snapshot = Callable[[App[Any]], None]

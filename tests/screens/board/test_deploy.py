@@ -17,7 +17,7 @@ from svc_tui.client.credentials import Credentials, NotLoggedIn
 from svc_tui.console.deployer import ConsoleDeployer, ProjectFiles
 from tests.screens.board.conftest import Board, board
 from tests.screens.conftest import Opened, idle
-from tests.screens.developed import Shop
+from tests.screens.dev_project import Shop
 from tests.svc_tui.hosted import Hosted
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 from engine.timeline.database import timeline_path
 from engine.timeline.record import StructuredRecord
 from engine.timeline.store import TimelineStore
-from tests.screens.developed import root, shop
+from tests.screens.dev_project import root, shop
 
 __all__ = ["root", "shop"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from screens.dialog import ConfirmDialog
 from screens.form import Form
-from tests.screens.developed import Shop
+from tests.screens.dev_project import Shop
 from tests.screens.logs.conftest import fill
 from tests.screens.logs.test_screen import Logs, opened
 

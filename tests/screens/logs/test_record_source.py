@@ -10,7 +10,7 @@ from screens.logs.filter import RecordSelection
 from screens.logs.record_source import RecordSource
 from screens.project_client import ProjectClient
 from svc_tui.client import SvcError, Unreachable
-from tests.screens.developed import Shop
+from tests.screens.dev_project import Shop
 from tests.screens.logs.conftest import fill
 from tests.support.waiting import until
 

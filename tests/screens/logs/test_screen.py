@@ -21,7 +21,7 @@ from engine.timeline.store import TimelineStore
 from screens.dialog import ConfirmDialog
 from screens.logs.request_view import RequestView
 from screens.logs.screen import LogsScreen
-from tests.screens.developed import Console, Driven, Shop
+from tests.screens.dev_project import Console, Driven, Shop
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 

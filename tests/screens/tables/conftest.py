@@ -1,4 +1,4 @@
-"""The Tables tab over the real control API of a Project in a tmp folder, without anything that runs."""
+"""The Tables tab over the real control API of a Project without an engine."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -18,13 +18,13 @@ from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
 from svc_tui.composition import project_api
 from tests.screens.conftest import idle
-from tests.screens.developed import Console, Driven
+from tests.screens.dev_project import Console, Driven
 
 SECONDS = 30.0
 
 
 class Shop:
-    """The Project `shop`, as others than the Console reach it."""
+    """The Project `shop`, accessed beside the Console."""
 
     client: Client
     token: str
@@ -36,13 +36,13 @@ class Shop:
         return self.client.call(method, f"/v1/projects/shop{path}", body)
 
     def sql(self, sql: str, *params: Any) -> list[dict[str, Any]]:
-        """Run a statement, and return its rows."""
+        """Run a statement and return its rows."""
         body = {"sql": sql, "params": list(params), "write": not sql.lower().startswith("select")}
         found: list[dict[str, Any]] = self.call("POST", "/sql", body)["rows"]
         return found
 
     def link(self) -> ProjectClient:
-        """Return a link that finds the API where it is by then."""
+        """Return a link that uses the current address of the API."""
         return ProjectClient(
             ConnectionInfo("shop", "dev", "http://localhost:3000"),
             lambda: Client(self.client.url, self.token, SECONDS),
@@ -50,7 +50,7 @@ class Shop:
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """Serve the API, at another port each time."""
+        """Serve the API, on a new port each time."""
         subjects = project_api("shop", self.folder)
         with run_in_background(
             lambda _: serve_local(self.folder, subjects, announce=False), "control"
@@ -69,7 +69,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 @pytest.fixture
 def people(shop: Shop) -> Shop:
-    """The shop with a table of people."""
+    """The Project `shop` with a table of people."""
     shop.sql(
         "create table people (id integer primary key, name text not null, age integer, mail text unique)"
     )
@@ -81,7 +81,7 @@ def people(shop: Shop) -> Shop:
 
 
 class Tables(Driven):
-    """The screen in the hands of a test."""
+    """The screen, driven by a test."""
 
     def __init__(self, pilot: Pilot[Any], screen: TablesScreen) -> None:
         super().__init__(pilot)
@@ -89,11 +89,11 @@ class Tables(Driven):
 
     @property
     def told(self) -> str:
-        """All that was notified."""
+        """All notifications."""
         return "\n".join(each.message for each in self.app._notifications)
 
     async def type(self, words: str) -> None:
-        """Write into what has the focus, as a paste would."""
+        """Insert text into the focused widget, like a paste."""
         focused = self.app.focused
         if isinstance(focused, TextArea):
             focused.insert(words)
@@ -103,7 +103,7 @@ class Tables(Driven):
         await idle(self.pilot)
 
     async def write(self, words: str) -> None:
-        """Give the line that is open another text, and take it."""
+        """Replace the text of the open input and submit it."""
         focused = self.app.focused
         assert isinstance(focused, Input)
         focused.value = words
@@ -125,7 +125,7 @@ async def tables(shop: Shop, size: tuple[int, int] = (80, 24)) -> AsyncIterator[
             await shown.until(lambda: "▾" in shown.text or "no tables" in shown.text)
             await idle(pilot)
             yield shown
-            await app.push_screen(Screen())  # so that nothing is asked any more
+            await app.push_screen(Screen())  # Stop further requests.
             await idle(pilot)
     finally:
         link.shut_down()

@@ -13,42 +13,42 @@ from tests.support.column_types import TYPES
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_a_whole_number_is_read_as_it_is_written(value: int) -> None:
+def test_integer_text_round_trips(value: int) -> None:
     assert read(as_text(value), TYPES["integer"]) == value
 
 
 @given(st.floats(allow_nan=False))
-def test_a_number_is_read_as_it_is_written(value: float) -> None:
+def test_real_text_round_trips(value: float) -> None:
     again = read(as_text(value), TYPES["real"])
     assert again == value and type(again) is float
     assert math.copysign(1, again) == math.copysign(1, value)
 
 
 @given(st.text())
-def test_a_text_is_kept_to_the_letter(value: str) -> None:
+def test_text_round_trips(value: str) -> None:
     assert read(as_text(value), TYPES["text"]) == value
 
 
 @given(st.booleans())
-def test_a_boolean_is_read_as_it_is_written(value: bool) -> None:
+def test_boolean_text_round_trips(value: bool) -> None:
     assert read(as_text(value), TYPES["boolean"]) is value
 
 
 @given(st.binary())
-def test_a_blob_is_its_base64(value: bytes) -> None:
+def test_blob_round_trips_as_base64(value: bytes) -> None:
     cell = {"base64": b64encode(value).decode()}
     assert read(as_text(cell), TYPES["blob"]) == cell
     assert b64decode(cell["base64"]) == value
 
 
 @given(st.datetimes())
-def test_a_moment_is_read_as_it_is_written(value: datetime) -> None:
+def test_timestamp_text_round_trips(value: datetime) -> None:
     text = value.replace(tzinfo=UTC).isoformat()
     assert read(as_text(text), TYPES["timestamp"]) == text
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
-def test_json_is_kept_to_the_letter(value: Any) -> None:
+def test_json_text_round_trips(value: Any) -> None:
     text = json.dumps(value)
     assert read(as_text(text), TYPES["json"]) == text
 
@@ -72,23 +72,23 @@ def test_json_is_kept_to_the_letter(value: Any) -> None:
         ("???", "blob", "base64"),
     ],
 )
-def test_what_is_wrong_with_a_value_is_said(text: str, type: str, said: str) -> None:
+def test_invalid_value_raises_error_with_reason(text: str, type: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         read(text, TYPES[type])
 
 
 @pytest.mark.parametrize("type", ["timestamp", "date"])
-def test_now_is_read_for_types_that_take_it(type: str) -> None:
+def test_now_is_accepted_for_timestamp_and_date(type: str) -> None:
     assert read(" NOW() ", TYPES[type]) == NOW
 
 
 @given(st.dates())
-def test_date_is_read_as_it_is_written(value: date) -> None:
+def test_date_text_round_trips(value: date) -> None:
     assert read(f" {value} ", TYPES["date"]) == str(value)
 
 
 @pytest.mark.parametrize(("word", "value"), [("on", True), ("Y", True), ("off", False), ("n", False)])
-def test_boolean_words_are_those_of_the_api(word: str, value: bool) -> None:
+def test_boolean_words_match_api(word: str, value: bool) -> None:
     assert read(word, TYPES["boolean"]) is value
 
 
@@ -104,5 +104,5 @@ def test_boolean_words_are_those_of_the_api(word: str, value: bool) -> None:
         ({"base64": b64encode(b"abc").decode()}, ("blob, 3 B", "dim")),
     ],
 )
-def test_a_cell_in_the_grid(value: Any, said: tuple[str, str]) -> None:
+def test_grid_cell_has_text_and_tone(value: Any, said: tuple[str, str]) -> None:
     assert piece(value) == said

@@ -17,7 +17,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 class Plain:
-    """Rows as they are and as they are to be, written down whole."""
+    """Reference model: stored rows and edited rows."""
 
     def __init__(self) -> None:
         self.wanted: dict[Key, dict[str, Any] | None] = {key: dict(row) for key, row in STORED.items()}
@@ -42,7 +42,7 @@ class Plain:
 
 
 class Drafting(RuleBasedStateMachine):
-    """Whatever is done, the changes are those between the rows and what was made of them."""
+    """Compare a draft with the reference model after each step."""
 
     added = Bundle[int]("added")
 
@@ -154,7 +154,7 @@ TestDrafting = Drafting.TestCase
 TestDrafting.settings = settings(deadline=None, max_examples=60, stateful_step_count=25)
 
 
-def test_settled_for_mine_the_change_stays_over_what_is_there_now() -> None:
+def test_settle_mine_keeps_edit_with_current_row_as_expected() -> None:
     draft = Draft()
     draft.set((1,), "name", "Ann", "Anna")
     draft.set((2,), "name", "Bob", "Rob")
@@ -164,7 +164,7 @@ def test_settled_for_mine_the_change_stays_over_what_is_there_now() -> None:
     ]
 
 
-def test_settled_for_theirs_the_change_goes_and_can_come_back() -> None:
+def test_settle_theirs_drops_edit_until_undo() -> None:
     draft = Draft()
     draft.set((1,), "name", "Ann", "Anna")
     draft.settle({(1,): {"name": "Anne"}}, mine=False)
@@ -172,7 +172,7 @@ def test_settled_for_theirs_the_change_goes_and_can_come_back() -> None:
     assert draft.undo() and len(draft) == 1
 
 
-def test_of_a_cell_that_was_seen_in_part_nothing_is_claimed() -> None:
+def test_truncated_cell_is_not_expected_in_update() -> None:
     draft = Draft()
     draft.set((1,), "text", {"size": 5000, "text": "abc"}, "short")
     assert draft.changes() == [((1,), {"update": {"key": [1], "expected": {}, "set": {"text": "short"}}})]

@@ -1,4 +1,4 @@
-"""Edits in the grid, and what becomes of them in the table."""
+"""Staged edits of the grid, conflicts, and their application to the table."""
 
 import asyncio
 import math
@@ -20,7 +20,7 @@ async def row(shop: Shop, id: int) -> dict[str, Any] | None:
     return found[0] if found else None
 
 
-async def test_an_edited_cell_waits_and_is_applied_by_ctrl_s(people: Shop, snapshot: Snapshot) -> None:
+async def test_edited_cell_is_staged_and_applied_by_ctrl_s(people: Shop, snapshot: Snapshot) -> None:
     async with tables(people) as shown:
         await shown.press("l", "e")
         await shown.write("Anna")
@@ -34,7 +34,7 @@ async def test_an_edited_cell_waits_and_is_applied_by_ctrl_s(people: Shop, snaps
         assert shown.screen.pending == 0
 
 
-async def test_what_is_added_deleted_and_undone_is_applied_as_one(people: Shop, snapshot: Snapshot) -> None:
+async def test_staged_inserts_and_deletes_apply_together(people: Shop, snapshot: Snapshot) -> None:
     async with tables(people) as shown:
         await shown.press("d", "j", "d", "u", "a")
         await shown.shows("needed")
@@ -52,7 +52,7 @@ async def test_what_is_added_deleted_and_undone_is_applied_as_one(people: Shop, 
         await shown.shows("Dora")
 
 
-async def test_a_row_that_the_list_still_shows_can_be_edited_however_many_came_after_it(people: Shop) -> None:
+async def test_visible_row_is_editable_after_loading_6000_rows(people: Shop) -> None:
     people.sql(
         "insert into people (name) with recursive n(i)"
         " as (select 4 union all select i + 1 from n where i < 6000) select 'person ' || i from n"
@@ -68,7 +68,7 @@ async def test_a_row_that_the_list_still_shows_can_be_edited_however_many_came_a
         await shown.shows("1 row changed")
 
 
-async def test_a_value_of_another_type_is_refused_in_place(people: Shop) -> None:
+async def test_invalid_value_shows_error_in_input(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("l", "l", "e")
         await shown.type("x")
@@ -79,7 +79,7 @@ async def test_a_value_of_another_type_is_refused_in_place(people: Shop) -> None
         assert shown.screen.pending == 0
 
 
-async def test_null_and_default(people: Shop) -> None:
+async def test_null_and_default_keys_set_cells(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("l", "ctrl+n")
         assert "name needs a value" in shown.told
@@ -95,7 +95,7 @@ async def test_null_and_default(people: Shop) -> None:
         assert (await row(people, 4) or {}) == {"id": 4, "name": "Eve", "age": None, "mail": None}
 
 
-async def test_marked_rows_are_deleted_together_new_ones_too(people: Shop) -> None:
+async def test_marked_stored_and_new_rows_are_deleted(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("a", "g", "space", "space", "space", "d")
         await shown.shows("2 rows changed")
@@ -106,7 +106,7 @@ async def test_marked_rows_are_deleted_together_new_ones_too(people: Shop) -> No
         ]
 
 
-async def test_a_broken_rule_is_told_in_place_and_nothing_is_lost(people: Shop, snapshot: Snapshot) -> None:
+async def test_constraint_violation_moves_cursor_and_keeps_edits(people: Shop, snapshot: Snapshot) -> None:
     async with tables(people) as shown:
         await shown.press("j", "l", "l", "l", "e")
         await shown.write("ann@x.org")
@@ -145,7 +145,7 @@ async def names(shop: Shop) -> list[Any]:
         ("escape", ["theirs", "Bob", "Cleo"], 2),
     ],
 )
-async def test_a_conflict_is_settled(people: Shop, key: str, wanted: list[str], pending: int) -> None:
+async def test_conflict_choice_settles_edits(people: Shop, key: str, wanted: list[str], pending: int) -> None:
     async with tables(people) as shown:
         await conflict(shown, people)
         await shown.press(key)
@@ -153,7 +153,7 @@ async def test_a_conflict_is_settled(people: Shop, key: str, wanted: list[str], 
         assert await names(people) == wanted
 
 
-async def test_what_one_wrote_into_a_row_that_is_gone_is_shown_before_it_goes(people: Shop) -> None:
+async def test_conflict_with_deleted_row_shows_staged_values(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("l", "e")
         await shown.write("mine")
@@ -162,7 +162,7 @@ async def test_what_one_wrote_into_a_row_that_is_gone_is_shown_before_it_goes(pe
         await shown.shows("row 1", "the row was deleted", "name  mine mine")
 
 
-async def test_what_somebody_else_writes_into_a_cell_that_waits_is_said_where_the_cursor_is(
+async def test_concurrent_change_of_edited_cell_shows_in_status_line(
     people: Shop, snapshot: Snapshot
 ) -> None:
     async with tables(people) as shown:
@@ -179,13 +179,13 @@ async def test_what_somebody_else_writes_into_a_cell_that_waits_is_said_where_th
         await shown.hides("others wrote")
 
 
-async def test_both_sides_of_a_conflict_are_shown(people: Shop, snapshot: Snapshot) -> None:
+async def test_conflict_shows_both_values(people: Shop, snapshot: Snapshot) -> None:
     async with tables(people) as shown:
         await conflict(shown, people)
         snapshot(shown.app)
 
 
-async def test_a_table_without_rowid_is_edited_by_its_key(shop: Shop) -> None:
+async def test_without_rowid_table_is_edited_by_key(shop: Shop) -> None:
     shop.sql("create table words (word text, lang text, n integer, primary key (lang, word)) without rowid")
     shop.sql("insert into words values ('ja', 'de', 1), ('ja', 'sv', 2)")
     async with tables(shop) as shown:
@@ -197,7 +197,7 @@ async def test_a_table_without_rowid_is_edited_by_its_key(shop: Shop) -> None:
         assert found == [{"n": 7}]
 
 
-async def test_a_view_is_read_only_and_says_why(people: Shop) -> None:
+async def test_view_is_read_only_with_reason(people: Shop) -> None:
     people.sql("create view adults as select name, age from people where age >= 30")
     async with tables(people) as shown:
         await shown.shows("read-only: is a view")
@@ -206,7 +206,7 @@ async def test_a_view_is_read_only_and_says_why(people: Shop) -> None:
         assert shown.screen.pending == 0
 
 
-async def test_a_cell_of_5_mb_is_shown_by_its_beginning(shop: Shop) -> None:
+async def test_cell_of_5_mb_shows_start_and_copies_in_full(shop: Shop) -> None:
     shop.sql("create table notes (id integer primary key, text text)")
     shop.sql("insert into notes (text) values (replace(hex(zeroblob(1250000)), '00', 'åå'))")
     async with tables(shop) as shown:
@@ -219,7 +219,7 @@ async def test_a_cell_of_5_mb_is_shown_by_its_beginning(shop: Shop) -> None:
         assert len(shown.app.clipboard) == 2_500_000
 
 
-async def test_a_text_of_several_lines_is_written_in_a_field_of_its_own(shop: Shop) -> None:
+async def test_multiline_text_opens_text_screen(shop: Shop) -> None:
     shop.sql("create table notes (id integer primary key, text text)")
     shop.sql("insert into notes (text) values ($1)", "one\ntwo")
     async with tables(shop) as shown:
@@ -232,7 +232,7 @@ async def test_a_text_of_several_lines_is_written_in_a_field_of_its_own(shop: Sh
         assert await asyncio.to_thread(shop.sql, "select text from notes") == [{"text": "one\ntwo!"}]
 
 
-async def test_infinite_numbers_are_written_changed_and_deleted(shop: Shop) -> None:
+async def test_infinite_numbers_are_inserted_changed_and_deleted(shop: Shop) -> None:
     shop.sql("create table sizes (id integer primary key, size real, name text)")
     shop.sql("insert into sizes (size, name) values (9e999, 'all'), (-9e999, 'none'), (1, 'one')")
     async with tables(shop) as shown:
@@ -248,7 +248,7 @@ async def test_infinite_numbers_are_written_changed_and_deleted(shop: Shop) -> N
         assert [each["size"] for each in found] == [5, -math.inf, math.inf]
 
 
-async def test_ctrl_s_takes_what_is_in_the_line_and_applies_it(people: Shop) -> None:
+async def test_ctrl_s_in_cell_input_applies_valid_value(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("l", "l", "e")
         await shown.type("x")
@@ -263,14 +263,14 @@ async def test_ctrl_s_takes_what_is_in_the_line_and_applies_it(people: Shop) -> 
         assert (await row(people, 1) or {})["age"] == 410
 
 
-async def test_a_new_row_says_its_default_as_its_cell_would(shop: Shop) -> None:
+async def test_new_row_formats_default_like_cell(shop: Shop) -> None:
     shop.sql("create table marks (id integer primary key, on_ boolean default 1, off boolean default 0)")
     async with tables(shop) as shown:
         await shown.press("a")
         await shown.shows("true", "false")
 
 
-async def test_what_waits_in_another_table_is_said(people: Shop) -> None:
+async def test_staged_edits_of_other_table_are_shown(people: Shop) -> None:
     people.sql("create table pets (id integer primary key, name text)")
     async with tables(people) as shown:
         await shown.press("l", "e")

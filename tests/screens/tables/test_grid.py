@@ -13,12 +13,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 Snapshot = Callable[[App[Any]], None]
 
 
-async def test_a_table_in_a_small_terminal(people: Shop, snapshot: Snapshot) -> None:
+async def test_grid_in_small_terminal(people: Shop, snapshot: Snapshot) -> None:
     async with tables(people, (60, 20)) as shown:
         snapshot(shown.app)
 
 
-async def test_a_table_in_a_wide_terminal_is_sorted_and_filtered(people: Shop, snapshot: Snapshot) -> None:
+async def test_grid_in_wide_terminal_sorts_and_filters(people: Shop, snapshot: Snapshot) -> None:
     async with tables(people, (100, 24)) as shown:
         await shown.press("l", "l", "s", "s", "slash")
         await shown.write("age>30")
@@ -29,7 +29,7 @@ async def test_a_table_in_a_wide_terminal_is_sorted_and_filtered(people: Shop, s
         await shown.shows("Bob")
 
 
-async def test_a_filter_that_is_wrong_is_told_beside_it_and_can_be_mended(people: Shop) -> None:
+async def test_invalid_filter_shows_error_and_stays_editable(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("slash")
         await shown.write("agee>3")
@@ -42,7 +42,7 @@ async def test_a_filter_that_is_wrong_is_told_beside_it_and_can_be_mended(people
         assert not shown.told
 
 
-async def test_a_filter_that_nothing_passes_says_so(people: Shop) -> None:
+async def test_filter_without_matches_shows_hint(people: Shop) -> None:
     async with tables(people) as shown:
         shown.screen.navigate(["people", "name~stranger"])
         await shown.shows("no rows match the filter")
@@ -50,7 +50,7 @@ async def test_a_filter_that_nothing_passes_says_so(people: Shop) -> None:
         await shown.shows("Ann")
 
 
-async def test_names_of_several_words_are_filtered_in_the_command_line(shop: Shop) -> None:
+async def test_column_name_with_spaces_can_be_filtered(shop: Shop) -> None:
     shop.sql("""create table "my 'own'" (id integer primary key, "first name" text)""")
     shop.sql("""insert into "my 'own'" ("first name") values ('Ann Lee'), ('Bob')""")
     async with tables(shop) as shown:
@@ -58,7 +58,7 @@ async def test_names_of_several_words_are_filtered_in_the_command_line(shop: Sho
         await shown.shows("1 row ", "Ann Lee")
 
 
-async def test_a_row_that_the_api_writes_appears_and_one_it_changes_is_marked(people: Shop) -> None:
+async def test_rows_written_over_api_appear_and_are_marked(people: Shop) -> None:
     async with tables(people) as shown:
         await asyncio.to_thread(people.sql, "insert into people (name) values ('Newcomer')")
         await shown.shows("Newcomer", "4 rows")
@@ -68,7 +68,7 @@ async def test_a_row_that_the_api_writes_appears_and_one_it_changes_is_marked(pe
         await shown.hides("⟳")
 
 
-async def test_a_key_goes_to_a_column_by_letters_of_its_name(shop: Shop, snapshot: Snapshot) -> None:
+async def test_column_picker_finds_column_by_name(shop: Shop, snapshot: Snapshot) -> None:
     names = [f"{word}_{number}" for number in range(40) for word in ("height", "width", "at", "note", "grow")]
     shop.sql(f"create table wide (id integer primary key, {', '.join(f'{each} text' for each in names)})")
     shop.sql("insert into wide (at_33, grow_39) values ('here', 'last')")
@@ -88,7 +88,7 @@ async def test_a_key_goes_to_a_column_by_letters_of_its_name(shop: Shop, snapsho
         await shown.shows("grow_30")
 
 
-async def test_a_column_that_is_hidden_is_shown_when_one_goes_there(people: Shop) -> None:
+async def test_column_picker_unhides_column(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("C", "j", "j", "enter", "escape")
         await shown.hides("age")
@@ -100,7 +100,7 @@ async def test_a_column_that_is_hidden_is_shown_when_one_goes_there(people: Shop
         assert shown.screen.rows.cursor_column == 3
 
 
-async def test_the_cursor_stays_on_its_row_when_rows_come_before_it(people: Shop) -> None:
+async def test_cursor_stays_on_row_after_insert_before_it(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("l", "s", "j")
         assert shown.screen.rows.cursor_row == 1
@@ -109,13 +109,13 @@ async def test_the_cursor_stays_on_its_row_when_rows_come_before_it(people: Shop
         assert shown.screen.rows.cursor_row == 2
 
 
-async def test_no_tables_says_what_makes_one(shop: Shop, snapshot: Snapshot) -> None:
+async def test_no_tables_shows_hint(shop: Shop, snapshot: Snapshot) -> None:
     async with tables(shop) as shown:
         await shown.shows("no tables yet")
         snapshot(shown.app)
 
 
-async def test_a_table_that_is_dropped_while_shown_keeps_what_waits(people: Shop) -> None:
+async def test_dropped_table_keeps_staged_edits(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("l", "e")
         await shown.write("Anna")
@@ -132,7 +132,7 @@ async def test_a_table_that_is_dropped_while_shown_keeps_what_waits(people: Shop
         await shown.until(lambda: shown.screen.pending == 0)
 
 
-async def test_a_table_that_gets_other_columns_is_opened_again(people: Shop) -> None:
+async def test_altered_table_is_reopened(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("l", "e")
         await shown.write("Anna")
@@ -140,7 +140,7 @@ async def test_a_table_that_gets_other_columns_is_opened_again(people: Shop) -> 
         await shown.shows("city", "Anna", "1 row changed")
 
 
-async def test_an_engine_that_starts_again_finds_what_waits(tmp_path_factory: pytest.TempPathFactory) -> None:
+async def test_staged_edits_survive_engine_restart(tmp_path_factory: pytest.TempPathFactory) -> None:
     shop = Shop(tmp_path_factory.mktemp("project") / ".svc")
     async with asyncio.timeout(60):
         first = shop.serving()
@@ -164,7 +164,7 @@ async def test_an_engine_that_starts_again_finds_what_waits(tmp_path_factory: py
         await asyncio.to_thread(second.__exit__, None, None, None)
 
 
-async def test_texts_of_any_script_keep_their_columns(shop: Shop, snapshot: Snapshot) -> None:
+async def test_texts_in_any_script_align_in_columns(shop: Shop, snapshot: Snapshot) -> None:
     shop.sql("create table texts (id integer primary key, text text, tail text)")
     for text in ("寿司 🍣", "Zoe\u0308 e\u0301", "עברית שלום", "a\tb\nc\u202ed", "👨‍👩‍👧 family"):
         shop.sql("insert into texts (text, tail) values ($1, 'tail')", text)

@@ -33,12 +33,12 @@ COLUMNS = [
 ]
 
 
-def test_names_say_the_columns() -> None:
+def test_header_names_select_columns() -> None:
     pasted = PastedRange(("Age", "what", "name"), (), header=True)
     assert targets(pasted, COLUMNS, 0) == [COLUMNS[3], None, COLUMNS[1]]
 
 
-def test_without_names_columns_follow_the_cursor() -> None:
+def test_range_without_header_fills_columns_from_cursor() -> None:
     assert targets(PastedRange(("a", "b", "c"), (), header=False), COLUMNS, 1) == [
         COLUMNS[1],
         COLUMNS[3],
@@ -46,7 +46,7 @@ def test_without_names_columns_follow_the_cursor() -> None:
     ]
 
 
-def test_cells_are_read_by_the_types_of_their_columns() -> None:
+def test_pasted_cells_are_parsed_by_column_type() -> None:
     pasted = PastedRange(("a", "b"), [["1", "7"], [None, None]], header=False)
     assert cells(pasted, [COLUMNS[1], COLUMNS[3]]) == [{"name": "1", "age": 7}, {"name": None, "age": None}]
     assert cells(pasted, [COLUMNS[0], None]) == [{"id": 1}, {}]
@@ -54,7 +54,7 @@ def test_cells_are_read_by_the_types_of_their_columns() -> None:
         cells(PastedRange(("a",), [["x"]], header=False), [COLUMNS[3]])
 
 
-def test_more_rows_than_can_be_pasted_are_for_an_import() -> None:
+def test_range_over_row_limit_raises_with_import_hint() -> None:
     with pytest.raises(SvcError) as told:
         PastedRange.from_preview({"count": MAX_ROWS + 1, "columns": [], "rows": [], "header": False})
     assert "import" in told.value.hint
@@ -67,7 +67,7 @@ async def paste(shown: Tables, text: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_a_range_is_looked_at_and_becomes_new_rows(people: Shop, snapshot: Snapshot) -> None:
+async def test_pasted_range_is_previewed_and_added_as_rows(people: Shop, snapshot: Snapshot) -> None:
     async with tables(people) as shown:
         await paste(shown, "name\tage\tnote\nDora\t19\tx\nEve\t\ty\n")
         await shown.until(lambda: isinstance(shown.app.screen, PasteScreen))
@@ -83,7 +83,7 @@ async def test_a_range_is_looked_at_and_becomes_new_rows(people: Shop, snapshot:
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_a_range_goes_over_cells_in_one_step(people: Shop) -> None:
+async def test_pasted_range_overwrites_cells_in_one_undo_step(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("j", "l")
         await paste(shown, "Rob\t28\nCleopatra\t34\nNew one\t1\n")
@@ -97,7 +97,7 @@ async def test_a_range_goes_over_cells_in_one_step(people: Shop) -> None:
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_one_cell_is_pasted_where_the_cursor_is(people: Shop) -> None:
+async def test_single_pasted_cell_replaces_cursor_cell(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("l", "l")
         await paste(shown, "77")
@@ -108,7 +108,7 @@ async def test_one_cell_is_pasted_where_the_cursor_is(people: Shop) -> None:
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_lines_that_are_pasted_into_a_cell_stay_lines(people: Shop) -> None:
+async def test_pasted_line_breaks_in_cell_are_preserved(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("l")
         await paste(shown, '"one\rtwo"\t9\r')
@@ -126,7 +126,7 @@ async def test_lines_that_are_pasted_into_a_cell_stay_lines(people: Shop) -> Non
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_ten_megabytes_are_told_to_be_imported_and_the_screen_stays_awake(people: Shop) -> None:
+async def test_paste_of_ten_megabytes_hints_at_import_without_blocking(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("l")
         await paste(shown, "a name of some length\t7\n" * 400_000)

@@ -17,12 +17,12 @@ searches = st.text(st.characters(categories=["L", "Nd"]), max_size=8)
 
 
 @given(st.lists(conditions, max_size=4), searches)
-def test_the_words_of_a_filter_say_the_same_filter(listed: list[Condition], search: str) -> None:
+def test_filter_words_round_trip(listed: list[Condition], search: str) -> None:
     query = RowQuery(tuple(listed), search)
     assert RowQuery().filtered(query.words(), COLUMNS) == query
 
 
-def test_words_become_conditions_and_a_text() -> None:
+def test_words_are_parsed_into_conditions_and_search() -> None:
     query = RowQuery(sorts=(("age", True),)).filtered(
         "name~an age>=30 mail=null 'O K' x", ["name", "age", "mail"]
     )
@@ -38,13 +38,13 @@ def test_words_become_conditions_and_a_text() -> None:
 
 
 @pytest.mark.parametrize(("line", "said"), [("nme~x", "no column nme"), ("'open", "a quote is open")])
-def test_a_filter_that_means_nothing_is_told(line: str, said: str) -> None:
+def test_invalid_filter_raises_error(line: str, said: str) -> None:
     with pytest.raises(SvcError) as told:
         RowQuery().filtered(line, ["name"])
     assert said in told.value.message
 
 
-def test_a_column_sorts_up_then_down_then_not() -> None:
+def test_sort_cycles_ascending_descending_none() -> None:
     up = RowQuery().sorted_by("age", more=False)
     down = up.sorted_by("age", more=False)
     both = down.sorted_by("name", more=True)

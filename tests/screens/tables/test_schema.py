@@ -1,4 +1,4 @@
-"""Tables that are made and changed in words."""
+"""The forms that create and alter tables."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Snapshot = Callable[[App[Any]], None]
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_a_table_is_made_of_words(shop: Shop, snapshot: Snapshot) -> None:
+async def test_create_form_creates_table(shop: Shop, snapshot: Snapshot) -> None:
     async with tables(shop) as shown:
         await shown.press("T")
         await shown.write("pets")
@@ -33,7 +33,7 @@ async def test_a_table_is_made_of_words(shop: Shop, snapshot: Snapshot) -> None:
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_a_table_that_can_not_be_made_leaves_the_form(people: Shop) -> None:
+async def test_refused_create_leaves_form_open(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("T")
         await shown.write("people")
@@ -45,7 +45,9 @@ async def test_a_table_that_can_not_be_made_leaves_the_form(people: Shop) -> Non
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_a_table_is_changed_all_at_once_and_what_waits_stays(people: Shop, snapshot: Snapshot) -> None:
+async def test_alter_form_applies_all_changes_and_keeps_staged_edits(
+    people: Shop, snapshot: Snapshot
+) -> None:
     async with tables(people) as shown:
         await shown.press("l", "e")
         await shown.write("Anna")
@@ -62,7 +64,7 @@ async def test_a_table_is_changed_all_at_once_and_what_waits_stays(people: Shop,
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_a_table_is_dropped_by_its_whole_name(people: Shop) -> None:
+async def test_drop_table_requires_full_name(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("A")
         await shown.type("drop table peopl")
@@ -76,7 +78,7 @@ async def test_a_table_is_dropped_by_its_whole_name(people: Shop) -> None:
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_what_waited_for_a_table_goes_with_it(people: Shop) -> None:
+async def test_drop_table_discards_staged_edits(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("l", "e")
         await shown.write("Anna")
@@ -89,7 +91,7 @@ async def test_what_waited_for_a_table_goes_with_it(people: Shop) -> None:
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_what_is_wrong_is_seen_however_long_the_form_is(shop: Shop) -> None:
+async def test_error_in_long_form_is_visible(shop: Shop) -> None:
     async with tables(shop, (60, 20)) as shown:
         await shown.press("T")
         await shown.write("people")
@@ -104,7 +106,7 @@ async def test_what_is_wrong_is_seen_however_long_the_form_is(shop: Shop) -> Non
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_one_writes_in_sight_however_many_columns_there_are(shop: Shop) -> None:
+async def test_alter_form_input_is_visible_with_200_columns(shop: Shop) -> None:
     shop.sql(f"create table wide ({', '.join(f'c{number} text' for number in range(200))})")
     async with tables(shop) as shown:
         await shown.shows("read-only")

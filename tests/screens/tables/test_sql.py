@@ -1,4 +1,4 @@
-"""The box for SQL."""
+"""The SQL screen."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.screens.tables.conftest import Shop, tables
 Snapshot = Callable[[App[Any]], None]
 
 
-def test_statements_of_before_come_back_and_what_was_begun_does(tmp_path: Path) -> None:
+def test_history_returns_statements_and_unfinished_draft(tmp_path: Path) -> None:
     history = DraftHistory(SqlHistory(tmp_path / "home"))
     for statement in ("select 1", "select 2", "select 1"):
         history.ran(statement)
@@ -27,14 +27,14 @@ def test_statements_of_before_come_back_and_what_was_begun_does(tmp_path: Path) 
     assert (tmp_path / "home" / "sql-history.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_history_that_can_not_be_read_is_none(tmp_path: Path) -> None:
+def test_unreadable_history_is_empty(tmp_path: Path) -> None:
     (tmp_path / "sql-history.json").write_text("{broken")
     assert DraftHistory(SqlHistory(tmp_path)).step(1, "") is None
     assert DraftHistory(SqlHistory(tmp_path / "sql-history.json")).step(1, "") is None
     SqlHistory(tmp_path / "sql-history.json").write(["select 1"])
 
 
-def test_what_a_statement_did_is_said() -> None:
+def test_describe_result_counts_rows_and_changes() -> None:
     columns = [{"name": "n", "type": ""}]
     assert describe_result({"columns": columns, "rows": [{"n": 1}], "truncated": None}) == "1 row"
     assert "there are more" in describe_result(
@@ -43,7 +43,7 @@ def test_what_a_statement_did_is_said() -> None:
     assert describe_result({"columns": [], "rows": [], "truncated": None, "changes": 2}) == "2 rows changed"
 
 
-def test_an_error_is_found_in_its_line() -> None:
+def test_error_position_maps_to_line_and_column() -> None:
     assert position("no such column: x, at character 12 of the SQL") == 11
     assert position("near the end") is None
     assert line_and_column("select\n  nme", 9) == (1, 2)
@@ -52,7 +52,7 @@ def test_an_error_is_found_in_its_line() -> None:
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_a_statement_gives_rows(people: Shop, snapshot: Snapshot) -> None:
+async def test_query_shows_rows(people: Shop, snapshot: Snapshot) -> None:
     async with tables(people) as shown:
         await shown.press("Q")
         await shown.type("select name, age * 2 as twice\nfrom people order by id")
@@ -67,7 +67,7 @@ async def test_a_statement_gives_rows(people: Shop, snapshot: Snapshot) -> None:
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_an_error_is_told_and_marked_where_it_is(people: Shop) -> None:
+async def test_sql_error_is_shown_and_selected_in_text(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("Q")
         await shown.type("select name,\n  agee from people")
@@ -78,7 +78,7 @@ async def test_an_error_is_told_and_marked_where_it_is(people: Shop) -> None:
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_writing_is_allowed_first_and_shown_in_the_grid(people: Shop) -> None:
+async def test_write_requires_write_mode_and_updates_grid(people: Shop) -> None:
     async with tables(people) as shown:
         shown.screen.action_sql("delete from people where id < 3")
         await shown.shows("only reads")
@@ -93,7 +93,7 @@ async def test_writing_is_allowed_first_and_shown_in_the_grid(people: Shop) -> N
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_more_rows_than_a_result_has_are_said(people: Shop) -> None:
+async def test_truncated_result_is_reported(people: Shop) -> None:
     async with tables(people) as shown:
         shown.screen.action_sql(
             "with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000) select i from n"

@@ -1,4 +1,4 @@
-"""Files in and out of the table that is shown."""
+"""Import and export of the open table."""
 
 import asyncio
 import json
@@ -26,14 +26,14 @@ Snapshot = Callable[[App[Any]], None]
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the Console was begun."""
+    """The working folder of the Console."""
     folder = tmp_path / "files"
     folder.mkdir()
     monkeypatch.chdir(folder)
     return folder
 
 
-def test_a_path_completes_as_far_as_all_files_that_begin_so(files: Path) -> None:
+def test_path_completes_to_common_prefix(files: Path) -> None:
     for name in ("people.csv", "people.json", "pets.csv", ".hidden"):
         (files / name).touch()
     (files / "sub ü").mkdir()
@@ -45,7 +45,7 @@ def test_a_path_completes_as_far_as_all_files_that_begin_so(files: Path) -> None
     assert complete_path("nowhere/x") == "nowhere/x"
 
 
-def test_a_file_is_written_whole_or_not_at_all(files: Path) -> None:
+def test_write_file_is_atomic(files: Path) -> None:
     kept = files / "kept.csv"
     kept.write_text("before")
     stopped = threading.Event()
@@ -63,7 +63,7 @@ def test_a_file_is_written_whole_or_not_at_all(files: Path) -> None:
     assert kept.read_text() == "all of it"
 
 
-def test_a_link_stays_one_and_what_is_no_file_is_not_replaced(files: Path) -> None:
+def test_write_file_follows_links_and_refuses_special_files(files: Path) -> None:
     (files / "link.csv").symlink_to("kept.csv")
     os.mkfifo(files / "pipe")
     (files / "device").symlink_to("/dev/null")
@@ -79,14 +79,14 @@ def test_a_link_stays_one_and_what_is_no_file_is_not_replaced(files: Path) -> No
     assert (files / "pipe").is_fifo() and (files / "device").is_char_device()
 
 
-def test_a_file_that_can_not_be_read_is_told(files: Path) -> None:
+def test_unreadable_file_raises_error(files: Path) -> None:
     with pytest.raises(SvcError, match="cannot read"):
         list(pieces(files / "none.csv", lambda done, total: None, threading.Event()))
     with pytest.raises(SvcError, match="cannot determine the format"):
         format_of("people.xlsx")
 
 
-def test_of_a_long_file_whole_lines_are_looked_at(files: Path) -> None:
+def test_beginning_of_long_file_has_whole_lines(files: Path) -> None:
     (files / "long.csv").write_bytes(b"a,b\n" + b"1,2\n" * 2_000_000)
     found, whole = beginning(files / "long.csv", "csv")
     assert not whole and found.endswith(b"1,2\n")
@@ -94,14 +94,14 @@ def test_of_a_long_file_whole_lines_are_looked_at(files: Path) -> None:
     assert beginning(files / "long.json", "json") == (b"", False)
 
 
-def test_a_bar_says_how_far_it_is() -> None:
+def test_progress_bar_shows_percentage() -> None:
     assert progress_bar(1, 2) == f"{'━' * 12}{'╌' * 12}  50%"
     assert progress_bar(5, 0).endswith("   0%") and progress_bar(5, 4).endswith(" 100%")
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_a_file_is_looked_at_and_imported(people: Shop, files: Path, snapshot: Snapshot) -> None:
+async def test_import_form_previews_and_imports_file(people: Shop, files: Path, snapshot: Snapshot) -> None:
     (files / "new.csv").write_text("name,age\nDora,19\nEve,\n")
     async with tables(people) as shown:
         await shown.press("i")
@@ -116,7 +116,7 @@ async def test_a_file_is_looked_at_and_imported(people: Shop, files: Path, snaps
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_a_table_that_is_not_there_is_made_of_the_file(shop: Shop, files: Path) -> None:
+async def test_import_of_new_table_creates_it(shop: Shop, files: Path) -> None:
     (files / "cities.jsonl").write_text('{"id": 1, "name": "Brno"}\n{"id": 2, "name": "Łódź"}\n')
     async with tables(shop) as shown:
         await shown.press("i")
@@ -128,7 +128,7 @@ async def test_a_table_that_is_not_there_is_made_of_the_file(shop: Shop, files: 
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_what_is_wrong_with_a_file_is_said_and_the_form_stays(people: Shop, files: Path) -> None:
+async def test_refused_import_shows_error_and_leaves_form_open(people: Shop, files: Path) -> None:
     (files / "bad.csv").write_text("name,mail\nDora,ann@x.org\n")
     async with tables(people) as shown:
         await shown.press("i")
@@ -143,9 +143,7 @@ async def test_what_is_wrong_with_a_file_is_said_and_the_form_stays(people: Shop
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_a_broken_line_in_the_middle_is_told_before_and_after_one_tries(
-    people: Shop, files: Path
-) -> None:
+async def test_invalid_line_is_shown_in_preview_and_after_import(people: Shop, files: Path) -> None:
     (files / "bad.csv").write_text("name,age\n" + "Dora,19\n" * 1000 + '"a"b,1\n')
     (files / "empty.csv").touch()
     async with tables(people) as shown:
@@ -160,7 +158,7 @@ async def test_a_broken_line_in_the_middle_is_told_before_and_after_one_tries(
         await shown.shows("the file is empty")
 
 
-def test_a_preview_has_the_columns_that_there_is_room_for() -> None:
+def test_preview_shows_columns_that_fit() -> None:
     columns = [{"name": f"c{number}", "type": "text", "primary_key": False} for number in range(9)]
     told = {"columns": columns, "rows": [["x" * 50] * 9], "count": 1}
     for room, shown in ((5, 1), (45, 2), (46, 3), (78, 5), (300, 5)):
@@ -172,7 +170,7 @@ def test_a_preview_has_the_columns_that_there_is_room_for() -> None:
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_an_import_that_is_broken_off_while_it_is_sent_is_not_there(people: Shop, files: Path) -> None:
+async def test_stopped_import_changes_nothing(people: Shop, files: Path) -> None:
     endless = files / "endless.csv"
     endless.write_text("name,age,a,b,c\n" + "Dora,19,x,y,z\n" * 9)
     async with tables(people, (60, 20)) as shown:
@@ -196,7 +194,7 @@ async def test_an_import_that_is_broken_off_while_it_is_sent_is_not_there(people
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_an_export_takes_the_place_of_a_file_only_after_a_question(people: Shop, files: Path) -> None:
+async def test_export_asks_before_replacing_file(people: Shop, files: Path) -> None:
     async with tables(people) as shown:
         await shown.press("x", "enter")
         await shown.until(lambda: "exported" in shown.told)
@@ -213,7 +211,7 @@ async def test_an_export_takes_the_place_of_a_file_only_after_a_question(people:
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_what_is_shown_is_exported_in_its_order_or_all(people: Shop, files: Path) -> None:
+async def test_export_form_exports_filtered_rows_or_whole_tables(people: Shop, files: Path) -> None:
     async with tables(people) as shown:
         await shown.press("slash")
         await shown.write("age>=30")
@@ -236,7 +234,7 @@ async def test_what_is_shown_is_exported_in_its_order_or_all(people: Shop, files
 @pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", ["all.json", "all.db"])
-async def test_the_ending_says_the_format(people: Shop, files: Path, name: str) -> None:
+async def test_file_extension_selects_export_format(people: Shop, files: Path, name: str) -> None:
     async with tables(people) as shown:
         await shown.press("x")
         await shown.write(name)

@@ -15,31 +15,31 @@ def width(type: str, *values: Any, title: str = "t") -> Width:
     return measured([title], [TYPES[type]], [(value,) for value in values])[0]
 
 
-def test_a_column_is_as_wide_as_its_texts_and_its_title() -> None:
+def test_column_width_fits_texts_and_title() -> None:
     assert width("text", "x" * 15, "y", None) == Width(15, 15)
     assert width("text", "x", title="a title that is longer") == Width(22, 22)
     assert width("integer", 1, 2, title="id") == Width(8, 8)
     assert width("timestamp", "2026-11-21T09:14:03.120Z") == Width(24, 24)
 
 
-def test_a_long_text_wishes_for_more_than_it_has_on_any_screen() -> None:
+def test_long_text_has_bounded_preferred_width() -> None:
     assert width("text", "x" * 60, "y") == Width(DEFAULT_MAX_WIDTH, 60)
     assert width("text", "x" * 5_000_000) == Width(DEFAULT_MAX_WIDTH, MAX_WIDTH)
     assert width("text", {"size": 5_000_000, "text": "x" * 300}) == Width(DEFAULT_MAX_WIDTH, MAX_WIDTH)
 
 
-def test_wide_characters_take_the_room_that_they_take() -> None:
+def test_wide_characters_count_two_cells() -> None:
     assert width("text", "日本語" * 4) == Width(24, 24)
 
 
-def test_without_rows_the_type_says_it() -> None:
+def test_width_without_rows_depends_on_type() -> None:
     assert width("timestamp") == Width(24, 24)
     assert width("text", title="name") == Width(16, 16)
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_columns_share_the_room_by_need_and_stay_where_they_are(shop: Shop, snapshot: Snapshot) -> None:
+async def test_columns_share_width_by_need_and_do_not_move(shop: Shop, snapshot: Snapshot) -> None:
     shop.sql("create table notes (id integer primary key, who text, what text, mood text)")
     shop.sql(
         "with recursive n(i) as (select 1 union all select i + 1 from n where i < 500)"

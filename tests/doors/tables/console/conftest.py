@@ -19,7 +19,7 @@ ROLES: tuple[Role, ...] = ("viewer", "deployer", "owner")
 
 
 class EveryRole:
-    """An authority for which the name of a role is its token."""
+    """An authority that accepts the name of a role as its token."""
 
     async def principal(self, token: str) -> Principal | None:
         return next((Principal(role, {ALL_PROJECTS: role}) for role in ROLES if role == token), None)
@@ -27,7 +27,7 @@ class EveryRole:
 
 @contextmanager
 def api(data: Path) -> Iterator[str]:
-    """Serve the tables of the Project `shop`; gives the address."""
+    """Serve the tables of the Project `shop`; yield the address."""
     app = create_app(EveryRole(), [blueprint(SingleProject("shop", data))])
     with run_in_background(lambda stop: served(app, stop), "control") as address:
         yield address
@@ -90,7 +90,7 @@ USERS = {
 
 @pytest.fixture
 def users(shop: Shop) -> Shop:
-    """The same with a table of users that has two rows."""
+    """The Project of `shop` with a table of two users."""
     shop.change(USERS)
     shop.query("insert into users (name) values ($1), ($2)", "Ada", "Grace", write=True)
     return shop

@@ -1,4 +1,4 @@
-"""A grid, asked over the control API."""
+"""Helpers that open and read grids over the control API."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A table in a grid over the control API: any window of any order, without reading what is before it."""
+"""Grids over the control API: windows, sort, filter, search and cells."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ def names(shop: Shop, **more: Any) -> list[str]:
     return found
 
 
-def test_a_grid_has_the_rows_of_a_table_in_the_order_of_its_key(users: Shop) -> None:
+def test_grid_without_sort_is_ordered_by_key(users: Shop) -> None:
     grid = opened(users)
     assert (grid["table"], grid["count"], grid["key"], grid["editable"], grid["reason"]) == (
         "users",
@@ -40,7 +40,7 @@ def test_a_grid_has_the_rows_of_a_table_in_the_order_of_its_key(users: Shop) -> 
 
 @pytest.mark.parametrize("sort", [[], [{"column": "name"}], [{"column": "note", "descending": True}]])
 @pytest.mark.parametrize("deleted", [0, 7])
-def test_any_window_of_any_order_is_what_sql_says(shop: Shop, sort: list[Any], deleted: int) -> None:
+def test_grid_window_matches_sql_result(shop: Shop, sort: list[Any], deleted: int) -> None:
     many(shop, 1000)
     shop.query("delete from many where id % 50 = $1", deleted, write=True)
     grid = opened(shop, "many", sort=sort)
@@ -54,7 +54,7 @@ def test_any_window_of_any_order_is_what_sql_says(shop: Shop, sort: list[Any], d
 
 
 @pytest.mark.parametrize("first", [-2, -1, 0, 1, 7])
-def test_rows_whose_numbers_begin_anywhere_are_all_shown(shop: Shop, first: int) -> None:
+def test_grid_shows_rows_of_any_first_rowid(shop: Shop, first: int) -> None:
     many(shop, 3)
     shop.query("update many set id = id + 100", write=True)
     shop.query("update many set id = id - 101 + $1", first, write=True)
@@ -62,7 +62,7 @@ def test_rows_whose_numbers_begin_anywhere_are_all_shown(shop: Shop, first: int)
     assert [row[0] for row in window(shop, grid)["rows"]] == [first, first + 1, first + 2]
 
 
-def test_what_is_asked_wrongly_is_refused(users: Shop) -> None:
+def test_grid_of_missing_table_column_or_id_is_refused(users: Shop) -> None:
     assert refused(users, "usres").code == "not-found"
     assert "no column nme" in refused(users, sort=[{"column": "nme"}]).message
     with pytest.raises(ApiError) as error:
@@ -70,13 +70,13 @@ def test_what_is_asked_wrongly_is_refused(users: Shop) -> None:
     assert error.value.code == "not-found"
 
 
-def test_a_whole_cell_is_had_by_the_key_of_its_row(users: Shop) -> None:
+def test_cell_request_returns_value_by_row_key(users: Shop) -> None:
     grid = opened(users)
     found = users.get(f"grid/{grid['grid']}/cell", key=json.dumps([2]), column="NAME")
     assert found == {"value": "Grace"}
 
 
-def test_a_viewer_may_look(users: Shop, address: str) -> None:
+def test_viewer_can_open_read_and_close_grid(users: Shop, address: str) -> None:
     with Client(address, "viewer") as client:
         viewer = Shop(client, users.data)
         grid = opened(viewer)
@@ -106,7 +106,7 @@ def test_a_viewer_may_look(users: Shop, address: str) -> None:
         ([("born", ">=", "1906-12-09T02:00+02:00")], ["Grace"]),
     ],
 )
-def test_a_filter_leaves_rows_whose_value_fits(shop: Shop, filter: list[Any], wanted: list[str]) -> None:
+def test_filter_returns_matching_rows(shop: Shop, filter: list[Any], wanted: list[str]) -> None:
     types = {"name": "text", "age": "integer", "note": "text", "alive": "boolean", "born": "timestamp"}
     columns = [{"name": name, "type": type} for name, type in types.items()]
     shop.change({"op": "create-table", "table": "users", "columns": columns})
@@ -119,13 +119,13 @@ def test_a_filter_leaves_rows_whose_value_fits(shop: Shop, filter: list[Any], wa
     assert names(shop, filter=asked) == wanted
 
 
-def test_a_search_looks_into_every_column(users: Shop) -> None:
+def test_search_matches_every_column(users: Shop) -> None:
     assert names(users, search="gra") == ["Grace"]
     assert names(users, search="2", filter=[{"column": "id", "op": "=", "value": 2}]) == ["Grace"]
     assert names(users, search="stranger") == []
 
 
-def test_a_filter_that_no_value_can_fit_is_refused(users: Shop) -> None:
+def test_filter_with_value_of_wrong_type_is_refused(users: Shop) -> None:
     error = refused(users, filter=[{"column": "id", "op": "<", "value": "many"}])
     assert error.code == "filter" and "'many' is not a whole number" in error.message
     assert "integer" in error.hint
@@ -133,7 +133,7 @@ def test_a_filter_that_no_value_can_fit_is_refused(users: Shop) -> None:
     assert refused(users, filter=[{"column": "id", "op": "~", "value": "x"}]).code == "invalid"
 
 
-def test_cells_say_exactly_what_is_stored(shop: Shop) -> None:
+def test_cells_return_stored_values_exactly(shop: Shop) -> None:
     types = ["integer", "real", "text", "boolean", "timestamp", "json", "blob"]
     columns = [{"name": type, "type": type} for type in types]
     shop.change({"op": "create-table", "table": "t", "columns": columns})
@@ -154,7 +154,7 @@ def test_cells_say_exactly_what_is_stored(shop: Shop) -> None:
     ]
 
 
-def test_a_long_cell_is_cut_and_had_whole(shop: Shop) -> None:
+def test_long_cell_is_truncated_and_fetched_in_full_by_key(shop: Shop) -> None:
     shop.query("create table t (k text primary key not null, a text, b blob)", write=True)
     text, blob = "ü" * 3_000_000, b"\xff" * 5000
     connection = open_owner(shop.data / "tables" / "tables.db")
@@ -175,7 +175,7 @@ def test_a_long_cell_is_cut_and_had_whole(shop: Shop) -> None:
             shop.get(path, key=key, column="a")
 
 
-def test_text_that_is_not_utf_8_is_shown_as_its_bytes(users: Shop) -> None:
+def test_non_utf_8_text_is_returned_as_base64(users: Shop) -> None:
     connection = open_owner(users.data / "tables" / "tables.db")
     connection.execute("update users set name = cast(x'ff41' as text) where id = 2")
     connection.close()
@@ -184,7 +184,7 @@ def test_text_that_is_not_utf_8_is_shown_as_its_bytes(users: Shop) -> None:
     assert users.get(f"grid/{grid['grid']}/cell", key="[2]", column="name")["value"] == {"base64": "/0E="}
 
 
-def test_views_tables_without_a_key_and_without_numbers_are_shown(shop: Shop) -> None:
+def test_views_keyless_and_without_rowid_tables_open_as_grids(shop: Shop) -> None:
     shop.query("create table t (a text, b integer, rowid text, primary key (b, a)) without rowid", write=True)
     shop.query("insert into t values ('x', 2, 'p'), ('y', 1, 'q')", write=True)
     shop.query("create view v as select rowid, a || b as ab from t", write=True)
@@ -206,7 +206,7 @@ def test_views_tables_without_a_key_and_without_numbers_are_shown(shop: Shop) ->
     assert shop.get(f"grid/{grid['grid']}/cell", key="[2]", column="line") == {"value": "two"}
 
 
-def test_rows_whose_numbers_have_no_name_are_found_by_their_key(shop: Shop) -> None:
+def test_tables_with_shadowed_rowid_names_open_as_grids(shop: Shop) -> None:
     shop.query("create table t (k text primary key not null, rowid, oid, _rowid_)", write=True)
     shop.query("insert into t (k) values ('b'), ('a')", write=True)
     grid = opened(shop, "t")
@@ -216,7 +216,7 @@ def test_rows_whose_numbers_have_no_name_are_found_by_their_key(shop: Shop) -> N
     assert window(shop, opened(shop, "nameless"))["rows"] == [[7, 8, 9]]
 
 
-def test_half_of_a_character_is_refused(users: Shop, address: str) -> None:
+def test_lone_surrogate_in_request_is_refused(users: Shop, address: str) -> None:
     half = "\ud800"
     opening: list[dict[str, Any]] = [{"search": half}]
     opening += [

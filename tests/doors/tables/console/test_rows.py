@@ -18,7 +18,7 @@ def names(shop: Shop) -> list[str]:
     return [row["name"] for row in shop.query("select name from users order by id")["rows"]]
 
 
-def test_rows_are_inserted_updated_and_deleted_in_one_go(users: Shop) -> None:
+def test_change_set_inserts_updates_and_deletes_rows(users: Shop) -> None:
     done = changed(
         users,
         {"insert": {"name": "Edsger"}},
@@ -36,7 +36,7 @@ def test_rows_are_inserted_updated_and_deleted_in_one_go(users: Shop) -> None:
     assert names(users) == ["Ada L.", "Edsger", "Alan"]
 
 
-def test_a_row_that_is_not_what_it_was_is_a_conflict_and_nothing_is_changed(users: Shop) -> None:
+def test_changed_row_is_conflict_and_rolls_back_change_set(users: Shop) -> None:
     users.query("update users set name = 'Grace H.' where id = 2", write=True)
     changes = (
         {"insert": {"name": "Edsger"}},
@@ -77,7 +77,7 @@ def test_a_row_that_is_not_what_it_was_is_a_conflict_and_nothing_is_changed(user
         ({"delete": {"key": [1, 2]}}, None, "", "1 values, not 2"),
     ],
 )
-def test_a_change_that_can_not_be_made_is_named_with_its_column(
+def test_invalid_change_names_column_and_constraint(
     users: Shop, change: Any, column: str | None, constraint: str, words: str
 ) -> None:
     done = changed(users, {"insert": {"name": "Edsger"}}, change, conflicts="skip")
@@ -87,12 +87,12 @@ def test_a_change_that_can_not_be_made_is_named_with_its_column(
     assert (done["applied"], done["rows"], names(users)) == (0, [], ["Ada", "Grace"])
 
 
-def test_every_mistake_is_told_and_not_only_the_first(users: Shop) -> None:
+def test_all_invalid_changes_are_reported(users: Shop) -> None:
     done = changed(users, *({"insert": {"name": name}} for name in ("Ada", "x", "Grace", None)))
     assert [error["index"] for error in done["errors"]] == [0, 2, 3]
 
 
-def test_checks_triggers_and_foreign_keys_are_told_in_plain_words(users: Shop) -> None:
+def test_constraint_violations_have_readable_messages(users: Shop) -> None:
     connection = open_owner(users.data / "tables" / "tables.db")
     connection.execute(
         "create table posts (id integer primary key, author integer references users (id), stars integer"
@@ -124,7 +124,7 @@ def test_checks_triggers_and_foreign_keys_are_told_in_plain_words(users: Shop) -
     assert "ignored" in mistake({"delete": {"key": [1]}})[2]
 
 
-def test_tables_without_a_key_and_views_take_no_changes(users: Shop) -> None:
+def test_changes_to_keyless_table_or_view_are_refused(users: Shop) -> None:
     users.change({"op": "create-table", "table": "log", "columns": [{"name": "line", "type": "text"}]})
     users.query("create view names as select name from users", write=True)
     for table, words in (("log", "no primary key"), ("names", "is a view")):
@@ -138,7 +138,7 @@ def test_tables_without_a_key_and_views_take_no_changes(users: Shop) -> None:
     assert refused.value.code == "not-found"
 
 
-def test_rows_without_numbers_are_changed_by_their_key(shop: Shop) -> None:
+def test_rows_of_without_rowid_table_are_changed_by_key(shop: Shop) -> None:
     shop.query("create table t (a text, b integer, v text, primary key (b, a)) without rowid", write=True)
     done = changed(shop, {"insert": {"a": "x", "b": 1, "v": "one"}}, table="t")
     assert done["inserted"] == [[1, "x"]]
@@ -147,7 +147,7 @@ def test_rows_without_numbers_are_changed_by_their_key(shop: Shop) -> None:
     assert changed(shop, {"delete": {"key": {"a": "x", "b": 2}}}, table="t")["applied"] == 1
 
 
-def test_a_viewer_may_not_change_rows(users: Shop, address: str) -> None:
+def test_viewer_cannot_change_rows(users: Shop, address: str) -> None:
     with Client(address, "viewer") as client, pytest.raises(ApiError, match="role deployer"):
         changed(Shop(client, users.data), {"insert": {"name": "x"}})
     with Client(address, "deployer") as client:
@@ -165,7 +165,7 @@ def test_a_viewer_may_not_change_rows(users: Shop, address: str) -> None:
         {"table": "users", "changes": [{"delete": {"key": [1]}}], "conflicts": "ignore"},
     ],
 )
-def test_what_has_another_form_is_refused(users: Shop, body: Any) -> None:
+def test_malformed_change_set_is_refused(users: Shop, body: Any) -> None:
     with pytest.raises(ApiError) as refused:
         users.post("rows", body)
     assert refused.value.code == "invalid"

@@ -10,14 +10,14 @@ from svc_tui.client import ApiError
 from tests.doors.tables.console.conftest import USERS, Shop
 
 
-def test_a_project_without_tables_has_none_and_gets_no_file(shop: Shop) -> None:
+def test_reading_empty_project_creates_no_file(shop: Shop) -> None:
     assert shop.get("tables") == {"tables": []}
     assert shop.get("migrations") == {"applied": []}
     assert shop.query("select 1 as one")["rows"] == [{"one": 1}]
     assert not (shop.data / "tables").exists()
 
 
-def test_a_table_is_shown_with_all_that_belongs_to_it(users: Shop) -> None:
+def test_table_document_has_columns_indexes_and_notes(users: Shop) -> None:
     users.change({"op": "create-index", "table": "users", "columns": ["joined", "name"]})
     shown = users.get("table", name="USERS")
     assert (shown["name"], shown["kind"], shown["note"], shown["key"]) == (
@@ -45,7 +45,7 @@ def test_a_table_is_shown_with_all_that_belongs_to_it(users: Shop) -> None:
     assert users.get("tables") == {"tables": [shown]}
 
 
-def test_a_list_of_changes_happens_whole(users: Shop) -> None:
+def test_schema_changes_apply_in_order(users: Shop) -> None:
     users.change(
         {"op": "rename-column", "table": "users", "column": "name", "name": "full name"},
         {"op": "add-column", "table": "users", "column": {"name": "age", "type": "text"}},
@@ -67,7 +67,7 @@ def test_a_list_of_changes_happens_whole(users: Shop) -> None:
     assert users.get("tables") == {"tables": []}
 
 
-def test_or_not_at_all(users: Shop) -> None:
+def test_schema_changes_with_one_failure_change_nothing(users: Shop) -> None:
     before = users.get("tables")
     with pytest.raises(ApiError) as refused:
         users.change(
@@ -89,19 +89,19 @@ def test_or_not_at_all(users: Shop) -> None:
         ({**USERS, "columns": [{"name": "a", "type": "text", "nulable": True}]}, "nulable"),
     ],
 )
-def test_a_change_of_another_form_is_refused_by_its_place(shop: Shop, change: Any, words: str) -> None:
+def test_malformed_schema_change_names_field(shop: Shop, change: Any, words: str) -> None:
     with pytest.raises(ApiError) as refused:
         shop.change(change)
     assert refused.value.code == "invalid" and words in refused.value.message
 
 
-def test_what_is_there_already_is_a_conflict(users: Shop) -> None:
+def test_create_table_with_existing_name_is_conflict(users: Shop) -> None:
     with pytest.raises(ApiError) as refused:
         users.change(USERS)
     assert refused.value.code == "conflict" and "table users already" in refused.value.message
 
 
-def test_what_is_not_there_is_said_to_be_missing(users: Shop) -> None:
+def test_missing_table_or_project_is_not_found(users: Shop) -> None:
     with pytest.raises(ApiError) as refused:
         users.get("table", name="usres")
     assert refused.value.code == "not-found" and "Available: users." in refused.value.hint
@@ -109,13 +109,13 @@ def test_what_is_not_there_is_said_to_be_missing(users: Shop) -> None:
         users.client.call("GET", "/v1/projects/blog/tables")
 
 
-def test_names_of_every_kind_arrive_as_they_are(shop: Shop) -> None:
+def test_table_names_with_special_characters_round_trip(shop: Shop) -> None:
     for name in ("a/b//c", "..", "%2F", 'say "hi"', "prix & coûts?", "表"):
         shop.change({"op": "create-table", "table": name, "columns": [{"name": name, "type": "text"}]})
         assert shop.get("table", name=name)["columns"][0]["name"] == name
 
 
-def test_a_view_that_leads_nowhere_is_listed_without_a_count(users: Shop) -> None:
+def test_broken_view_is_listed_without_row_count(users: Shop) -> None:
     connection = open_owner(users.data / "tables" / "tables.db")
     connection.execute("create view gone as select * from missing")
     connection.close()
@@ -138,7 +138,7 @@ def test_migrations_are_planned_applied_once_and_listed(shop: Shop) -> None:
     assert [table["name"] for table in shop.get("tables")["tables"]] == ["a"]
 
 
-def test_migrations_may_be_larger_than_other_requests(shop: Shop) -> None:
+def test_migrations_request_has_larger_body_limit(shop: Shop) -> None:
     rows = ",".join(f"({number}, '{'x' * 100}')" for number in range(60_000))
     sql = f"create table a (n integer, t text) strict; insert into a values {rows};"
     shop.post("migrations", {"files": [{"name": "tables/1.sql", "sql": sql}]})
@@ -148,7 +148,7 @@ def test_migrations_may_be_larger_than_other_requests(shop: Shop) -> None:
     assert refused.value.code == "body-too-large"
 
 
-def test_a_damaged_file_is_told_and_left_as_it_is(shop: Shop) -> None:
+def test_damaged_database_is_reported_and_unchanged(shop: Shop) -> None:
     path: Path = shop.data / "tables" / "tables.db"
     path.parent.mkdir()
     path.write_bytes(b"garbage " * 1000)
@@ -159,7 +159,7 @@ def test_a_damaged_file_is_told_and_left_as_it_is(shop: Shop) -> None:
     assert path.read_bytes() == b"garbage " * 1000
 
 
-def test_every_route_is_in_the_document(shop: Shop) -> None:
+def test_openapi_document_lists_every_route(shop: Shop) -> None:
     document = shop.client.call("GET", "/openapi.json")
     paths = {path.rpartition("/")[2] for path in document["paths"]}
     assert {"tables", "table", "schema", "sql", "migrations", "import", "preview", "export"} <= paths

@@ -1,4 +1,4 @@
-"""An owner's SQL over the control API: what it gives, what it may do, where it is cut off."""
+"""SQL over the control API: results, permissions and limits."""
 
 import base64
 from typing import Any
@@ -18,7 +18,7 @@ def refused(shop: Shop, sql: str, *params: Any, **more: Any) -> ApiError:
     return error.value
 
 
-def test_rows_come_by_name_with_the_types_of_their_columns(users: Shop) -> None:
+def test_query_returns_named_values_and_column_types(users: Shop) -> None:
     found = users.query("select name, joined, id + 1 as next from users where id = $1", 2)
     assert found["columns"] == [
         {"name": "name", "type": "text"},
@@ -30,7 +30,7 @@ def test_rows_come_by_name_with_the_types_of_their_columns(users: Shop) -> None:
     assert (found["truncated"], found["changes"]) == (None, 0)
 
 
-def test_values_of_every_kind_keep_what_they_are(shop: Shop) -> None:
+def test_values_of_every_type_round_trip(shop: Shop) -> None:
     types = ["integer", "real", "text", "boolean", "timestamp", "json", "blob"]
     columns = [{"name": type, "type": type} for type in types]
     shop.change({"op": "create-table", "table": "t", "columns": columns})
@@ -41,7 +41,7 @@ def test_values_of_every_kind_keep_what_they_are(shop: Shop) -> None:
     assert list(row.values()) == [*values[:6], blob]
 
 
-def test_writes_happen_only_where_they_are_asked_for(users: Shop) -> None:
+def test_writing_sql_requires_write_flag(users: Shop) -> None:
     error = refused(users, "delete from users")
     assert error.code == "writes-in-query" and "--write" in error.hint
     assert refused(users, "drop table users").code == "writes-in-query"
@@ -51,7 +51,7 @@ def test_writes_happen_only_where_they_are_asked_for(users: Shop) -> None:
     assert users.get("table", name="users")["rows"] == 3
 
 
-def test_a_write_that_gives_more_rows_than_are_shown_is_done_whole(shop: Shop) -> None:
+def test_write_with_truncated_rows_is_applied_in_full(shop: Shop) -> None:
     shop.change({"op": "create-table", "table": "t", "columns": [{"name": "n", "type": "integer"}]})
     numbers = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 500) select i from n"
     done = shop.query(f"insert into t {numbers} returning n", write=True, limit=3)
@@ -59,7 +59,7 @@ def test_a_write_that_gives_more_rows_than_are_shown_is_done_whole(shop: Shop) -
     assert shop.get("table", name="t")["rows"] == 500
 
 
-def test_the_schema_may_be_written_as_sql_and_keeps_its_notes(users: Shop) -> None:
+def test_schema_sql_preserves_notes(users: Shop) -> None:
     users.query("alter table users rename to people", write=True)
     assert users.get("table", name="people")["columns"][1]["note"] == "as they are called"
     assert "takes no parameters" in refused(users, "create table t (a)", 1, write=True).message
@@ -94,14 +94,14 @@ def test_the_schema_may_be_written_as_sql_and_keeps_its_notes(users: Shop) -> No
     ],
 )
 @pytest.mark.parametrize("write", [False, True])
-def test_what_can_not_be_is_refused_and_explained(users: Shop, sql: str, words: str, write: bool) -> None:
+def test_invalid_sql_is_refused_with_reason(users: Shop, sql: str, words: str, write: bool) -> None:
     error = refused(users, sql, write=write)
     if write or not sql.startswith(("delete", "insert")):
         assert words in error.message, error.message
     assert users.query("select count(*) as n from users")["rows"] == [{"n": 2}]
 
 
-def test_an_owner_may_look_at_the_schema(users: Shop) -> None:
+def test_owner_can_query_schema_tables(users: Shop) -> None:
     found = users.query("select name from sqlite_schema where type = 'table' and name like 'u%'")
     assert found["rows"] == [{"name": "users"}]
     assert users.query("pragma table_info(users)")["rows"][0]["name"] == "id"
@@ -111,14 +111,14 @@ def test_an_owner_may_look_at_the_schema(users: Shop) -> None:
     assert users.query("explain query plan select * from users")["rows"]
 
 
-def test_many_rows_are_cut_off_and_it_is_said(shop: Shop) -> None:
+def test_rows_over_limit_are_truncated(shop: Shop) -> None:
     numbers = "with recursive n(i) as (select 1 union all select i + 1 from n) select i from n"
     assert len((found := shop.query(numbers, limit=7))["rows"]) == 7 and found["truncated"] == "rows"
     assert len((found := shop.query(numbers))["rows"]) == 10_000 and found["truncated"] == "rows"
     assert shop.query("select 1 as one", limit=1)["truncated"] is None
 
 
-def test_large_values_come_whole_and_few(shop: Shop) -> None:
+def test_large_values_truncate_result_by_bytes(shop: Shop) -> None:
     shop.change({"op": "create-table", "table": "t", "columns": [{"name": "v", "type": "text"}]})
     connection = open_owner(shop.data / "tables" / "tables.db")
     for _ in range(6):
@@ -128,9 +128,7 @@ def test_large_values_come_whole_and_few(shop: Shop) -> None:
     assert [len(row["v"]) for row in found["rows"]] == [5 << 20] * 4 and found["truncated"] == "bytes"
 
 
-def test_a_statement_that_takes_too_long_is_stopped_and_undone(
-    users: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_endless_statement_times_out_and_is_rolled_back(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(console_sql, "TIMEOUT_SECONDS", 0.2)
     endless = "with recursive n(i) as (select 1 union all select i + 1 from n)"
     assert refused(users, f"{endless} select count(*) from n").code == "timeout"
@@ -141,7 +139,7 @@ def test_a_statement_that_takes_too_long_is_stopped_and_undone(
     assert users.query("select count(*) as n from users")["rows"] == [{"n": 2}]
 
 
-def test_while_others_write_there_is_reading_and_a_wait_that_ends(
+def test_concurrent_writer_allows_reads_and_refuses_writes(
     users: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "BUSY_TIMEOUT_MS", 50)
@@ -159,12 +157,12 @@ def test_while_others_write_there_is_reading_and_a_wait_that_ends(
     assert users.query("insert into users (name) values ('Eve')", write=True)["changes"] == 1
 
 
-def test_parameters_that_no_column_holds_are_refused(users: Shop) -> None:
+def test_unstorable_parameters_are_refused(users: Shop) -> None:
     assert "64 bits" in refused(users, "select $1 as a", 2**63).message
     assert "base64" in refused(users, "select $1 as a", {"base64": "="}).message
 
 
-def test_who_may_do_what(users: Shop, address: str) -> None:
+def test_roles_limit_reads_writes_and_schema_changes(users: Shop, address: str) -> None:
     def asks(role: str, sql: str, **more: Any) -> Any:
         with Client(address, role) as client:
             return Shop(client, users.data).query(sql, **more)

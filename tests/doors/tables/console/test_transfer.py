@@ -1,4 +1,4 @@
-"""Files into tables and out of them, over the control API."""
+"""Import and export over the control API."""
 
 import json
 import sqlite3
@@ -13,7 +13,7 @@ from svc_tui.client import ApiError, Client
 from tests.doors.tables.console.conftest import Shop
 
 
-def test_rows_are_added_and_progress_is_told(users: Shop) -> None:
+def test_import_adds_rows_and_reports_progress(users: Shop) -> None:
     lines = users.load(b"id,name\n7,Alan\n8,Edsger\n", table="users")
     assert lines[-1] == {"done": True, "rows": 2, "bytes": 24, "total": 24, "table": "users", "skipped": []}
     assert all(not line["done"] for line in lines[:-1])
@@ -22,7 +22,7 @@ def test_rows_are_added_and_progress_is_told(users: Shop) -> None:
     assert users.query("select id, name from users")["rows"] == [{"id": 1, "name": "Ada"}]
 
 
-def test_a_table_is_made_only_where_that_is_asked_for(shop: Shop) -> None:
+def test_import_creates_table_only_with_create(shop: Shop) -> None:
     with pytest.raises(ApiError, match="table items does not exist") as refused:
         shop.load(b"id,price\n1,2.5\n", table="items")
     assert "--create" in refused.value.hint
@@ -34,13 +34,13 @@ def test_a_table_is_made_only_where_that_is_asked_for(shop: Shop) -> None:
     assert refused.value.code == "conflict"
 
 
-def test_a_row_that_does_not_fit_undoes_all(users: Shop) -> None:
+def test_import_with_invalid_row_changes_nothing(users: Shop) -> None:
     with pytest.raises(ApiError, match="line 3"):
         users.load(b"id,name\n7,Alan\nseven,Edsger\n", table="users")
     assert users.get("table", name="users")["rows"] == 2
 
 
-def test_a_failure_far_into_a_file_is_its_last_line(shop: Shop) -> None:
+def test_late_import_failure_is_last_progress_line(shop: Shop) -> None:
     shop.change({"op": "create-table", "table": "t", "columns": [{"name": "n", "type": "integer"}]})
     text = b"n\n" + b"".join(b"%d\n" % number for number in range(50_000)) + b"many\n"
     lines = shop.load(text, table="t")
@@ -48,7 +48,7 @@ def test_a_failure_far_into_a_file_is_its_last_line(shop: Shop) -> None:
     assert shop.get("table", name="t")["rows"] == 0
 
 
-def test_a_preview_tells_types_and_changes_nothing(shop: Shop) -> None:
+def test_preview_infers_types_and_changes_nothing(shop: Shop) -> None:
     pieces = iter([b"id,when\n1,2026-01-02", b"T03:04:05Z\n"])
     path = "/v1/projects/shop/import/preview"
     (found,) = shop.client.lines("POST", path, params={"format": "csv"}, content=pieces)
@@ -67,7 +67,7 @@ def pasted(shop: Shop, text: str, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_a_range_of_a_spreadsheet_is_previewed_as_it_is_pasted(shop: Shop, end: str) -> None:
+def test_preview_parses_pasted_spreadsheet_range(shop: Shop, end: str) -> None:
     found = pasted(shop, end.join(['7\t"two\tcells, ""so"""', '5.5\t5" disk', "8\t", ""]))
     assert [each["type"] for each in found["columns"]] == ["real", "text"]
     assert found["rows"] == [["7", 'two\tcells, "so"'], ["5.5", '5" disk'], ["8", None]]
@@ -85,9 +85,7 @@ def test_a_range_of_a_spreadsheet_is_previewed_as_it_is_pasted(shop: Shop, end: 
         ("name\tage\nAda\t36", "no", False),
     ],
 )
-def test_the_first_row_of_a_range_names_columns_where_it_can_be_nothing_else(
-    shop: Shop, text: str, header: str, named: bool
-) -> None:
+def test_preview_detects_header_row(shop: Shop, text: str, header: str, named: bool) -> None:
     found = pasted(shop, text, header=header)
     first = text.splitlines()[0].split("\t")
     assert found["header"] == named
@@ -95,7 +93,7 @@ def test_the_first_row_of_a_range_names_columns_where_it_can_be_nothing_else(
     assert found["count"] == len(text.splitlines()) - named
 
 
-def test_as_many_rows_of_a_range_come_back_as_are_wanted(shop: Shop) -> None:
+def test_preview_returns_requested_number_of_rows(shop: Shop) -> None:
     text = "".join(f"{number}\tx\n" for number in range(500))
     assert len(pasted(shop, text)["rows"]) == 20
     assert len(pasted(shop, text, rows=10_000)["rows"]) == 500
@@ -107,7 +105,7 @@ def test_as_many_rows_of_a_range_come_back_as_are_wanted(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("format", ["csv", "json", "jsonl", "sql", "db"])
-def test_what_is_exported_and_imported_is_exported_alike(users: Shop, format: str, tmp_path: Path) -> None:
+def test_export_import_export_is_identical(users: Shop, format: str, tmp_path: Path) -> None:
     users.query("insert into users (name) values ($1)", 'a "quoted"\n, ünïcode \0 name', write=True)
     first = users.save(format, *([] if format in ("sql", "db") else ["users"]))
     if format in ("sql", "db"):
@@ -125,7 +123,7 @@ def test_what_is_exported_and_imported_is_exported_alike(users: Shop, format: st
         assert [row["name"] for row in json.loads(first)][:2] == ["Ada", "Grace"]
 
 
-def test_a_grid_is_exported_as_it_is_shown_with_rows_that_came_since(shop: Shop) -> None:
+def test_grid_export_applies_sort_and_filter_to_current_rows(shop: Shop) -> None:
     shop.query("create table marks (name text, mark integer)", write=True)
     shop.query("insert into marks values ('b', 2), ('a', 3), ('c', 1), ('a', 2)", write=True)
     above = {"column": "mark", "op": ">", "value": "1"}
@@ -144,14 +142,14 @@ def test_a_grid_is_exported_as_it_is_shown_with_rows_that_came_since(shop: Shop)
         pass
 
 
-def test_large_files_go_both_ways(shop: Shop) -> None:
+def test_large_file_round_trips(shop: Shop) -> None:
     text = b"n,t\n" + b"".join(b"%d,%s\n" % (number, b"x" * 200) for number in range(60_000))
     assert len(text) > 11 << 20
     shop.load(text, table="big", create=True)
     assert shop.save("csv", "big") == text
 
 
-def test_a_client_that_leaves_ends_an_export(shop: Shop) -> None:
+def test_client_disconnect_ends_export(shop: Shop) -> None:
     text = b"n,t\n" + b"".join(b"%d,%s\n" % (number, b"x" * 200) for number in range(60_000))
     shop.load(text, table="big", create=True)
     with shop.client.download("/v1/projects/shop/export", params={"format": "csv", "table": "big"}) as pieces:
@@ -160,7 +158,7 @@ def test_a_client_that_leaves_ends_an_export(shop: Shop) -> None:
     assert shop.get("tables") == {"tables": []}
 
 
-def test_an_upload_that_breaks_off_changes_nothing(users: Shop, address: str) -> None:
+def test_interrupted_upload_changes_nothing(users: Shop, address: str) -> None:
     def broken() -> Iterator[bytes]:
         yield b"id,name\n7,Alan\n"
         raise SvcError("the file ends here")
@@ -180,7 +178,7 @@ def test_an_upload_that_breaks_off_changes_nothing(users: Shop, address: str) ->
         ({"format": "db", "table": "users"}, "table"),
     ],
 )
-def test_what_is_asked_wrongly_is_refused(users: Shop, params: dict[str, str], words: str) -> None:
+def test_invalid_import_parameters_are_refused(users: Shop, params: dict[str, str], words: str) -> None:
     with pytest.raises(ApiError, match=words):
         users.load(b"id,name\n", **{"format": "csv", **params})
 
@@ -193,7 +191,7 @@ def test_what_is_asked_wrongly_is_refused(users: Shop, params: dict[str, str], w
         ("json", ["nothing"], "table nothing does not exist"),
     ],
 )
-def test_what_can_not_be_exported_is_said_before_anything_is_sent(
+def test_invalid_export_is_refused_before_response_body(
     users: Shop, format: str, tables: list[str], words: str
 ) -> None:
     with pytest.raises(ApiError, match=words):

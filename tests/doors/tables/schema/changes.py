@@ -1,4 +1,4 @@
-"""A table, and what tests of changes ask of it."""
+"""A table and helpers for tests of schema changes."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def table(database: Connection, name: str = "visits") -> Table:
 
 
 def refused(database: Connection, *changes: Change) -> str:
-    """The message and hint of changes that are refused, of which nothing is left."""
+    """Return message and hint of refused changes; assert that the schema is unchanged."""
     before = rows(database, "select type, name, sql from sqlite_schema order by name")
     with pytest.raises(TablesError) as caught:
         apply(database, changes)

@@ -22,7 +22,7 @@ from doors.tables.sqlite.errors import Connection, ConstraintError, Error, rows,
 from tests.doors.tables.schema.changes import refused, table
 
 
-def test_a_table_is_read_as_it_was_made(visits: Connection) -> None:
+def test_created_table_is_read_with_same_definition(visits: Connection) -> None:
     made = table(visits)
     assert [(each.name, each.type, each.default, each.note) for each in made.columns] == [
         ("id", "integer", None, ""),
@@ -39,7 +39,7 @@ def test_a_table_is_read_as_it_was_made(visits: Connection) -> None:
     assert [each.name for each in made.columns if not each.nullable] == ["id", "name", "at"]
 
 
-def test_generated_tables_hold_values_to_their_logical_types(visits: Connection) -> None:
+def test_generated_tables_enforce_logical_types(visits: Connection) -> None:
     for column, value in [
         ("at", "'2026-01-01'"),
         ("at", "'2026-02-30T00:00:00.000Z'"),
@@ -56,7 +56,7 @@ def test_generated_tables_hold_values_to_their_logical_types(visits: Connection)
     visits.execute("update visits set at = '2028-02-29T23:59:59.999Z', paid = true, extra = '[1]'")
 
 
-def test_the_default_now_is_understood_by_any_sqlite(visits: Connection) -> None:
+def test_default_now_is_plain_sqlite_sql(visits: Connection) -> None:
     assert scalar(visits, "select count(*) from visits where at glob '20??-*T*.???Z'") == 3
 
 
@@ -77,7 +77,7 @@ def test_the_default_now_is_understood_by_any_sqlite(visits: Connection) -> None
         "\u202ex",
     ],
 )
-def test_names_that_can_not_be_are_refused(database: Connection, name: str) -> None:
+def test_invalid_names_are_refused(database: Connection, name: str) -> None:
     assert "a table cannot be named" in refused(database, CreateTable(name, (Column("a", "text"),)))
     assert "a column cannot be named" in refused(database, CreateTable("t", (Column(name, "text"),)))
 
@@ -85,7 +85,7 @@ def test_names_that_can_not_be_are_refused(database: Connection, name: str) -> N
 @pytest.mark.parametrize(
     "name", ['a "b" c', "été", "名前", "a'b", "select", "a.b", "[x]", "`", "x;--", "می‌روم", "1"]
 )
-def test_names_of_any_script_and_quotes_are_names(database: Connection, name: str) -> None:
+def test_names_in_any_script_or_with_quotes_are_accepted(database: Connection, name: str) -> None:
     columns = (Column(name, "timestamp", default="now()"), Column("b", "boolean", unique=True))
     apply(database, [CreateTable(name, columns), CreateIndex(name, (name, "b"))])
     database.execute(f'insert into "{name.replace(chr(34), chr(34) * 2)}" (b) values (1)')
@@ -96,7 +96,7 @@ def test_names_of_any_script_and_quotes_are_names(database: Connection, name: st
     assert table(database, "t").indexes[0].columns == ("plain", "b")
 
 
-def test_tables_that_can_not_be_made_are_refused(visits: Connection) -> None:
+def test_invalid_create_table_is_refused(visits: Connection) -> None:
     one = (Column("a", "text"),)
     assert "visits already" in refused(visits, CreateTable("VISITS", one))
     assert "0 columns" in refused(visits, CreateTable("t", ()))
@@ -124,14 +124,12 @@ def test_tables_that_can_not_be_made_are_refused(visits: Connection) -> None:
         ("integer", "9223372036854775808", "is not a value of type integer"),
     ],
 )
-def test_defaults_that_do_not_fit_are_refused(
-    database: Connection, type: str, default: str, message: str
-) -> None:
+def test_invalid_defaults_are_refused(database: Connection, type: str, default: str, message: str) -> None:
     made = CreateTable("t", (Column("a", type, default=default),))  # type: ignore[arg-type]
     assert message in refused(database, made)
 
 
-def test_columns_are_added_with_what_their_rows_need(visits: Connection) -> None:
+def test_added_column_fills_existing_rows_with_default(visits: Connection) -> None:
     apply(
         visits,
         [
@@ -154,13 +152,13 @@ def test_columns_are_added_with_what_their_rows_need(visits: Connection) -> None
     assert "key" in refused(visits, AddColumn("visits", Column("x", "text", primary_key=True)))
 
 
-def test_an_empty_table_takes_a_column_that_must_have_a_value(visits: Connection) -> None:
+def test_required_column_without_default_is_added_to_empty_table(visits: Connection) -> None:
     visits.execute("delete from visits")
     apply(visits, [AddColumn("visits", Column("x", "text", nullable=False))])
     assert not table(visits).column("x").nullable
 
 
-def test_notes_follow_names_and_go_with_what_they_are_on(visits: Connection) -> None:
+def test_notes_follow_renames_and_drops(visits: Connection) -> None:
     apply(visits, [RenameTable("visits", "guests"), RenameColumn("guests", "name", "who")])
     assert table(visits, "guests").note == "every visit"
     assert table(visits, "guests").column("who").note == "who came"
@@ -170,13 +168,13 @@ def test_notes_follow_names_and_go_with_what_they_are_on(visits: Connection) -> 
     assert table(visits, "guests").note == table(visits, "guests").columns[0].note == ""
 
 
-def test_another_spelling_of_a_name_is_a_new_name(visits: Connection) -> None:
+def test_rename_to_different_case_changes_name(visits: Connection) -> None:
     apply(visits, [RenameTable("visits", "Visits"), RenameColumn("visits", "name", "NAME")])
     assert table(visits, "Visits").columns[1].name == "NAME"
     assert table(visits, "Visits").columns[1].note == "who came"
 
 
-def test_what_a_dropped_column_holds_up_is_named(visits: Connection) -> None:
+def test_drop_column_in_use_names_dependent(visits: Connection) -> None:
     apply(visits, [CreateIndex("visits", ("name",), name="by_name")])
     visits.execute("create view v as select score from visits")
     visits.execute("create trigger r after insert on visits begin update visits set paid = 1; end")
@@ -189,17 +187,17 @@ def test_what_a_dropped_column_holds_up_is_named(visits: Connection) -> None:
     assert [each.name for each in table(visits).columns] == ["id", "at", "score", "paid", "photo"]
 
 
-def test_a_unique_column_can_be_dropped(visits: Connection) -> None:
+def test_unique_column_can_be_dropped(visits: Connection) -> None:
     apply(visits, [SetUnique("visits", "name", True), DropColumn("visits", "name")])
     assert scalar(visits, "select count(*) from visits") == 3
 
 
-def test_the_only_column_stays(database: Connection) -> None:
+def test_drop_of_only_column_is_refused(database: Connection) -> None:
     apply(database, [CreateTable("t", (Column("a", "text"),))])
     assert "only column" in refused(database, DropColumn("t", "a"))
 
 
-def test_a_dropped_table_that_others_need_is_refused(visits: Connection) -> None:
+def test_drop_of_referenced_table_is_refused(visits: Connection) -> None:
     visits.execute("create table notes (visit integer references Visits(id))")
     assert "table notes refers to it" in refused(visits, DropTable("visits"))
     visits.execute("drop table notes; create view v as select name from visits")
@@ -209,7 +207,7 @@ def test_a_dropped_table_that_others_need_is_refused(visits: Connection) -> None
     assert "table _svc_notes does not exist" in refused(visits, DropTable("_svc_notes"))
 
 
-def test_null_and_duplicates_stand_in_the_way_of_rules_and_are_named(visits: Connection) -> None:
+def test_constraint_change_names_violating_rows(visits: Connection) -> None:
     visits.execute("update visits set score = null where id = 5")
     assert "column score of table visits has no value in the row with id = 5" in refused(
         visits, SetNullable("visits", "score", False)
@@ -222,7 +220,7 @@ def test_null_and_duplicates_stand_in_the_way_of_rules_and_are_named(visits: Con
     assert "in the key" in refused(visits, SetNullable("visits", "id", True))
 
 
-def test_rules_come_and_go(visits: Connection) -> None:
+def test_constraints_and_defaults_are_added_and_removed(visits: Connection) -> None:
     apply(
         visits,
         [
@@ -243,7 +241,7 @@ def test_rules_come_and_go(visits: Connection) -> None:
     assert table(visits).indexes == ()
 
 
-def test_the_key_moves(visits: Connection) -> None:
+def test_primary_key_changes_columns(visits: Connection) -> None:
     apply(visits, [SetPrimaryKey("visits", ("name", "id"))])
     assert table(visits).key == ("name", "id")
     apply(visits, [SetPrimaryKey("visits", ())])
@@ -254,14 +252,14 @@ def test_the_key_moves(visits: Connection) -> None:
     assert table(visits).key == ("id",)
 
 
-def test_of_several_changes_all_happen_or_none(visits: Connection) -> None:
+def test_failed_change_undoes_earlier_changes(visits: Connection) -> None:
     good = AddColumn("visits", Column("x", "text"))
     assert "nothing" in refused(visits, good, DropTable("nothing"))
     with pytest.raises(ValueError, match="in a transaction"), visits:
         apply(visits, [good])
 
 
-def test_foreign_keys_that_would_lead_nowhere_undo_a_change(database: Connection) -> None:
+def test_change_breaking_foreign_key_is_refused(database: Connection) -> None:
     database.execute(
         "create table p (a text unique, b text); create table c (a text references p(a));"
         "insert into p values ('1', null); insert into c values ('1')"
@@ -269,7 +267,7 @@ def test_foreign_keys_that_would_lead_nowhere_undo_a_change(database: Connection
     assert "foreign key mismatch" in refused(database, SetUnique("p", "a", False))
 
 
-def test_tables_with_a_foreign_key_to_nothing_unique_can_still_be_changed(database: Connection) -> None:
+def test_existing_foreign_key_mismatch_does_not_block_changes(database: Connection) -> None:
     database.execute(
         "create table p (a text, b text); create table c (a text references p(a));"
         "pragma foreign_keys = off; insert into p values ('1', null); insert into c values ('1');"
@@ -279,7 +277,7 @@ def test_tables_with_a_foreign_key_to_nothing_unique_can_still_be_changed(databa
     assert scalar(database, "select count(*) from pragma_foreign_key_check") == 0
 
 
-def test_a_full_disk_changes_nothing(visits: Connection) -> None:
+def test_full_disk_changes_nothing(visits: Connection) -> None:
     visits.execute("update visits set photo = zeroblob(200000)")
     pages = scalar(visits, "pragma page_count")
     visits.execute(f"pragma max_page_count = {pages + 3}").fetchall()
@@ -289,14 +287,14 @@ def test_a_full_disk_changes_nothing(visits: Connection) -> None:
     visits.execute("pragma max_page_count = 1000000").fetchall()
 
 
-def test_another_writer_is_told_of(visits: Connection) -> None:
+def test_change_during_another_write_is_refused(visits: Connection) -> None:
     other = Connection(visits.filename)
     other.execute("begin immediate")
     assert "another writer is active" in refused(visits, DropTable("visits"))
     other.close()
 
 
-def test_a_reader_sees_the_table_before_or_after(visits: Connection) -> None:
+def test_concurrent_reader_sees_schema_before_or_after_change(visits: Connection) -> None:
     other = Connection(visits.filename)
     other.execute("begin")
     assert scalar(other, "select typeof(id) from visits") == "integer"

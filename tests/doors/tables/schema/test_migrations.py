@@ -34,7 +34,7 @@ def of(sql: str, name: str = "tables/1.sql") -> Migration:
     return Migration(name, sql)
 
 
-def test_migrations_are_applied_in_the_order_of_names_and_once(database: Connection, tmp_path: Path) -> None:
+def test_migrations_apply_once_in_name_order(database: Connection, tmp_path: Path) -> None:
     files = write(
         tmp_path,
         _0002="insert into users (name) values ('ada');",
@@ -50,37 +50,37 @@ def test_migrations_are_applied_in_the_order_of_names_and_once(database: Connect
     assert list(read(database)) == ["users"]
 
 
-def test_a_project_without_migrations_gets_no_record_of_any(database: Connection, tmp_path: Path) -> None:
+def test_no_migrations_create_no_migrations_table(database: Connection, tmp_path: Path) -> None:
     assert apply(database, find(tmp_path)) == ()
     assert rows(database, "select * from sqlite_schema") == []
 
 
-def test_what_version_control_does_to_line_ends_is_no_edit(database: Connection, tmp_path: Path) -> None:
+def test_line_ending_change_is_not_an_edit(database: Connection, tmp_path: Path) -> None:
     apply(database, write(tmp_path, a=b"create table t (\n a);\n"))
     assert apply(database, write(tmp_path, a=b"\xef\xbb\xbfcreate table t (\r\n a);\r\n")) == ()
 
 
-def test_an_edited_migration_is_named_with_what_to_do(database: Connection, tmp_path: Path) -> None:
+def test_edited_migration_is_refused_with_hint(database: Connection, tmp_path: Path) -> None:
     apply(database, write(tmp_path, a="create table t (a)", b="create table u (a)"))
     text = refused(database, *write(tmp_path, a="create table t (a, b)", c="create table v (a)"))
     assert "tables/a.sql was edited after it was applied" in text
     assert "after tables/b.sql" in text
 
 
-def test_a_migration_that_comes_too_late_is_named(database: Connection, tmp_path: Path) -> None:
+def test_migration_named_before_applied_one_is_refused(database: Connection, tmp_path: Path) -> None:
     apply(database, write(tmp_path, b="create table t (a)"))
     assert "tables/a.sql would come before tables/b.sql" in refused(
         database, *write(tmp_path, a="create table u (a)")
     )
 
 
-def test_a_missing_file_is_no_mistake(database: Connection, tmp_path: Path) -> None:
+def test_deleted_applied_migration_is_ignored(database: Connection, tmp_path: Path) -> None:
     apply(database, write(tmp_path, a="create table t (a)", b="create table u (a)"))
     (tmp_path / "tables" / "b.sql").unlink()
     assert apply(database, find(tmp_path)) == ()
 
 
-def test_a_mistake_undoes_every_file_and_is_named_by_file_and_line(database: Connection) -> None:
+def test_failed_migration_rolls_back_all_files_and_names_line(database: Connection) -> None:
     good = of("create table t (a text); insert into t values (1);")
     bad = of("create table u (a);\n\ninsert into u values (1);\nselect a,\n  nope\nfrom u;", "tables/2.sql")
     assert "tables/2.sql:5: no such column: nope" in refused(database, good, bad)
@@ -123,12 +123,12 @@ def test_a_mistake_undoes_every_file_and_is_named_by_file_and_line(database: Con
         ),
     ],
 )
-def test_what_a_migration_may_not_do(database: Connection, sql: str, message: str) -> None:
+def test_forbidden_migration_sql_is_refused(database: Connection, sql: str, message: str) -> None:
     assert message in refused(database, of(sql))
     assert rows(database, "select 1") == [(1,)]
 
 
-def test_migrations_may_do_what_sqlite_can(database: Connection) -> None:
+def test_migrations_support_fts_triggers_views_and_ctes(database: Connection) -> None:
     apply(
         database,
         [
@@ -183,12 +183,12 @@ def test_migrations_may_do_what_sqlite_can(database: Connection) -> None:
         ("text check (x <> '')", "text"),
     ],
 )
-def test_declared_types_have_logical_ones(database: Connection, declared: str, type: str) -> None:
+def test_declared_type_maps_to_logical_type(database: Connection, declared: str, type: str) -> None:
     apply(database, [of(f"create table t (x {declared})")])
     assert read(database)["t"].columns[0].type == type
 
 
-def test_notes_and_types_follow_what_a_migration_renames(database: Connection) -> None:
+def test_notes_and_types_follow_migration_renames(database: Connection) -> None:
     columns = (Column("a", "integer"), Column("at", "timestamp", note="when"))
     schema.apply(database, [CreateTable("t", columns, note="all"), SetNote("t", "a", "first")])
     apply(database, [of('alter table t rename column at to "made at"; alter table t rename to u')])
@@ -208,26 +208,26 @@ def test_notes_and_types_follow_what_a_migration_renames(database: Connection) -
         (b"create table t (a);\n-- caf\xe9\n", "tables/a.sql:2: the file is not UTF-8"),
     ],
 )
-def test_files_that_are_no_text_are_named(tmp_path: Path, data: bytes, message: str) -> None:
+def test_non_utf_8_migration_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
     with pytest.raises(TablesError) as caught:
         write(tmp_path, a=data)
     assert message in caught.value.message
 
 
-def test_a_folder_with_the_name_of_a_migration_is_named(tmp_path: Path) -> None:
+def test_folder_named_like_migration_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tables" / "x.sql").mkdir(parents=True)
     with pytest.raises(TablesError, match=r"tables/x\.sql is not a file"):
         find(tmp_path)
 
 
-def test_a_pipe_with_the_name_of_a_migration_is_not_waited_for(tmp_path: Path) -> None:
+def test_pipe_named_like_migration_is_refused_without_blocking(tmp_path: Path) -> None:
     (tmp_path / "tables").mkdir()
     os.mkfifo(tmp_path / "tables" / "x.sql")
     with pytest.raises(TablesError, match=r"tables/x\.sql is not a file"):
         find(tmp_path)
 
 
-def test_a_statement_without_an_end_is_given_up_and_undoes_all(database: Connection) -> None:
+def test_endless_migration_statement_times_out_and_is_rolled_back(database: Connection) -> None:
     endless = "with recursive a(x) as (select 1 union all select x + 1 from a) select count(*) from a"
     with pytest.raises(TablesError) as caught, transaction(database, "nothing happened"):
         statements = [
@@ -242,7 +242,7 @@ def test_a_statement_without_an_end_is_given_up_and_undoes_all(database: Connect
     assert scalar(database, counted) == 100_000  # the next statement has no time limit
 
 
-def test_two_that_apply_at_once_apply_each_migration_once(database: Connection, tmp_path: Path) -> None:
+def test_concurrent_applies_run_each_migration_once(database: Connection, tmp_path: Path) -> None:
     files = [
         of("create table t (a); insert into t values (1)"),
         of("insert into t values (2)", "tables/2.sql"),

@@ -71,7 +71,7 @@ def state(database: Connection) -> Any:
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(CHANGES, min_size=1, max_size=12))
-def test_whatever_is_changed_rows_are_kept(changes: list[Change]) -> None:
+def test_random_schema_changes_preserve_rows(changes: list[Change]) -> None:
     with TemporaryDirectory() as folder:
         database = open_owner(Path(folder) / "x.db")
         try:

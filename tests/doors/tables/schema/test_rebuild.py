@@ -40,7 +40,7 @@ from tests.doors.tables.schema.changes import refused, table
         ("blob", b"abc", "text", "abc"),
     ],
 )
-def test_values_become_of_the_new_type(
+def test_retype_converts_values(
     database: Connection, old: str, value: object, new: str, becomes: object
 ) -> None:
     made = (Column("id", "integer", primary_key=True), Column("v", old))  # type: ignore[arg-type]
@@ -72,7 +72,7 @@ def test_values_become_of_the_new_type(
         ("blob", b"\xff", "text", "is not text in UTF-8"),
     ],
 )
-def test_values_that_do_not_fit_are_named(
+def test_retype_with_inconvertible_value_names_row(
     database: Connection, old: str, value: object, new: str, reason: str
 ) -> None:
     made = (Column("id", "integer", primary_key=True), Column("v", old))  # type: ignore[arg-type]
@@ -86,7 +86,7 @@ def test_values_that_do_not_fit_are_named(
     assert scalar(database, "select v from t where id = 6") == value
 
 
-def test_a_retyped_key_keeps_being_the_key(visits: Connection) -> None:
+def test_retyped_key_remains_primary_key(visits: Connection) -> None:
     apply(visits, [RetypeColumn("visits", "id", "text")])
     assert table(visits).key == ("id",)
     assert not table(visits).column("id").nullable
@@ -95,7 +95,7 @@ def test_a_retyped_key_keeps_being_the_key(visits: Connection) -> None:
     assert rows(visits, "select id, rowid from visits order by id") == [(1, 1), (5, 5), (9, 9)]
 
 
-def test_a_default_is_retyped_with_its_column(visits: Connection) -> None:
+def test_retype_converts_default(visits: Connection) -> None:
     apply(visits, [RetypeColumn("visits", "paid", "text")])
     assert table(visits).column("paid").default == "'false'"
     apply(visits, [SetDefault("visits", "paid", "'perhaps'")])
@@ -105,7 +105,7 @@ def test_a_default_is_retyped_with_its_column(visits: Connection) -> None:
     )
 
 
-def test_a_rebuilt_table_keeps_its_rows_numbers_indexes_triggers_views_and_keys(database: Connection) -> None:
+def test_rebuild_preserves_rowids_indexes_triggers_views_and_keys(database: Connection) -> None:
     database.execute(
         """
         create table parent (id integer primary key autoincrement,
@@ -147,7 +147,7 @@ def test_a_rebuilt_table_keeps_its_rows_numbers_indexes_triggers_views_and_keys(
     assert [each.name for each in table(database, "parent").indexes] == ["i"]
 
 
-def test_hidden_row_numbers_survive_a_rebuild(database: Connection) -> None:
+def test_rebuild_preserves_hidden_rowids(database: Connection) -> None:
     database.execute("create table t (rowid text, a); insert into t (oid, a) values (4, 'x'), (2, 'y')")
     apply(database, [SetDefault("t", "a", "'1'")])
     assert rows(database, "select oid, a from t order by oid") == [(2, "y"), (4, "x")]
@@ -156,7 +156,7 @@ def test_hidden_row_numbers_survive_a_rebuild(database: Connection) -> None:
     assert rows(database, "select a, b from w") == [("k", 1)]
 
 
-def test_rows_whose_numbers_no_name_is_left_for_are_kept(database: Connection) -> None:
+def test_rebuild_preserves_rows_with_shadowed_rowid_names(database: Connection) -> None:
     database.execute(
         "create table t (rowid, oid, _rowid_ text); insert into t values (2, 1, 'x'), (1, 2, 'y')"
     )
@@ -166,7 +166,7 @@ def test_rows_whose_numbers_no_name_is_left_for_are_kept(database: Connection) -
     assert "in a row the value" in refused(database, RetypeColumn("t", "_rowid_", "integer"))
 
 
-def test_a_key_that_is_added_to_a_table_without_one_has_the_numbers_of_its_rows(database: Connection) -> None:
+def test_added_integer_key_takes_rowids(database: Connection) -> None:
     apply(database, [CreateTable("t", (Column("name", "text", unique=True),))])
     database.execute("insert into t (rowid, name) values (4, 'a'), (7, 'b')")
     key = Column("id", "integer", primary_key=True, note="its number")

@@ -31,18 +31,18 @@ FOUND = [
 ]
 
 
-def test_scripts_are_split_where_statements_end() -> None:
+def test_script_is_split_into_statements() -> None:
     assert list(statements([SCRIPT], 10_000)) == FOUND
 
 
 @given(st.lists(st.integers(0, len(SCRIPT)), max_size=30).map(sorted))
-def test_it_does_not_matter_how_a_script_comes_in_pieces(cuts: list[int]) -> None:
+def test_script_split_is_independent_of_chunks(cuts: list[int]) -> None:
     edges = [0, *cuts, len(SCRIPT)]
     pieces = [SCRIPT[start:end] for start, end in pairwise(edges)]
     assert list(statements(pieces, 10_000)) == FOUND
 
 
-def test_a_statement_without_an_end_is_not_held_for_ever() -> None:
+def test_unterminated_statement_over_limit_raises() -> None:
     with pytest.raises(StatementTooLong) as caught:
         list(statements(["select 1;\nselect '"] + ["x" * 1000] * 1000, 100_000))
     assert caught.value.line == 1
@@ -62,7 +62,7 @@ TABLES = [
 
 
 @pytest.mark.parametrize("sql", TABLES)
-def test_a_definition_taken_apart_and_written_again_makes_the_same_table(sql: str) -> None:
+def test_parsed_definition_round_trips_to_same_table(sql: str) -> None:
     def shape(made: str) -> object:
         database = Connection(":memory:")
         database.execute(made)
@@ -76,6 +76,6 @@ def test_a_definition_taken_apart_and_written_again_makes_the_same_table(sql: st
     assert parse(again).sql("t") == again
 
 
-def test_what_is_no_definition_is_refused() -> None:
+def test_parse_of_unsupported_definition_raises() -> None:
     with pytest.raises(TablesError, match="cannot parse"):
         parse("create table t as select 1")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from doors.tables.door import TablesDoor
-from tests.doors.tables.asking import Answer, Tables
 from tests.doors.tables.sqllogic.script import Query, Record, Statement, read_script
+from tests.doors.tables.tables_door import Answer, Tables
 
 _OWNER = {"create", "drop", "alter", "reindex", "analyze", "vacuum", "pragma"}
 _NOT_HERE = {"begin", "commit", "rollback", "end", "savepoint", "release", "attach", "detach"}

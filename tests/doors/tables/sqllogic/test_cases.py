@@ -4,21 +4,21 @@ from pathlib import Path
 import pytest
 
 from doors.tables.door import TablesDoor
-from tests.doors.tables.asking import Tables
 from tests.doors.tables.sqllogic.run import run_files, run_script
 from tests.doors.tables.sqllogic.script import Query, ScriptError, Statement, read_script
+from tests.doors.tables.tables_door import Tables
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.test"))
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_the_door_gives_what_the_file_says(path: Path) -> None:
+def test_sqllogic_file_passes(path: Path) -> None:
     tally = run_files([path])
     assert tally.failures == []
     assert tally.records > 5
 
 
-def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, loop: asyncio.AbstractEventLoop) -> None:
+def test_run_script_reports_failures_with_line(tmp_path: Path, loop: asyncio.AbstractEventLoop) -> None:
     tables = Tables(tmp_path, loop, TablesDoor())
     text = """\
 statement ok
@@ -58,7 +58,7 @@ select b from t
     ]
 
 
-def test_a_file_is_read_as_the_format_says() -> None:
+def test_read_script_parses_sqllogictest_format() -> None:
     text = """\
 # a comment
 hash-threshold 8
@@ -102,6 +102,6 @@ never
     ]
 
 
-def test_what_is_no_record_is_told() -> None:
+def test_read_script_of_invalid_record_raises() -> None:
     with pytest.raises(ScriptError, match="line 2"):
         list(read_script("\nselect 1\n"))

@@ -1,4 +1,4 @@
-"""Slow tests in processes of their own: memory that does not grow with files, and imports that are killed."""
+"""Imports and exports in separate processes: memory use and killed imports."""
 
 import signal
 import subprocess
@@ -63,7 +63,7 @@ def write_csv(path: Path, rows: int) -> None:
 
 
 @pytest.mark.parametrize("format", ["csv", "json", "jsonl", "sql", "db"])
-def test_memory_does_not_grow_with_the_file(tmp_path: Path, format: str) -> None:
+def test_transfer_memory_is_independent_of_file_size(tmp_path: Path, format: str) -> None:
     write_csv(tmp_path / "small.csv", 5000)
     write_csv(tmp_path / "large.csv", ROWS)
     done = subprocess.run(
@@ -76,7 +76,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, format: str) -> None
     assert grown < 12 * 1024
 
 
-def test_a_killed_import_leaves_nothing_or_all(tmp_path: Path) -> None:
+def test_killed_import_is_atomic(tmp_path: Path) -> None:
     write_csv(tmp_path / "rows.csv", 30_000)
     path = tmp_path / "tables.db"
     database = open_owner(path)

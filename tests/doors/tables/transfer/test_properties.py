@@ -1,4 +1,4 @@
-"""Random tables and values: what is exported and imported is exported the same."""
+"""Round trips of random tables and values."""
 
 import io
 import json
@@ -68,7 +68,7 @@ def saved(database: Connection, format: Format) -> bytes:
 
 @settings(max_examples=examples(60), deadline=None)
 @given(tables(), st.sampled_from(FORMATS))
-def test_export_import_export_gives_the_same_bytes(
+def test_export_import_export_is_byte_identical(
     made: tuple[CreateTable, list[tuple[Value, ...]]], format: Format
 ) -> None:
     table, found = made
@@ -96,7 +96,7 @@ def test_export_import_export_gives_the_same_bytes(
 
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.lists(st.none() | TEXT, min_size=2, max_size=2), max_size=5))
-def test_csv_is_read_as_it_was_written(found: list[list[str | None]]) -> None:
+def test_csv_rows_round_trip(found: list[list[str | None]]) -> None:
     text = csv_file.written(["a", "b"]) + "".join(map(csv_file.written, found))
     names, read = csv_file.read(FileLines(io.BytesIO(text.encode())))
     assert names == ["a", "b"]

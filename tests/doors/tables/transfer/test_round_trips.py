@@ -75,7 +75,7 @@ def loaded(path: Path, data: bytes, format: Format, table: str = "", *made: Crea
 
 
 @pytest.mark.parametrize("format", ["csv", "json", "jsonl"])
-def test_rows_come_back_byte_for_byte(things: Connection, tmp_path: Path, format: Format) -> None:
+def test_row_formats_round_trip_byte_for_byte(things: Connection, tmp_path: Path, format: Format) -> None:
     first = saved(things, format, "all things")
     other = loaded(tmp_path / "other.db", first, format, "all things", THINGS)
     assert saved(other, format, "all things") == first
@@ -87,7 +87,9 @@ def test_rows_come_back_byte_for_byte(things: Connection, tmp_path: Path, format
 
 
 @pytest.mark.parametrize("format", ["sql", "db"])
-def test_tables_come_back_byte_for_byte(things: Connection, tmp_path: Path, format: Format) -> None:
+def test_whole_table_formats_round_trip_byte_for_byte(
+    things: Connection, tmp_path: Path, format: Format
+) -> None:
     apply(things, [CreateIndex("all things", ("n", "b"), unique=True)])
     migrate(
         things,
@@ -133,14 +135,14 @@ def test_tables_come_back_byte_for_byte(things: Connection, tmp_path: Path, form
     other.close()
 
 
-def test_a_dump_is_read_by_sqlite_itself(things: Connection, tmp_path: Path) -> None:
+def test_sql_dump_loads_in_plain_sqlite(things: Connection, tmp_path: Path) -> None:
     plain = Connection(":memory:")
     plain.execute(saved(things, "sql").decode())
     query = 'select * from "all things" order by id'
     assert rows(plain, query) == rows(things, query)
 
 
-def test_a_database_file_is_read_by_sqlite_itself(things: Connection, tmp_path: Path) -> None:
+def test_exported_database_opens_in_plain_sqlite(things: Connection, tmp_path: Path) -> None:
     (tmp_path / "plain.db").write_bytes(saved(things, "db"))
     plain = Connection(str(tmp_path / "plain.db"))
     query = 'select * from "all things" order by id'
@@ -149,9 +151,7 @@ def test_a_database_file_is_read_by_sqlite_itself(things: Connection, tmp_path: 
     assert scalar(plain, "pragma freelist_count") == 0
 
 
-def test_values_that_are_not_of_their_columns_type_come_back_too(
-    database: Connection, tmp_path: Path
-) -> None:
+def test_values_of_other_type_round_trip(database: Connection, tmp_path: Path) -> None:
     made = "create table loose (i integer, r decimal, b boolean, at datetime, j json, x blob, n, t text)"
     odd = [
         ("abc", "9007199254740993", 2, "2024-01-01 10:00:00", "not json", "text", 5, "1"),
@@ -169,9 +169,7 @@ def test_values_that_are_not_of_their_columns_type_come_back_too(
         other.close()
 
 
-def test_what_was_exported_is_imported_into_a_table_of_its_own_making(
-    things: Connection, tmp_path: Path
-) -> None:
+def test_export_imports_into_new_table_with_inferred_types(things: Connection, tmp_path: Path) -> None:
     for format in ("csv", "json", "jsonl"):
         first = saved(things, format, "all things")
         list(load(things, io.BytesIO(first), format, table=f"copy of {format}"))
@@ -181,7 +179,7 @@ def test_what_was_exported_is_imported_into_a_table_of_its_own_making(
         assert scalar(things, f'select count(*) from "copy of {format}"') == len(ROWS)
 
 
-def test_formats_look_as_documented(database: Connection) -> None:
+def test_export_formats_match_documentation(database: Connection) -> None:
     apply(database, [CreateTable("t", (Column("a", "text"), Column("b", "boolean"), Column("j", "json")))])
     database.execute("""insert into t values ('x', 1, '{"k": [1, 2]}'), ('', null, null)""")
     assert saved(database, "csv", "t") == b'a,b,j\nx,true,"{""k"": [1, 2]}"\n"",,\n'

@@ -48,7 +48,7 @@ def refused(database: Connection, data: str | bytes, format: Format, **how: obje
     return f"{caught.value.message}\n{caught.value.hint}"
 
 
-def test_rows_are_added_or_take_the_place_of_others(users: Connection) -> None:
+def test_import_appends_or_replaces_rows(users: Connection) -> None:
     put(users, "NAME,age\nbob,5\n\ncy,\n", "csv", table="USERS")
     assert rows(users, "select id, name, age from users") == [
         (1, "ada", None),
@@ -59,7 +59,7 @@ def test_rows_are_added_or_take_the_place_of_others(users: Connection) -> None:
     assert rows(users, "select id, name from users") == [(7, "dee")]
 
 
-def test_columns_that_must_have_a_value_take_their_default(users: Connection) -> None:
+def test_null_in_required_column_takes_default(users: Connection) -> None:
     put(users, 'name,at\n,\n"",2024-01-01\n', "csv", table="users")
     put(users, '{"at": null}\n{"name": null, "age": 1}\n', "jsonl", table="users")
     assert rows(users, "select name from users where id > 1") == [
@@ -105,11 +105,11 @@ def test_columns_that_must_have_a_value_take_their_default(users: Connection) ->
     ],
     ids=range(28),
 )
-def test_csv_that_can_not_be_is_named_by_its_line(users: Connection, data: str | bytes, message: str) -> None:
+def test_invalid_csv_is_refused_with_line(users: Connection, data: str | bytes, message: str) -> None:
     assert message in refused(users, data, "csv")
 
 
-def test_csv_of_any_dialect_is_read(users: Connection) -> None:
+def test_csv_dialects_are_accepted(users: Connection) -> None:
     for data in [
         "\ufeffname;age\na;1\n",
         "name\tage\r\na\t1",
@@ -124,7 +124,7 @@ def test_csv_of_any_dialect_is_read(users: Connection) -> None:
     assert rows(users, "select name from users") == [(cell,)]
 
 
-def test_in_a_table_of_one_column_an_empty_line_is_a_row(database: Connection) -> None:
+def test_empty_line_in_single_column_csv_is_a_row(database: Connection) -> None:
     apply(database, [CreateTable("one", (Column("a", "text"),))])
     put(database, 'a\n\nx\n""\n', "csv", table="one")
     assert rows(database, "select a from one") == [(None,), ("x",), ("",)]
@@ -162,7 +162,7 @@ def test_in_a_table_of_one_column_an_empty_line_is_a_row(database: Connection) -
     ],
     ids=range(25),
 )
-def test_json_that_can_not_be_is_named_by_its_line(
+def test_invalid_json_row_is_refused_with_line(
     users: Connection, format: Format, row: str, message: str
 ) -> None:
     good = '{"name": "x"}'
@@ -189,11 +189,11 @@ def test_json_that_can_not_be_is_named_by_its_line(
     ],
     ids=range(11),
 )
-def test_an_array_that_can_not_be_is_named(users: Connection, data: str | bytes, message: str) -> None:
+def test_invalid_json_array_is_refused(users: Connection, data: str | bytes, message: str) -> None:
     assert message in refused(users, data, "json")
 
 
-def test_json_is_read_wherever_its_pieces_end(users: Connection) -> None:
+def test_json_rows_across_chunk_boundaries_are_read(users: Connection) -> None:
     many = ",\n".join(
         f'{{"name": "{"é" * (n % 50)}{n}", "extra": {{"n": [{n}, 1.00]}}}}' for n in range(5000)
     )
@@ -204,7 +204,7 @@ def test_json_is_read_wherever_its_pieces_end(users: Connection) -> None:
     assert scalar(users, "select count(*) from users") == 0
 
 
-def test_nothing_is_there_until_all_is(users: Connection) -> None:
+def test_rows_are_invisible_until_import_completes(users: Connection) -> None:
     data = io.BytesIO(b"name\n" + b"x\n" * 50_000)
     going = load(users, data, "csv", table="users")
     counts = []
@@ -218,7 +218,7 @@ def test_nothing_is_there_until_all_is(users: Connection) -> None:
     assert progress.total == len(data.getvalue())
 
 
-def test_others_write_while_a_file_is_read(users: Connection) -> None:
+def test_concurrent_write_during_import_succeeds(users: Connection) -> None:
     data = io.BytesIO(b"name\n" + b"x\n" * 5_000)
     going = load(users, data, "csv", table="users")
     next(going)
@@ -230,7 +230,7 @@ def test_others_write_while_a_file_is_read(users: Connection) -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 5, 6])
-def test_an_import_that_is_given_up_leaves_nothing(users: Connection, steps: int) -> None:
+def test_closed_import_leaves_nothing(users: Connection, steps: int) -> None:
     going = load(users, io.BytesIO(b"a,b\n" + b"x,y\n" * 5_000), "csv", table="fresh")
     for _ in range(steps):
         next(going)
@@ -240,13 +240,13 @@ def test_an_import_that_is_given_up_leaves_nothing(users: Connection, steps: int
     assert not users.in_transaction
 
 
-def test_a_full_disk_leaves_nothing(users: Connection) -> None:
+def test_import_on_full_disk_leaves_nothing(users: Connection) -> None:
     users.execute(f"pragma max_page_count = {scalar(users, 'pragma page_count') + 5}").fetchall()
     assert "the disk is full" in refused(users, "name\n" + "x" * 100_000, "csv")
     users.execute("pragma max_page_count = 100000").fetchall()
 
 
-def test_what_can_not_be_imported_into_is_named(users: Connection) -> None:
+def test_invalid_import_target_is_refused(users: Connection) -> None:
     users.execute("create view v as select * from users")
     users.execute("create table c (a integer references users(id))")
     users.execute("create table g (a integer, b as (a + 1))")
@@ -261,21 +261,21 @@ def test_what_can_not_be_imported_into_is_named(users: Connection) -> None:
     assert "the file has no rows" in refused(users, "", "jsonl", table="new")
 
 
-def test_computed_columns_stay_out_of_files(users: Connection) -> None:
+def test_computed_columns_are_not_exported(users: Connection) -> None:
     users.execute("create table g (a integer, b as (a + 1)); insert into g values (1)")
     output = io.BytesIO()
     list(save(users, output, "csv", ["g"]))
     assert output.getvalue() == b"a\n1\n"
 
 
-def test_a_view_can_be_exported(users: Connection) -> None:
+def test_view_can_be_exported(users: Connection) -> None:
     users.execute("create view v as select upper(name) as name, at from users")
     output = io.BytesIO()
     list(save(users, output, "csv", ["v"]))
     assert output.getvalue().startswith(b"name,at\nADA,20")
 
 
-def test_types_are_told_by_all_rows(database: Connection) -> None:
+def test_csv_types_are_inferred_from_all_rows(database: Connection) -> None:
     text = (
         "id,int,big,zero,num,bool,when,day,doc,mixed,none\n"
         "1,-5,9223372036854775807,007,1,true,2024-01-01 10:00,2024-01-01,{},1,\n"
@@ -306,7 +306,7 @@ def test_types_are_told_by_all_rows(database: Connection) -> None:
     ]
 
 
-def test_types_of_json_are_its_own(database: Connection) -> None:
+def test_json_types_are_inferred_from_json_values(database: Connection) -> None:
     text = (
         '{"id": 3, "int": 1, "num": 1, "flag": true, "when": "2024-01-01T10:00Z", "doc": {}, "mix": 1, '
         '"s": "5"}\n'
@@ -331,14 +331,14 @@ def test_types_of_json_are_its_own(database: Connection) -> None:
     assert rows(database, "select mix, late from t") == [("1", None), ('"x"', "z")]
 
 
-def test_an_index_column_of_a_preview_is_the_key_only_when_it_can_be(database: Connection) -> None:
+def test_preview_key_requires_unique_ascending_integers(database: Connection) -> None:
     for text in ("id\n2\n1\n", "id\n1\n1\n", "id,a\n1,x\n,y\n", "id\nx\n"):
         assert not preview(io.BytesIO(text.encode()), "csv").columns[0].primary_key
         put(database, text, "csv", table="t")
         database.execute("drop table t")
 
 
-def test_the_columns_of_a_new_table_can_be_given(database: Connection) -> None:
+def test_import_with_columns_creates_table_with_them(database: Connection) -> None:
     put(
         database,
         "a,b\n1,2\n",
@@ -349,7 +349,7 @@ def test_the_columns_of_a_new_table_can_be_given(database: Connection) -> None:
     assert rows(database, "select b, a, c from t") == [("2", 1.0, None)]
 
 
-def test_numbers_beyond_64_bits_go_where_they_fit(database: Connection) -> None:
+def test_numbers_beyond_64_bits_need_a_column_that_stores_them(database: Connection) -> None:
     database.execute("create table loose (i integer, r real); create table held (r real) strict")
     put(database, '{"r": 1180591620717411303424}\n', "jsonl", table="held")
     assert rows(database, "select r from held") == [(2.0**70,)]
@@ -359,7 +359,7 @@ def test_numbers_beyond_64_bits_go_where_they_fit(database: Connection) -> None:
     assert rows(database, "select typeof(i) from loose") == [("real",)]
 
 
-def test_names_with_other_delimiters_in_them_are_names(database: Connection) -> None:
+def test_column_name_with_other_delimiter_round_trips(database: Connection) -> None:
     apply(database, [CreateTable("t", (Column("a;b", "text"),))])
     database.execute("insert into t values ('x;y')")
     output = io.BytesIO()
@@ -369,20 +369,20 @@ def test_names_with_other_delimiters_in_them_are_names(database: Connection) -> 
     assert rows(database, "select * from t") == [("x;y",), ("x;y",)]
 
 
-def test_formats_are_told_by_names() -> None:
+def test_format_is_determined_from_file_name() -> None:
     names = ["a.csv", "b.JSON", "c.d.jsonl", "e.ndjson", "f.sql", "g.db", "h.sqlite3"]
     assert [format_of(name) for name in names] == ["csv", "json", "jsonl", "jsonl", "sql", "db", "db"]
     with pytest.raises(TablesError, match="cannot determine the format"):
         format_of("rows")
 
 
-def test_rows_go_into_place_in_chunks_and_the_line_of_a_late_mistake_is_found(users: Connection) -> None:
+def test_constraint_failure_in_late_chunk_names_line(users: Connection) -> None:
     count = table_rows._CHUNK * 2 + 5
     text = "name,score\n" + "".join(f"n,{number}\n" for number in range(count)) + "n,7\n"
     assert f"line {count + 2}: UNIQUE constraint failed: users.score" in refused(users, text, "csv")
 
 
-def test_one_table_a_file(users: Connection) -> None:
+def test_csv_export_of_all_tables_is_refused(users: Connection) -> None:
     with pytest.raises(TablesError, match="holds one table, not all"):
         list(save(users, io.BytesIO(), "csv"))
     with pytest.raises(TablesError, match="table x does not exist"):

@@ -41,7 +41,7 @@ def refused(database: Connection, data: str | bytes, format: Format, **how: obje
 
 
 @pytest.mark.parametrize("format", ["sql", "db"])
-def test_a_table_that_is_there_is_kept_or_replaced(users: Connection, format: Format) -> None:
+def test_existing_table_requires_replace(users: Connection, format: Format) -> None:
     output = io.BytesIO()
     list(save(users, output, format))
     users.execute("insert into users values (2, 'bob')")
@@ -50,7 +50,7 @@ def test_a_table_that_is_there_is_kept_or_replaced(users: Connection, format: Fo
     assert rows(users, "select * from users") == [(1, "ada")]
 
 
-def test_what_the_sqlite3_shell_dumps_is_read(users: Connection) -> None:
+def test_dump_of_sqlite3_shell_is_imported(users: Connection) -> None:
     dump = (
         "PRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n"
         "CREATE TABLE a(id integer primary key autoincrement, b references a(id));\n"
@@ -96,24 +96,24 @@ def test_what_the_sqlite3_shell_dumps_is_read(users: Connection) -> None:
     ],
     ids=range(14),
 )
-def test_dumps_that_can_not_be_leave_nothing(users: Connection, dump: str | bytes, message: str) -> None:
+def test_invalid_dump_leaves_nothing(users: Connection, dump: str | bytes, message: str) -> None:
     assert message in refused(users, dump, "sql")
 
 
-def test_a_dump_can_not_reach_the_tables_that_are_there(users: Connection) -> None:
+def test_dump_cannot_change_existing_tables(users: Connection) -> None:
     dump = "create table users (x); insert into users values (5); drop table users; create table a (b);"
     list(load(users, io.BytesIO(dump.encode()), "sql"))
     assert rows(users, "select * from users") == [(1, "ada")]
 
 
-def test_an_empty_or_foreign_file_is_no_database(users: Connection) -> None:
+def test_empty_or_non_sqlite_file_is_refused(users: Connection) -> None:
     assert "no tables in the file" in refused(users, b"", "db")
     assert "damaged, or not an SQLite database" in refused(
         users, b"not a database, but long enough" * 100, "db"
     )
 
 
-def test_a_damaged_database_is_named(users: Connection, tmp_path: Path) -> None:
+def test_damaged_database_is_refused(users: Connection, tmp_path: Path) -> None:
     sql = "create table a (b); create index i on a(b);"
     whole = bytearray(file_of(tmp_path / "x.db", sql + "insert into a values ('x'), ('y');"))
     whole[4096 * 2 - 20 : 4096 * 2] = b"\xff" * 20
@@ -121,9 +121,7 @@ def test_a_damaged_database_is_named(users: Connection, tmp_path: Path) -> None:
     assert "damaged" in refused(users, bytes(whole[:4096]), "db")
 
 
-def test_foreign_databases_bring_tables_views_and_triggers_but_no_tricks(
-    users: Connection, tmp_path: Path
-) -> None:
+def test_foreign_database_import_accepts_safe_schema_only(users: Connection, tmp_path: Path) -> None:
     data = file_of(
         tmp_path / "x.db",
         """
@@ -151,7 +149,7 @@ def test_foreign_databases_bring_tables_views_and_triggers_but_no_tricks(
     assert scalar(users, "select count(*) from sqlite_schema where name = '_svc_mine'") == 0
 
 
-def test_text_that_is_none_is_named(users: Connection, tmp_path: Path) -> None:
+def test_non_utf_8_text_is_refused(users: Connection, tmp_path: Path) -> None:
     data = file_of(tmp_path / "x.db", "create table a (b); insert into a values (cast(x'ff' as text))")
     assert "table a has a text that is not UTF-8" in refused(users, data, "db")
     users.execute("update users set name = cast(x'ff' as text)")
@@ -161,7 +159,7 @@ def test_text_that_is_none_is_named(users: Connection, tmp_path: Path) -> None:
     users.execute("delete from users")
 
 
-def test_a_schema_that_lies_is_damaged(users: Connection, tmp_path: Path) -> None:
+def test_database_with_forged_schema_is_refused(users: Connection, tmp_path: Path) -> None:
     file_of(tmp_path / "x.db", "create table a (b); create table c (d); insert into a values (1)")
     made = Connection(str(tmp_path / "x.db"))
     made.execute("pragma writable_schema = on")
@@ -170,7 +168,7 @@ def test_a_schema_that_lies_is_damaged(users: Connection, tmp_path: Path) -> Non
     assert "damaged" in refused(users, (tmp_path / "x.db").read_bytes(), "db")
 
 
-def test_the_record_of_migrations_comes_along_where_there_is_none(users: Connection, tmp_path: Path) -> None:
+def test_applied_migrations_are_imported_if_target_has_none(users: Connection, tmp_path: Path) -> None:
     first = [Migration("tables/1.sql", "create table made (a)")]
     migrate(users, first)
     output = io.BytesIO()
@@ -185,7 +183,7 @@ def test_the_record_of_migrations_comes_along_where_there_is_none(users: Connect
     other.close()
 
 
-def test_some_tables_bring_what_is_theirs(users: Connection, tmp_path: Path) -> None:
+def test_export_of_one_table_includes_its_indexes_only(users: Connection, tmp_path: Path) -> None:
     users.execute("create table b (c); create index i on b(c); create view v as select * from users")
     for format in ("sql", "db"):
         output = io.BytesIO()
@@ -196,7 +194,7 @@ def test_some_tables_bring_what_is_theirs(users: Connection, tmp_path: Path) -> 
         other.close()
 
 
-def test_an_index_for_full_text_whose_text_is_gone_is_told_of(users: Connection, tmp_path: Path) -> None:
+def test_contentless_full_text_index_is_skipped(users: Connection, tmp_path: Path) -> None:
     users.execute(
         "create virtual table f using fts5(a, content=''); insert into f (rowid, a) values (1, 'x')"
     )
@@ -210,7 +208,7 @@ def test_an_index_for_full_text_whose_text_is_gone_is_told_of(users: Connection,
     other.close()
 
 
-def test_an_import_of_tables_that_is_given_up_leaves_nothing(users: Connection, tmp_path: Path) -> None:
+def test_closed_database_import_leaves_nothing(users: Connection, tmp_path: Path) -> None:
     data = file_of(tmp_path / "x.db", "create table a (b); insert into a values (1)" + ", (1)" * 4999)
     going = load(users, io.BytesIO(data), "db")
     next(going)
@@ -219,7 +217,7 @@ def test_an_import_of_tables_that_is_given_up_leaves_nothing(users: Connection, 
     assert list(read(users)) == ["users"]
 
 
-def test_an_export_is_of_one_moment(users: Connection) -> None:
+def test_export_reads_one_snapshot(users: Connection) -> None:
     users.executemany("insert into users (name) values (?)", [("x",)] * 3000)
     output = io.BytesIO()
     going = save(users, output, "jsonl", ["users"])
@@ -231,7 +229,7 @@ def test_an_export_is_of_one_moment(users: Connection) -> None:
     assert output.getvalue().count(b"\n") == 3001
 
 
-def test_a_full_disk_is_named_where_files_are_written(users: Connection) -> None:
+def test_export_to_full_disk_raises(users: Connection) -> None:
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("this system has no /dev/full")

@@ -1,4 +1,4 @@
-"""Whatever a guest sends, the Door answers, the schema stays, and the next request is served."""
+"""Random statements, batches and bodies: each gets a response, and the schema is unchanged."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from doors.tables.guest.problem import KINDS
-from tests.doors.tables.asking import Answer, Tables
+from tests.doors.tables.tables_door import Answer, Tables
 from tests.support.examples import examples
 
 TEXT = """
@@ -47,7 +47,9 @@ def assert_answered(answer: Answer) -> None:
 
 @SETTINGS
 @given(st.sampled_from(["/v1/query", "/v1/exec"]), STATEMENT)
-def test_statements_of_any_words_are_answered(tables: Tables, path: str, document: dict[str, Any]) -> None:
+def test_random_statement_gets_valid_response_and_leaves_schema(
+    tables: Tables, path: str, document: dict[str, Any]
+) -> None:
     before = schema(tables)
     assert_answered(tables.send(path, json.dumps(document).encode()))
     assert schema(tables) == before
@@ -56,7 +58,7 @@ def test_statements_of_any_words_are_answered(tables: Tables, path: str, documen
 
 @SETTINGS
 @given(st.lists(STATEMENT, max_size=4))
-def test_batches_of_any_words_are_all_or_nothing(tables: Tables, statements: list[dict[str, Any]]) -> None:
+def test_random_batch_is_atomic(tables: Tables, statements: list[dict[str, Any]]) -> None:
     before = tables.query("select count(*) as n, max(id) as m from users").rows
     answer = tables.send("/v1/batch", json.dumps({"statements": statements}).encode())
     assert_answered(answer)
@@ -68,6 +70,6 @@ def test_batches_of_any_words_are_all_or_nothing(tables: Tables, statements: lis
 
 @SETTINGS
 @given(st.sampled_from(["/v1/query", "/v1/exec", "/v1/batch"]), st.binary(max_size=60) | JSON.map(json.dumps))
-def test_bodies_of_any_bytes_are_answered(tables: Tables, path: str, body: bytes | str) -> None:
+def test_random_body_gets_valid_response(tables: Tables, path: str, body: bytes | str) -> None:
     answer = tables.send(path, body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass"))
     assert_answered(answer)

@@ -11,7 +11,7 @@ from textual.app import App
 from engine.timeline.database import timeline_path
 from engine.timeline.record import LineRecord, RequestRecord, StructuredRecord
 from engine.timeline.store import TimelineStore
-from tests.screens.developed import Shop
+from tests.screens.dev_project import Shop
 from tests.screens.logs.test_screen import Logs, opened
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
@@ -20,7 +20,7 @@ AT = 1_795_252_443_118_000_000
 Snapshot = Callable[[App[Any]], None]
 
 
-def tell(root: Path) -> None:
+def write_records(root: Path) -> None:
     """Write a request, a failed request and log records to the timeline."""
     good, bad, trace = "01jentry00000000000000good", "01jentry000000000000000bad", "f" * 32
 
@@ -100,21 +100,21 @@ async def shown(logs: Logs) -> None:
 
 
 async def test_logs_in_80_columns(shop: Shop, snapshot: Snapshot) -> None:
-    tell(shop.root)
+    write_records(shop.root)
     async with opened(shop, size=(80, 24)) as logs:
         await shown(logs)
         snapshot(logs.pilot.app)
 
 
 async def test_logs_in_wide_terminal(shop: Shop, snapshot: Snapshot) -> None:
-    tell(shop.root)
+    write_records(shop.root)
     async with opened(shop, size=(160, 20)) as logs:
         await shown(logs)
         snapshot(logs.pilot.app)
 
 
 async def test_logs_record_details(shop: Shop, snapshot: Snapshot) -> None:
-    tell(shop.root)
+    write_records(shop.root)
     async with opened(shop, size=(80, 24)) as logs:
         await shown(logs)
         await logs.press("k", "s")
@@ -123,7 +123,7 @@ async def test_logs_record_details(shop: Shop, snapshot: Snapshot) -> None:
 
 
 async def test_logs_request_view(shop: Shop, snapshot: Snapshot) -> None:
-    tell(shop.root)
+    write_records(shop.root)
     async with opened(shop, size=(80, 24)) as logs:
         await shown(logs)
         await logs.press("g", "enter")
@@ -132,7 +132,7 @@ async def test_logs_request_view(shop: Shop, snapshot: Snapshot) -> None:
 
 
 async def test_logs_export_form(shop: Shop, snapshot: Snapshot) -> None:
-    tell(shop.root)
+    write_records(shop.root)
     async with opened(shop, size=(80, 24)) as logs:
         await shown(logs)
         await logs.press("X")

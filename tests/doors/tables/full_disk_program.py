@@ -1,6 +1,6 @@
-"""Fills the disk below the tables, makes room again, and fails where a row is lost or half there.
+"""A program that fills the disk of tables, frees space, and fails if a row is lost or partial.
 
-`python -m tests.doors.tables.full_disk FOLDER [limited]`: the disk is a small file system, or a limit
+`python -m tests.doors.tables.full_disk_program FOLDER [limited]`: the disk is a small file system, or a limit
 on the size of files. Prints `whole` and how many rows were acknowledged.
 """
 
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from doors.tables.door import TablesDoor
-from tests.doors.tables.asking import Answer, Tables
+from tests.doors.tables.tables_door import Answer, Tables
 
 AT_ONCE = 16
 TEXT = "x" * 10_000
@@ -18,7 +18,7 @@ MOST = 2_000
 
 
 async def fill(tables: Tables) -> tuple[int, set[str]]:
-    """Insert from several guests until all are refused; return how many rows hold, and the codes."""
+    """Insert from several guests until all are refused; return the count of rows and the error codes."""
     codes = set()
     held = 0
 

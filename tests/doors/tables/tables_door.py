@@ -1,4 +1,4 @@
-"""Asks the tables Door as the engine does, on an event loop of its own."""
+"""An open tables Door that is called as the engine calls it."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
 
 
 class Answer:
-    """A response, and whether it came at once."""
+    """A response, and whether it was synchronous."""
 
     def __init__(self, response: DoorResponse, at_once: bool) -> None:
         self.status = response.status
@@ -34,7 +34,7 @@ class Answer:
 
 
 class Tables:
-    """The Door, open for one Project."""
+    """The tables Door of one Project, with synchronous methods."""
 
     def __init__(self, folder: Path, loop: asyncio.AbstractEventLoop, door: TablesDoor) -> None:
         self.folder = folder
@@ -78,7 +78,7 @@ class Tables:
         return self.sending("/v1/exec", json.dumps({"sql": sql, "params": params}).encode())
 
     def owner(self) -> Connection:
-        """Return a connection that may change the schema, like that of migrations."""
+        """Return a connection with the rights of migrations."""
         return open_owner(self.folder / DATABASE_NAME)
 
     def schema(self, *statements: str) -> None:

@@ -1,11 +1,11 @@
-"""Writers share transactions, and none feels another: not its failure, not its slowness more than it must."""
+"""Concurrent writes in shared transactions: isolation of failures, order, limits and waiting."""
 
 import asyncio
 
 import pytest
 
 from doors.tables.guest import writer
-from tests.doors.tables.asking import Answer, Tables
+from tests.doors.tables.tables_door import Answer, Tables
 
 FOREVER = "with recursive n(i) as (select 1 union all select i + 1 from n)"
 
@@ -29,14 +29,14 @@ def insert(name: str) -> str:
     return f"insert into users (name) values ('{name}')"
 
 
-def test_many_at_once_are_all_written(tables: Tables) -> None:
+def test_concurrent_writes_are_all_stored(tables: Tables) -> None:
     answers = together(tables, *(insert(f"u{i}") for i in range(500)))
     assert {answer.status for answer in answers} == {200}
     assert sorted(answer.document["last_id"] for answer in answers) == list(range(1, 501))
     assert len(names(tables)) == 500
 
 
-def test_they_are_written_in_the_order_in_which_they_came(tables: Tables) -> None:
+def test_concurrent_writes_are_stored_in_request_order(tables: Tables) -> None:
     together(tables, *(insert(f"u{i}") for i in range(200)))
     assert names(tables) == [f"u{i}" for i in range(200)]
 
@@ -57,16 +57,14 @@ def test_they_are_written_in_the_order_in_which_they_came(tables: Tables) -> Non
         "commit",
     ],
 )
-def test_a_request_that_fails_changes_nothing_and_the_others_of_its_transaction_hold(
-    tables: Tables, failing: str
-) -> None:
+def test_failed_write_does_not_undo_others_in_shared_transaction(tables: Tables, failing: str) -> None:
     answers = together(tables, insert("a"), insert("b"), failing, insert("c"), insert("d"))
     assert [answer.status == 200 for answer in answers] == [True, True, False, True, True]
     assert names(tables) == ["a", "b", "c", "d"]
     assert [answers[i].document["last_id"] for i in (0, 1, 3, 4)] == [1, 2, 3, 4]
 
 
-def test_insert_or_ignore_and_or_replace_do_as_sqlite_says(tables: Tables) -> None:
+def test_insert_or_ignore_and_or_replace_follow_sqlite(tables: Tables) -> None:
     answers = together(
         tables,
         insert("a"),
@@ -77,7 +75,7 @@ def test_insert_or_ignore_and_or_replace_do_as_sqlite_says(tables: Tables) -> No
     assert tables.query("select * from users").rows == [{"id": 9, "name": "a", "age": 5}]
 
 
-def test_one_that_is_stopped_does_not_undo_the_others(
+def test_timed_out_write_does_not_undo_concurrent_writes(
     tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "TIMEOUT_SECONDS", 0.3)
@@ -87,7 +85,7 @@ def test_one_that_is_stopped_does_not_undo_the_others(
     assert names(tables) == ["a", "b"]
 
 
-def test_a_foreign_key_that_is_checked_at_the_end_fails_only_its_own_request(tables: Tables) -> None:
+def test_deferred_foreign_key_fails_only_its_own_request(tables: Tables) -> None:
     tables.schema(
         "create table pets (id integer primary key,"
         " owner integer references users deferrable initially deferred)"
@@ -114,7 +112,7 @@ def test_a_foreign_key_that_is_checked_at_the_end_fails_only_its_own_request(tab
         ("insert into guarded values (1)", "trigger"),
     ],
 )
-def test_the_rule_that_a_row_breaks_is_named(tables: Tables, sql: str, rule: str) -> None:
+def test_constraint_error_names_violated_constraint(tables: Tables, sql: str, rule: str) -> None:
     tables.schema(
         "create table ruled (a check (a > 0))",
         "create table pets (owner references users)",
@@ -126,14 +124,14 @@ def test_the_rule_that_a_row_breaks_is_named(tables: Tables, sql: str, rule: str
     assert (answer.status, answer.code, answer.document["constraint"]) == (409, "constraint", rule)
 
 
-def test_every_acknowledged_row_is_there_for_the_next_who_opens_the_file(tables: Tables) -> None:
+def test_acknowledged_rows_are_visible_to_new_connection(tables: Tables) -> None:
     together(tables, *(insert(f"u{i}") for i in range(100)))
     owner = tables.owner()
     assert owner.execute("select count(*) from users").fetchall() == [(100,)]
     owner.close()
 
 
-def test_writers_of_several_processes_take_turns(tables: Tables) -> None:
+def test_write_waits_for_writer_in_another_process(tables: Tables) -> None:
     tables.query("select 1 as warm")
     owner = tables.owner()
 
@@ -150,7 +148,7 @@ def test_writers_of_several_processes_take_turns(tables: Tables) -> None:
     owner.close()
 
 
-def test_a_writer_that_waits_too_long_for_another_process_is_told_to_try_again(tables: Tables) -> None:
+def test_write_over_busy_timeout_is_503_with_retry_after(tables: Tables) -> None:
     tables.query("select 1 as warm")
     store = tables.opened._store
     assert store is not None
@@ -165,7 +163,7 @@ def test_a_writer_that_waits_too_long_for_another_process_is_told_to_try_again(t
     assert tables.exec(insert("ours")).status == 200
 
 
-def test_a_full_queue_refuses_more(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_write_queue_refuses_writes(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "MAX_WAITING", 10)
     owner = tables.owner()
     tables.query("select 1 as warm")

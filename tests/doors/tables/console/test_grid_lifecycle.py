@@ -1,4 +1,4 @@
-"""Grids while others write: refreshes, tables that go away, and how long and how many there may be."""
+"""Lifecycle of grids: refresh after concurrent writes, altered tables, limits and timeouts."""
 
 import threading
 from typing import Any
@@ -14,7 +14,7 @@ from tests.doors.tables.console.conftest import Shop
 from tests.doors.tables.console.grids import many, opened, refused, window
 
 
-def test_rows_that_others_write_are_seen_after_a_refresh_and_told_before(users: Shop) -> None:
+def test_concurrent_writes_mark_grid_stale_until_refresh(users: Shop) -> None:
     grid = opened(users, sort=[{"column": "name"}])
     path = f"grid/{grid['grid']}"
     before = window(users, grid)
@@ -45,7 +45,7 @@ def test_rows_that_others_write_are_seen_after_a_refresh_and_told_before(users: 
     assert users.post(f"{path}/refresh", asked)["rows"][0] == {"state": "gone", "at": None}
 
 
-def test_a_refresh_tells_about_as_many_rows_as_a_window_has(shop: Shop) -> None:
+def test_refresh_reports_state_of_full_window(shop: Shop) -> None:
     many(shop, 1200)
     grid = opened(shop, "many", sort=[{"column": "note"}])
     shown = window(shop, grid, 200, 1000)
@@ -61,14 +61,14 @@ def test_a_refresh_tells_about_as_many_rows_as_a_window_has(shop: Shop) -> None:
         assert became == {"state": "same" if there else "gone", "at": now.index(key) if there else None}
 
 
-def test_a_row_that_a_filter_hides_after_a_change_has_no_place(users: Shop) -> None:
+def test_refresh_of_filtered_out_row_has_no_position(users: Shop) -> None:
     grid = opened(users, filter=[{"column": "name", "op": "starts", "value": "A"}])
     users.query("update users set name = 'Zoe' where id = 1", write=True)
     found = users.post(f"grid/{grid['grid']}/refresh", {"rows": [{"key": [1], "version": ""}]})
     assert found == {"count": 0, "new": 0, "rows": [{"state": "changed", "at": None}]}
 
 
-def test_a_table_that_is_dropped_or_altered_while_it_is_shown_is_told(users: Shop) -> None:
+def test_grid_of_altered_or_dropped_table_is_refused(users: Shop) -> None:
     grid = opened(users)
     users.change({"op": "set-note", "table": "users", "note": "other"})
     users.change({"op": "create-index", "table": "users", "columns": ["joined"]})
@@ -90,7 +90,7 @@ def test_a_table_that_is_dropped_or_altered_while_it_is_shown_is_told(users: Sho
     assert refused.value.code == "gone"
 
 
-def test_a_grid_writes_nothing_and_holds_up_nobody(users: Shop) -> None:
+def test_open_grid_writes_nothing_and_does_not_block_checkpoint(users: Shop) -> None:
     file = users.data / "tables" / "tables.db"
     many(users, 5000)
     grid = opened(users, "many", sort=[{"column": "name"}])
@@ -104,7 +104,7 @@ def test_a_grid_writes_nothing_and_holds_up_nobody(users: Shop) -> None:
     assert window(users, grid)["stale"]
 
 
-def test_so_many_grids_are_open_at_once_and_no_more(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_grids_are_limited_per_project(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grid_sessions, "MAX_OPEN_PER_PROJECT", 3)
     kept = [opened(users) for _ in range(3)]
     error = refused(users)
@@ -115,7 +115,7 @@ def test_so_many_grids_are_open_at_once_and_no_more(users: Shop, monkeypatch: py
     assert len(window(users, kept[1])["rows"]) == 2
 
 
-def test_a_grid_that_nobody_uses_is_closed(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_grid_is_closed(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grid_sessions, "MAX_OPEN_PER_PROJECT", 1)
     monkeypatch.setattr(grid_sessions, "IDLE_SECONDS", 0.0)
     grid = opened(users)
@@ -125,7 +125,7 @@ def test_a_grid_that_nobody_uses_is_closed(users: Shop, monkeypatch: pytest.Monk
     assert opened(users)["count"] == 2
 
 
-def test_what_takes_too_long_is_given_up(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_grid_of_endless_view_times_out(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grid_of_rows, "TIMEOUT_SECONDS", 0.2)
     endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) as i from n"
     users.query(f"create view endless as {endless}", write=True)
@@ -134,7 +134,7 @@ def test_what_takes_too_long_is_given_up(users: Shop, monkeypatch: pytest.Monkey
     assert opened(users)["count"] == 2
 
 
-def test_a_refresh_that_fails_leaves_the_grid_as_it_was(users: Shop) -> None:
+def test_failed_refresh_leaves_grid_usable(users: Shop) -> None:
     grid = opened(users, sort=[{"column": "name", "descending": True}])
     users.query("insert into users (name) values ('Bob')", write=True)
     with pytest.raises(ApiError, match="key of users has 1 values, not 2"):
@@ -144,7 +144,7 @@ def test_a_refresh_that_fails_leaves_the_grid_as_it_was(users: Shop) -> None:
     assert [row[1] for row in window(users, grid)["rows"]] == ["Grace", "Bob", "Ada"]
 
 
-def test_a_key_that_no_row_can_have_is_that_of_a_row_that_is_gone(users: Shop) -> None:
+def test_refresh_of_impossible_key_reports_gone(users: Shop) -> None:
     grid = opened(users)
     keys: list[Any] = [2**70, "x", None, [1], {"base64": "AA=="}, 1.5]
     asked = {"rows": [{"key": [key]} for key in keys]}
@@ -152,7 +152,7 @@ def test_a_key_that_no_row_can_have_is_that_of_a_row_that_is_gone(users: Shop) -
     assert found == [{"state": "gone", "at": None}] * len(keys)
 
 
-def test_an_order_that_takes_too_much_room_is_given_up(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sort_over_temporary_size_limit_is_refused(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grid_of_rows, "MAX_TEMPORARY_BYTES", 64 << 10)
     many(users, 20_000)
     error = refused(users, "many", sort=[{"column": "name"}])
@@ -160,7 +160,7 @@ def test_an_order_that_takes_too_much_room_is_given_up(users: Shop, monkeypatch:
     assert opened(users, "many")["count"] == 20_000
 
 
-def test_a_grid_whose_client_leaves_before_it_is_open_is_given_up(users: Shop, address: str) -> None:
+def test_client_disconnect_while_opening_stops_grid_thread(users: Shop, address: str) -> None:
     endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) as i from n"
     users.query(f"create view endless as {endless}", write=True)
     before = set(threading.enumerate())

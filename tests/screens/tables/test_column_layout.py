@@ -1,4 +1,4 @@
-"""Which columns are shown, and cells that come from elsewhere: an editor, a file."""
+"""Layout of columns, and cells from an editor or a file."""
 
 import asyncio
 import sys
@@ -26,7 +26,7 @@ steps = st.lists(
 
 
 @given(steps)
-def test_no_column_is_lost_and_one_is_shown(done: list[tuple[int, str, int]]) -> None:
+def test_column_layout_keeps_all_columns_and_shows_one(done: list[tuple[int, str, int]]) -> None:
     arranged = ColumnLayout().for_columns(NAMES)
     for index, what, by in done:
         if what == "turn":
@@ -40,7 +40,7 @@ def test_no_column_is_lost_and_one_is_shown(done: list[tuple[int, str, int]]) ->
     assert all(each.width is None or LEAST <= each.width <= MOST for each in arranged.columns)
 
 
-def test_columns_that_come_and_go_keep_the_others_where_they_are() -> None:
+def test_added_and_removed_columns_preserve_layout_of_others() -> None:
     arranged = ColumnLayout().for_columns(NAMES).moved(3, -3).toggled(1)
     again = arranged.for_columns(["a", "c", "d", "new"])
     assert [(each.name, each.hidden) for each in again.columns] == [
@@ -57,12 +57,12 @@ def program(tmp_path: Path, body: str) -> list[str]:
     return [sys.executable, str(file)]
 
 
-def test_an_editor_changes_a_text(tmp_path: Path) -> None:
+def test_editor_changes_text(tmp_path: Path) -> None:
     append = program(tmp_path, "file.write_text(file.read_text() + ' more\\n')")
     assert edited("één\ntwo", TYPES["text"], append) == "één\ntwo more"
 
 
-def test_an_editor_that_changes_nothing_is_no_edit(tmp_path: Path) -> None:
+def test_editor_without_change_returns_none(tmp_path: Path) -> None:
     assert edited("one", TYPES["text"], program(tmp_path, "")) is None
     assert edited("one", TYPES["text"], program(tmp_path, "file.write_text('one\\n')")) is None
 
@@ -75,14 +75,14 @@ def test_an_editor_that_changes_nothing_is_no_edit(tmp_path: Path) -> None:
         ("file.write_bytes(b'\\xff')", "not text"),
     ],
 )
-def test_an_editor_that_fails_leaves_the_cell(tmp_path: Path, body: str, said: str) -> None:
+def test_failed_editor_raises_error(tmp_path: Path, body: str, said: str) -> None:
     with pytest.raises(SvcError, match=said):
         edited("one", TYPES["text"], program(tmp_path, body))
     with pytest.raises(SvcError, match="cannot be run"):
         edited("one", TYPES["text"], [str(tmp_path / "none")])
 
 
-def test_the_editor_is_the_users_own() -> None:
+def test_editor_command_comes_from_environment() -> None:
     assert command_of({"EDITOR": "code -w", "VISUAL": ""}) == ["code", "-w"]
     assert command_of({}) == ["vi"]
     with pytest.raises(SvcError):
@@ -109,7 +109,7 @@ async def test_columns_are_hidden_moved_and_widened(people: Shop, snapshot: Snap
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_a_blob_is_what_is_in_a_file(shop: Shop, tmp_path: Path) -> None:
+async def test_blob_cell_reads_file(shop: Shop, tmp_path: Path) -> None:
     shop.sql("create table pictures (id integer primary key, data blob)")
     shop.sql("insert into pictures (data) values (x'00')")
     (tmp_path / "picture").write_bytes(b"\x89PNG")
@@ -128,7 +128,7 @@ async def test_a_blob_is_what_is_in_a_file(shop: Shop, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_where_there_is_no_terminal_there_is_no_editor(people: Shop) -> None:
+async def test_editor_without_terminal_is_refused(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("l", "E")
         await shown.until(lambda: "no terminal" in shown.told)

@@ -1,4 +1,4 @@
-"""Requests that are malformed, too large or sent to the wrong path; and bad records among good ones."""
+"""Malformed and oversized requests, wrong paths, and invalid records among valid ones."""
 
 import asyncio
 import gzip
@@ -60,7 +60,7 @@ def protobuf(*records: LogRecord) -> bytes:
         {"traceId": 5},
     ],
 )
-def test_a_bad_record_is_counted_and_spoils_no_other(telemetry: OpenTelemetry, bad: Any) -> None:
+def test_invalid_json_record_is_rejected_alone(telemetry: OpenTelemetry, bad: Any) -> None:
     answer = telemetry.document(logs(GOOD, bad, GOOD))
     told = json.loads(answer.body)["partialSuccess"]
     assert (answer.status, told["rejectedLogRecords"]) == (200, "1")
@@ -68,7 +68,7 @@ def test_a_bad_record_is_counted_and_spoils_no_other(telemetry: OpenTelemetry, b
     assert [entry.body for entry in telemetry.logged] == ["good", "good"]
 
 
-def test_a_bad_record_of_protobuf_is_counted_too(telemetry: OpenTelemetry) -> None:
+def test_invalid_protobuf_record_is_rejected_alone(telemetry: OpenTelemetry) -> None:
     good = LogRecord(body=AnyValue(string_value="good"))
     data = protobuf(good, LogRecord(severity_text="BROKEN"), good).replace(
         b"BROKEN", b"\xff\xfe\xff\xfe\xff\xfe"
@@ -80,7 +80,7 @@ def test_a_bad_record_of_protobuf_is_counted_too(telemetry: OpenTelemetry) -> No
     assert [entry.body for entry in telemetry.logged] == ["good", "good"]
 
 
-def test_a_record_of_protobuf_that_is_too_large_is_counted(telemetry: OpenTelemetry) -> None:
+def test_oversized_protobuf_record_is_rejected_alone(telemetry: OpenTelemetry) -> None:
     large = LogRecord(body=AnyValue(string_value="x" * RECORD_BYTES))
     answer = telemetry.post(protobuf(large, LogRecord(body=AnyValue(string_value="good"))), PROTOBUF)
     told = ExportLogsServiceResponse.FromString(answer.body).partial_success
@@ -105,7 +105,7 @@ def test_a_record_of_protobuf_that_is_too_large_is_counted(telemetry: OpenTeleme
         b'{"resourceLogs":' * 100_000,
     ],
 )
-def test_a_malformed_document_is_refused_whole(telemetry: OpenTelemetry, body: bytes) -> None:
+def test_malformed_json_request_is_refused(telemetry: OpenTelemetry, body: bytes) -> None:
     answer = telemetry.post(body)
     status = json.loads(answer.body)
     assert (answer.status, status["code"]) == (400, 3)
@@ -127,7 +127,7 @@ def test_a_malformed_document_is_refused_whole(telemetry: OpenTelemetry, body: b
         b"\x0a\x04\x0a\x02\x0a\x7f",
     ],
 )
-def test_a_malformed_protobuf_document_is_refused_whole(telemetry: OpenTelemetry, body: bytes) -> None:
+def test_malformed_protobuf_request_is_refused(telemetry: OpenTelemetry, body: bytes) -> None:
     answer = telemetry.post(body, PROTOBUF)
     status = Status.FromString(answer.body)
     assert (answer.status, status.code, dict(answer.headers)["content-type"]) == (400, 3, PROTOBUF.encode())
@@ -135,7 +135,7 @@ def test_a_malformed_protobuf_document_is_refused_whole(telemetry: OpenTelemetry
     assert telemetry.logged == []
 
 
-def test_values_that_are_nested_very_deeply_are_a_bad_record(telemetry: OpenTelemetry) -> None:
+def test_deeply_nested_value_rejects_record(telemetry: OpenTelemetry) -> None:
     value: Any = {"stringValue": "deep"}
     deep = AnyValue(string_value="deep").SerializeToString()
     for depth in range(200):
@@ -161,7 +161,7 @@ def test_values_that_are_nested_very_deeply_are_a_bad_record(telemetry: OpenTele
         ({"method": "GET"}, 405, 12),
     ],
 )
-def test_what_is_not_otlp_over_http_is_refused_with_a_reason(
+def test_request_outside_otlp_http_is_refused_with_status(
     telemetry: OpenTelemetry, options: dict[str, str], status: int, code: int
 ) -> None:
     answer = telemetry.post(b"{}", **options)
@@ -169,13 +169,13 @@ def test_what_is_not_otlp_over_http_is_refused_with_a_reason(
     assert (("allow", b"POST") in answer.headers) == (status == 405)
 
 
-def test_gzip_that_breaks_off_is_refused(telemetry: OpenTelemetry) -> None:
+def test_truncated_gzip_is_refused(telemetry: OpenTelemetry) -> None:
     data = gzip.compress(json.dumps(logs(GOOD)).encode())
     for broken in (data[:-9], data[:12], b""):
         assert telemetry.post(broken, packed="gzip").status == 400
 
 
-def test_a_gzip_bomb_is_refused_before_it_is_unpacked(telemetry: OpenTelemetry) -> None:
+def test_gzip_bomb_is_refused_in_bounded_memory(telemetry: OpenTelemetry) -> None:
     bomb = gzip.compress(bytes(256 << 20), compresslevel=1)
     tracemalloc.start()
     answer = telemetry.post(bomb, packed="gzip")
@@ -186,7 +186,7 @@ def test_a_gzip_bomb_is_refused_before_it_is_unpacked(telemetry: OpenTelemetry) 
 
 
 @pytest.mark.parametrize("kind", ["application/json", PROTOBUF])
-def test_a_request_of_too_many_records_is_refused_soon(telemetry: OpenTelemetry, kind: str) -> None:
+def test_request_over_record_limit_is_refused(telemetry: OpenTelemetry, kind: str) -> None:
     if kind == PROTOBUF:
         data = protobuf(*[LogRecord()] * (PARTS + 1))
     else:
@@ -196,12 +196,12 @@ def test_a_request_of_too_many_records_is_refused_soon(telemetry: OpenTelemetry,
     assert telemetry.logged == []
 
 
-def test_a_batch_of_exporters_usual_size_is_taken_whole(telemetry: OpenTelemetry) -> None:
+def test_batch_of_512_records_is_accepted(telemetry: OpenTelemetry) -> None:
     assert json.loads(telemetry.document(logs(*[GOOD] * 512)).body) == {}
     assert len(telemetry.logged) == 512
 
 
-def test_a_long_body_and_long_values_are_cut_and_say_so(telemetry: OpenTelemetry) -> None:
+def test_long_body_and_values_are_truncated_with_size(telemetry: OpenTelemetry) -> None:
     entry = telemetry.record(
         {"body": {"stringValue": "ü" * BODY_BYTES}, "attributes": attributes(long="x" * (VALUE_BYTES + 1))}
     )
@@ -211,7 +211,7 @@ def test_a_long_body_and_long_values_are_cut_and_say_so(telemetry: OpenTelemetry
     assert telemetry.record({"body": {"stringValue": "x" * BODY_BYTES}}).body == "x" * BODY_BYTES
 
 
-def test_attributes_beyond_the_limit_are_counted(telemetry: OpenTelemetry) -> None:
+def test_attributes_over_limit_are_counted_as_dropped(telemetry: OpenTelemetry) -> None:
     many = attributes(**{f"a{i}": "v" for i in range(ATTRIBUTES + 5)})
     entry = telemetry.record({"attributes": many, "droppedAttributesCount": 2})
     assert entry.attributes["otel.dropped_attributes_count"] == "7"
@@ -221,18 +221,18 @@ def test_attributes_beyond_the_limit_are_counted(telemetry: OpenTelemetry) -> No
     assert telemetry.logged[-1].attributes["otel.dropped_attributes_count"] == "5"
 
 
-def test_attributes_without_a_name_are_counted_as_dropped(telemetry: OpenTelemetry) -> None:
+def test_attributes_with_invalid_name_are_counted_as_dropped(telemetry: OpenTelemetry) -> None:
     entry = telemetry.record({"attributes": attributes(**{"": "v", "k" * 257: "v", "a": "v"})})
     assert entry.attributes == {"a": "v", "otel.dropped_attributes_count": "2"}
 
 
-def test_a_large_resource_does_not_multiply(telemetry: OpenTelemetry) -> None:
+def test_resource_attributes_are_limited_per_record(telemetry: OpenTelemetry) -> None:
     resource = {"attributes": attributes(**{f"r{i}": "v" * 1000 for i in range(100)})}
     entry = telemetry.record(GOOD, resource=resource)
     assert sum(len(key) + len(text) for key, text in entry.attributes.items()) <= 8192
 
 
-def test_other_signals_are_taken_and_dropped_with_one_notice(telemetry: OpenTelemetry) -> None:
+def test_traces_and_metrics_are_dropped_with_one_warning_each(telemetry: OpenTelemetry) -> None:
     for _ in range(3):
         for path in ("/v1/traces", "/v1/metrics"):
             answer = telemetry.post(b"anything", PROTOBUF, path=path)
@@ -244,7 +244,7 @@ def test_other_signals_are_taken_and_dropped_with_one_notice(telemetry: OpenTele
     assert telemetry.post(b"{}", path="/v1/traces").body == b"{}"
 
 
-def test_requests_at_once_are_all_answered_and_closing_waits_for_them(telemetry: OpenTelemetry) -> None:
+def test_close_waits_for_concurrent_requests(telemetry: OpenTelemetry) -> None:
     large = json.dumps(logs(*[GOOD] * 400)).encode()
 
     async def main() -> None:
@@ -260,15 +260,13 @@ def test_requests_at_once_are_all_answered_and_closing_waits_for_them(telemetry:
 @given(
     st.binary(max_size=200), st.sampled_from(["application/json", PROTOBUF]), st.sampled_from(["", "gzip"])
 )
-def test_no_bytes_make_it_fail(tmp_path_factory: Any, body: bytes, kind: str, packed: str) -> None:
+def test_random_body_is_answered(tmp_path_factory: Any, body: bytes, kind: str, packed: str) -> None:
     answer = OpenTelemetry(tmp_path_factory.getbasetemp()).post(body, kind, packed=packed)
     assert answer.status in (200, 400)
 
 
 @given(st.data())
-def test_a_document_with_flipped_bytes_never_makes_it_fail(
-    tmp_path_factory: Any, data: st.DataObject
-) -> None:
+def test_mutated_protobuf_request_is_answered(tmp_path_factory: Any, data: st.DataObject) -> None:
     document = bytearray(protobuf(*[LogRecord(body=AnyValue(string_value="body"), severity_number=9)] * 3))
     for _ in range(data.draw(st.integers(1, 4))):
         document[data.draw(st.integers(0, len(document) - 1))] = data.draw(st.integers(0, 255))
@@ -276,7 +274,7 @@ def test_a_document_with_flipped_bytes_never_makes_it_fail(
     assert answer.status in (200, 400)
 
 
-def test_records_of_a_guest_that_ends_without_waiting_are_kept(telemetry: OpenTelemetry) -> None:
+def test_records_of_canceled_request_are_stored(telemetry: OpenTelemetry) -> None:
     large = json.dumps(logs(*[GOOD] * 400)).encode()
 
     async def main() -> None:
@@ -291,7 +289,7 @@ def test_records_of_a_guest_that_ends_without_waiting_are_kept(telemetry: OpenTe
     assert len(telemetry.logged) == 1200
 
 
-def test_a_small_request_overtakes_no_larger_one_of_its_run(telemetry: OpenTelemetry) -> None:
+def test_requests_of_one_run_are_stored_in_order(telemetry: OpenTelemetry) -> None:
     large, small = (
         json.dumps(logs(*[GOOD] * n, {"body": {"stringValue": f"{n}"}})).encode() for n in (400, 0)
     )
@@ -308,7 +306,7 @@ def test_a_small_request_overtakes_no_larger_one_of_its_run(telemetry: OpenTelem
     assert telemetry.logged[0].caller.resource == "jobs"
 
 
-def test_those_who_send_faster_than_it_reads_are_told_to_try_again(telemetry: OpenTelemetry) -> None:
+def test_requests_over_queue_limit_are_429(telemetry: OpenTelemetry) -> None:
     large = b'"' + b"x" * ((4 << 20) - 2) + b'"'
 
     async def main() -> set[int]:
