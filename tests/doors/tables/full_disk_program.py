@@ -25,7 +25,7 @@ async def fill(tables: Tables) -> tuple[int, set[str]]:
     async def guest() -> None:
         nonlocal held
         for _ in range(MOST):
-            answer: Answer = await tables.executing("insert into t (a, b) values ($1, $1)", TEXT)
+            answer: Answer = await tables.exec_async("insert into t (a, b) values ($1, $1)", TEXT)
             if answer.status != 200:
                 codes.add(answer.code)
                 return

@@ -14,9 +14,9 @@ from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
 class Answer:
     """A response, and whether it was synchronous."""
 
-    def __init__(self, response: DoorResponse, at_once: bool) -> None:
+    def __init__(self, response: DoorResponse, synchronous: bool) -> None:
         self.status = response.status
-        self.at_once = at_once
+        self.synchronous = synchronous
         self.headers = dict(response.headers)
         self.text = response.body.decode()
         self.document: dict[str, Any] = json.loads(self.text)
@@ -43,9 +43,9 @@ class Tables:
         self.opened = door.open(DoorContext(folder.name, folder, self.records.append))
 
     def send(self, path: str, body: bytes, method: str = "POST", **more: Any) -> Answer:
-        return self.run(self.sending(path, body, method, **more))
+        return self.run(self.send_async(path, body, method, **more))
 
-    async def sending(self, path: str, body: bytes, method: str = "POST", **more: Any) -> Answer:
+    async def send_async(self, path: str, body: bytes, method: str = "POST", **more: Any) -> Answer:
         caller = Caller("web", "request-1")
         answer = self.opened.answer(
             DoorRequest(
@@ -74,8 +74,8 @@ class Tables:
         document = [{"sql": sql, "params": params} for sql, *params in statements]
         return self.send("/v1/batch", json.dumps({"statements": document}).encode())
 
-    def executing(self, sql: str, *params: Any) -> Coroutine[Any, Any, Answer]:
-        return self.sending("/v1/exec", json.dumps({"sql": sql, "params": params}).encode())
+    def exec_async(self, sql: str, *params: Any) -> Coroutine[Any, Any, Answer]:
+        return self.send_async("/v1/exec", json.dumps({"sql": sql, "params": params}).encode())
 
     def owner(self) -> Connection:
         """Return a connection with the rights of migrations."""

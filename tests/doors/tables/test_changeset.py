@@ -49,14 +49,14 @@ class Model:
         """Return the count of applied changes, the conflicts, and the indexes of invalid changes."""
         kept, applied = deepcopy(self.rows), 0
         conflicts: list[tuple[int, str]] = []
-        wrong: list[int] = []
+        invalid: list[int] = []
         for index, change in enumerate(changes):
             if isinstance(change, Insert):
                 done = self._put(None, {"u": None, "v": None, **change.values})
             else:
                 key = change.key["k"] if isinstance(change.key, dict) else change.key[0]  # type: ignore[index]
                 row = self.rows.get(key)
-                if row is None or any(row[name] != value for name, value in change.was.items()):
+                if row is None or any(row[name] != value for name, value in change.expected.items()):
                     conflicts.append((index, "gone" if row is None else "changed"))
                     continue
                 if isinstance(change, Delete):
@@ -65,10 +65,10 @@ class Model:
                     done = self._put(key, {**row, **change.set})
             applied += done
             if not done:
-                wrong.append(index)
-        if wrong or (conflicts and not skip):
+                invalid.append(index)
+        if invalid or (conflicts and not skip):
             self.rows, applied = kept, 0
-        return applied, conflicts, wrong
+        return applied, conflicts, invalid
 
     def _put(self, old: int | None, row: Row) -> bool:
         others = [each for key, each in self.rows.items() if key != old]
@@ -96,14 +96,14 @@ def test_change_set_matches_reference_model(table: Connection, sets: list[tuple[
     table.execute("delete from t")
     model = Model()
     for changes, skip in sets:
-        applied, conflicts, wrong = model.apply(changes, skip=skip)
+        applied, conflicts, invalid = model.apply(changes, skip=skip)
         done = apply(table, "t", changes, skip=skip)
         assert done.applied == applied
         assert [(each.index, each.reason) for each in done.conflicts] == conflicts
-        assert [each.index for each in done.errors] == wrong
+        assert [each.index for each in done.errors] == invalid
         assert stored(table) == model.rows
         for conflict in done.conflicts:
-            assert conflict.now is None or conflict.now in model.rows.values()
+            assert conflict.current is None or conflict.current in model.rows.values()
         assert len(done.rows) == applied
         for each in done.rows:
             assert each.row == model.rows.get(each.key[0])

@@ -10,14 +10,14 @@ from tests.doors.tables.tables_door import Answer, Tables
 FOREVER = "with recursive n(i) as (select 1 union all select i + 1 from n)"
 
 
-def together(tables: Tables, *statements: str) -> list[Answer]:
+def exec_together(tables: Tables, *statements: str) -> list[Answer]:
     """Send statements at once, so that they share a transaction."""
 
-    async def all_of_them() -> list[Answer]:
-        return await asyncio.gather(*(tables.executing(sql) for sql in statements))
+    async def exec_all() -> list[Answer]:
+        return await asyncio.gather(*(tables.exec_async(sql) for sql in statements))
 
     tables.query("select 1 as warm")
-    answers: list[Answer] = tables.run(all_of_them())
+    answers: list[Answer] = tables.run(exec_all())
     return answers
 
 
@@ -30,14 +30,14 @@ def insert(name: str) -> str:
 
 
 def test_concurrent_writes_are_all_stored(tables: Tables) -> None:
-    answers = together(tables, *(insert(f"u{i}") for i in range(500)))
+    answers = exec_together(tables, *(insert(f"u{i}") for i in range(500)))
     assert {answer.status for answer in answers} == {200}
     assert sorted(answer.document["last_id"] for answer in answers) == list(range(1, 501))
     assert len(names(tables)) == 500
 
 
 def test_concurrent_writes_are_stored_in_request_order(tables: Tables) -> None:
-    together(tables, *(insert(f"u{i}") for i in range(200)))
+    exec_together(tables, *(insert(f"u{i}") for i in range(200)))
     assert names(tables) == [f"u{i}" for i in range(200)]
 
 
@@ -58,14 +58,14 @@ def test_concurrent_writes_are_stored_in_request_order(tables: Tables) -> None:
     ],
 )
 def test_failed_write_does_not_undo_others_in_shared_transaction(tables: Tables, failing: str) -> None:
-    answers = together(tables, insert("a"), insert("b"), failing, insert("c"), insert("d"))
+    answers = exec_together(tables, insert("a"), insert("b"), failing, insert("c"), insert("d"))
     assert [answer.status == 200 for answer in answers] == [True, True, False, True, True]
     assert names(tables) == ["a", "b", "c", "d"]
     assert [answers[i].document["last_id"] for i in (0, 1, 3, 4)] == [1, 2, 3, 4]
 
 
 def test_insert_or_ignore_and_or_replace_follow_sqlite(tables: Tables) -> None:
-    answers = together(
+    answers = exec_together(
         tables,
         insert("a"),
         "insert or ignore into users (name) values ('a')",
@@ -80,7 +80,7 @@ def test_timed_out_write_does_not_undo_concurrent_writes(
 ) -> None:
     monkeypatch.setattr(writer, "TIMEOUT_SECONDS", 0.3)
     endless = f"insert into users (name) {FOREVER} select 'u' || i from n"
-    answers = together(tables, insert("a"), endless, insert("b"))
+    answers = exec_together(tables, insert("a"), endless, insert("b"))
     assert [answer.status for answer in answers] == [200, 504, 200]
     assert names(tables) == ["a", "b"]
 
@@ -90,7 +90,7 @@ def test_deferred_foreign_key_fails_only_its_own_request(tables: Tables) -> None
         "create table pets (id integer primary key,"
         " owner integer references users deferrable initially deferred)"
     )
-    answers = together(
+    answers = exec_together(
         tables, insert("a"), "insert into pets (owner) values (77)", "insert into pets (owner) values (1)"
     )
     assert [answer.status for answer in answers] == [200, 409, 200]
@@ -125,7 +125,7 @@ def test_constraint_error_names_violated_constraint(tables: Tables, sql: str, ru
 
 
 def test_acknowledged_rows_are_visible_to_new_connection(tables: Tables) -> None:
-    together(tables, *(insert(f"u{i}") for i in range(100)))
+    exec_together(tables, *(insert(f"u{i}") for i in range(100)))
     owner = tables.owner()
     assert owner.execute("select count(*) from users").fetchall() == [(100,)]
     owner.close()
@@ -135,15 +135,15 @@ def test_write_waits_for_writer_in_another_process(tables: Tables) -> None:
     tables.query("select 1 as warm")
     owner = tables.owner()
 
-    async def wait_for_the_other() -> Answer:
+    async def write_after_other() -> Answer:
         owner.execute("begin immediate")
         owner.execute(insert("theirs"))
-        ours = asyncio.ensure_future(tables.executing(insert("ours")))
+        ours = asyncio.ensure_future(tables.exec_async(insert("ours")))
         await asyncio.sleep(0)
         owner.execute("commit")
         return await ours
 
-    assert tables.run(wait_for_the_other()).status == 200
+    assert tables.run(write_after_other()).status == 200
     assert names(tables) == ["theirs", "ours"]
     owner.close()
 
@@ -157,7 +157,7 @@ def test_write_over_busy_timeout_is_503_with_retry_after(tables: Tables) -> None
     owner.execute("begin immediate")
     answer = tables.exec(insert("ours"))
     assert (answer.status, answer.code, answer.headers["retry-after"]) == (503, "busy", b"1")
-    assert tables.query("select id from users").at_once
+    assert tables.query("select id from users").synchronous
     owner.execute("rollback")
     owner.close()
     assert tables.exec(insert("ours")).status == 200
@@ -168,14 +168,14 @@ def test_full_write_queue_refuses_writes(tables: Tables, monkeypatch: pytest.Mon
     owner = tables.owner()
     tables.query("select 1 as warm")
 
-    async def crowd() -> list[int]:
+    async def fill_queue() -> list[int]:
         owner.execute("begin immediate")
-        waiting = [asyncio.ensure_future(tables.executing(insert(f"u{i}"))) for i in range(100)]
+        waiting = [asyncio.ensure_future(tables.exec_async(insert(f"u{i}"))) for i in range(100)]
         await asyncio.sleep(0)
         owner.execute("rollback")
         return [(await each).status for each in waiting]
 
-    statuses = tables.run(crowd())
+    statuses = tables.run(fill_queue())
     assert set(statuses) == {200, 503}
     assert len(names(tables)) == statuses.count(200) >= 10
     owner.close()

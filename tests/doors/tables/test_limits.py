@@ -107,7 +107,7 @@ def test_endless_read_times_out(tables: Tables, sql: str, monkeypatch: pytest.Mo
     params = [list(range(1000))] if "$1" in sql else []
     began = time.monotonic()
     answer = tables.query(sql, *params)
-    assert (answer.status, answer.code, answer.at_once) == (504, "time-limit", False)
+    assert (answer.status, answer.code, answer.synchronous) == (504, "time-limit", False)
     assert time.monotonic() - began < 20
 
 
@@ -123,39 +123,39 @@ def test_long_read_does_not_block_short_read(tables: Tables, monkeypatch: pytest
     monkeypatch.setattr(reader, "TIMEOUT_SECONDS", 1.0)
     body = json.dumps({"sql": f"{FOREVER} select count(*) as n from n"}).encode()
 
-    async def both() -> bool:
-        long = asyncio.ensure_future(tables.sending("/v1/query", body))
+    async def run_both() -> bool:
+        long = asyncio.ensure_future(tables.send_async("/v1/query", body))
         await asyncio.sleep(0)
-        short = await tables.sending("/v1/query", b'{"sql": "select 1 as a"}')
-        return short.at_once and not long.done() and (await long).code == "time-limit"
+        short = await tables.send_async("/v1/query", b'{"sql": "select 1 as a"}')
+        return short.synchronous and not long.done() and (await long).code == "time-limit"
 
     tables.query("select 1 as warm")
-    assert tables.run(both())
+    assert tables.run(run_both())
 
 
 def test_slow_functions_run_off_the_event_loop(tables: Tables) -> None:
     tables.query("select 1 as warm")
-    assert not tables.query("select instr($1, 'b') as a", "aaa").at_once
-    assert not tables.query("select 1 as a where 'abc' like 'a%'").at_once
-    assert tables.query("select upper($1) as a", "aaa").at_once
+    assert not tables.query("select instr($1, 'b') as a", "aaa").synchronous
+    assert not tables.query("select 1 as a where 'abc' like 'a%'").synchronous
+    assert tables.query("select upper($1) as a", "aaa").synchronous
 
 
 def test_full_table_count_runs_off_the_event_loop(tables: Tables) -> None:
     tables.query("select 1 as warm")
-    assert not tables.query("select count(*) as n from users").at_once
-    assert not tables.query("select (select count(*) from users) as n").at_once
-    assert tables.query("select count(*) as n from users where id < $1", 5).at_once
+    assert not tables.query("select count(*) as n from users").synchronous
+    assert not tables.query("select (select count(*) from users) as n").synchronous
+    assert tables.query("select count(*) as n from users where id < $1", 5).synchronous
 
 
 def test_large_results_are_read_off_the_event_loop(tables: Tables) -> None:
     tables.exec("insert into users (name, age) values ($1, 1), ('small', 2)", "x" * 100_000)
-    assert tables.query("select name from users where age = 2").at_once
+    assert tables.query("select name from users where age = 2").synchronous
     answer = tables.query("select name from users where age = 1")
-    assert (answer.at_once, len(answer.rows[0]["name"])) == (False, 100_000)
+    assert (answer.synchronous, len(answer.rows[0]["name"])) == (False, 100_000)
     answer = tables.query("select hex(zeroblob(30000)) as a from json_each($1)", list(range(10)))
-    assert (answer.at_once, len(answer.rows)) == (False, 10)
+    assert (answer.synchronous, len(answer.rows)) == (False, 10)
     answer = tables.batch(*[("select hex(zeroblob(30000)) as a",)] * 10)
-    assert (answer.at_once, len(answer.document["results"])) == (False, 10)
+    assert (answer.synchronous, len(answer.document["results"])) == (False, 10)
 
 
 def test_plan_cache_is_bounded(tables: Tables) -> None:
@@ -171,13 +171,13 @@ def test_canceled_read_is_interrupted(tables: Tables, monkeypatch: pytest.Monkey
     body = json.dumps({"sql": f"{FOREVER} select count(*) as n from n"}).encode()
     tables.query("select 1 as warm")
 
-    async def ask_and_leave() -> Answer:
-        long = [asyncio.ensure_future(tables.sending("/v1/query", body)) for _ in range(reader.THREADS)]
+    async def cancel_reads() -> Answer:
+        long = [asyncio.ensure_future(tables.send_async("/v1/query", body)) for _ in range(reader.THREADS)]
         await asyncio.sleep(0.1)
         for each in long:
             each.cancel()
-        return await tables.sending("/v1/query", b'{"sql": "select 1 as a where 1 like 1"}')
+        return await tables.send_async("/v1/query", b'{"sql": "select 1 as a where 1 like 1"}')
 
     began = time.monotonic()
-    assert tables.run(ask_and_leave()).rows == [{"a": 1}]
+    assert tables.run(cancel_reads()).rows == [{"a": 1}]
     assert time.monotonic() - began < 30

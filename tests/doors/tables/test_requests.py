@@ -16,7 +16,7 @@ def test_query_returns_row_written_by_exec(tables: Tables) -> None:
 
 def test_short_read_is_answered_synchronously(tables: Tables) -> None:
     tables.exec("insert into users (name) values ('Ada')")
-    assert tables.query("select name from users where id = $1", 1).at_once
+    assert tables.query("select name from users where id = $1", 1).synchronous
 
 
 def test_exec_returns_changes_and_last_id(tables: Tables) -> None:
@@ -98,7 +98,7 @@ def test_batch_of_queries_is_answered_synchronously(tables: Tables) -> None:
     tables.exec("insert into users (name) values ('Ada')")
     tables.query("select 1 as warm")
     answer = tables.batch(("select max(id) as n from users",), ("select name from users where id = $1", 1))
-    assert answer.at_once
+    assert answer.synchronous
     assert [result["rows"] for result in answer.document["results"]] == [[{"n": 1}], [{"name": "Ada"}]]
 
 

@@ -67,7 +67,7 @@ def test_read_of_dropped_table_is_complete_or_fails(tables: Tables) -> None:
 
     async def read_and_drop() -> list[Answer]:
         reads = [
-            asyncio.ensure_future(tables.sending("/v1/query", b'{"sql": "select * from users"}'))
+            asyncio.ensure_future(tables.send_async("/v1/query", b'{"sql": "select * from users"}'))
             for _ in range(8)
         ]
         await asyncio.sleep(0)
@@ -89,8 +89,8 @@ def test_results_are_correct_during_repeated_schema_changes(tables: Tables) -> N
         answers = []
         for number in range(60):
             owner.execute(f"alter table t add column c{number} integer not null default {number}")
-            answers.append(await tables.sending("/v1/query", b'{"sql": "select * from t"}'))
-            answers.append(await tables.executing("update t set a = a returning *"))
+            answers.append(await tables.send_async("/v1/query", b'{"sql": "select * from t"}'))
+            answers.append(await tables.exec_async("update t set a = a returning *"))
         return answers
 
     for index, answer in enumerate(tables.run(change())):

@@ -47,7 +47,7 @@ def test_close_finishes_pending_writes(tables: Tables) -> None:
 
     async def write_and_close() -> list[int]:
         writes = [
-            asyncio.ensure_future(tables.executing(f"insert into users (name) values ('u{i}')"))
+            asyncio.ensure_future(tables.exec_async(f"insert into users (name) values ('u{i}')"))
             for i in range(200)
         ]
         await asyncio.sleep(0)
@@ -64,7 +64,7 @@ def test_close_interrupts_endless_read(tables: Tables) -> None:
     forever = json.dumps({"sql": endless}).encode()
 
     async def read_and_close() -> int:
-        read = asyncio.ensure_future(tables.sending("/v1/query", forever))
+        read = asyncio.ensure_future(tables.send_async("/v1/query", forever))
         await asyncio.sleep(0.05)
         await tables.opened.aclose()
         return (await read).status
@@ -147,7 +147,7 @@ def test_write_over_size_limit_does_not_undo_concurrent_writes(open_tables: Open
 
     async def together() -> list[int]:
         sqls = ["insert into t (a) values ('a')", much, "insert into t (a) values ('b')"]
-        return [each.status for each in await asyncio.gather(*map(tables.executing, sqls))]
+        return [each.status for each in await asyncio.gather(*map(tables.exec_async, sqls))]
 
     assert tables.run(together()) == [200, 507, 200]
     assert [row["a"] for row in tables.query("select a from t order by id").rows] == ["a", "b"]

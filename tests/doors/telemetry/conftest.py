@@ -16,14 +16,14 @@ GOLDEN = Path(__file__).with_name("golden")
 
 
 class OpenTelemetry:
-    """The Door, open for one Project, and what it logged."""
+    """The telemetry Door of one Project, and the entries it logged."""
 
     def __init__(self, folder: Path) -> None:
         self.logged: list[LogEntry] = []
         place = DoorContext("shop", folder, self.logged.append)
         self.door = TelemetryDoor(lambda: NOW_NS).open(place)
 
-    async def ask(
+    async def send(
         self,
         body: bytes,
         kind: str = "application/json",
@@ -42,14 +42,14 @@ class OpenTelemetry:
         return await answer if inspect.isawaitable(answer) else answer
 
     def post(self, body: bytes, kind: str = "application/json", **options: Any) -> DoorResponse:
-        return asyncio.run(self.ask(body, kind, **options))
+        return asyncio.run(self.send(body, kind, **options))
 
-    def document(self, document: Any) -> DoorResponse:
+    def post_json(self, document: Any) -> DoorResponse:
         return self.post(json.dumps(document).encode())
 
     def record(self, record: Any, **around: Any) -> LogEntry:
-        """Send one record as JSON; return what was logged of it."""
-        assert self.document(logs(record, **around)).status == 200
+        """Send one record as JSON and return its log entry."""
+        assert self.post_json(logs(record, **around)).status == 200
         return self.logged[-1]
 
 
@@ -63,7 +63,7 @@ def attributes(**values: Any) -> list[dict[str, Any]]:
     return [{"key": key, "value": {"stringValue": value}} for key, value in values.items()]
 
 
-def sized(data: bytes) -> bytes:
+def length_prefixed(data: bytes) -> bytes:
     """Return the data behind its length, as protobuf has fields of bytes."""
     size, encoded = len(data), bytearray()
     while size > 0x7F:

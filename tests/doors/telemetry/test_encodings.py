@@ -9,7 +9,7 @@ from google.protobuf import json_format
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from engine.door import LogEntry
-from tests.doors.telemetry.conftest import CALLER, GOLDEN, OpenTelemetry, sized
+from tests.doors.telemetry.conftest import CALLER, GOLDEN, OpenTelemetry, length_prefixed
 
 JSON = "application/json"
 PROTOBUF = "application/x-protobuf"
@@ -42,13 +42,13 @@ EXPECTED = LogEntry(
 )
 
 
-def in_json() -> bytes:
+def json_body() -> bytes:
     return (GOLDEN / "logs.json").read_bytes()
 
 
-def in_protobuf() -> bytes:
+def protobuf_body() -> bytes:
     """The golden document through protobuf's own reader of JSON, ids put in afterwards."""
-    document = json.loads(in_json())
+    document = json.loads(json_body())
     record = document["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0]
     ids = [bytes.fromhex(record.pop(name)) for name in ("traceId", "spanId")]
     message = json_format.ParseDict(document, ExportLogsServiceRequest())
@@ -58,7 +58,7 @@ def in_protobuf() -> bytes:
 
 
 @pytest.mark.parametrize("packed", ["", "gzip", "deflate"])
-@pytest.mark.parametrize(("kind", "body"), [(JSON, in_json), (PROTOBUF, in_protobuf)])
+@pytest.mark.parametrize(("kind", "body"), [(JSON, json_body), (PROTOBUF, protobuf_body)])
 def test_every_encoding_is_decoded_to_same_entry(telemetry, kind, body, packed) -> None:  # type: ignore[no-untyped-def]
     data = {"": bytes, "gzip": gzip.compress, "deflate": zlib.compress}[packed](body())
     answer = telemetry.post(data, kind, packed=packed)
@@ -69,24 +69,24 @@ def test_every_encoding_is_decoded_to_same_entry(telemetry, kind, body, packed) 
 
 
 def test_content_type_parameters_and_case_are_ignored(telemetry: OpenTelemetry) -> None:
-    assert telemetry.post(in_json(), "Application/JSON; charset=utf-8").status == 200
+    assert telemetry.post(json_body(), "Application/JSON; charset=utf-8").status == 200
     assert telemetry.logged == [EXPECTED]
 
 
 def test_body_without_content_type_is_decoded_as_json(telemetry: OpenTelemetry) -> None:
-    assert telemetry.post(in_json(), "").status == 200
+    assert telemetry.post(json_body(), "").status == 200
     assert telemetry.logged == [EXPECTED]
 
 
 def test_protobuf_accepts_any_field_order_and_unknown_fields(
     telemetry: OpenTelemetry,
 ) -> None:
-    message = ExportLogsServiceRequest.FromString(in_protobuf())
+    message = ExportLogsServiceRequest.FromString(protobuf_body())
     scope_logs = message.resource_logs[0].scope_logs[0]
-    record = b"\x12" + sized(scope_logs.log_records[0].SerializeToString())
-    scope = b"\x0a" + sized(scope_logs.scope.SerializeToString())
+    record = b"\x12" + length_prefixed(scope_logs.log_records[0].SerializeToString())
+    scope = b"\x0a" + length_prefixed(scope_logs.scope.SerializeToString())
     unknown = b"\xf8\x01\x05" + b"\xf9\x01" + bytes(8) + b"\xfd\x01" + bytes(4)
-    inner = b"\x12" + sized(unknown + record + scope)
-    resource = b"\x0a" + sized(message.resource_logs[0].resource.SerializeToString())
-    telemetry.post(b"\x0a" + sized(inner + unknown + resource), PROTOBUF)
+    inner = b"\x12" + length_prefixed(unknown + record + scope)
+    resource = b"\x0a" + length_prefixed(message.resource_logs[0].resource.SerializeToString())
+    telemetry.post(b"\x0a" + length_prefixed(inner + unknown + resource), PROTOBUF)
     assert telemetry.logged == [EXPECTED]

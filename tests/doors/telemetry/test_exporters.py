@@ -20,7 +20,7 @@ from tests.doors.telemetry.conftest import CALLER, OpenTelemetry
 
 
 class Server:
-    """A server on a port of its own that hands requests to the Door, on an event loop of its own."""
+    """An HTTP server that passes requests to the Door on a separate event loop."""
 
     def __init__(self, telemetry: OpenTelemetry) -> None:
         loop = asyncio.new_event_loop()
@@ -29,13 +29,13 @@ class Server:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
-                asked = telemetry.ask(
+                request = telemetry.send(
                     body,
                     self.headers["content-type"],
                     path=self.path,
                     packed=self.headers.get("content-encoding", ""),
                 )
-                done: Future[DoorResponse] = asyncio.run_coroutine_threadsafe(asked, loop)
+                done: Future[DoorResponse] = asyncio.run_coroutine_threadsafe(request, loop)
                 answer = done.result()
                 answers.append(answer)
                 self.send_response(answer.status)

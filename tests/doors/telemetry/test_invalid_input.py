@@ -21,7 +21,7 @@ from doors.telemetry.http import PLAIN_BYTES
 from doors.telemetry.otlp_protobuf import RECORD_BYTES
 from doors.telemetry.record import ATTRIBUTES, BODY_BYTES, PARTS, VALUE_BYTES
 from engine.door import Caller
-from tests.doors.telemetry.conftest import OpenTelemetry, attributes, logs, sized
+from tests.doors.telemetry.conftest import OpenTelemetry, attributes, length_prefixed, logs
 
 PROTOBUF = "application/x-protobuf"
 GOOD = {"body": {"stringValue": "good"}}
@@ -61,10 +61,10 @@ def protobuf(*records: LogRecord) -> bytes:
     ],
 )
 def test_invalid_json_record_is_rejected_alone(telemetry: OpenTelemetry, bad: Any) -> None:
-    answer = telemetry.document(logs(GOOD, bad, GOOD))
-    told = json.loads(answer.body)["partialSuccess"]
-    assert (answer.status, told["rejectedLogRecords"]) == (200, "1")
-    assert told["errorMessage"].startswith("record 2: ")
+    answer = telemetry.post_json(logs(GOOD, bad, GOOD))
+    partial = json.loads(answer.body)["partialSuccess"]
+    assert (answer.status, partial["rejectedLogRecords"]) == (200, "1")
+    assert partial["errorMessage"].startswith("record 2: ")
     assert [entry.body for entry in telemetry.logged] == ["good", "good"]
 
 
@@ -74,17 +74,17 @@ def test_invalid_protobuf_record_is_rejected_alone(telemetry: OpenTelemetry) -> 
         b"BROKEN", b"\xff\xfe\xff\xfe\xff\xfe"
     )
     answer = telemetry.post(data, PROTOBUF)
-    told = ExportLogsServiceResponse.FromString(answer.body).partial_success
-    assert (answer.status, told.rejected_log_records) == (200, 1)
-    assert told.error_message == "record 2: it is malformed"
+    partial = ExportLogsServiceResponse.FromString(answer.body).partial_success
+    assert (answer.status, partial.rejected_log_records) == (200, 1)
+    assert partial.error_message == "record 2: it is malformed"
     assert [entry.body for entry in telemetry.logged] == ["good", "good"]
 
 
 def test_oversized_protobuf_record_is_rejected_alone(telemetry: OpenTelemetry) -> None:
     large = LogRecord(body=AnyValue(string_value="x" * RECORD_BYTES))
     answer = telemetry.post(protobuf(large, LogRecord(body=AnyValue(string_value="good"))), PROTOBUF)
-    told = ExportLogsServiceResponse.FromString(answer.body).partial_success
-    assert told.rejected_log_records == 1 and "262" in told.error_message
+    partial = ExportLogsServiceResponse.FromString(answer.body).partial_success
+    assert partial.rejected_log_records == 1 and "262" in partial.error_message
     assert [entry.body for entry in telemetry.logged] == ["good"]
 
 
@@ -140,12 +140,16 @@ def test_deeply_nested_value_rejects_record(telemetry: OpenTelemetry) -> None:
     deep = AnyValue(string_value="deep").SerializeToString()
     for depth in range(200):
         value = {"kvlistValue": {"values": [{"key": "k", "value": value}]}}
-        deep = b"\x2a" + sized(b"\x0a" + sized(deep))
+        deep = b"\x2a" + length_prefixed(b"\x0a" + length_prefixed(deep))
         if depth == 40:
             assert telemetry.record({"body": value}).body.endswith('{"k":"deep"}' + "}" * 40)
-    assert json.loads(telemetry.document(logs({"body": value})).body)["partialSuccess"]
+    assert json.loads(telemetry.post_json(logs({"body": value})).body)["partialSuccess"]
     answer = telemetry.post(
-        b"\x0a" + sized(b"\x12" + sized(b"\x12" + sized(b"\x2a" + sized(deep)))), PROTOBUF
+        b"\x0a"
+        + length_prefixed(
+            b"\x12" + length_prefixed(b"\x12" + length_prefixed(b"\x2a" + length_prefixed(deep)))
+        ),
+        PROTOBUF,
     )
     assert ExportLogsServiceResponse.FromString(answer.body).partial_success.rejected_log_records == 1
 
@@ -197,7 +201,7 @@ def test_request_over_record_limit_is_refused(telemetry: OpenTelemetry, kind: st
 
 
 def test_batch_of_512_records_is_accepted(telemetry: OpenTelemetry) -> None:
-    assert json.loads(telemetry.document(logs(*[GOOD] * 512)).body) == {}
+    assert json.loads(telemetry.post_json(logs(*[GOOD] * 512)).body) == {}
     assert len(telemetry.logged) == 512
 
 
@@ -248,10 +252,10 @@ def test_close_waits_for_concurrent_requests(telemetry: OpenTelemetry) -> None:
     large = json.dumps(logs(*[GOOD] * 400)).encode()
 
     async def main() -> None:
-        asked = [asyncio.ensure_future(telemetry.ask(large)) for _ in range(20)]
+        requests = [asyncio.ensure_future(telemetry.send(large)) for _ in range(20)]
         await asyncio.sleep(0)
         await telemetry.door.aclose()
-        assert {answer.status for answer in await asyncio.gather(*asked)} == {200}
+        assert {answer.status for answer in await asyncio.gather(*requests)} == {200}
 
     asyncio.run(main())
     assert len(telemetry.logged) == 8000
@@ -278,11 +282,11 @@ def test_records_of_canceled_request_are_stored(telemetry: OpenTelemetry) -> Non
     large = json.dumps(logs(*[GOOD] * 400)).encode()
 
     async def main() -> None:
-        asked = [asyncio.ensure_future(telemetry.ask(large)) for _ in range(3)]
+        requests = [asyncio.ensure_future(telemetry.send(large)) for _ in range(3)]
         await asyncio.sleep(0)
-        for one in asked:
+        for one in requests:
             one.cancel()
-        await asyncio.wait(asked)
+        await asyncio.wait(requests)
         await telemetry.door.aclose()
 
     asyncio.run(main())
@@ -296,9 +300,9 @@ def test_requests_of_one_run_are_stored_in_order(telemetry: OpenTelemetry) -> No
 
     async def main() -> None:
         await asyncio.gather(
-            telemetry.ask(large),
-            telemetry.ask(small),
-            telemetry.ask(small, caller=Caller("jobs", "another")),
+            telemetry.send(large),
+            telemetry.send(small),
+            telemetry.send(small, caller=Caller("jobs", "another")),
         )
 
     asyncio.run(main())
@@ -310,6 +314,6 @@ def test_requests_over_queue_limit_are_429(telemetry: OpenTelemetry) -> None:
     large = b'"' + b"x" * ((4 << 20) - 2) + b'"'
 
     async def main() -> set[int]:
-        return {answer.status for answer in await asyncio.gather(*(telemetry.ask(large) for _ in range(20)))}
+        return {answer.status for answer in await asyncio.gather(*(telemetry.send(large) for _ in range(20)))}
 
     assert asyncio.run(main()) == {400, 429}

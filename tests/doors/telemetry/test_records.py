@@ -88,8 +88,8 @@ def test_lone_surrogates_are_replaced(telemetry: OpenTelemetry) -> None:
 
 
 def test_record_belongs_to_sending_request(telemetry: OpenTelemetry) -> None:
-    told = {"traceId": "11" * 16, "spanId": "22" * 8, "body": {"stringValue": "mine"}}
-    entry = telemetry.record(told, resource={"attributes": attributes(resource="other", request_id="7")})
+    record = {"traceId": "11" * 16, "spanId": "22" * 8, "body": {"stringValue": "mine"}}
+    entry = telemetry.record(record, resource={"attributes": attributes(resource="other", request_id="7")})
     assert entry.caller == CALLER
     assert entry.attributes == {
         "trace_id": "11" * 16,
@@ -105,7 +105,7 @@ def test_known_or_invalid_trace_ids_are_omitted(telemetry: OpenTelemetry) -> Non
 
 
 @pytest.mark.parametrize(
-    ("told", "observed", "kept"),
+    ("sent", "observed", "stored"),
     [
         (NOW_NS - 5, NOW_NS, NOW_NS - 5),
         (0, NOW_NS - 9, NOW_NS - 9),
@@ -118,8 +118,10 @@ def test_known_or_invalid_trace_ids_are_omitted(telemetry: OpenTelemetry) -> Non
         (1.5e18, 0, 1_500_000_000 * 10**9),
     ],
 )
-def test_implausible_time_is_replaced(telemetry: OpenTelemetry, told: Any, observed: int, kept: int) -> None:
-    assert telemetry.record({"timeUnixNano": told, "observedTimeUnixNano": observed}).time_ns == kept
+def test_implausible_time_is_replaced(
+    telemetry: OpenTelemetry, sent: Any, observed: int, stored: int
+) -> None:
+    assert telemetry.record({"timeUnixNano": sent, "observedTimeUnixNano": observed}).time_ns == stored
 
 
 def test_record_attribute_overrides_scope_and_resource(telemetry: OpenTelemetry) -> None:
@@ -132,9 +134,9 @@ def test_record_attribute_overrides_scope_and_resource(telemetry: OpenTelemetry)
 
 
 def test_sdk_and_host_attributes_of_resource_are_omitted(telemetry: OpenTelemetry) -> None:
-    told = {"telemetry.sdk.language": "go", "process.pid": "1", "host.name": "x", "os.type": "y"}
-    mine = {"service.name": "shop", "service.instance.id": "z"}
-    resource = {"attributes": attributes(**told, **mine)}
+    omitted = {"telemetry.sdk.language": "go", "process.pid": "1", "host.name": "x", "os.type": "y"}
+    stored = {"service.name": "shop", "service.instance.id": "z"}
+    resource = {"attributes": attributes(**omitted, **stored)}
     assert telemetry.record({}, resource=resource).attributes == {"service.name": "shop"}
     unknown = {"attributes": attributes(**{"service.name": "unknown_service:node"})}
     assert telemetry.record({}, resource=unknown).attributes == {}
@@ -142,7 +144,7 @@ def test_sdk_and_host_attributes_of_resource_are_omitted(telemetry: OpenTelemetr
 
 def test_request_with_several_resources_is_stored(telemetry: OpenTelemetry) -> None:
     one, two = logs({"body": {"stringValue": "1"}}), logs({"body": {"stringValue": "2"}})
-    telemetry.document({"resourceLogs": [*one["resourceLogs"], *two["resourceLogs"], {}, None]})
+    telemetry.post_json({"resourceLogs": [*one["resourceLogs"], *two["resourceLogs"], {}, None]})
     assert [entry.body for entry in telemetry.logged] == ["1", "2"]
 
 

@@ -23,15 +23,15 @@ filters = st.builds(
 
 
 @given(filters)
-def test_filter_words_round_trip(wanted: RecordSelection) -> None:
-    assert RecordSelection.parse(wanted.words()) == wanted
+def test_filter_words_round_trip(selection: RecordSelection) -> None:
+    assert RecordSelection.parse(selection.words()) == selection
 
 
 @given(filters)
-def test_filter_without_all_parts_is_empty(wanted: RecordSelection) -> None:
-    for key, _ in wanted.chips():
-        wanted = wanted.without(key)
-    assert wanted == RecordSelection() and wanted.words() == ""
+def test_filter_without_all_parts_is_empty(selection: RecordSelection) -> None:
+    for key, _ in selection.chips():
+        selection = selection.without(key)
+    assert selection == RecordSelection() and selection.words() == ""
 
 
 def test_equals_sign_separates_like_colon() -> None:
@@ -46,8 +46,8 @@ def test_params_request_roots_without_resource_or_request() -> None:
 
 
 def test_params_add_age_to_times() -> None:
-    wanted = RecordSelection(resource="api", since="1h", until="10m")
-    assert wanted.params(age=5.0) == {"resource": "api", "since": 3605, "until": 605}
+    selection = RecordSelection(resource="api", since="1h", until="10m")
+    assert selection.params(age=5.0) == {"resource": "api", "since": 3605, "until": 605}
 
 
 @pytest.mark.parametrize(

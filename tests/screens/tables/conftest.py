@@ -88,7 +88,7 @@ class Tables(Driven):
         self.screen = screen
 
     @property
-    def told(self) -> str:
+    def notifications(self) -> str:
         """All notifications."""
         return "\n".join(each.message for each in self.app._notifications)
 

@@ -54,7 +54,7 @@ def test_json_text_round_trips(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "type", "said"),
+    ("text", "type", "message"),
     [
         ("", "integer", "not a whole number"),
         ("1.5", "integer", "whole number"),
@@ -72,8 +72,8 @@ def test_json_text_round_trips(value: Any) -> None:
         ("???", "blob", "base64"),
     ],
 )
-def test_invalid_value_raises_error_with_reason(text: str, type: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_invalid_value_raises_error_with_reason(text: str, type: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         read(text, TYPES[type])
 
 
@@ -93,7 +93,7 @@ def test_boolean_words_match_api(word: str, value: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "expected"),
     [
         (None, ("null", "dim")),
         (True, ("true", "")),
@@ -104,5 +104,5 @@ def test_boolean_words_match_api(word: str, value: bool) -> None:
         ({"base64": b64encode(b"abc").decode()}, ("blob, 3 B", "dim")),
     ],
 )
-def test_grid_cell_has_text_and_tone(value: Any, said: tuple[str, str]) -> None:
-    assert piece(value) == said
+def test_grid_cell_has_text_and_tone(value: Any, expected: tuple[str, str]) -> None:
+    assert piece(value) == expected

@@ -68,15 +68,15 @@ def test_editor_without_change_returns_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ("sys.exit(3)", "ended with 3"),
         ("file.unlink()", "not text"),
         ("file.write_bytes(b'\\xff')", "not text"),
     ],
 )
-def test_failed_editor_raises_error(tmp_path: Path, body: str, said: str) -> None:
-    with pytest.raises(SvcError, match=said):
+def test_failed_editor_raises_error(tmp_path: Path, body: str, message: str) -> None:
+    with pytest.raises(SvcError, match=message):
         edited("one", TYPES["text"], program(tmp_path, body))
     with pytest.raises(SvcError, match="cannot be run"):
         edited("one", TYPES["text"], [str(tmp_path / "none")])
@@ -116,7 +116,7 @@ async def test_blob_cell_reads_file(shop: Shop, tmp_path: Path) -> None:
     async with tables(shop) as shown:
         await shown.press("l", "e")
         await shown.write(f"@{tmp_path}/none")
-        await shown.until(lambda: "cannot read" in shown.told)
+        await shown.until(lambda: "cannot read" in shown.notifications)
         await shown.press("e")
         await shown.write(f"@{tmp_path}/picture")
         await shown.until(lambda: shown.screen.pending == 1)
@@ -131,5 +131,5 @@ async def test_blob_cell_reads_file(shop: Shop, tmp_path: Path) -> None:
 async def test_editor_without_terminal_is_refused(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("l", "E")
-        await shown.until(lambda: "no terminal" in shown.told)
+        await shown.until(lambda: "no terminal" in shown.notifications)
         assert shown.screen.pending == 0

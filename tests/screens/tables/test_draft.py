@@ -16,22 +16,22 @@ def same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-class Plain:
+class Model:
     """Reference model: stored rows and edited rows."""
 
     def __init__(self) -> None:
-        self.wanted: dict[Key, dict[str, Any] | None] = {key: dict(row) for key, row in STORED.items()}
+        self.edited: dict[Key, dict[str, Any] | None] = {key: dict(row) for key, row in STORED.items()}
         self.new: list[tuple[int, dict[str, Any]]] = []
 
-    def copy(self) -> "Plain":
-        other = Plain()
-        other.wanted = {key: dict(row) if row is not None else None for key, row in self.wanted.items()}
+    def copy(self) -> "Model":
+        other = Model()
+        other.edited = {key: dict(row) if row is not None else None for key, row in self.edited.items()}
         other.new = [(number, dict(cells)) for number, cells in self.new]
         return other
 
     def changes(self) -> dict[Key | int, Any]:
         found: dict[Key | int, Any] = {}
-        for key, row in self.wanted.items():
+        for key, row in self.edited.items():
             if row is None:
                 found[key] = "deleted"
                 continue
@@ -49,41 +49,41 @@ class Drafting(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.draft = Draft()
-        self.plain = Plain()
-        self.before: list[Plain] = []
-        self.after: list[Plain] = []
+        self.model = Model()
+        self.before: list[Model] = []
+        self.after: list[Model] = []
 
-    def step(self) -> Plain:
-        self.before.append(self.plain)
+    def step(self) -> Model:
+        self.before.append(self.model)
         self.after = []
-        self.plain = self.plain.copy()
-        return self.plain
+        self.model = self.model.copy()
+        return self.model
 
     @rule(key=st.sampled_from(KEYS), column=st.sampled_from(COLUMNS), value=values)
     def set(self, key: Key, column: str, value: Any) -> None:
-        if self.plain.wanted[key] is None:
+        if self.model.edited[key] is None:
             return  # the grid offers no cells of a deleted row
-        row = self.step().wanted[key]
+        row = self.step().edited[key]
         assert row is not None
         row[column] = value
         self.draft.set(key, column, STORED[key][column], value)
 
     @rule(keys=st.lists(st.sampled_from(KEYS), unique=True, min_size=1))
     def delete(self, keys: list[Key]) -> None:
-        plain = self.step()
-        back = all(plain.wanted[key] is None for key in keys)
+        model = self.step()
+        back = all(model.edited[key] is None for key in keys)
         for key in keys:
-            plain.wanted[key] = dict(STORED[key]) if back else None
+            model.edited[key] = dict(STORED[key]) if back else None
         self.draft.delete({key: STORED[key] for key in keys})
 
     @rule(
         target=added, rows=st.lists(st.dictionaries(st.sampled_from(COLUMNS), values), min_size=1, max_size=3)
     )
     def add(self, rows: list[dict[str, Any]]) -> int:
-        plain = self.step()
+        model = self.step()
         self.draft.add(rows)
         numbers = [row.number for row in self.draft.new[: len(rows)]]
-        plain.new += zip(numbers, (dict(row) for row in rows), strict=True)
+        model.new += zip(numbers, (dict(row) for row in rows), strict=True)
         return numbers[0]
 
     @rule(number=added, column=st.sampled_from(COLUMNS), value=values, clear=st.booleans())
@@ -100,52 +100,52 @@ class Drafting(RuleBasedStateMachine):
 
     @rule(number=added)
     def drop_new(self, number: int) -> None:
-        plain = self.step()
-        plain.new = [each for each in plain.new if each[0] != number]
+        model = self.step()
+        model.new = [each for each in model.new if each[0] != number]
         self.draft.drop_new([number])
 
     @rule()
     def undo(self) -> None:
         assert self.draft.undo() == bool(self.before)
         if self.before:
-            self.after.append(self.plain)
-            self.plain = self.before.pop()
+            self.after.append(self.model)
+            self.model = self.before.pop()
 
     @rule()
     def redo(self) -> None:
         assert self.draft.redo() == bool(self.after)
         if self.after:
-            self.before.append(self.plain)
-            self.plain = self.after.pop()
+            self.before.append(self.model)
+            self.model = self.after.pop()
 
     @rule(choice=st.data())
     def apply(self, choice: st.DataObject) -> None:
-        waits = list(self.plain.changes())
+        waits = list(self.model.changes())
         left = choice.draw(st.lists(st.sampled_from(waits), unique=True)) if waits else []
-        kept = Plain()
-        kept.wanted = {
-            key: row if key in left else dict(STORED[key]) for key, row in self.plain.wanted.items()
+        kept = Model()
+        kept.edited = {
+            key: row if key in left else dict(STORED[key]) for key, row in self.model.edited.items()
         }
-        kept.new = [each for each in self.plain.new if each[0] in left]
-        self.plain, self.before, self.after = kept, [], []
+        kept.new = [each for each in self.model.new if each[0] in left]
+        self.model, self.before, self.after = kept, [], []
         self.draft.applied(left)
 
     @invariant()
-    def changes_are_those_of_the_model(self) -> None:
-        wanted = self.plain.changes()
+    def changes_match_model(self) -> None:
+        expected = self.model.changes()
         changes = self.draft.changes()
-        assert {which for which, _ in changes} == set(wanted)
-        assert len(self.draft) == len(changes) == len(wanted)
+        assert {which for which, _ in changes} == set(expected)
+        assert len(self.draft) == len(changes) == len(expected)
         for which, change in changes:
             if "insert" in change:
-                assert change["insert"] == wanted[which]
+                assert change["insert"] == expected[which]
                 continue
             assert not isinstance(which, int)
             if "delete" in change:
-                assert wanted[which] == "deleted"
+                assert expected[which] == "deleted"
                 assert change["delete"] == {"key": list(which), "expected": STORED[which]}
             else:
-                cells = wanted[which]
+                cells = expected[which]
                 was = {name: STORED[which][name] for name in cells}
                 assert change["update"] == {"key": list(which), "expected": was, "set": cells}
 

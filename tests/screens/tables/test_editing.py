@@ -29,7 +29,7 @@ async def test_edited_cell_is_staged_and_applied_by_ctrl_s(people: Shop, snapsho
         assert (await row(people, 1) or {})["name"] == "Ann"
         snapshot(shown.app)
         await shown.press("ctrl+s")
-        await shown.until(lambda: "1 row changed in people" in shown.told)
+        await shown.until(lambda: "1 row changed in people" in shown.notifications)
         assert (await row(people, 1) or {})["name"] == "Anna"
         assert shown.screen.pending == 0
 
@@ -82,7 +82,7 @@ async def test_invalid_value_shows_error_in_input(people: Shop) -> None:
 async def test_null_and_default_keys_set_cells(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("l", "ctrl+n")
-        assert "name needs a value" in shown.told
+        assert "name needs a value" in shown.notifications
         await shown.press("l", "ctrl+n")
         await shown.shows("1 row changed")
         await shown.press("a", "e")
@@ -137,7 +137,7 @@ async def names(shop: Shop) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("key", "wanted", "pending"),
+    ("key", "expected", "pending"),
     [
         ("m", ["mine", "other", "Cleo"], 0),
         ("t", ["theirs", "Bob", "Cleo"], 1),
@@ -145,12 +145,14 @@ async def names(shop: Shop) -> list[Any]:
         ("escape", ["theirs", "Bob", "Cleo"], 2),
     ],
 )
-async def test_conflict_choice_settles_edits(people: Shop, key: str, wanted: list[str], pending: int) -> None:
+async def test_conflict_choice_settles_edits(
+    people: Shop, key: str, expected: list[str], pending: int
+) -> None:
     async with tables(people) as shown:
         await conflict(shown, people)
         await shown.press(key)
         await shown.until(lambda: shown.screen.pending == pending)
-        assert await names(people) == wanted
+        assert await names(people) == expected
 
 
 async def test_conflict_with_deleted_row_shows_staged_values(people: Shop) -> None:
@@ -202,7 +204,7 @@ async def test_view_is_read_only_with_reason(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.shows("read-only: is a view")
         await shown.press("e", "a", "d")
-        assert "is a view" in shown.told
+        assert "is a view" in shown.notifications
         assert shown.screen.pending == 0
 
 
@@ -212,10 +214,10 @@ async def test_cell_of_5_mb_shows_start_and_copies_in_full(shop: Shop) -> None:
     async with tables(shop) as shown:
         await shown.shows("åååå")
         await shown.press("l", "e")
-        await shown.until(lambda: "E edits it" in shown.told)
+        await shown.until(lambda: "E edits it" in shown.notifications)
         assert shown.screen.pending == 0
         await shown.press("y")
-        await shown.until(lambda: "copied text" in shown.told)
+        await shown.until(lambda: "copied text" in shown.notifications)
         assert len(shown.app.clipboard) == 2_500_000
 
 
@@ -258,7 +260,7 @@ async def test_ctrl_s_in_cell_input_applies_valid_value(people: Shop) -> None:
         await shown.press("backspace")
         await shown.type("0")
         await shown.press("ctrl+s")
-        await shown.until(lambda: "1 row changed in people" in shown.told)
+        await shown.until(lambda: "1 row changed in people" in shown.notifications)
         assert not shown.screen.query_one("#line").display
         assert (await row(people, 1) or {})["age"] == 410
 

@@ -39,7 +39,7 @@ async def test_invalid_filter_shows_error_and_stays_editable(people: Shop) -> No
         await shown.write("age>=40")
         await shown.shows("1 row ", "age>=40 ×")
         assert not shown.screen.query_one("#line").display
-        assert not shown.told
+        assert not shown.notifications
 
 
 async def test_filter_without_matches_shows_hint(people: Shop) -> None:

@@ -55,9 +55,9 @@ def test_pasted_cells_are_parsed_by_column_type() -> None:
 
 
 def test_range_over_row_limit_raises_with_import_hint() -> None:
-    with pytest.raises(SvcError) as told:
+    with pytest.raises(SvcError) as error:
         PastedRange.from_preview({"count": MAX_ROWS + 1, "columns": [], "rows": [], "header": False})
-    assert "import" in told.value.hint
+    assert "import" in error.value.hint
 
 
 async def paste(shown: Tables, text: str) -> None:
@@ -103,7 +103,7 @@ async def test_single_pasted_cell_replaces_cursor_cell(people: Shop) -> None:
         await paste(shown, "77")
         await shown.shows("77", "1 row changed")
         await paste(shown, "many")
-        await shown.until(lambda: "this is not a whole number" in shown.told)
+        await shown.until(lambda: "this is not a whole number" in shown.notifications)
 
 
 @pytest.mark.slow
@@ -132,4 +132,4 @@ async def test_paste_of_ten_megabytes_hints_at_import_without_blocking(people: S
         await paste(shown, "a name of some length\t7\n" * 400_000)
         await shown.press("j")
         assert shown.screen.rows.cursor_row == 1
-        await shown.until(lambda: "400,000 rows were pasted" in shown.told)
+        await shown.until(lambda: "400,000 rows were pasted" in shown.notifications)

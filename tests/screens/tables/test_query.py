@@ -37,11 +37,11 @@ def test_words_are_parsed_into_conditions_and_search() -> None:
     assert query.without(3).search == ""
 
 
-@pytest.mark.parametrize(("line", "said"), [("nme~x", "no column nme"), ("'open", "a quote is open")])
-def test_invalid_filter_raises_error(line: str, said: str) -> None:
-    with pytest.raises(SvcError) as told:
+@pytest.mark.parametrize(("line", "message"), [("nme~x", "no column nme"), ("'open", "a quote is open")])
+def test_invalid_filter_raises_error(line: str, message: str) -> None:
+    with pytest.raises(SvcError) as error:
         RowQuery().filtered(line, ["name"])
-    assert said in told.value.message
+    assert message in error.value.message
 
 
 def test_sort_cycles_ascending_descending_none() -> None:

@@ -111,7 +111,7 @@ async def test_alter_form_input_is_visible_with_200_columns(shop: Shop) -> None:
     async with tables(shop) as shown:
         await shown.shows("read-only")
         await shown.press("a")
-        assert "Press A to add one" in shown.told
+        assert "Press A to add one" in shown.notifications
         await shown.press("A")
         await shown.shows("Alter wide", "c0")
         await shown.type("add id integer primary key")

@@ -50,13 +50,13 @@ def test_write_file_is_atomic(files: Path) -> None:
     kept.write_text("before")
     stopped = threading.Event()
 
-    def broken_off() -> Any:
+    def interrupted() -> Any:
         yield b"half"
         stopped.set()
         yield b"of it"
 
     with pytest.raises(Interrupted):
-        write_file(kept, broken_off(), lambda done, total: None, stopped)
+        write_file(kept, interrupted(), lambda done, total: None, stopped)
     assert kept.read_text() == "before"
     assert [each.name for each in files.iterdir()] == ["kept.csv"]
     assert write_file(kept, iter([b"all", b" of it"]), lambda done, total: None, threading.Event()) == 9
@@ -68,14 +68,14 @@ def test_write_file_follows_links_and_refuses_special_files(files: Path) -> None
     os.mkfifo(files / "pipe")
     (files / "device").symlink_to("/dev/null")
 
-    def kept(name: str) -> int:
+    def write(name: str) -> int:
         return write_file(files / name, iter([b"rows"]), lambda done, total: None, threading.Event())
 
-    assert kept("link.csv") == 4
+    assert write("link.csv") == 4
     assert (files / "link.csv").is_symlink() and (files / "kept.csv").read_bytes() == b"rows"
     for name in ("pipe", "device", "."):
         with pytest.raises(SvcError, match="is not a regular file"):
-            kept(name)
+            write(name)
     assert (files / "pipe").is_fifo() and (files / "device").is_char_device()
 
 
@@ -110,7 +110,7 @@ async def test_import_form_previews_and_imports_file(people: Shop, files: Path, 
         await shown.shows("new.csv", "rows for people   2 rows", "integer", "Dora")
         snapshot(shown.app)
         await shown.press("ctrl+s")
-        await shown.until(lambda: "imported 2 rows" in shown.told)
+        await shown.until(lambda: "imported 2 rows" in shown.notifications)
         await shown.shows("5 rows", "Eve")
 
 
@@ -160,9 +160,9 @@ async def test_invalid_line_is_shown_in_preview_and_after_import(people: Shop, f
 
 def test_preview_shows_columns_that_fit() -> None:
     columns = [{"name": f"c{number}", "type": "text", "primary_key": False} for number in range(9)]
-    told = {"columns": columns, "rows": [["x" * 50] * 9], "count": 1}
+    preview = {"columns": columns, "rows": [["x" * 50] * 9], "count": 1}
     for room, shown in ((5, 1), (45, 2), (46, 3), (78, 5), (300, 5)):
-        title, head, *rest = lines("new", told, room)
+        title, head, *rest = lines("new", preview, room)
         assert [text for text, tone in head if tone == "accent"] == [f"c{n}" for n in range(shown)]
         assert (f"   1 row, {9 - shown} more columns", "dim") in title
         assert all(sum(len(text) for text, _ in line) <= max(room, 14) for line in (head, *rest))
@@ -197,7 +197,7 @@ async def test_stopped_import_changes_nothing(people: Shop, files: Path) -> None
 async def test_export_asks_before_replacing_file(people: Shop, files: Path) -> None:
     async with tables(people) as shown:
         await shown.press("x", "enter")
-        await shown.until(lambda: "exported" in shown.told)
+        await shown.until(lambda: "exported" in shown.notifications)
         assert (files / "people.csv").read_text().splitlines()[1] == "1,Ann,41,ann@x.org"
         (files / "people.csv").write_text("mine")
         await shown.press("x")
@@ -219,7 +219,7 @@ async def test_export_form_exports_filtered_rows_or_whole_tables(people: Shop, f
         await shown.press("l", "l", "s", "x")
         await shown.shows("the 2 rows that are shown")
         await shown.press("ctrl+s")
-        await shown.until(lambda: "exported" in shown.told)
+        await shown.until(lambda: "exported" in shown.notifications)
         assert [line[:2] for line in (files / "people.csv").read_text().splitlines()[1:]] == ["3,", "1,"]
         await shown.press("x", "ctrl+u")
         await shown.write("people.db")
@@ -238,7 +238,7 @@ async def test_file_extension_selects_export_format(people: Shop, files: Path, n
     async with tables(people) as shown:
         await shown.press("x")
         await shown.write(name)
-        await shown.until(lambda: "exported" in shown.told)
+        await shown.until(lambda: "exported" in shown.notifications)
     if name == "all.json":
         assert json.loads((files / name).read_text())[1]["name"] == "Bob"
     else:

@@ -24,9 +24,9 @@ class Numbers:
 
     def __init__(self, count: int) -> None:
         self.length = count
-        self.asked: list[tuple[int, int]] = []
+        self.fetched: list[tuple[int, int]] = []
         self.drawing = threading.current_thread()
-        self.asked_by: set[threading.Thread] = set()
+        self.fetch_threads: set[threading.Thread] = set()
         self.gate: threading.Event | None = None
         self.broken = ""
         self.word = "row"
@@ -37,8 +37,8 @@ class Numbers:
         return self.length
 
     def window(self, start: int, n: int) -> Sequence[Row]:
-        self.asked.append((start, n))
-        self.asked_by.add(threading.current_thread())
+        self.fetched.append((start, n))
+        self.fetch_threads.add(threading.current_thread())
         if self.gate:
             assert self.gate.wait(60)
         if self.broken:

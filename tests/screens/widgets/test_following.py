@@ -25,11 +25,11 @@ def test_live_list_shows_no_placeholder_for_new_rows(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         before = text(pilot.app)
         source.gate = threading.Event()
-        source.asked.clear()
+        source.fetched.clear()
         source.length += 300
-        asked = asyncio.Event()
-        timer = rows.set_interval(0.01, lambda: asked.set() if source.asked else None)
-        await asyncio.wait_for(asked.wait(), 30)
+        fetched = asyncio.Event()
+        timer = rows.set_interval(0.01, lambda: fetched.set() if source.fetched else None)
+        await asyncio.wait_for(fetched.wait(), 30)
         timer.stop()
         assert text(pilot.app) == before
         source.gate.set()
@@ -41,9 +41,9 @@ def test_live_list_shows_no_placeholder_for_new_rows(drive: Any) -> None:
 
 def test_live_list_fetches_only_new_rows(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
-        source.asked.clear()
+        source.fetched.clear()
         await grow(pilot, source, rows, 30)
-        assert source.asked == [(50, 30)]
+        assert source.fetched == [(50, 30)]
 
     drive(case, live=True, count=50)
 

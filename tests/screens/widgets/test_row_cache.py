@@ -11,11 +11,11 @@ def rows(window: FetchWindow, word: str = "") -> list[Row]:
 
 def fill(chunks: RowCache, word: str = "") -> list[tuple[int, int]]:
     """Fetch everything that is requested and return the fetched windows."""
-    asked = []
+    fetched = []
     while window := chunks.next_fetch():
-        asked.append((window.start, window.n))
+        fetched.append((window.start, window.n))
         chunks.put(window, rows(window, word))
-    return asked
+    return fetched
 
 
 def test_next_fetch_order_is_visible_after_before() -> None:

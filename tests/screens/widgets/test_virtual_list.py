@@ -13,7 +13,7 @@ from tests.screens.widgets.conftest import COLUMNS, MILLION, Numbers, lines
 
 def test_first_page_of_million_rows_takes_two_fetches(drive: Any, snapshot: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
-        assert source.asked == [(0, CHUNK_ROWS), (CHUNK_ROWS, PREFETCH_CHUNKS * CHUNK_ROWS)]
+        assert source.fetched == [(0, CHUNK_ROWS), (CHUNK_ROWS, PREFETCH_CHUNKS * CHUNK_ROWS)]
         assert rows.count == MILLION
         snapshot(pilot.app)
 
@@ -24,7 +24,7 @@ def test_rows_are_fetched_in_worker_thread(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         await pilot.press("G")
         await idle(pilot)
-        assert source.drawing not in source.asked_by
+        assert source.drawing not in source.fetch_threads
 
     drive(case)
 
@@ -33,10 +33,10 @@ def test_jumps_take_few_fetches_and_bounded_memory(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         chance = random.Random(7)
         for _ in range(30):
-            source.asked.clear()
+            source.fetched.clear()
             rows.cursor_row = chance.randrange(MILLION)
             await idle(pilot)
-            assert len(source.asked) <= 4
+            assert len(source.fetched) <= 4
             assert f"row {rows.cursor_row}" in text(pilot.app)
             assert rows.cached_chunks <= MAX_CHUNKS
 
@@ -46,15 +46,15 @@ def test_jumps_take_few_fetches_and_bounded_memory(drive: Any) -> None:
 def test_rows_scrolled_past_are_not_fetched(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         source.gate = threading.Event()
-        source.asked.clear()
+        source.fetched.clear()
         for row in range(100_000, 900_000, 100_000):
             rows.cursor_row = row
             await pilot.pause()
-        assert len(source.asked) == 1
+        assert len(source.fetched) == 1
         source.gate.set()
         await idle(pilot)
-        assert {start // 100_000 for start, _ in source.asked} <= {0, 1, 7, 8}
-        assert len(source.asked) <= 5
+        assert {start // 100_000 for start, _ in source.fetched} <= {0, 1, 7, 8}
+        assert len(source.fetched) <= 5
         assert f"row {rows.cursor_row}" in text(pilot.app)
 
     drive(case)
@@ -116,11 +116,11 @@ def test_failed_fetch_is_reported_once_and_retried(drive: Any) -> None:
 
 def test_source_with_missing_rows_is_not_fetched_forever(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
-        source.asked.clear()
+        source.fetched.clear()
         source.length = 10
         await pilot.press("G")
         await idle(pilot)
-        assert len(source.asked) <= 3
+        assert len(source.fetched) <= 3
 
     drive(case)
 
@@ -128,7 +128,7 @@ def test_source_with_missing_rows_is_not_fetched_forever(drive: Any) -> None:
 def test_empty_list_shows_hint(drive: Any, snapshot: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         await pilot.press("j", "G", "enter", "space", "l")
-        assert source.asked == [] and rows.cursor_row == 0
+        assert source.fetched == [] and rows.cursor_row == 0
         snapshot(pilot.app)
 
     drive(case, count=0, empty="No rows yet: a adds one.")

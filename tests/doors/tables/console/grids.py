@@ -8,7 +8,7 @@ from svc_tui.client import ApiError
 from tests.doors.tables.console.conftest import Shop
 
 
-def opened(shop: Shop, table: str = "users", **more: Any) -> dict[str, Any]:
+def open_grid(shop: Shop, table: str = "users", **more: Any) -> dict[str, Any]:
     found: dict[str, Any] = shop.post("grid", {"table": table, **more})
     return found
 
@@ -18,13 +18,13 @@ def window(shop: Shop, grid: dict[str, Any], start: int = 0, n: int = 100) -> di
     return found
 
 
-def refused(shop: Shop, table: str = "users", **more: Any) -> ApiError:
+def refused_grid(shop: Shop, table: str = "users", **more: Any) -> ApiError:
     with pytest.raises(ApiError) as error:
-        opened(shop, table, **more)
+        open_grid(shop, table, **more)
     return error.value
 
 
-def many(shop: Shop, count: int) -> None:
+def create_many_rows(shop: Shop, count: int) -> None:
     columns = [
         {"name": "id", "type": "integer", "primary_key": True},
         {"name": "name", "type": "text"},

@@ -10,11 +10,11 @@ import pytest
 from doors.tables.sqlite.connections import open_owner
 from svc_tui.client import ApiError, Client
 from tests.doors.tables.console.conftest import Shop
-from tests.doors.tables.console.grids import many, opened, refused, window
+from tests.doors.tables.console.grids import create_many_rows, open_grid, refused_grid, window
 
 
 def names(shop: Shop, **more: Any) -> list[str]:
-    grid = opened(shop, **more)
+    grid = open_grid(shop, **more)
     at = [column["name"] for column in grid["columns"]].index("name")
     found = [row[at] for row in window(shop, grid)["rows"]]
     assert len(found) == grid["count"]
@@ -22,7 +22,7 @@ def names(shop: Shop, **more: Any) -> list[str]:
 
 
 def test_grid_without_sort_is_ordered_by_key(users: Shop) -> None:
-    grid = opened(users)
+    grid = open_grid(users)
     assert (grid["table"], grid["count"], grid["key"], grid["editable"], grid["reason"]) == (
         "users",
         2,
@@ -41,37 +41,37 @@ def test_grid_without_sort_is_ordered_by_key(users: Shop) -> None:
 @pytest.mark.parametrize("sort", [[], [{"column": "name"}], [{"column": "note", "descending": True}]])
 @pytest.mark.parametrize("deleted", [0, 7])
 def test_grid_window_matches_sql_result(shop: Shop, sort: list[Any], deleted: int) -> None:
-    many(shop, 1000)
+    create_many_rows(shop, 1000)
     shop.query("delete from many where id % 50 = $1", deleted, write=True)
-    grid = opened(shop, "many", sort=sort)
+    grid = open_grid(shop, "many", sort=sort)
     order = ", ".join(each["column"] + " desc" * each.get("descending", False) for each in sort)
-    wanted = shop.query(f"select * from many order by {order}{', ' * bool(order)}id")["rows"]
-    assert grid["count"] == len(wanted)
+    expected = shop.query(f"select * from many order by {order}{', ' * bool(order)}id")["rows"]
+    assert grid["count"] == len(expected)
     for start, n in ((0, 1), (0, 1000), (411, 37), (970, 1000), (2000, 5)):
         assert window(shop, grid, start, n)["rows"] == [
-            list(row.values()) for row in wanted[start : start + n]
+            list(row.values()) for row in expected[start : start + n]
         ]
 
 
 @pytest.mark.parametrize("first", [-2, -1, 0, 1, 7])
 def test_grid_shows_rows_of_any_first_rowid(shop: Shop, first: int) -> None:
-    many(shop, 3)
+    create_many_rows(shop, 3)
     shop.query("update many set id = id + 100", write=True)
     shop.query("update many set id = id - 101 + $1", first, write=True)
-    grid = opened(shop, "many")
+    grid = open_grid(shop, "many")
     assert [row[0] for row in window(shop, grid)["rows"]] == [first, first + 1, first + 2]
 
 
 def test_grid_of_missing_table_column_or_id_is_refused(users: Shop) -> None:
-    assert refused(users, "usres").code == "not-found"
-    assert "no column nme" in refused(users, sort=[{"column": "nme"}]).message
+    assert refused_grid(users, "usres").code == "not-found"
+    assert "no column nme" in refused_grid(users, sort=[{"column": "nme"}]).message
     with pytest.raises(ApiError) as error:
         users.get("grid/0123456789abcdef/rows", start=0, n=1)
     assert error.value.code == "not-found"
 
 
 def test_cell_request_returns_value_by_row_key(users: Shop) -> None:
-    grid = opened(users)
+    grid = open_grid(users)
     found = users.get(f"grid/{grid['grid']}/cell", key=json.dumps([2]), column="NAME")
     assert found == {"value": "Grace"}
 
@@ -79,7 +79,7 @@ def test_cell_request_returns_value_by_row_key(users: Shop) -> None:
 def test_viewer_can_open_read_and_close_grid(users: Shop, address: str) -> None:
     with Client(address, "viewer") as client:
         viewer = Shop(client, users.data)
-        grid = opened(viewer)
+        grid = open_grid(viewer)
         assert len(window(viewer, grid)["rows"]) == 2
         client.call("DELETE", f"/v1/projects/shop/grid/{grid['grid']}")
         with pytest.raises(ApiError, match="closed"):
@@ -87,7 +87,7 @@ def test_viewer_can_open_read_and_close_grid(users: Shop, address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("filter", "wanted"),
+    ("filter", "expected"),
     [
         ([("age", "=", 36)], ["Ada"]),
         ([("age", "=", "36")], ["Ada"]),
@@ -106,7 +106,7 @@ def test_viewer_can_open_read_and_close_grid(users: Shop, address: str) -> None:
         ([("born", ">=", "1906-12-09T02:00+02:00")], ["Grace"]),
     ],
 )
-def test_filter_returns_matching_rows(shop: Shop, filter: list[Any], wanted: list[str]) -> None:
+def test_filter_returns_matching_rows(shop: Shop, filter: list[Any], expected: list[str]) -> None:
     types = {"name": "text", "age": "integer", "note": "text", "alive": "boolean", "born": "timestamp"}
     columns = [{"name": name, "type": type} for name, type in types.items()]
     shop.change({"op": "create-table", "table": "users", "columns": columns})
@@ -115,8 +115,8 @@ def test_filter_returns_matching_rows(shop: Shop, filter: list[Any], wanted: lis
         " '1906-12-09T00:00:00.000Z'), ('100%', 100, 'x', 1, null), ('Nul', null, 'y', null, null)",
         write=True,
     )
-    asked = [{"column": column, "op": op, "value": value} for column, op, value in filter]
-    assert names(shop, filter=asked) == wanted
+    conditions = [{"column": column, "op": op, "value": value} for column, op, value in filter]
+    assert names(shop, filter=conditions) == expected
 
 
 def test_search_matches_every_column(users: Shop) -> None:
@@ -126,11 +126,11 @@ def test_search_matches_every_column(users: Shop) -> None:
 
 
 def test_filter_with_value_of_wrong_type_is_refused(users: Shop) -> None:
-    error = refused(users, filter=[{"column": "id", "op": "<", "value": "many"}])
+    error = refused_grid(users, filter=[{"column": "id", "op": "<", "value": "many"}])
     assert error.code == "filter" and "'many' is not a whole number" in error.message
     assert "integer" in error.hint
-    assert refused(users, filter=[{"column": "id", "op": "contains", "value": [1]}]).code == "filter"
-    assert refused(users, filter=[{"column": "id", "op": "~", "value": "x"}]).code == "invalid"
+    assert refused_grid(users, filter=[{"column": "id", "op": "contains", "value": [1]}]).code == "filter"
+    assert refused_grid(users, filter=[{"column": "id", "op": "~", "value": "x"}]).code == "invalid"
 
 
 def test_cells_return_stored_values_exactly(shop: Shop) -> None:
@@ -142,7 +142,7 @@ def test_cells_return_stored_values_exactly(shop: Shop) -> None:
         " '{\"a\":  1.0}', x'00ff')",
         write=True,
     )
-    (row,) = window(shop, opened(shop, "t"))["rows"]
+    (row,) = window(shop, open_grid(shop, "t"))["rows"]
     assert row == [
         2**63 - 1,
         float("inf"),
@@ -160,7 +160,7 @@ def test_long_cell_is_truncated_and_fetched_in_full_by_key(shop: Shop) -> None:
     connection = open_owner(shop.data / "tables" / "tables.db")
     connection.execute("insert into t values ('x', ?, ?)", (text, blob))
     connection.close()
-    grid = opened(shop, "t")
+    grid = open_grid(shop, "t")
     (row,) = window(shop, grid)["rows"]
     assert row[1] == {"size": 6_000_000, "text": "ü" * 512}
     assert row[2]["size"] == 5000 and len(base64.b64decode(row[2]["base64"])) == 1024
@@ -179,7 +179,7 @@ def test_non_utf_8_text_is_returned_as_base64(users: Shop) -> None:
     connection = open_owner(users.data / "tables" / "tables.db")
     connection.execute("update users set name = cast(x'ff41' as text) where id = 2")
     connection.close()
-    grid = opened(users)
+    grid = open_grid(users)
     assert [row[1] for row in window(users, grid)["rows"]] == ["Ada", {"base64": "/0E="}]
     assert users.get(f"grid/{grid['grid']}/cell", key="[2]", column="name")["value"] == {"base64": "/0E="}
 
@@ -190,18 +190,18 @@ def test_views_keyless_and_without_rowid_tables_open_as_grids(shop: Shop) -> Non
     shop.query("create view v as select rowid, a || b as ab from t", write=True)
     shop.query("create table log (line text)", write=True)
     shop.query("insert into log values ('one'), ('two')", write=True)
-    grid = opened(shop, "t")
+    grid = open_grid(shop, "t")
     shown = window(shop, grid)
     assert (grid["key"], shown["keys"]) == (["b", "a"], [[1, "y"], [2, "x"]])
-    asked = {"rows": [{"key": [2, "x"], "version": shown["versions"][1]}]}
+    request = {"rows": [{"key": [2, "x"], "version": shown["versions"][1]}]}
     shop.query("insert into t values ('a', 1, 'r')", write=True)
-    found = shop.post(f"grid/{grid['grid']}/refresh", asked)
+    found = shop.post(f"grid/{grid['grid']}/refresh", request)
     assert found == {"count": 3, "new": None, "rows": [{"state": "same", "at": 2}]}
-    grid = opened(shop, "v", sort=[{"column": "ab", "descending": True}])
+    grid = open_grid(shop, "v", sort=[{"column": "ab", "descending": True}])
     assert not grid["editable"]
     assert window(shop, grid)["rows"] == [["q", "y1"], ["p", "x2"], ["r", "a1"]]
     assert shop.get(f"grid/{grid['grid']}/cell", key="[2]", column="ab") == {"value": "x2"}
-    grid = opened(shop, "log")
+    grid = open_grid(shop, "log")
     assert (window(shop, grid)["keys"], grid["key"]) == ([[1], [2]], [])
     assert shop.get(f"grid/{grid['grid']}/cell", key="[2]", column="line") == {"value": "two"}
 
@@ -209,11 +209,11 @@ def test_views_keyless_and_without_rowid_tables_open_as_grids(shop: Shop) -> Non
 def test_tables_with_shadowed_rowid_names_open_as_grids(shop: Shop) -> None:
     shop.query("create table t (k text primary key not null, rowid, oid, _rowid_)", write=True)
     shop.query("insert into t (k) values ('b'), ('a')", write=True)
-    grid = opened(shop, "t")
+    grid = open_grid(shop, "t")
     assert window(shop, grid)["keys"] == [["a"], ["b"]]
     shop.query("create table nameless (rowid, oid, _rowid_)", write=True)
     shop.query("insert into nameless values (7, 8, 9)", write=True)
-    assert window(shop, opened(shop, "nameless"))["rows"] == [[7, 8, 9]]
+    assert window(shop, open_grid(shop, "nameless"))["rows"] == [[7, 8, 9]]
 
 
 def test_lone_surrogate_in_request_is_refused(users: Shop, address: str) -> None:
@@ -224,9 +224,9 @@ def test_lone_surrogate_in_request_is_refused(users: Shop, address: str) -> None
         {"filter": [{"column": "name", "op": "=", "value": half}]},
         {"filter": [{"column": half, "op": "=", "value": "x"}]},
     ]
-    asked = [("grid", each) for each in opening] + [("rows", {"changes": [{"insert": {half: half}}]})]
+    requests = [("grid", each) for each in opening] + [("rows", {"changes": [{"insert": {half: half}}]})]
     headers = {"authorization": "Bearer owner", "content-type": "application/json"}
-    for route, body in asked:
+    for route, body in requests:
         answer = httpx.post(
             f"{address}/v1/projects/shop/{route}",
             content=json.dumps({"table": "users", **body}),

@@ -11,14 +11,14 @@ from doors.tables.sqlite.connections import open_owner
 from engine.errors import SvcError
 from svc_tui.client import ApiError, Client
 from tests.doors.tables.console.conftest import Shop
-from tests.doors.tables.console.grids import many, opened, refused, window
+from tests.doors.tables.console.grids import create_many_rows, open_grid, refused_grid, window
 
 
 def test_concurrent_writes_mark_grid_stale_until_refresh(users: Shop) -> None:
-    grid = opened(users, sort=[{"column": "name"}])
+    grid = open_grid(users, sort=[{"column": "name"}])
     path = f"grid/{grid['grid']}"
     before = window(users, grid)
-    asked = {
+    request = {
         "rows": [
             {"key": key, "version": version}
             for key, version in zip(before["keys"], before["versions"], strict=True)
@@ -26,13 +26,13 @@ def test_concurrent_writes_mark_grid_stale_until_refresh(users: Shop) -> None:
     }
     same = {"state": "same", "at": 0}, {"state": "same", "at": 1}
     assert users.get(path) == {"count": 2, "stale": False}
-    assert users.post(f"{path}/refresh", asked) == {"count": 2, "new": 0, "rows": [*same]}
+    assert users.post(f"{path}/refresh", request) == {"count": 2, "new": 0, "rows": [*same]}
     users.query("insert into users (name) values ('Aaron'), ('Zoe')", write=True)
     users.query("update users set joined = null where id = 2", write=True)
     assert users.get(path) == {"count": 2, "stale": True}
     after = window(users, grid)
     assert after["stale"] and after["keys"] == before["keys"] and after["rows"][1][2] is None
-    found = users.post(f"{path}/refresh", asked)
+    found = users.post(f"{path}/refresh", request)
     assert found == {
         "count": 4,
         "new": 2,
@@ -42,17 +42,17 @@ def test_concurrent_writes_mark_grid_stale_until_refresh(users: Shop) -> None:
     users.query("delete from users where id = 1", write=True)
     gone = window(users, grid)
     assert gone["rows"][1] is None and gone["keys"][1] is None and gone["stale"]
-    assert users.post(f"{path}/refresh", asked)["rows"][0] == {"state": "gone", "at": None}
+    assert users.post(f"{path}/refresh", request)["rows"][0] == {"state": "gone", "at": None}
 
 
 def test_refresh_reports_state_of_full_window(shop: Shop) -> None:
-    many(shop, 1200)
-    grid = opened(shop, "many", sort=[{"column": "note"}])
+    create_many_rows(shop, 1200)
+    grid = open_grid(shop, "many", sort=[{"column": "note"}])
     shown = window(shop, grid, 200, 1000)
     shop.query("delete from many where note = '0'", write=True)
     pairs = zip(shown["keys"], shown["versions"], strict=True)
-    asked = [{"key": key, "version": version} for key, version in pairs]
-    found = shop.post(f"grid/{grid['grid']}/refresh", {"rows": asked})
+    request = [{"key": key, "version": version} for key, version in pairs]
+    found = shop.post(f"grid/{grid['grid']}/refresh", {"rows": request})
     now = [row[0] for row in window(shop, grid, 0, 1000)["rows"]] + [
         row[0] for row in window(shop, grid, 1000, 1000)["rows"]
     ]
@@ -62,14 +62,14 @@ def test_refresh_reports_state_of_full_window(shop: Shop) -> None:
 
 
 def test_refresh_of_filtered_out_row_has_no_position(users: Shop) -> None:
-    grid = opened(users, filter=[{"column": "name", "op": "starts", "value": "A"}])
+    grid = open_grid(users, filter=[{"column": "name", "op": "starts", "value": "A"}])
     users.query("update users set name = 'Zoe' where id = 1", write=True)
     found = users.post(f"grid/{grid['grid']}/refresh", {"rows": [{"key": [1], "version": ""}]})
     assert found == {"count": 0, "new": 0, "rows": [{"state": "changed", "at": None}]}
 
 
 def test_grid_of_altered_or_dropped_table_is_refused(users: Shop) -> None:
-    grid = opened(users)
+    grid = open_grid(users)
     users.change({"op": "set-note", "table": "users", "note": "other"})
     users.change({"op": "create-index", "table": "users", "columns": ["joined"]})
     users.change({"op": "create-table", "table": "more", "columns": [{"name": "a", "type": "text"}]})
@@ -92,8 +92,8 @@ def test_grid_of_altered_or_dropped_table_is_refused(users: Shop) -> None:
 
 def test_open_grid_writes_nothing_and_does_not_block_checkpoint(users: Shop) -> None:
     file = users.data / "tables" / "tables.db"
-    many(users, 5000)
-    grid = opened(users, "many", sort=[{"column": "name"}])
+    create_many_rows(users, 5000)
+    grid = open_grid(users, "many", sort=[{"column": "name"}])
     window(users, grid)
     connection = open_owner(file)
     connection.execute("delete from many where id < 100")
@@ -106,36 +106,36 @@ def test_open_grid_writes_nothing_and_does_not_block_checkpoint(users: Shop) -> 
 
 def test_open_grids_are_limited_per_project(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grid_sessions, "MAX_OPEN_PER_PROJECT", 3)
-    kept = [opened(users) for _ in range(3)]
-    error = refused(users)
+    kept = [open_grid(users) for _ in range(3)]
+    error = refused_grid(users)
     assert error.code == "unavailable" and "3 grids of this Project" in error.message
     assert "10 minutes" in error.hint
     users.client.call("DELETE", f"/v1/projects/shop/grid/{kept[0]['grid']}")
-    assert opened(users)["count"] == 2
+    assert open_grid(users)["count"] == 2
     assert len(window(users, kept[1])["rows"]) == 2
 
 
 def test_idle_grid_is_closed(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grid_sessions, "MAX_OPEN_PER_PROJECT", 1)
     monkeypatch.setattr(grid_sessions, "IDLE_SECONDS", 0.0)
-    grid = opened(users)
+    grid = open_grid(users)
     with pytest.raises(ApiError, match="closed"):
         while True:
             window(users, grid)
-    assert opened(users)["count"] == 2
+    assert open_grid(users)["count"] == 2
 
 
 def test_grid_of_endless_view_times_out(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grid_of_rows, "TIMEOUT_SECONDS", 0.2)
     endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) as i from n"
     users.query(f"create view endless as {endless}", write=True)
-    error = refused(users, "endless")
+    error = refused_grid(users, "endless")
     assert error.code == "timeout" and "index" in error.hint
-    assert opened(users)["count"] == 2
+    assert open_grid(users)["count"] == 2
 
 
 def test_failed_refresh_leaves_grid_usable(users: Shop) -> None:
-    grid = opened(users, sort=[{"column": "name", "descending": True}])
+    grid = open_grid(users, sort=[{"column": "name", "descending": True}])
     users.query("insert into users (name) values ('Bob')", write=True)
     with pytest.raises(ApiError, match="key of users has 1 values, not 2"):
         users.post(f"grid/{grid['grid']}/refresh", {"rows": [{"key": [1, 2]}]})
@@ -145,19 +145,19 @@ def test_failed_refresh_leaves_grid_usable(users: Shop) -> None:
 
 
 def test_refresh_of_impossible_key_reports_gone(users: Shop) -> None:
-    grid = opened(users)
+    grid = open_grid(users)
     keys: list[Any] = [2**70, "x", None, [1], {"base64": "AA=="}, 1.5]
-    asked = {"rows": [{"key": [key]} for key in keys]}
-    found = users.post(f"grid/{grid['grid']}/refresh", asked)["rows"]
+    request = {"rows": [{"key": [key]} for key in keys]}
+    found = users.post(f"grid/{grid['grid']}/refresh", request)["rows"]
     assert found == [{"state": "gone", "at": None}] * len(keys)
 
 
 def test_sort_over_temporary_size_limit_is_refused(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grid_of_rows, "MAX_TEMPORARY_BYTES", 64 << 10)
-    many(users, 20_000)
-    error = refused(users, "many", sort=[{"column": "name"}])
+    create_many_rows(users, 20_000)
+    error = refused_grid(users, "many", sort=[{"column": "name"}])
     assert error.code == "too-large" and "filter" in error.hint
-    assert opened(users, "many")["count"] == 20_000
+    assert open_grid(users, "many")["count"] == 20_000
 
 
 def test_client_disconnect_while_opening_stops_grid_thread(users: Shop, address: str) -> None:
@@ -165,7 +165,7 @@ def test_client_disconnect_while_opening_stops_grid_thread(users: Shop, address:
     users.query(f"create view endless as {endless}", write=True)
     before = set(threading.enumerate())
     with Client(address, "owner", timeout_seconds=0.3) as client, pytest.raises(SvcError):
-        opened(Shop(client, users.data), "endless")
+        open_grid(Shop(client, users.data), "endless")
     for thread in set(threading.enumerate()) - before:
         if thread.name.startswith("tables-grid"):
             thread.join(20)

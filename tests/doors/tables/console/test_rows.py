@@ -9,7 +9,7 @@ from svc_tui.client import ApiError, Client
 from tests.doors.tables.console.conftest import Shop
 
 
-def changed(shop: Shop, *changes: dict[str, Any], table: str = "users", **more: Any) -> dict[str, Any]:
+def apply_changes(shop: Shop, *changes: dict[str, Any], table: str = "users", **more: Any) -> dict[str, Any]:
     found: dict[str, Any] = shop.post("rows", {"table": table, "changes": changes, **more})
     return found
 
@@ -19,7 +19,7 @@ def names(shop: Shop) -> list[str]:
 
 
 def test_change_set_inserts_updates_and_deletes_rows(users: Shop) -> None:
-    done = changed(
+    done = apply_changes(
         users,
         {"insert": {"name": "Edsger"}},
         {"update": {"key": {"id": 1}, "expected": {"name": "Ada"}, "set": {"name": "Ada L."}}},
@@ -43,14 +43,14 @@ def test_changed_row_is_conflict_and_rolls_back_change_set(users: Shop) -> None:
         {"update": {"key": [2], "expected": {"name": "Grace"}, "set": {"name": "G."}}},
         {"delete": {"key": [7], "expected": {"name": "stranger"}}},
     )
-    done = changed(users, *changes)
+    done = apply_changes(users, *changes)
     assert (done["applied"], done["errors"], done["inserted"], done["rows"]) == (0, [], [], [])
     first, second = done["conflicts"]
     assert (first["index"], first["reason"], first["columns"]) == (1, "changed", ["name"])
     assert first["current"]["name"] == "Grace H." and first["current"]["id"] == 2
     assert second == {"index": 2, "reason": "gone", "columns": [], "current": None}
     assert names(users) == ["Ada", "Grace H."]
-    done = changed(users, *changes, conflicts="skip")
+    done = apply_changes(users, *changes, conflicts="skip")
     assert (done["applied"], len(done["conflicts"]), done["inserted"]) == (1, 2, [[3]])
     assert names(users) == ["Ada", "Grace H.", "Edsger"]
 
@@ -80,7 +80,7 @@ def test_changed_row_is_conflict_and_rolls_back_change_set(users: Shop) -> None:
 def test_invalid_change_names_column_and_constraint(
     users: Shop, change: Any, column: str | None, constraint: str, words: str
 ) -> None:
-    done = changed(users, {"insert": {"name": "Edsger"}}, change, conflicts="skip")
+    done = apply_changes(users, {"insert": {"name": "Edsger"}}, change, conflicts="skip")
     (error,) = done["errors"]
     assert (error["index"], error["column"], error["constraint"]) == (1, column, constraint)
     assert words in error["message"]
@@ -88,7 +88,7 @@ def test_invalid_change_names_column_and_constraint(
 
 
 def test_all_invalid_changes_are_reported(users: Shop) -> None:
-    done = changed(users, *({"insert": {"name": name}} for name in ("Ada", "x", "Grace", None)))
+    done = apply_changes(users, *({"insert": {"name": name}} for name in ("Ada", "x", "Grace", None)))
     assert [error["index"] for error in done["errors"]] == [0, 2, 3]
 
 
@@ -105,23 +105,23 @@ def test_constraint_violations_have_readable_messages(users: Shop) -> None:
     )
     connection.close()
 
-    def mistake(change: dict[str, Any], table: str = "posts") -> tuple[Any, ...]:
-        (error,) = changed(users, change, table=table)["errors"]
+    def violation(change: dict[str, Any], table: str = "posts") -> tuple[Any, ...]:
+        (error,) = apply_changes(users, change, table=table)["errors"]
         return error["column"], error["constraint"], error["message"]
 
-    assert mistake({"insert": {"stars": 9}})[:2] == ("stars", "check")
-    assert mistake({"insert": {"author": 8}}) == (
+    assert violation({"insert": {"stars": 9}})[:2] == ("stars", "check")
+    assert violation({"insert": {"author": 8}}) == (
         "author",
         "foreign-key",
         "author 8 refers to a row that users has not",
     )
-    assert mistake({"delete": {"key": [1]}}, "users") == (
+    assert violation({"delete": {"key": [1]}}, "users") == (
         None,
         "foreign-key",
         "rows of posts refer to this one",
     )
-    assert "be kind" in mistake({"update": {"key": [1], "set": {"stars": 1}}})[2]
-    assert "ignored" in mistake({"delete": {"key": [1]}})[2]
+    assert "be kind" in violation({"update": {"key": [1], "set": {"stars": 1}}})[2]
+    assert "ignored" in violation({"delete": {"key": [1]}})[2]
 
 
 def test_changes_to_keyless_table_or_view_are_refused(users: Shop) -> None:
@@ -129,29 +129,31 @@ def test_changes_to_keyless_table_or_view_are_refused(users: Shop) -> None:
     users.query("create view names as select name from users", write=True)
     for table, words in (("log", "no primary key"), ("names", "is a view")):
         with pytest.raises(ApiError, match=words) as refused:
-            changed(users, {"insert": {"line": "x"}}, table=table)
+            apply_changes(users, {"insert": {"line": "x"}}, table=table)
         assert refused.value.code == "read-only"
         grid = users.post("grid", {"table": table})
         assert not grid["editable"] and words in grid["reason"] and grid["key"] == []
     with pytest.raises(ApiError) as refused:
-        changed(users, {"insert": {"line": "x"}}, table="nothing")
+        apply_changes(users, {"insert": {"line": "x"}}, table="nothing")
     assert refused.value.code == "not-found"
 
 
 def test_rows_of_without_rowid_table_are_changed_by_key(shop: Shop) -> None:
     shop.query("create table t (a text, b integer, v text, primary key (b, a)) without rowid", write=True)
-    done = changed(shop, {"insert": {"a": "x", "b": 1, "v": "one"}}, table="t")
+    done = apply_changes(shop, {"insert": {"a": "x", "b": 1, "v": "one"}}, table="t")
     assert done["inserted"] == [[1, "x"]]
-    done = changed(shop, {"update": {"key": [1, "x"], "expected": {"v": "one"}, "set": {"b": 2}}}, table="t")
+    done = apply_changes(
+        shop, {"update": {"key": [1, "x"], "expected": {"v": "one"}, "set": {"b": 2}}}, table="t"
+    )
     assert done["rows"] == [{"index": 0, "key": [2, "x"], "row": {"a": "x", "b": 2, "v": "one"}}]
-    assert changed(shop, {"delete": {"key": {"a": "x", "b": 2}}}, table="t")["applied"] == 1
+    assert apply_changes(shop, {"delete": {"key": {"a": "x", "b": 2}}}, table="t")["applied"] == 1
 
 
 def test_viewer_cannot_change_rows(users: Shop, address: str) -> None:
     with Client(address, "viewer") as client, pytest.raises(ApiError, match="role deployer"):
-        changed(Shop(client, users.data), {"insert": {"name": "x"}})
+        apply_changes(Shop(client, users.data), {"insert": {"name": "x"}})
     with Client(address, "deployer") as client:
-        assert changed(Shop(client, users.data), {"insert": {"name": "x"}})["applied"] == 1
+        assert apply_changes(Shop(client, users.data), {"insert": {"name": "x"}})["applied"] == 1
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from svc_tui.client import ApiError, Client
 from tests.doors.tables.console.conftest import Shop
 
 
-def refused(shop: Shop, sql: str, *params: Any, **more: Any) -> ApiError:
+def refused_query(shop: Shop, sql: str, *params: Any, **more: Any) -> ApiError:
     with pytest.raises(ApiError) as error:
         shop.query(sql, *params, **more)
     return error.value
@@ -42,9 +42,9 @@ def test_values_of_every_type_round_trip(shop: Shop) -> None:
 
 
 def test_writing_sql_requires_write_flag(users: Shop) -> None:
-    error = refused(users, "delete from users")
+    error = refused_query(users, "delete from users")
     assert error.code == "writes-in-query" and "--write" in error.hint
-    assert refused(users, "drop table users").code == "writes-in-query"
+    assert refused_query(users, "drop table users").code == "writes-in-query"
     done = users.query("insert into users (name) values ('Edsger') returning id", write=True)
     assert (done["changes"], done["last_id"], done["rows"]) == (1, 3, [{"id": 3}])
     assert users.query("update users set joined = null", write=True)["changes"] == 3
@@ -62,10 +62,10 @@ def test_write_with_truncated_rows_is_applied_in_full(shop: Shop) -> None:
 def test_schema_sql_preserves_notes(users: Shop) -> None:
     users.query("alter table users rename to people", write=True)
     assert users.get("table", name="people")["columns"][1]["note"] == "as they are called"
-    assert "takes no parameters" in refused(users, "create table t (a)", 1, write=True).message
-    assert "_svc" in refused(users, "create table _svc_x (a)", write=True).message
+    assert "takes no parameters" in refused_query(users, "create table t (a)", 1, write=True).message
+    assert "_svc" in refused_query(users, "create table _svc_x (a)", write=True).message
     users.query("create view names as select name from people", write=True)
-    error = refused(users, "alter table people drop column name", write=True)
+    error = refused_query(users, "alter table people drop column name", write=True)
     assert "name" in error.message
     assert users.query("select * from names")["rows"][0] == {"name": "Ada"}
 
@@ -95,7 +95,7 @@ def test_schema_sql_preserves_notes(users: Shop) -> None:
 )
 @pytest.mark.parametrize("write", [False, True])
 def test_invalid_sql_is_refused_with_reason(users: Shop, sql: str, words: str, write: bool) -> None:
-    error = refused(users, sql, write=write)
+    error = refused_query(users, sql, write=write)
     if write or not sql.startswith(("delete", "insert")):
         assert words in error.message, error.message
     assert users.query("select count(*) as n from users")["rows"] == [{"n": 2}]
@@ -131,10 +131,10 @@ def test_large_values_truncate_result_by_bytes(shop: Shop) -> None:
 def test_endless_statement_times_out_and_is_rolled_back(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(console_sql, "TIMEOUT_SECONDS", 0.2)
     endless = "with recursive n(i) as (select 1 union all select i + 1 from n)"
-    assert refused(users, f"{endless} select count(*) from n").code == "timeout"
-    error = refused(users, f"insert into users (name) {endless} select 'n' || i from n", write=True)
+    assert refused_query(users, f"{endless} select count(*) from n").code == "timeout"
+    error = refused_query(users, f"insert into users (name) {endless} select 'n' || i from n", write=True)
     assert error.code == "timeout"
-    error = refused(users, f"create table many as {endless} select i from n", write=True)
+    error = refused_query(users, f"create table many as {endless} select i from n", write=True)
     assert error.code == "timeout" and "SQL:1" in error.message
     assert users.query("select count(*) as n from users")["rows"] == [{"n": 2}]
 
@@ -148,7 +148,7 @@ def test_concurrent_writer_allows_reads_and_refuses_writes(
     other.execute("delete from users")
     assert users.get("table", name="users")["rows"] == 2
     assert users.save("csv", "users").count(b"\n") == 3
-    assert refused(users, "delete from users", write=True).code == "unavailable"
+    assert refused_query(users, "delete from users", write=True).code == "unavailable"
     with pytest.raises(ApiError, match="another writer is active"):
         users.change({"op": "drop-table", "table": "users"})
     assert "another writer is active" in users.load(b"name\nEve\n", table="users")[-1]["error"]["title"]
@@ -158,20 +158,20 @@ def test_concurrent_writer_allows_reads_and_refuses_writes(
 
 
 def test_unstorable_parameters_are_refused(users: Shop) -> None:
-    assert "64 bits" in refused(users, "select $1 as a", 2**63).message
-    assert "base64" in refused(users, "select $1 as a", {"base64": "="}).message
+    assert "64 bits" in refused_query(users, "select $1 as a", 2**63).message
+    assert "base64" in refused_query(users, "select $1 as a", {"base64": "="}).message
 
 
 def test_roles_limit_reads_writes_and_schema_changes(users: Shop, address: str) -> None:
-    def asks(role: str, sql: str, **more: Any) -> Any:
+    def query_as(role: str, sql: str, **more: Any) -> Any:
         with Client(address, role) as client:
             return Shop(client, users.data).query(sql, **more)
 
-    assert asks("viewer", "select count(*) as n from users")["rows"] == [{"n": 2}]
-    assert asks("deployer", "delete from users where id = 1", write=True)["changes"] == 1
+    assert query_as("viewer", "select count(*) as n from users")["rows"] == [{"n": 2}]
+    assert query_as("deployer", "delete from users where id = 1", write=True)["changes"] == 1
     for role, sql in (("viewer", "delete from users"), ("deployer", "drop table users")):
         with pytest.raises(ApiError) as error:
-            asks(role, sql, write=True)
+            query_as(role, sql, write=True)
         assert error.value.code == "forbidden"
     with Client(address, "deployer") as client:
         deployer = Shop(client, users.data)

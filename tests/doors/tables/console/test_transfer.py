@@ -60,7 +60,7 @@ def test_preview_infers_types_and_changes_nothing(shop: Shop) -> None:
     assert shop.get("tables") == {"tables": []}
 
 
-def pasted(shop: Shop, text: str, **more: Any) -> Any:
+def preview_pasted(shop: Shop, text: str, **more: Any) -> Any:
     params = {"format": "tsv", **more}
     path = "/v1/projects/shop/import/preview"
     return shop.client.call("POST", path, params=params, content=iter([text.encode()]))
@@ -68,7 +68,7 @@ def pasted(shop: Shop, text: str, **more: Any) -> Any:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_preview_parses_pasted_spreadsheet_range(shop: Shop, end: str) -> None:
-    found = pasted(shop, end.join(['7\t"two\tcells, ""so"""', '5.5\t5" disk', "8\t", ""]))
+    found = preview_pasted(shop, end.join(['7\t"two\tcells, ""so"""', '5.5\t5" disk', "8\t", ""]))
     assert [each["type"] for each in found["columns"]] == ["real", "text"]
     assert found["rows"] == [["7", 'two\tcells, "so"'], ["5.5", '5" disk'], ["8", None]]
     assert (found["count"], found["header"]) == (3, False)
@@ -86,7 +86,7 @@ def test_preview_parses_pasted_spreadsheet_range(shop: Shop, end: str) -> None:
     ],
 )
 def test_preview_detects_header_row(shop: Shop, text: str, header: str, named: bool) -> None:
-    found = pasted(shop, text, header=header)
+    found = preview_pasted(shop, text, header=header)
     first = text.splitlines()[0].split("\t")
     assert found["header"] == named
     assert [each["name"] for each in found["columns"]] == (first if named else ["column 1", "column 2"])
@@ -95,13 +95,13 @@ def test_preview_detects_header_row(shop: Shop, text: str, header: str, named: b
 
 def test_preview_returns_requested_number_of_rows(shop: Shop) -> None:
     text = "".join(f"{number}\tx\n" for number in range(500))
-    assert len(pasted(shop, text)["rows"]) == 20
-    assert len(pasted(shop, text, rows=10_000)["rows"]) == 500
-    assert pasted(shop, text, rows=0)["rows"] == []
+    assert len(preview_pasted(shop, text)["rows"]) == 20
+    assert len(preview_pasted(shop, text, rows=10_000)["rows"]) == 500
+    assert preview_pasted(shop, text, rows=0)["rows"] == []
     with pytest.raises(ApiError, match="row 2: there are 3 cells"):
-        pasted(shop, "1\t2\n3\t4\t5\n")
+        preview_pasted(shop, "1\t2\n3\t4\t5\n")
     with pytest.raises(ApiError, match="nothing to paste"):
-        pasted(shop, "")
+        preview_pasted(shop, "")
 
 
 @pytest.mark.parametrize("format", ["csv", "json", "jsonl", "sql", "db"])
@@ -159,13 +159,17 @@ def test_client_disconnect_ends_export(shop: Shop) -> None:
 
 
 def test_interrupted_upload_changes_nothing(users: Shop, address: str) -> None:
-    def broken() -> Iterator[bytes]:
+    def interrupted_upload() -> Iterator[bytes]:
         yield b"id,name\n7,Alan\n"
         raise SvcError("the file ends here")
 
     with Client(address, "owner") as client, pytest.raises(SvcError, match="the file ends here"):
         Shop(client, users.data)
-        list(client.lines("POST", "/v1/projects/shop/import?format=csv&table=users", content=broken()))
+        list(
+            client.lines(
+                "POST", "/v1/projects/shop/import?format=csv&table=users", content=interrupted_upload()
+            )
+        )
     assert users.get("table", name="users")["rows"] == 2
 
 

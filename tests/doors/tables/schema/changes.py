@@ -29,7 +29,7 @@ def table(database: Connection, name: str = "visits") -> Table:
     return read(database)[name]
 
 
-def refused(database: Connection, *changes: Change) -> str:
+def refusal(database: Connection, *changes: Change) -> str:
     """Return message and hint of refused changes; assert that the schema is unchanged."""
     before = rows(database, "select type, name, sql from sqlite_schema order by name")
     with pytest.raises(TablesError) as caught:

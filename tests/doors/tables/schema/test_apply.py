@@ -19,7 +19,7 @@ from doors.tables.schema.change import (
 )
 from doors.tables.sqlite.catalog import Column
 from doors.tables.sqlite.errors import Connection, ConstraintError, Error, rows, scalar
-from tests.doors.tables.schema.changes import refused, table
+from tests.doors.tables.schema.changes import refusal, table
 
 
 def test_created_table_is_read_with_same_definition(visits: Connection) -> None:
@@ -78,8 +78,8 @@ def test_default_now_is_plain_sqlite_sql(visits: Connection) -> None:
     ],
 )
 def test_invalid_names_are_refused(database: Connection, name: str) -> None:
-    assert "a table cannot be named" in refused(database, CreateTable(name, (Column("a", "text"),)))
-    assert "a column cannot be named" in refused(database, CreateTable("t", (Column(name, "text"),)))
+    assert "a table cannot be named" in refusal(database, CreateTable(name, (Column("a", "text"),)))
+    assert "a column cannot be named" in refusal(database, CreateTable("t", (Column(name, "text"),)))
 
 
 @pytest.mark.parametrize(
@@ -98,11 +98,11 @@ def test_names_in_any_script_or_with_quotes_are_accepted(database: Connection, n
 
 def test_invalid_create_table_is_refused(visits: Connection) -> None:
     one = (Column("a", "text"),)
-    assert "visits already" in refused(visits, CreateTable("VISITS", one))
-    assert "0 columns" in refused(visits, CreateTable("t", ()))
-    assert "two columns named A" in refused(visits, CreateTable("t", (*one, Column("A", "text"))))
-    assert "the rowid" in refused(visits, CreateTable("t", (Column("ROWID", "text"),)))
-    assert "501 columns" in refused(
+    assert "visits already" in refusal(visits, CreateTable("VISITS", one))
+    assert "0 columns" in refusal(visits, CreateTable("t", ()))
+    assert "two columns named A" in refusal(visits, CreateTable("t", (*one, Column("A", "text"))))
+    assert "the rowid" in refusal(visits, CreateTable("t", (Column("ROWID", "text"),)))
+    assert "501 columns" in refusal(
         visits, CreateTable("t", tuple(Column(f"c{at}", "text") for at in range(501)))
     )
 
@@ -126,7 +126,7 @@ def test_invalid_create_table_is_refused(visits: Connection) -> None:
 )
 def test_invalid_defaults_are_refused(database: Connection, type: str, default: str, message: str) -> None:
     made = CreateTable("t", (Column("a", type, default=default),))  # type: ignore[arg-type]
-    assert message in refused(database, made)
+    assert message in refusal(database, made)
 
 
 def test_added_column_fills_existing_rows_with_default(visits: Connection) -> None:
@@ -144,12 +144,12 @@ def test_added_column_fills_existing_rows_with_default(visits: Connection) -> No
     assert scalar(visits, "select count(distinct seen) from visits where seen is not null") == 1
     assert table(visits).column("CODE").unique
     assert table(visits).column("plain").note == "n"
-    assert "no value for the existing rows" in refused(
+    assert "no value for the existing rows" in refusal(
         visits, AddColumn("visits", Column("x", "text", nullable=False))
     )
-    assert "has a column ID already" in refused(visits, AddColumn("visits", Column("ID", "text")))
-    assert "unique" in refused(visits, AddColumn("visits", Column("x", "text", default="'a'", unique=True)))
-    assert "key" in refused(visits, AddColumn("visits", Column("x", "text", primary_key=True)))
+    assert "has a column ID already" in refusal(visits, AddColumn("visits", Column("ID", "text")))
+    assert "unique" in refusal(visits, AddColumn("visits", Column("x", "text", default="'a'", unique=True)))
+    assert "key" in refusal(visits, AddColumn("visits", Column("x", "text", primary_key=True)))
 
 
 def test_required_column_without_default_is_added_to_empty_table(visits: Connection) -> None:
@@ -178,11 +178,11 @@ def test_drop_column_in_use_names_dependent(visits: Connection) -> None:
     apply(visits, [CreateIndex("visits", ("name",), name="by_name")])
     visits.execute("create view v as select score from visits")
     visits.execute("create trigger r after insert on visits begin update visits set paid = 1; end")
-    assert "index by_name" in refused(visits, DropColumn("visits", "name"))
-    assert "in the key" in refused(visits, DropColumn("visits", "id"))
-    assert "view v" in refused(visits, DropColumn("visits", "score"))
-    assert "trigger r" in refused(visits, DropColumn("visits", "paid"))
-    assert "has no column x" in refused(visits, DropColumn("visits", "x"))
+    assert "index by_name" in refusal(visits, DropColumn("visits", "name"))
+    assert "in the key" in refusal(visits, DropColumn("visits", "id"))
+    assert "view v" in refusal(visits, DropColumn("visits", "score"))
+    assert "trigger r" in refusal(visits, DropColumn("visits", "paid"))
+    assert "has no column x" in refusal(visits, DropColumn("visits", "x"))
     apply(visits, [DropIndex("BY_NAME"), DropColumn("visits", "name"), DropColumn("visits", "extra")])
     assert [each.name for each in table(visits).columns] == ["id", "at", "score", "paid", "photo"]
 
@@ -194,30 +194,30 @@ def test_unique_column_can_be_dropped(visits: Connection) -> None:
 
 def test_drop_of_only_column_is_refused(database: Connection) -> None:
     apply(database, [CreateTable("t", (Column("a", "text"),))])
-    assert "only column" in refused(database, DropColumn("t", "a"))
+    assert "only column" in refusal(database, DropColumn("t", "a"))
 
 
 def test_drop_of_referenced_table_is_refused(visits: Connection) -> None:
     visits.execute("create table notes (visit integer references Visits(id))")
-    assert "table notes refers to it" in refused(visits, DropTable("visits"))
+    assert "table notes refers to it" in refusal(visits, DropTable("visits"))
     visits.execute("drop table notes; create view v as select name from visits")
-    assert "view v" in refused(visits, DropTable("visits"))
-    assert "table x does not exist" in refused(visits, DropTable("x"))
-    assert "v is a view" in refused(visits, DropTable("v"))
-    assert "table _svc_notes does not exist" in refused(visits, DropTable("_svc_notes"))
+    assert "view v" in refusal(visits, DropTable("visits"))
+    assert "table x does not exist" in refusal(visits, DropTable("x"))
+    assert "v is a view" in refusal(visits, DropTable("v"))
+    assert "table _svc_notes does not exist" in refusal(visits, DropTable("_svc_notes"))
 
 
 def test_constraint_change_names_violating_rows(visits: Connection) -> None:
     visits.execute("update visits set score = null where id = 5")
-    assert "column score of table visits has no value in the row with id = 5" in refused(
+    assert "column score of table visits has no value in the row with id = 5" in refusal(
         visits, SetNullable("visits", "score", False)
     )
     visits.execute("update visits set name = 'same' where id > 1")
-    assert '2 rows of table visits have name = "same"' in refused(visits, SetUnique("visits", "name", True))
-    assert "2 rows" in refused(visits, SetPrimaryKey("visits", ("name",)))
-    assert "has no value" in refused(visits, SetPrimaryKey("visits", ("id", "score")))
-    assert "2 rows" in refused(visits, CreateIndex("visits", ("name", "paid"), unique=True))
-    assert "in the key" in refused(visits, SetNullable("visits", "id", True))
+    assert '2 rows of table visits have name = "same"' in refusal(visits, SetUnique("visits", "name", True))
+    assert "2 rows" in refusal(visits, SetPrimaryKey("visits", ("name",)))
+    assert "has no value" in refusal(visits, SetPrimaryKey("visits", ("id", "score")))
+    assert "2 rows" in refusal(visits, CreateIndex("visits", ("name", "paid"), unique=True))
+    assert "in the key" in refusal(visits, SetNullable("visits", "id", True))
 
 
 def test_constraints_and_defaults_are_added_and_removed(visits: Connection) -> None:
@@ -254,7 +254,7 @@ def test_primary_key_changes_columns(visits: Connection) -> None:
 
 def test_failed_change_undoes_earlier_changes(visits: Connection) -> None:
     good = AddColumn("visits", Column("x", "text"))
-    assert "nothing" in refused(visits, good, DropTable("nothing"))
+    assert "nothing" in refusal(visits, good, DropTable("nothing"))
     with pytest.raises(ValueError, match="in a transaction"), visits:
         apply(visits, [good])
 
@@ -264,7 +264,7 @@ def test_change_breaking_foreign_key_is_refused(database: Connection) -> None:
         "create table p (a text unique, b text); create table c (a text references p(a));"
         "insert into p values ('1', null); insert into c values ('1')"
     )
-    assert "foreign key mismatch" in refused(database, SetUnique("p", "a", False))
+    assert "foreign key mismatch" in refusal(database, SetUnique("p", "a", False))
 
 
 def test_existing_foreign_key_mismatch_does_not_block_changes(database: Connection) -> None:
@@ -282,7 +282,7 @@ def test_full_disk_changes_nothing(visits: Connection) -> None:
     pages = scalar(visits, "pragma page_count")
     visits.execute(f"pragma max_page_count = {pages + 3}").fetchall()
     before = rows(visits, "select * from visits")
-    assert "the disk is full" in refused(visits, SetNullable("visits", "photo", False))
+    assert "the disk is full" in refusal(visits, SetNullable("visits", "photo", False))
     assert rows(visits, "select * from visits") == before
     visits.execute("pragma max_page_count = 1000000").fetchall()
 
@@ -290,7 +290,7 @@ def test_full_disk_changes_nothing(visits: Connection) -> None:
 def test_change_during_another_write_is_refused(visits: Connection) -> None:
     other = Connection(visits.filename)
     other.execute("begin immediate")
-    assert "another writer is active" in refused(visits, DropTable("visits"))
+    assert "another writer is active" in refusal(visits, DropTable("visits"))
     other.close()
 
 

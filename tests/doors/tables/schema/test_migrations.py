@@ -22,7 +22,7 @@ def write(project: Path, **files: str | bytes) -> tuple[Migration, ...]:
     return find(project)
 
 
-def refused(database: Connection, *migrations: Migration) -> str:
+def refusal(database: Connection, *migrations: Migration) -> str:
     before = rows(database, "select type, name, sql from sqlite_schema order by name")
     with pytest.raises(TablesError) as caught:
         apply(database, migrations)
@@ -30,7 +30,7 @@ def refused(database: Connection, *migrations: Migration) -> str:
     return f"{caught.value.message}\n{caught.value.hint}"
 
 
-def of(sql: str, name: str = "tables/1.sql") -> Migration:
+def migration(sql: str, name: str = "tables/1.sql") -> Migration:
     return Migration(name, sql)
 
 
@@ -62,14 +62,14 @@ def test_line_ending_change_is_not_an_edit(database: Connection, tmp_path: Path)
 
 def test_edited_migration_is_refused_with_hint(database: Connection, tmp_path: Path) -> None:
     apply(database, write(tmp_path, a="create table t (a)", b="create table u (a)"))
-    text = refused(database, *write(tmp_path, a="create table t (a, b)", c="create table v (a)"))
+    text = refusal(database, *write(tmp_path, a="create table t (a, b)", c="create table v (a)"))
     assert "tables/a.sql was edited after it was applied" in text
     assert "after tables/b.sql" in text
 
 
 def test_migration_named_before_applied_one_is_refused(database: Connection, tmp_path: Path) -> None:
     apply(database, write(tmp_path, b="create table t (a)"))
-    assert "tables/a.sql would come before tables/b.sql" in refused(
+    assert "tables/a.sql would come before tables/b.sql" in refusal(
         database, *write(tmp_path, a="create table u (a)")
     )
 
@@ -81,9 +81,11 @@ def test_deleted_applied_migration_is_ignored(database: Connection, tmp_path: Pa
 
 
 def test_failed_migration_rolls_back_all_files_and_names_line(database: Connection) -> None:
-    good = of("create table t (a text); insert into t values (1);")
-    bad = of("create table u (a);\n\ninsert into u values (1);\nselect a,\n  nope\nfrom u;", "tables/2.sql")
-    assert "tables/2.sql:5: no such column: nope" in refused(database, good, bad)
+    good = migration("create table t (a text); insert into t values (1);")
+    bad = migration(
+        "create table u (a);\n\ninsert into u values (1);\nselect a,\n  nope\nfrom u;", "tables/2.sql"
+    )
+    assert "tables/2.sql:5: no such column: nope" in refusal(database, good, bad)
     assert applied(database) == {}
 
 
@@ -124,7 +126,7 @@ def test_failed_migration_rolls_back_all_files_and_names_line(database: Connecti
     ],
 )
 def test_forbidden_migration_sql_is_refused(database: Connection, sql: str, message: str) -> None:
-    assert message in refused(database, of(sql))
+    assert message in refusal(database, migration(sql))
     assert rows(database, "select 1") == [(1,)]
 
 
@@ -132,7 +134,7 @@ def test_migrations_support_fts_triggers_views_and_ctes(database: Connection) ->
     apply(
         database,
         [
-            of(
+            migration(
                 """
                 create table posts (id integer primary key, body text not null, at timestamp default (now()));
                 create virtual table found using fts5(body, content='posts', content_rowid='id');
@@ -184,15 +186,17 @@ def test_migrations_support_fts_triggers_views_and_ctes(database: Connection) ->
     ],
 )
 def test_declared_type_maps_to_logical_type(database: Connection, declared: str, type: str) -> None:
-    apply(database, [of(f"create table t (x {declared})")])
+    apply(database, [migration(f"create table t (x {declared})")])
     assert read(database)["t"].columns[0].type == type
 
 
 def test_notes_and_types_follow_migration_renames(database: Connection) -> None:
     columns = (Column("a", "integer"), Column("at", "timestamp", note="when"))
     schema.apply(database, [CreateTable("t", columns, note="all"), SetNote("t", "a", "first")])
-    apply(database, [of('alter table t rename column at to "made at"; alter table t rename to u')])
-    apply(database, [of("alter table u add column b text; alter table u drop column a", "tables/2.sql")])
+    apply(database, [migration('alter table t rename column at to "made at"; alter table t rename to u')])
+    apply(
+        database, [migration("alter table u add column b text; alter table u drop column a", "tables/2.sql")]
+    )
     table = read(database)["u"]
     assert table.note == "all"
     assert [(each.name, each.type, each.note) for each in table.columns] == [
@@ -244,8 +248,8 @@ def test_endless_migration_statement_times_out_and_is_rolled_back(database: Conn
 
 def test_concurrent_applies_run_each_migration_once(database: Connection, tmp_path: Path) -> None:
     files = [
-        of("create table t (a); insert into t values (1)"),
-        of("insert into t values (2)", "tables/2.sql"),
+        migration("create table t (a); insert into t values (1)"),
+        migration("insert into t values (2)", "tables/2.sql"),
     ]
 
     def other(_: int) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from doors.tables.schema.change import (
 )
 from doors.tables.sqlite.catalog import Column
 from doors.tables.sqlite.errors import Connection, ConstraintError, rows, scalar
-from tests.doors.tables.schema.changes import refused, table
+from tests.doors.tables.schema.changes import refusal, table
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_retype_with_inconvertible_value_names_row(
     made = (Column("id", "integer", primary_key=True), Column("v", old))  # type: ignore[arg-type]
     apply(database, [CreateTable("t", made)])
     database.execute("insert into t values (4, null), (6, ?)", (value,))  # type: ignore[arg-type]
-    text = refused(database, RetypeColumn("t", "v", new))  # type: ignore[arg-type]
+    text = refusal(database, RetypeColumn("t", "v", new))  # type: ignore[arg-type]
     assert "column v of table t" in text
     assert "the row with id = 6" in text
     assert reason in text
@@ -100,7 +100,7 @@ def test_retype_converts_default(visits: Connection) -> None:
     assert table(visits).column("paid").default == "'false'"
     apply(visits, [SetDefault("visits", "paid", "'perhaps'")])
     visits.execute("update visits set paid = 'true'")
-    assert "the default of column paid does not fit" in refused(
+    assert "the default of column paid does not fit" in refusal(
         visits, RetypeColumn("visits", "paid", "boolean")
     )
 
@@ -163,7 +163,7 @@ def test_rebuild_preserves_rows_with_shadowed_rowid_names(database: Connection) 
     apply(database, [SetDefault("t", "_rowid_", "'z'")])
     assert sorted(rows(database, "select * from t")) == [(1, 2, "y"), (2, 1, "x")]
     apply(database, [SetDefault("t", "_rowid_", None)])
-    assert "in a row the value" in refused(database, RetypeColumn("t", "_rowid_", "integer"))
+    assert "in a row the value" in refusal(database, RetypeColumn("t", "_rowid_", "integer"))
 
 
 def test_added_integer_key_takes_rowids(database: Connection) -> None:
@@ -176,8 +176,8 @@ def test_added_integer_key_takes_rowids(database: Connection) -> None:
     assert (table(database, "t").key, table(database, "t").column("id").note) == (("id",), "its number")
     with pytest.raises(ConstraintError):
         database.execute("insert into t (name) values ('a')")
-    assert "has no values yet" in refused(
+    assert "has no values yet" in refusal(
         database, AddColumn("t", Column("id2", "integer", primary_key=True))
     )
     apply(database, [CreateTable("u", (Column("name", "text"),))])
-    assert "has no values yet" in refused(database, AddColumn("u", Column("id", "text", primary_key=True)))
+    assert "has no values yet" in refusal(database, AddColumn("u", Column("id", "text", primary_key=True)))

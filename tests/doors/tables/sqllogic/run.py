@@ -116,7 +116,7 @@ def _number(value: Any, kind: type) -> Any:
 
 
 def run_files(paths: list[Path]) -> Tally:
-    """Run files, each on a Project of its own."""
+    """Run files, each on a new Project."""
     whole = Tally()
     loop = asyncio.new_event_loop()
     with tempfile.TemporaryDirectory() as folder:

@@ -16,7 +16,7 @@ class ScriptError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement that is to succeed, or to fail."""
+    """A statement with the expected outcome."""
 
     line: int
     sql: str
@@ -25,7 +25,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query, and what it gives: values one by one, or how many they are and the MD5 of them.
+    """A query with its expected result: the values, or their count and MD5.
 
     `types` has a letter a column: T text, I integer, R real.
     """

@@ -33,7 +33,7 @@ NESTED = st.recursive(
 )
 
 
-def moment(at: datetime) -> str:
+def timestamp_text(at: datetime) -> str:
     return at.replace(tzinfo=UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -43,7 +43,7 @@ def values(type: str) -> st.SearchStrategy[Value]:
         "real": st.floats(allow_nan=False),
         "text": TEXT,
         "boolean": st.integers(0, 1),
-        "timestamp": st.datetimes().map(moment),
+        "timestamp": st.datetimes().map(timestamp_text),
         "date": st.dates().map(str),
         "json": NESTED.map(lambda value: json.dumps(value, ensure_ascii=False)),
         "blob": st.binary(max_size=20),
@@ -60,7 +60,7 @@ def tables(draw: st.DrawFn) -> tuple[CreateTable, list[tuple[Value, ...]]]:
     return CreateTable("t", columns), found
 
 
-def saved(database: Connection, format: Format) -> bytes:
+def exported(database: Connection, format: Format) -> bytes:
     output = io.BytesIO()
     list(save(database, output, format, ["t"]))
     return output.getvalue()
@@ -79,12 +79,12 @@ def test_export_import_export_is_byte_identical(
             second.execute("pragma synchronous = off")
             apply(first, [table])
             first.executemany(f"insert into t values ({', '.join('?' * len(table.columns))})", found)
-            data = saved(first, format)
+            data = exported(first, format)
             into = {} if format in ("sql", "db") else {"table": "t"}
             if into:
                 apply(second, [table])
             list(load(second, io.BytesIO(data), format, **into))
-            assert saved(second, format) == data
+            assert exported(second, format) == data
             exact = [quoted(column.name) for column in table.columns if column.type != "json"]
             if exact:
                 query = f"select {', '.join(exact)} from t order by rowid"

@@ -58,14 +58,14 @@ def things(database: Connection) -> Connection:
     return database
 
 
-def saved(database: Connection, format: Format, *tables: str) -> bytes:
+def exported(database: Connection, format: Format, *tables: str) -> bytes:
     output = io.BytesIO()
     *_, last = save(database, output, format, tables)
     assert last.bytes == len(output.getvalue())
     return output.getvalue()
 
 
-def loaded(path: Path, data: bytes, format: Format, table: str = "", *made: CreateTable) -> Connection:
+def imported(path: Path, data: bytes, format: Format, table: str = "", *made: CreateTable) -> Connection:
     other = open_owner(path)
     if made:
         apply(other, made)
@@ -76,9 +76,9 @@ def loaded(path: Path, data: bytes, format: Format, table: str = "", *made: Crea
 
 @pytest.mark.parametrize("format", ["csv", "json", "jsonl"])
 def test_row_formats_round_trip_byte_for_byte(things: Connection, tmp_path: Path, format: Format) -> None:
-    first = saved(things, format, "all things")
-    other = loaded(tmp_path / "other.db", first, format, "all things", THINGS)
-    assert saved(other, format, "all things") == first
+    first = exported(things, format, "all things")
+    other = imported(tmp_path / "other.db", first, format, "all things", THINGS)
+    assert exported(other, format, "all things") == first
     kept = 'select id, n, r, "t ""x"", y", b, at, raw from "all things" order by id'
     assert rows(other, kept) == rows(things, kept)
     same_json = 'select id, json(j) from "all things" where id <> 5 order by id'
@@ -115,9 +115,9 @@ def test_whole_table_formats_round_trip_byte_for_byte(
             )
         ],
     )
-    first = saved(things, format)
-    other = loaded(tmp_path / "other.db", first, format)
-    assert saved(other, format) == first
+    first = exported(things, format)
+    other = imported(tmp_path / "other.db", first, format)
+    assert exported(other, format) == first
     assert dict(read(other)) == dict(read(things))
     for query in [
         'select * from "all things" order by id',
@@ -137,13 +137,13 @@ def test_whole_table_formats_round_trip_byte_for_byte(
 
 def test_sql_dump_loads_in_plain_sqlite(things: Connection, tmp_path: Path) -> None:
     plain = Connection(":memory:")
-    plain.execute(saved(things, "sql").decode())
+    plain.execute(exported(things, "sql").decode())
     query = 'select * from "all things" order by id'
     assert rows(plain, query) == rows(things, query)
 
 
 def test_exported_database_opens_in_plain_sqlite(things: Connection, tmp_path: Path) -> None:
-    (tmp_path / "plain.db").write_bytes(saved(things, "db"))
+    (tmp_path / "plain.db").write_bytes(exported(things, "db"))
     plain = Connection(str(tmp_path / "plain.db"))
     query = 'select * from "all things" order by id'
     assert rows(plain, query) == rows(things, query)
@@ -161,17 +161,17 @@ def test_values_of_other_type_round_trip(database: Connection, tmp_path: Path) -
     database.execute(made)
     database.executemany("insert into loose values (?, ?, ?, ?, ?, ?, ?, ?)", odd)
     for format in ("csv", "json", "jsonl"):
-        first = saved(database, format, "loose")
+        first = exported(database, format, "loose")
         other = open_owner(tmp_path / f"{format}.db")
         other.execute(made)
         list(load(other, io.BytesIO(first), format, table="loose"))
-        assert saved(other, format, "loose") == first
+        assert exported(other, format, "loose") == first
         other.close()
 
 
 def test_export_imports_into_new_table_with_inferred_types(things: Connection, tmp_path: Path) -> None:
     for format in ("csv", "json", "jsonl"):
-        first = saved(things, format, "all things")
+        first = exported(things, format, "all things")
         list(load(things, io.BytesIO(first), format, table=f"copy of {format}"))
         copy = read(things)[f"copy of {format}"]
         assert [column.type for column in copy.columns][:3] == ["integer", "integer", "real"]
@@ -182,14 +182,15 @@ def test_export_imports_into_new_table_with_inferred_types(things: Connection, t
 def test_export_formats_match_documentation(database: Connection) -> None:
     apply(database, [CreateTable("t", (Column("a", "text"), Column("b", "boolean"), Column("j", "json")))])
     database.execute("""insert into t values ('x', 1, '{"k": [1, 2]}'), ('', null, null)""")
-    assert saved(database, "csv", "t") == b'a,b,j\nx,true,"{""k"": [1, 2]}"\n"",,\n'
-    assert saved(database, "json", "T") == (
+    assert exported(database, "csv", "t") == b'a,b,j\nx,true,"{""k"": [1, 2]}"\n"",,\n'
+    assert exported(database, "json", "T") == (
         b'[\n{"a":"x","b":true,"j":{"k":[1,2]}},\n{"a":"","b":null,"j":null}\n]\n'
     )
     assert (
-        saved(database, "jsonl", "t") == b'{"a":"x","b":true,"j":{"k":[1,2]}}\n{"a":"","b":null,"j":null}\n'
+        exported(database, "jsonl", "t")
+        == b'{"a":"x","b":true,"j":{"k":[1,2]}}\n{"a":"","b":null,"j":null}\n'
     )
-    assert saved(database, "sql", "t") == (
+    assert exported(database, "sql", "t") == (
         b"-- Tables of a svc Project, as SQL.\nPRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n"
         b'CREATE TABLE "t" (\n  "a" TEXT,\n  "b" INTEGER CHECK ("b" IN (0, 1)),\n'
         b'  "j" TEXT CHECK (json_valid("j"))\n) STRICT;\n'
@@ -197,5 +198,5 @@ def test_export_formats_match_documentation(database: Connection) -> None:
         b"""INSERT INTO "t" ("a", "b", "j") VALUES ('', NULL, NULL);\nCOMMIT;\n"""
     )
     database.execute("delete from t")
-    assert saved(database, "json", "t") == b"[\n]\n"
-    assert saved(database, "jsonl", "t") == b""
+    assert exported(database, "json", "t") == b"[\n]\n"
+    assert exported(database, "jsonl", "t") == b""

@@ -35,33 +35,33 @@ def users(database: Connection) -> Connection:
     return database
 
 
-def put(database: Connection, data: str | bytes, format: Format, **how: object) -> list[FileProgress]:
+def import_data(database: Connection, data: str | bytes, format: Format, **how: object) -> list[FileProgress]:
     raw = data if isinstance(data, bytes) else data.encode()
     return list(load(database, io.BytesIO(raw), format, **how))  # type: ignore[arg-type]
 
 
-def refused(database: Connection, data: str | bytes, format: Format, **how: object) -> str:
+def refused_import(database: Connection, data: str | bytes, format: Format, **how: object) -> str:
     before = dict(read(database)), rows(database, "select * from users")
     with pytest.raises(TablesError) as caught:
-        put(database, data, format, **({"table": "users"} | how))
+        import_data(database, data, format, **({"table": "users"} | how))
     assert (dict(read(database)), rows(database, "select * from users")) == before
     return f"{caught.value.message}\n{caught.value.hint}"
 
 
 def test_import_appends_or_replaces_rows(users: Connection) -> None:
-    put(users, "NAME,age\nbob,5\n\ncy,\n", "csv", table="USERS")
+    import_data(users, "NAME,age\nbob,5\n\ncy,\n", "csv", table="USERS")
     assert rows(users, "select id, name, age from users") == [
         (1, "ada", None),
         (2, "bob", 5),
         (3, "cy", None),
     ]
-    put(users, "id,name\r\n7,dee\r\n", "csv", table="users", replace=True)
+    import_data(users, "id,name\r\n7,dee\r\n", "csv", table="users", replace=True)
     assert rows(users, "select id, name from users") == [(7, "dee")]
 
 
 def test_null_in_required_column_takes_default(users: Connection) -> None:
-    put(users, 'name,at\n,\n"",2024-01-01\n', "csv", table="users")
-    put(users, '{"at": null}\n{"name": null, "age": 1}\n', "jsonl", table="users")
+    import_data(users, 'name,at\n,\n"",2024-01-01\n', "csv", table="users")
+    import_data(users, '{"at": null}\n{"name": null, "age": 1}\n', "jsonl", table="users")
     assert rows(users, "select name from users where id > 1") == [
         ("stranger",),
         ("",),
@@ -106,7 +106,7 @@ def test_null_in_required_column_takes_default(users: Connection) -> None:
     ids=range(28),
 )
 def test_invalid_csv_is_refused_with_line(users: Connection, data: str | bytes, message: str) -> None:
-    assert message in refused(users, data, "csv")
+    assert message in refused_import(users, data, "csv")
 
 
 def test_csv_dialects_are_accepted(users: Connection) -> None:
@@ -117,16 +117,16 @@ def test_csv_dialects_are_accepted(users: Connection) -> None:
         "name,age\na,+1\n\n\n",
         "\ufeff" + '"name",age\n"a",1\r\n',
     ]:
-        put(users, data, "csv", table="users", replace=True)
+        import_data(users, data, "csv", table="users", replace=True)
         assert rows(users, "select name, age from users") == [("a", 1)]
     cell = 'x" ,\r\n\n\0' + "y" * 300_000
-    put(users, 'name\n"' + cell.replace('"', '""') + '"\n', "csv", table="users", replace=True)
+    import_data(users, 'name\n"' + cell.replace('"', '""') + '"\n', "csv", table="users", replace=True)
     assert rows(users, "select name from users") == [(cell,)]
 
 
 def test_empty_line_in_single_column_csv_is_a_row(database: Connection) -> None:
     apply(database, [CreateTable("one", (Column("a", "text"),))])
-    put(database, 'a\n\nx\n""\n', "csv", table="one")
+    import_data(database, 'a\n\nx\n""\n', "csv", table="one")
     assert rows(database, "select a from one") == [(None,), ("x",), ("",)]
 
 
@@ -167,7 +167,7 @@ def test_invalid_json_row_is_refused_with_line(
 ) -> None:
     good = '{"name": "x"}'
     data = f"{good}\n\n{row}\n" if format == "jsonl" else f"[{good},\n\n{row}\n]"
-    text = refused(users, data, format)
+    text = refused_import(users, data, format)
     assert message in text
     assert text.startswith("line 3: ")
 
@@ -190,25 +190,25 @@ def test_invalid_json_row_is_refused_with_line(
     ids=range(11),
 )
 def test_invalid_json_array_is_refused(users: Connection, data: str | bytes, message: str) -> None:
-    assert message in refused(users, data, "json")
+    assert message in refused_import(users, data, "json")
 
 
 def test_json_rows_across_chunk_boundaries_are_read(users: Connection) -> None:
     many = ",\n".join(
         f'{{"name": "{"é" * (n % 50)}{n}", "extra": {{"n": [{n}, 1.00]}}}}' for n in range(5000)
     )
-    put(users, f" [ {many} ] ", "json", table="users", replace=True)
+    import_data(users, f" [ {many} ] ", "json", table="users", replace=True)
     assert scalar(users, "select count(*) from users") == 5000
     assert rows(users, "select extra from users where name glob '*é4999'") == [('{"n":[4999,1.00]}',)]
-    put(users, "\ufeff[]", "json", table="users", replace=True)
+    import_data(users, "\ufeff[]", "json", table="users", replace=True)
     assert scalar(users, "select count(*) from users") == 0
 
 
 def test_rows_are_invisible_until_import_completes(users: Connection) -> None:
     data = io.BytesIO(b"name\n" + b"x\n" * 50_000)
-    going = load(users, data, "csv", table="users")
+    progress_steps = load(users, data, "csv", table="users")
     counts = []
-    for progress in going:
+    for progress in progress_steps:
         counts.append((progress.rows, progress.bytes))
         other = Connection(users.filename)
         assert scalar(other, "select count(*) from users") in (1, 50_001)
@@ -220,29 +220,29 @@ def test_rows_are_invisible_until_import_completes(users: Connection) -> None:
 
 def test_concurrent_write_during_import_succeeds(users: Connection) -> None:
     data = io.BytesIO(b"name\n" + b"x\n" * 5_000)
-    going = load(users, data, "csv", table="users")
-    next(going)
+    progress_steps = load(users, data, "csv", table="users")
+    next(progress_steps)
     other = Connection(users.filename)
     other.execute("insert into users (name) values ('meanwhile')")
     other.close()
-    list(going)
+    list(progress_steps)
     assert scalar(users, "select count(*) from users") == 5002
 
 
 @pytest.mark.parametrize("steps", [1, 5, 6])
 def test_closed_import_leaves_nothing(users: Connection, steps: int) -> None:
-    going = load(users, io.BytesIO(b"a,b\n" + b"x,y\n" * 5_000), "csv", table="fresh")
+    progress_steps = load(users, io.BytesIO(b"a,b\n" + b"x,y\n" * 5_000), "csv", table="fresh")
     for _ in range(steps):
-        next(going)
-    assert isinstance(going, Iterator)
-    going.close()  # type: ignore[attr-defined]
+        next(progress_steps)
+    assert isinstance(progress_steps, Iterator)
+    progress_steps.close()  # type: ignore[attr-defined]
     assert list(read(users)) == ["users"]
     assert not users.in_transaction
 
 
 def test_import_on_full_disk_leaves_nothing(users: Connection) -> None:
     users.execute(f"pragma max_page_count = {scalar(users, 'pragma page_count') + 5}").fetchall()
-    assert "the disk is full" in refused(users, "name\n" + "x" * 100_000, "csv")
+    assert "the disk is full" in refused_import(users, "name\n" + "x" * 100_000, "csv")
     users.execute("pragma max_page_count = 100000").fetchall()
 
 
@@ -250,15 +250,15 @@ def test_invalid_import_target_is_refused(users: Connection) -> None:
     users.execute("create view v as select * from users")
     users.execute("create table c (a integer references users(id))")
     users.execute("create table g (a integer, b as (a + 1))")
-    assert "v is not a table" in refused(users, "a\n1\n", "csv", table="v")
-    assert "reserved" in refused(users, "a\n1\n", "csv", table="_svc_x")
-    assert "reserved" in refused(users, "a\n1\n", "csv", table="sqlite_schema")
-    assert "does not say which table" in refused(users, "a\n1\n", "csv", table="")
-    assert "Leave its columns out" in refused(users, "a\n1\n", "csv", columns=(Column("a", "text"),))
-    assert "would refer to a missing row" in refused(users, "a\n5\n", "csv", table="c")
-    assert "column b of table g is computed" in refused(users, "a,b\n1,2\n", "csv", table="g")
-    assert "a column cannot be named 'rowid'" in refused(users, "rowid\n1\n", "csv", table="new")
-    assert "the file has no rows" in refused(users, "", "jsonl", table="new")
+    assert "v is not a table" in refused_import(users, "a\n1\n", "csv", table="v")
+    assert "reserved" in refused_import(users, "a\n1\n", "csv", table="_svc_x")
+    assert "reserved" in refused_import(users, "a\n1\n", "csv", table="sqlite_schema")
+    assert "does not say which table" in refused_import(users, "a\n1\n", "csv", table="")
+    assert "Leave its columns out" in refused_import(users, "a\n1\n", "csv", columns=(Column("a", "text"),))
+    assert "would refer to a missing row" in refused_import(users, "a\n5\n", "csv", table="c")
+    assert "column b of table g is computed" in refused_import(users, "a,b\n1,2\n", "csv", table="g")
+    assert "a column cannot be named 'rowid'" in refused_import(users, "rowid\n1\n", "csv", table="new")
+    assert "the file has no rows" in refused_import(users, "", "jsonl", table="new")
 
 
 def test_computed_columns_are_not_exported(users: Connection) -> None:
@@ -300,7 +300,7 @@ def test_csv_types_are_inferred_from_all_rows(database: Connection) -> None:
     assert found.count == 3
     assert found.rows[0][:3] == ("1", "-5", "9223372036854775807")
     assert found.rows[2][1:] == (None,) * 10
-    put(database, text, "csv", table="t")
+    import_data(database, text, "csv", table="t")
     assert rows(database, 'select num, bool, "when" from t where id = 2') == [
         (1500.0, 0, "2024-01-01T08:00:00.000Z")
     ]
@@ -327,19 +327,19 @@ def test_json_types_are_inferred_from_json_values(database: Connection) -> None:
         "huge": "real",
     }
     assert not any(column.primary_key for column in found.columns)
-    put(database, text, "jsonl", table="t")
+    import_data(database, text, "jsonl", table="t")
     assert rows(database, "select mix, late from t") == [("1", None), ('"x"', "z")]
 
 
 def test_preview_key_requires_unique_ascending_integers(database: Connection) -> None:
     for text in ("id\n2\n1\n", "id\n1\n1\n", "id,a\n1,x\n,y\n", "id\nx\n"):
         assert not preview(io.BytesIO(text.encode()), "csv").columns[0].primary_key
-        put(database, text, "csv", table="t")
+        import_data(database, text, "csv", table="t")
         database.execute("drop table t")
 
 
 def test_import_with_columns_creates_table_with_them(database: Connection) -> None:
-    put(
+    import_data(
         database,
         "a,b\n1,2\n",
         "csv",
@@ -351,11 +351,11 @@ def test_import_with_columns_creates_table_with_them(database: Connection) -> No
 
 def test_numbers_beyond_64_bits_need_a_column_that_stores_them(database: Connection) -> None:
     database.execute("create table loose (i integer, r real); create table held (r real) strict")
-    put(database, '{"r": 1180591620717411303424}\n', "jsonl", table="held")
+    import_data(database, '{"r": 1180591620717411303424}\n', "jsonl", table="held")
     assert rows(database, "select r from held") == [(2.0**70,)]
     with pytest.raises(TablesError, match="line 1: in column i, which is integer, 1000"):
-        put(database, '{"i": 10000000000000000000000000}\n', "jsonl", table="loose")
-    put(database, "i\n10000000000000000000000000\n", "csv", table="loose")
+        import_data(database, '{"i": 10000000000000000000000000}\n', "jsonl", table="loose")
+    import_data(database, "i\n10000000000000000000000000\n", "csv", table="loose")
     assert rows(database, "select typeof(i) from loose") == [("real",)]
 
 
@@ -379,7 +379,7 @@ def test_format_is_determined_from_file_name() -> None:
 def test_constraint_failure_in_late_chunk_names_line(users: Connection) -> None:
     count = table_rows._CHUNK * 2 + 5
     text = "name,score\n" + "".join(f"n,{number}\n" for number in range(count)) + "n,7\n"
-    assert f"line {count + 2}: UNIQUE constraint failed: users.score" in refused(users, text, "csv")
+    assert f"line {count + 2}: UNIQUE constraint failed: users.score" in refused_import(users, text, "csv")
 
 
 def test_csv_export_of_all_tables_is_refused(users: Connection) -> None:

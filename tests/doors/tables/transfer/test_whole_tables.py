@@ -24,14 +24,14 @@ def users(database: Connection) -> Connection:
     return database
 
 
-def file_of(path: Path, sql: str) -> bytes:
+def database_file(path: Path, sql: str) -> bytes:
     made = Connection(str(path))
     made.execute(sql).fetchall()
     made.close()
     return path.read_bytes()
 
 
-def refused(database: Connection, data: str | bytes, format: Format, **how: object) -> str:
+def refused_import(database: Connection, data: str | bytes, format: Format, **how: object) -> str:
     before = dict(read(database)), rows(database, "select * from users")
     with pytest.raises(TablesError) as caught:
         raw = data if isinstance(data, bytes) else data.encode()
@@ -45,7 +45,7 @@ def test_existing_table_requires_replace(users: Connection, format: Format) -> N
     output = io.BytesIO()
     list(save(users, output, format))
     users.execute("insert into users values (2, 'bob')")
-    assert "table users already exists" in refused(users, output.getvalue(), format)
+    assert "table users already exists" in refused_import(users, output.getvalue(), format)
     list(load(users, output, format, replace=True))
     assert rows(users, "select * from users") == [(1, "ada")]
 
@@ -97,7 +97,7 @@ def test_dump_of_sqlite3_shell_is_imported(users: Connection) -> None:
     ids=range(14),
 )
 def test_invalid_dump_leaves_nothing(users: Connection, dump: str | bytes, message: str) -> None:
-    assert message in refused(users, dump, "sql")
+    assert message in refused_import(users, dump, "sql")
 
 
 def test_dump_cannot_change_existing_tables(users: Connection) -> None:
@@ -107,22 +107,22 @@ def test_dump_cannot_change_existing_tables(users: Connection) -> None:
 
 
 def test_empty_or_non_sqlite_file_is_refused(users: Connection) -> None:
-    assert "no tables in the file" in refused(users, b"", "db")
-    assert "damaged, or not an SQLite database" in refused(
+    assert "no tables in the file" in refused_import(users, b"", "db")
+    assert "damaged, or not an SQLite database" in refused_import(
         users, b"not a database, but long enough" * 100, "db"
     )
 
 
 def test_damaged_database_is_refused(users: Connection, tmp_path: Path) -> None:
     sql = "create table a (b); create index i on a(b);"
-    whole = bytearray(file_of(tmp_path / "x.db", sql + "insert into a values ('x'), ('y');"))
+    whole = bytearray(database_file(tmp_path / "x.db", sql + "insert into a values ('x'), ('y');"))
     whole[4096 * 2 - 20 : 4096 * 2] = b"\xff" * 20
-    assert "damaged" in refused(users, bytes(whole), "db")
-    assert "damaged" in refused(users, bytes(whole[:4096]), "db")
+    assert "damaged" in refused_import(users, bytes(whole), "db")
+    assert "damaged" in refused_import(users, bytes(whole[:4096]), "db")
 
 
 def test_foreign_database_import_accepts_safe_schema_only(users: Connection, tmp_path: Path) -> None:
-    data = file_of(
+    data = database_file(
         tmp_path / "x.db",
         """
         pragma encoding = 'UTF-16'; pragma page_size = 512; pragma journal_mode = wal;
@@ -138,20 +138,20 @@ def test_foreign_database_import_accepts_safe_schema_only(users: Connection, tmp
     assert rows(users, "select * from v") == [(1,)]
     assert scalar(users, "pragma encoding") == "UTF-8"
 
-    data = file_of(
+    data = database_file(
         tmp_path / "y.db",
         "create table t (a); create trigger r after insert on t begin select load_extension('x'); end;",
     )
-    assert "load_extension" in refused(users, data, "db")
-    data = file_of(tmp_path / "z.db", "create table _svc_mine (a); create table ok (a)")
+    assert "load_extension" in refused_import(users, data, "db")
+    data = database_file(tmp_path / "z.db", "create table _svc_mine (a); create table ok (a)")
     list(load(users, io.BytesIO(data), "db"))
     assert [name for name in read(users) if name == "ok"] == ["ok"]
     assert scalar(users, "select count(*) from sqlite_schema where name = '_svc_mine'") == 0
 
 
 def test_non_utf_8_text_is_refused(users: Connection, tmp_path: Path) -> None:
-    data = file_of(tmp_path / "x.db", "create table a (b); insert into a values (cast(x'ff' as text))")
-    assert "table a has a text that is not UTF-8" in refused(users, data, "db")
+    data = database_file(tmp_path / "x.db", "create table a (b); insert into a values (cast(x'ff' as text))")
+    assert "table a has a text that is not UTF-8" in refused_import(users, data, "db")
     users.execute("update users set name = cast(x'ff' as text)")
     for format in ("csv", "json", "jsonl", "sql", "db"):
         with pytest.raises(TablesError, match="not UTF-8"):
@@ -160,12 +160,12 @@ def test_non_utf_8_text_is_refused(users: Connection, tmp_path: Path) -> None:
 
 
 def test_database_with_forged_schema_is_refused(users: Connection, tmp_path: Path) -> None:
-    file_of(tmp_path / "x.db", "create table a (b); create table c (d); insert into a values (1)")
+    database_file(tmp_path / "x.db", "create table a (b); create table c (d); insert into a values (1)")
     made = Connection(str(tmp_path / "x.db"))
     made.execute("pragma writable_schema = on")
     made.execute("update sqlite_schema set rootpage = 2")
     made.close()
-    assert "damaged" in refused(users, (tmp_path / "x.db").read_bytes(), "db")
+    assert "damaged" in refused_import(users, (tmp_path / "x.db").read_bytes(), "db")
 
 
 def test_applied_migrations_are_imported_if_target_has_none(users: Connection, tmp_path: Path) -> None:
@@ -209,23 +209,23 @@ def test_contentless_full_text_index_is_skipped(users: Connection, tmp_path: Pat
 
 
 def test_closed_database_import_leaves_nothing(users: Connection, tmp_path: Path) -> None:
-    data = file_of(tmp_path / "x.db", "create table a (b); insert into a values (1)" + ", (1)" * 4999)
-    going = load(users, io.BytesIO(data), "db")
-    next(going)
-    next(going)
-    going.close()  # type: ignore[attr-defined]
+    data = database_file(tmp_path / "x.db", "create table a (b); insert into a values (1)" + ", (1)" * 4999)
+    progress_steps = load(users, io.BytesIO(data), "db")
+    next(progress_steps)
+    next(progress_steps)
+    progress_steps.close()  # type: ignore[attr-defined]
     assert list(read(users)) == ["users"]
 
 
 def test_export_reads_one_snapshot(users: Connection) -> None:
     users.executemany("insert into users (name) values (?)", [("x",)] * 3000)
     output = io.BytesIO()
-    going = save(users, output, "jsonl", ["users"])
-    next(going)
+    progress_steps = save(users, output, "jsonl", ["users"])
+    next(progress_steps)
     other = Connection(users.filename)
     other.execute("delete from users where id > 10")
     other.close()
-    list(going)
+    list(progress_steps)
     assert output.getvalue().count(b"\n") == 3001
 
 
