@@ -1,11 +1,11 @@
-"""The canonical ABI of the component model, for a guest that is written from Python.
+"""The canonical ABI of the component model, for guests generated from Python.
 
-Owns how values lie in a guest's memory and how they are flattened into core values (source: the component
-model's `CanonicalABI.md`, "Alignment", "Element Size", "Flattening", "Loading", "Storing").
+It defines the memory layout of values and their flattening into core values. Source: `CanonicalABI.md` of the
+component model, "Alignment", "Element Size", "Flattening", "Loading", "Storing".
 
-How values look in Python: numbers, `bool`, `str`, `bytes` for `list<u8>`; lists, tuples (also for records);
+Values in Python: numbers, `bool`, `str`, `bytes` for `list<u8>`; lists, tuples (also for records);
 an option is the value or `None`; a variant is its case's name or `(name, payload)`, a result `("ok", value)`
-or `("err", value)`; a handle is a `Place` on its way in and `HANDLE` on its way out.
+or `("err", value)`; a handle is a `Place` as an argument and `HANDLE` as a result.
 """
 
 import struct
@@ -152,7 +152,7 @@ def flat(kind: Type) -> list[str]:
 
 
 def _case(kind: Type, value: Any) -> tuple[int, Type | None, Any]:
-    """Return number, payload type and payload of a value's case."""
+    """Return number, payload type and payload of a variant value."""
     cases = _cases(kind)
     if isinstance(kind, Option):
         name, payload = ("none", None) if value is None else ("some", value)

@@ -1,6 +1,6 @@
 """The imports of a component, as text: instance types made from `wasi.wit`.
 
-Owns how interfaces are declared, with the types that they share; functions that are not called are left out.
+Interfaces are declared with the types that they share; functions that are not called are omitted.
 """
 
 from collections.abc import Iterable

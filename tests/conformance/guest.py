@@ -1,7 +1,7 @@
-"""Guests that are written call by call in Python and run as components.
+"""Guests that are defined call by call in Python and run as components.
 
-Owns the making of the component: `Guest` notes the calls, `text()` writes a core module that makes them one
-after the other, without a branch, and prints the memory of each result; `host.py` reads what was printed.
+`Guest` records the calls. `text()` writes a core module that performs them in order, without branches, and
+prints the memory of each result. `host.py` parses the printed lines.
 """
 
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Runs a guest on the real engine, for a client without a connection, and reads what it printed.
+"""Runs a guest on the real engine, for a client without a connection, and parses its printed lines.
 
 Components are compiled in this process, without the cache and the process of their own that deploys have.
 """
@@ -72,7 +72,7 @@ class Client:
         self._schedule(leave)
 
     def _schedule(self, action: Callable[[], None]) -> None:
-        """Do something in a turn of the event loop of its own, as a connection does."""
+        """Run an action in its own turn of the event loop, as a connection does."""
         if self.loop is None:
             self.pending.append(action)
         else:

@@ -1,4 +1,4 @@
-"""wasi:cli: environment, exit, standard streams, terminals; and what is denied: files and sockets."""
+"""wasi:cli: environment, exit, standard streams and terminals; denied files and sockets."""
 
 import pytest
 

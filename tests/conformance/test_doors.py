@@ -44,7 +44,7 @@ class Porch:
         raise AssertionError
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def through(host: Host, porch: Porch, guest: Guest, **fields: Any) -> Answer:
 
 
 def posting(guest: Guest, path: str, *parts: bytes) -> tuple[Step, Step]:
-    """Send a request with a body: the answer to come, and what finishing the body returned."""
+    """Send a request with a body; return the future response and the result of finishing the body."""
     request = new_request(guest, PORCH, path, ("x-kind", b"a"), ("x-kind", b"b"), method="post")
     body = guest.call("outgoing-request.body", request)
     stream = guest.call("outgoing-body.write", body)

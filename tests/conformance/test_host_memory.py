@@ -35,7 +35,7 @@ class Porch:
         raise AssertionError
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""
 
 
 def through(host: Host, guest: Guest) -> tuple[Answer, Porch]:

@@ -1,4 +1,4 @@
-"""`response-outparam`, `outgoing-response` and `outgoing-body` of wasi:http/types, as the answer of a run."""
+"""`response-outparam`, `outgoing-response` and `outgoing-body` of wasi:http/types."""
 
 import pytest
 

@@ -1,7 +1,7 @@
 """Reads `wasi.wit`: interfaces, their functions and types.
 
-Owns the part of the WIT language that the file uses, and how types are written in component text. What values
-look like in memory is `canonical.py`'s.
+It supports the part of the WIT language that the file uses, and writes types as component text. The memory
+layout of values is in `canonical.py`.
 """
 
 import re
@@ -51,7 +51,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Cases with their payloads; `enum` says how it was written."""
+    """Cases with their payloads; `enum` is whether the file declares an enum."""
 
     cases: tuple[tuple[str, "Type | None"], ...]
     enum: bool = False

@@ -1,4 +1,4 @@
-"""A `svc serve` and its owner: claimed, killed at any moment, and started again."""
+"""`svc serve` with accounts: claimed, killed at any time, and restarted."""
 
 import json
 import os

@@ -60,7 +60,7 @@ def shop(tmp_path: Path) -> Path:
 
 
 class Follower:
-    """A running `svc logs -f --json`; its documents come in a queue."""
+    """A running `svc logs -f --json`; its documents are put into a queue."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.process = subprocess.Popen(
@@ -101,7 +101,7 @@ Shown = Callable[..., list[dict[str, Any]]]
 
 @pytest.fixture
 def shown(shop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shown:
-    """`svc logs --json` with more options, in the process of the test."""
+    """Run `svc logs --json` with more options in the test process."""
 
     def logs(*options: str) -> list[dict[str, Any]]:
         monkeypatch.chdir(shop)

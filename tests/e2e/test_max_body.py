@@ -30,7 +30,7 @@ def shop(tmp_path: Path) -> Path:
 
 
 def check(port: int) -> None:
-    """Send a MiB, and a little more, announced and not."""
+    """Send a MiB and a larger body, with and without content-length."""
     for size, status in ((MIB, 200), (MIB + 4096, 413)):
         for content in (bytes(size), pieces(size)):
             at = {"host": f"api--shop.localhost:{port}"}

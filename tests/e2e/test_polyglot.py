@@ -56,13 +56,13 @@ def says_hello(server: DevServer, lane: str) -> None:
 
 
 def posted(server: DevServer, lane: str, *fields: str) -> bytes:
-    """Return the head of a request whose body is to be echoed."""
+    """Return the head of a request to the echo route."""
     lines = [f"POST /{lane}/echo HTTP/1.1", f"host: localhost:{server.port}", *fields, "", ""]
     return "\r\n".join(lines).encode()
 
 
 def echoed(server: DevServer, lane: str, body: bytes) -> tuple[str | None, bytes]:
-    """Send a body and read the answer meanwhile, as an echo in constant memory needs it."""
+    """Send a body and read the response concurrently, as an echo in constant memory requires."""
     head = posted(server, lane, f"content-type: {KIND}", f"content-length: {len(body)}")
     with socket.create_connection(("127.0.0.1", server.port), 30) as connection:
         sending = threading.Thread(target=connection.sendall, args=(head + body,), daemon=True)

@@ -92,7 +92,7 @@ def supervisor(tmp_path: Path, environ: dict[str, str]) -> Iterator[Supervisor]:
 
 @contextlib.contextmanager
 def ended(service: subprocess.Popen[bytes]) -> Iterator[None]:
-    """End a service that is left, whatever happened."""
+    """Stop a service that is still running."""
     try:
         yield
     finally:
@@ -136,7 +136,7 @@ class Load:
         return b"connection: close" not in head
 
     async def more(self, count: int) -> None:
-        """Wait until so many more requests were answered."""
+        """Wait until this many more requests have been answered."""
         wanted = self.answers + count
         async with self.changed:
             await self.changed.wait_for(lambda: self.answers >= wanted)

@@ -69,7 +69,7 @@ def server(shop: Path, home: Path, workers: str) -> Iterator[DevServer]:
 
 
 def tables(folder: Path, *words: str, given: bytes = b"") -> bytes:
-    """Return what `svc tables` prints as a process."""
+    """Run `svc tables` as a process; return its output."""
     command = [sys.executable, "-m", "svc_tui", "tables", *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, check=False, input=given)
     assert done.returncode == 0, done.stderr.decode()
@@ -81,7 +81,7 @@ Svc = Callable[..., bytes]
 
 @pytest.fixture
 def svc(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Svc:
-    """`svc` in a folder and in the process of the test, which is faster."""
+    """Run `svc` in a folder, in the test process, which is faster."""
 
     def call(folder: Path, *words: str, given: bytes = b"") -> bytes:
         monkeypatch.chdir(folder)

@@ -39,7 +39,7 @@ def workers(server: DevServer) -> list[int]:
 
 
 def answers(server: DevServer, path: str) -> list[httpx.Response]:
-    """Ask on so many connections that each worker gets some of them."""
+    """Send requests on enough connections to reach each worker."""
     return [httpx.get(server.url + path, timeout=20) for _ in range(CONNECTIONS)]
 
 

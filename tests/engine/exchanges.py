@@ -9,7 +9,7 @@ from engine.wasm.execution.request import GuestRequest
 
 
 class CollectingExchange(MemoryExchange):
-    """Collects a response: its head, the parts of its body, and of each whether it was the last.
+    """Collects a response: its head, and each part of its body with its end flag.
 
     `before_send` is awaited before each message, `on_part` called with each part of the body. The client
     disconnects after `leave_after` non-empty parts.

@@ -6,7 +6,7 @@ from engine.dev.build_writes import BUILDS_IN_A_ROW, BuildInterval, BuildWriteFi
 
 
 def build(number: int, *written: Path) -> BuildInterval:
-    """Run a build that writes files; return its window."""
+    """Run a build that writes files; return its interval."""
     began = time.time_ns()
     for path in written:
         path.write_text(str(number))

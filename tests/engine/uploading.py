@@ -19,14 +19,14 @@ MIB = 1 << 20
 
 @contextlib.asynccontextmanager
 async def served(app: App, *, grace: float = 0.2) -> AsyncIterator[tuple[int, asyncio.Event]]:
-    """Serve an application; give the port and what stops it."""
+    """Serve an application; yield the port and the function that stops it."""
     async with handled(asgi_handler(app), grace=grace) as served:
         yield served
 
 
 @contextlib.asynccontextmanager
 async def handled(handler: Handler, *, grace: float = 0.2) -> AsyncIterator[tuple[int, asyncio.Event]]:
-    """Serve a handler of exchanges; give the port and what stops it."""
+    """Serve a handler of exchanges; yield the port and the function that stops it."""
     sockets, stop = bind("127.0.0.1", 0), asyncio.Event()
     server = asyncio.create_task(serve(handler, sockets, stop=stop, grace=grace))
     try:
@@ -43,7 +43,7 @@ def upload(size: int, path: bytes = b"/", *fields: bytes) -> bytes:
 
 
 async def respond(exchange: Exchange, text: bytes) -> None:
-    """Answer an exchange with a text."""
+    """Respond to an exchange with a text."""
     await exchange.send_head(200, [(b"content-length", b"%d" % len(text))])
     await exchange.send_body(text, end=True)
 
@@ -65,20 +65,20 @@ async def whole(receive: Any) -> bytes:
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
-    """Answer with method, target and body."""
+    """Respond with method, target and body."""
     data = await whole(receive)
     await answer(send, b"%b %b [%b]" % (scope["method"].encode(), scope["raw_path"], data))
 
 
 async def answered(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
-    """Read one answer: its head and its body."""
+    """Read one response: its head and its body."""
     async with asyncio.timeout(PATIENCE):
         head = await reader.readuntil(b"\r\n\r\n")
         return head, await reader.readexactly(int(head.partition(b"content-length: ")[2].split(b"\r")[0]))
 
 
 async def converse(port: int, parts: list[bytes]) -> bytes:
-    """Send parts, each in a turn of its own, and that there are no more; return all that comes."""
+    """Send parts, one per turn of the loop, then EOF; return all received bytes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:

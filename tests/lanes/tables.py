@@ -99,7 +99,7 @@ class Guests:
         return json.loads(answer.body)
 
 
-def every_type_comes_back_as_it_went(guests: Guests) -> None:
+def values_of_every_type_round_trip(guests: Guests) -> None:
     """The program compares in its own types; it answers with what differs."""
     different = guests.json("/types")
     assert different == [], different
@@ -112,29 +112,29 @@ def every_type_comes_back_as_it_went(guests: Guests) -> None:
     assert (d, kind) == ("00FF10", "blob")
 
 
-def nulls_stay_nulls(guests: Guests) -> None:
+def null_values_round_trip(guests: Guests) -> None:
     different = guests.json("/nulls")
     assert different == [], different
     assert guests.rows("select i, r, t, b, at, j, d from things") == [(None,) * 7]
 
 
-def parameters_have_their_numbers(guests: Guests) -> None:
+def parameters_are_numbered(guests: Guests) -> None:
     assert guests.json("/order") == [{"a": "first", "b": "second", "again": "first"}]
 
 
-def text_that_people_send_is_never_sql(guests: Guests) -> None:
+def parameter_text_is_never_parsed_as_sql(guests: Guests) -> None:
     assert guests.json("/hostile") == [{"name": "'; drop table users; --"}]
     assert guests.rows("select name from users") == [("'; drop table users; --",)]
 
 
-def writing_says_what_it_did(guests: Guests) -> None:
+def write_returns_changes_last_id_and_rows(guests: Guests) -> None:
     inserted, updated, returned = guests.json("/exec")
     assert inserted == {"changes": 1, "last_id": 7, "rows": []}
     assert updated["changes"] == 1 and updated["rows"] == []
     assert returned == {"changes": 1, "last_id": 8, "rows": [{"id": 8, "name": "bob"}]}
 
 
-def a_batch_is_done_whole_or_not_at_all(guests: Guests) -> None:
+def batch_is_atomic(guests: Guests) -> None:
     done, failed = guests.json("/batch")
     assert [each["changes"] for each in done[:2]] == [1, 1]
     assert done[2]["rows"] == [{"n": 2}]
@@ -142,7 +142,7 @@ def a_batch_is_done_whole_or_not_at_all(guests: Guests) -> None:
     assert guests.rows("select name from users order by id") == [("ada",), ("bob",)]
 
 
-def what_is_refused_is_told_with_its_place(guests: Guests) -> None:
+def rejected_statement_returns_code_and_position(guests: Guests) -> None:
     syntax, unique, count, writes = guests.json("/errors")
     assert (syntax["code"], syntax["status"]) == ("sql-error", 400)
     assert "no such column: nme" in syntax["message"]
@@ -152,26 +152,26 @@ def what_is_refused_is_told_with_its_place(guests: Guests) -> None:
     assert count["code"] == "bad-parameters" and writes["code"] == "writes-in-query"
 
 
-def what_no_column_holds_is_not_sent(guests: Guests, *words: str) -> None:
+def value_that_no_column_holds_is_not_sent(guests: Guests, *words: str) -> None:
     told = guests.json("/unfit")
     assert len(told) == len(words)
     for said, word in zip(told, words, strict=True):
         assert word in said, told
 
 
-def without_svc_it_says_so(guests: Guests) -> None:
+def missing_endpoint_variable_is_reported(guests: Guests) -> None:
     (answer,) = guests.ask("/order", environment={})
     assert answer.report.outcome == "guest-failed"
     assert "SVC_TABLES_ENDPOINT is not set" in answer.report.detail
 
 
 CASES = (
-    every_type_comes_back_as_it_went,
-    nulls_stay_nulls,
-    parameters_have_their_numbers,
-    text_that_people_send_is_never_sql,
-    writing_says_what_it_did,
-    a_batch_is_done_whole_or_not_at_all,
-    what_is_refused_is_told_with_its_place,
-    without_svc_it_says_so,
+    values_of_every_type_round_trip,
+    null_values_round_trip,
+    parameters_are_numbered,
+    parameter_text_is_never_parsed_as_sql,
+    write_returns_changes_last_id_and_rows,
+    batch_is_atomic,
+    rejected_statement_returns_code_and_position,
+    missing_endpoint_variable_is_reported,
 )

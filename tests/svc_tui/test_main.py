@@ -84,7 +84,7 @@ def test_option_c_changes_the_folder(
     assert "svc.toml:2  project.nam" in told and 'Did you mean "name"?' in told
 
 
-def test_a_closed_pipe_is_success() -> None:
+def test_closed_pipe_is_success() -> None:
     command = f"'{sys.executable}' -m svc_tui --help | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")

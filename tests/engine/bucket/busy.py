@@ -1,4 +1,4 @@
-"""Writes to the bucket of the first argument for ever, from many tasks; prints each acknowledged write.
+"""Writes to the bucket of the first argument endlessly from many tasks; prints each acknowledged write.
 
 A line is `<kind> <number>`; what was written follows from the number (`content`). Numbers of a kind begin at
 the second argument.

@@ -17,7 +17,7 @@ Use = Callable[[Scenario], Any]
 
 @pytest.fixture(params=BACKENDS)
 def use(request: pytest.FixtureRequest, tmp_path: Path) -> Use:
-    """Opens the test's bucket, runs a scenario on it, and closes it; each time the same bucket."""
+    """Open the test's bucket, run a scenario on it and close it; every call uses the same bucket."""
 
     def use(scenario: Scenario) -> Any:
         async def main() -> Any:

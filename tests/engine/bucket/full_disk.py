@@ -1,6 +1,6 @@
-"""Fills the disk below a bucket, makes room again, and fails where the bucket did not do what it should.
+"""Fills the disk of a bucket, frees space again, and fails if the bucket lost an acknowledged write.
 
-The disk is a small file system, or it is a limit on the size of files (with a second argument).
+The disk is a small file system; with a second argument, it is a limit on file size.
 """
 
 import asyncio

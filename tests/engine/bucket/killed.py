@@ -1,4 +1,4 @@
-"""Kills a process after each change of the disk in turn, and checks what the next process finds.
+"""Kills a process after each change of the disk in turn, and checks the bucket in the next process.
 
 Called with an empty folder and a key of `WAYS`. Forks a process for each change: it starts from the same
 files, works, reports what was acknowledged, and kills itself at the first line of the bucket's code after the
@@ -40,7 +40,7 @@ async def pieces(content: bytes) -> AsyncGenerator[bytes, None]:
 
 
 async def work(root: Path, say: Callable[[str], None]) -> None:
-    """Do everything that changes a bucket, and say of each when it was acknowledged."""
+    """Perform every kind of write and report each acknowledgment."""
     bucket = FolderBucket(root)
     await bucket.blobs.put(PUT)
     say("put")
@@ -101,7 +101,7 @@ async def check(root: Path, said: set[str]) -> None:
 
 
 async def upgrade(root: Path, say: Callable[[str], None]) -> None:
-    """Bring an older layout up by two steps, the second of which moves a file."""
+    """Migrate an older layout in two steps; the second one moves a file."""
 
     def move(root: Path) -> None:
         if (root / "old").exists():
@@ -115,7 +115,7 @@ async def upgrade(root: Path, say: Callable[[str], None]) -> None:
 
 
 async def check_upgraded(root: Path, said: set[str]) -> None:
-    """Fail unless the upgrade can be done after all."""
+    """Fail unless the migration completes when repeated."""
     await upgrade(root, said.add)
     assert (root / "new").read_text() == "content"
     assert not (root / "old").exists()
@@ -123,11 +123,11 @@ async def check_upgraded(root: Path, said: set[str]) -> None:
 
 
 async def nothing(root: Path) -> None:
-    """Begin with no bucket at all."""
+    """Start without a bucket."""
 
 
 async def empty(root: Path) -> None:
-    """Begin with a bucket without anything in it."""
+    """Start with an empty bucket."""
     await FolderBucket(root).aclose()
 
 
@@ -155,7 +155,7 @@ def die_after(changes: int, root: Path) -> None:
 
 
 def state(folder: Path | str) -> list[tuple[str, int, int, int]]:
-    """Return path, inode, size and time of change of everything below a folder."""
+    """Return path, inode, size and change time of every file below a folder."""
     found = []
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
@@ -167,7 +167,7 @@ def state(folder: Path | str) -> list[tuple[str, int, int, int]]:
 
 
 def forked(task: Callable[[], None]) -> int:
-    """Return how a task ended in a process of its own: 0, or less or more."""
+    """Run a task in a forked process; return its exit code, negative after a signal."""
     pid = os.fork()
     if pid == 0:
         code = 1

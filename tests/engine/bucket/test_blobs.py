@@ -1,4 +1,4 @@
-"""The contract of Blobs, asked of every backend."""
+"""The contract of Blobs, for every backend."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Killed processes: nothing acknowledged is lost, and nothing is left incomplete."""
+"""Killed processes lose no acknowledged write and leave no partial one."""
 
 import asyncio
 import re

@@ -148,7 +148,7 @@ def test_failed_layout_migration_is_repeated(root: Path) -> None:
 
 @pytest.fixture
 def open_to_others() -> Iterator[Path]:
-    """A folder that every user may look into: those of pytest are closed to them."""
+    """A folder that every user may read, unlike the folders of pytest."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     yield folder

@@ -1,4 +1,4 @@
-"""The contract of Cells, asked of every backend."""
+"""The contract of the key-value store, for every backend."""
 
 import asyncio
 from contextlib import aclosing

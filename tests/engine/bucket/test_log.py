@@ -1,4 +1,4 @@
-"""The contract of Log, asked of every backend."""
+"""The contract of the log, for every backend."""
 
 import asyncio
 from contextlib import aclosing

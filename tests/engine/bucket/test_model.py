@@ -1,4 +1,4 @@
-"""Any sequence of changes to cells and logs ends where a dictionary and a list would, opened again or not."""
+"""Random operations on values and logs, compared with a model of dictionaries and lists."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ VALUES = st.none() | st.binary(max_size=20)
 
 @dataclass(frozen=True)
 class Cas:
-    """A change of a cell: what it was said to be is right, is that of an earlier value, or is nothing."""
+    """A compare-and-set with the current revision, an earlier one, or none."""
 
     key: str
     value: bytes | None
@@ -28,7 +28,7 @@ class Cas:
 
 @dataclass(frozen=True)
 class Append:
-    """An entry: the number before it is said to be this much too large, or is not said."""
+    """An append whose expected last number is too large by this much, or absent."""
 
     name: str
     content: bytes
@@ -37,7 +37,7 @@ class Append:
 
 @dataclass(frozen=True)
 class Trim:
-    """All entries up to this many before the last are removed."""
+    """A trim that retains this many entries."""
 
     name: str
     before: int

@@ -1,4 +1,4 @@
-"""A Project in development, run as `svc dev` does and without a terminal."""
+"""A Project in development, served as by `svc dev`, without a terminal."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -34,7 +34,7 @@ class Quiet:
 
 @dataclass(frozen=True)
 class Developed:
-    """Where it is: the port of its addresses, and its control API."""
+    """A running Project: its port and its control API."""
 
     port: int
     presence: ControlEndpoint
@@ -44,7 +44,7 @@ class Developed:
 async def developed(
     root: Path, stop: asyncio.Event, cache: Path | None = None, workers: int = 1
 ) -> AsyncIterator[Developed]:
-    """Run a Project in development until the context is left; it is built by the time this gives it."""
+    """Serve a built Project in development until the context exits."""
     sockets = bind_reuseport("localhost", 0, workers) if workers > 1 else [bind("localhost", 0)]
     settings = Settings(sockets, cache or root.parent / "cache", "dev")
     async with run_dev(load(root), settings, TimelineBus(), Quiet(), stop) as running:
@@ -62,7 +62,7 @@ class Shop:
         self.control = control
 
     async def call(self, method: str, path: str, status: int = 200, **wish: Any) -> dict[str, Any]:
-        """Return the document that answers a request below the Project's place."""
+        """Send a request below the Project's path; return the document of the response."""
         answer = await self.control.request(method, f"/v1/projects/shop{path}", **wish)
         assert answer.status_code == status, answer.text
         document: dict[str, Any] = answer.json()
@@ -72,7 +72,7 @@ class Shop:
         return await self.call("GET", "/state", params=wish)
 
     async def until(self, name: str, state: str) -> dict[str, Any]:
-        """Return the state of a Resource once it is this."""
+        """Wait until a Resource has this state; return its document."""
         while True:
             for each in (await self.state())["resources"]:
                 if (each["name"], each["state"]) == (name, state):
@@ -83,7 +83,7 @@ class Shop:
 def develop(
     root: Path, test: Callable[[Shop], Awaitable[None]], cache: Path | None = None, workers: int = 1
 ) -> None:
-    """Run a Project in development, and a test against it."""
+    """Run a test against a Project in development."""
 
     async def main() -> None:
         async with developed(root, asyncio.Event(), cache, workers) as there:

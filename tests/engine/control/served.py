@@ -13,7 +13,7 @@ from engine.http.sockets import bind
 
 @asynccontextmanager
 async def served(app: Quart, stop: asyncio.Event) -> AsyncIterator[str]:
-    """Serve it until the context is left, by when `stop` is set; gives its address."""
+    """Serve the application until the context exits, which sets `stop`; yield its address."""
     sockets = bind("127.0.0.1", 0)
     serving = asyncio.create_task(serve(asgi_handler(app), sockets, stop=stop, grace=1))
     yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}"

@@ -28,7 +28,7 @@ PASSWORD = "a horse on a staple"
 
 
 class Clock:
-    """Time that a test sets."""
+    """A manual clock."""
 
     def __init__(self) -> None:
         self.now_ns = time.time_ns()
@@ -44,7 +44,7 @@ class Clock:
 
 
 def quick() -> Passwords:
-    """Passwords that cost a millisecond."""
+    """Return password hashing that takes a millisecond."""
     return Passwords(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
 
 
@@ -66,7 +66,7 @@ class Service:
             return client.call(method, path, body, **more)
 
     def do(self, work: Callable[[], Any]) -> Any:
-        """Return what a coroutine function returns on the service's own loop."""
+        """Run a coroutine function on the service's loop; return its result."""
         return asyncio.run_coroutine_threadsafe(work(), self.loop).result(30)
 
     def claim(self, user: str = "ann") -> str:

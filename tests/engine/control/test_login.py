@@ -1,4 +1,4 @@
-"""Claims, logins and logouts over the real listener, and the errors of refused ones."""
+"""Claims, logins and logouts over the real listener, and their errors."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""A timeline on a screen: windows of records, records by cursor, and the cursors that pass a filter."""
+"""Timeline routes: windows of records, records by cursor, and filtered cursors."""
 
 import time
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def request(number: int, resource: str, **fields: Any) -> RequestRecord:
 
 
 def written(number: int) -> list[Record]:
-    """One request with what was said meanwhile: four records."""
+    """Return the four records of one request: two spans and two lines."""
     return [
         LineRecord(NOW + number, f"r{number}", "api", "stdout", f"Ünder way {number}"),
         StructuredRecord(

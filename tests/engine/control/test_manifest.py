@@ -1,4 +1,4 @@
-"""The manifest over the control API, in development and of what is live on a service."""
+"""The manifest over the control API: in development, and of a live deployment."""
 
 import hashlib
 from collections.abc import Iterator

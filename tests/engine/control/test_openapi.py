@@ -1,4 +1,4 @@
-"""Every route is what /openapi.json says: requests are made up from it, right and wrong."""
+"""Responses of every route match /openapi.json, for generated valid and invalid requests."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,7 +103,7 @@ def test_dev_responses_match_openapi_document(developed: Developed, mode: Genera
 
 
 def _hold_all(api: Owned | Developed, mode: GenerationMode) -> int:
-    """Compare the answers of all routes with the document; return how many routes there are."""
+    """Compare the responses of all routes with the document; return the number of routes."""
     schema = schemathesis.openapi.from_dict(api.document)
     operations = {
         (operation.method.upper(), operation.path): operation
@@ -127,7 +127,7 @@ def _hold_all(api: Owned | Developed, mode: GenerationMode) -> int:
 
 
 def _hold(api: Owned | Developed, route: Route, made_up: Any, mode: GenerationMode) -> None:
-    """Send what is made up, and compare the answers with the document."""
+    """Send generated requests and compare the responses with the document."""
     count = 0
 
     @settings(

@@ -1,4 +1,4 @@
-"""Requests as they were recorded, and replayed, over the control API of a Project in development."""
+"""Recorded and replayed requests over the control API of a Project in development."""
 
 import asyncio
 from base64 import b64decode
@@ -64,7 +64,7 @@ async def recorded(shop: Shop, request_id: str) -> dict[str, Any]:
 
 
 async def replayed_as(status: int, shop: Shop, request_id: str) -> None:
-    """Replay a request until it is answered so."""
+    """Replay a request until the response matches."""
     while True:
         again = await shop.call("POST", f"/requests/{request_id}/replay")
         if again["response"]["status"] == status:

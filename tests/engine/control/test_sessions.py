@@ -1,4 +1,4 @@
-"""Sessions and tokens for programs: how long they last, what they may do, and how they end."""
+"""Sessions and API tokens: lifetime, roles and revocation."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""How a Project is doing, over the control API: of `svc dev`'s Project, and of what is live on a service."""
+"""Project state over the control API: of `svc dev` and of a live deployment."""
 
 import asyncio
 from pathlib import Path

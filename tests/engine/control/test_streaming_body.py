@@ -1,4 +1,4 @@
-"""Bodies of requests over the real listener: streams of any size, whole ones up to the limit."""
+"""Request bodies over the real listener: streams of any size, buffered ones up to the limit."""
 
 import asyncio
 import socket

@@ -76,14 +76,14 @@ def image_artifact(folder: Path, files: dict[str, str] | None = None) -> Artifac
 
 @dataclass(frozen=True)
 class Stored:
-    """A package in the bucket, and how many blobs had to be sent for it."""
+    """A package in the bucket, and the number of blobs sent for it."""
 
     package: Digest
     sent: int
 
 
 async def store(blobs: Blobs, packed: Packed) -> Stored:
-    """Send what is missing of a package, its document last, as a client does."""
+    """Send the missing blobs of a package, its document last, as a client does."""
     wanted = await missing(blobs, packed.package)
     for digest in sorted(wanted):
         await blobs.put(packed.contents[digest], digest)

@@ -1,4 +1,4 @@
-"""A Resource that did not change is not built again; one that did is, whatever it was that changed."""
+"""The build cache: unchanged Resources are not rebuilt, changed ones are."""
 
 import asyncio
 import shutil
@@ -21,7 +21,7 @@ BUILD = "mkdir -p dist && cat src/* > dist/page.txt && echo >> ../runs"
 
 @dataclass
 class Prepared(StaticLane):
-    """The static lane with an identity of choice, or a lane that makes `made` of what it `read`."""
+    """The static lane with a configurable identity, or a lane that builds `made` from `read`."""
 
     stated: str = "one"
     read: frozenset[Path] = frozenset()
@@ -66,7 +66,7 @@ class Project:
         return self.root.parent / "cache"
 
     def go(self) -> tuple[Artifact, bool]:
-        """Build as `svc build` does; return the artifact, and whether it was built again."""
+        """Build as `svc build` does; return the artifact and whether it was rebuilt."""
 
         async def main() -> tuple[Artifact, bool]:
             builder = Builder({"static": self.lane}, self.cache, "deploy", self.environ)

@@ -219,7 +219,7 @@ def test_gc_with_missing_package_removes_no_blob(tmp_path: Path) -> None:
 
 
 class Meanwhile:
-    """A bucket in which something happens just before a cell that begins so is changed, once."""
+    """A bucket that runs an action once, just before a key with this prefix changes."""
 
     def __init__(self, bucket: FolderBucket, prefix: str, happens: Callable[[], Awaitable[object]]) -> None:
         self.blobs, self.log, self.kv = bucket.blobs, bucket.log, self

@@ -1,4 +1,4 @@
-"""An artifact becomes blobs and comes back as it was; what did not change is not sent again."""
+"""Artifacts round-trip through packages of blobs; unchanged blobs are not sent again."""
 
 import json
 from dataclasses import replace
@@ -192,7 +192,7 @@ def index_of(digest: str, size: int) -> bytes:
 
 
 def refused(tmp_path: Path, kind: str, files: dict[str, bytes]) -> None:
-    """Store a forged package and assert that it is refused."""
+    """Store a forged package and assert that it is rejected."""
 
     async def scenario(bucket: FolderBucket) -> None:
         named = {name: [await bucket.blobs.put(data), len(data)] for name, data in files.items()}

@@ -1,4 +1,4 @@
-"""Artifacts of every lane are served from a bucket alone: packed, recorded, put live, unpacked, asked."""
+"""Artifacts of every lane, packed, activated, unpacked and served from a bucket."""
 
 import asyncio
 import json
@@ -62,7 +62,7 @@ async def built(project: Project, cache: Path) -> dict[str, Artifact]:
 
 
 async def deploy(bucket: FolderBucket, project: Project, artifacts: dict[str, Artifact]) -> int:
-    """Do what a deploy does with what was built; return how many blobs had to be sent."""
+    """Deploy artifacts; return the number of blobs sent."""
     parts, sent = {}, 0
     for name, artifact in artifacts.items():
         assert isinstance(artifact, ComponentArtifact | StaticBundle)
@@ -83,7 +83,7 @@ async def deploy(bucket: FolderBucket, project: Project, artifacts: dict[str, Ar
 
 
 async def asked(bucket: FolderBucket, name: str, folder: Path, cache: Path) -> dict[str, bytes]:
-    """Unpack what is live, run it, and return the body that each Resource answers with."""
+    """Unpack and run the live deployment; return the response body of each Resource."""
     live = await DeploymentHistory(bucket).live(name)
     assert live is not None
     deployment = await DeploymentHistory(bucket).get(name, live.deployment)
@@ -104,7 +104,7 @@ async def asked(bucket: FolderBucket, name: str, folder: Path, cache: Path) -> d
 
 
 async def page(artifact: FolderArtifact | StaticBundle) -> bytes:
-    """Return the page of a static artifact, as its Resource answers with it."""
+    """Return the page that a static artifact serves."""
     exchange = CollectingExchange("/")
     await StaticResponder(artifact).respond(exchange)
     assert exchange.status == 200

@@ -37,7 +37,7 @@ def report(outcome: Outcome = "ok", status: int | None = 200, **fields: Any) -> 
 async def reply(
     request: GuestRequest, body: bytes, status: int = 200, *headers: tuple[bytes, bytes]
 ) -> RunReport:
-    """Answer a request as a guest's run would."""
+    """Respond to a request as a guest's run does."""
     length = (b"content-length", str(len(body)).encode())
     await request.exchange.send_head(status, [length, *headers])
     await request.exchange.send_body(body, end=True)
@@ -76,7 +76,7 @@ class Site:
         return await self.client.request(method, path, headers=headers, **more)
 
     async def raw(self, request: bytes) -> bytes:
-        """Send bytes, return all that comes back until the server closes."""
+        """Send bytes; return all received bytes until the server closes."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         writer.write(request)
         await writer.drain()

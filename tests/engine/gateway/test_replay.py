@@ -21,7 +21,7 @@ NONE: frozenset[str] = frozenset()
 
 
 class Site:
-    """A gateway in front of one Resource, and what it handed on."""
+    """A gateway for one Resource, and the requests that reached it."""
 
     def __init__(self, body: Callable[[GuestRequest], Awaitable[RunReport]], seconds: float = 60.0) -> None:
         project = Project("shop", Path("/"), {"web": Resource("web", "js", Path("/"), public=True)})
@@ -103,7 +103,7 @@ def test_replay_of_truncated_response_is_not_ended() -> None:
 
 
 async def endless(run: GuestRequest) -> RunReport:
-    """Answer until the client has left."""
+    """Respond until the client has disconnected."""
     await run.exchange.send_head(200, [])
     await run.exchange.send_body(b"first", end=False)
     await run.exchange.disconnected.wait()

@@ -28,7 +28,7 @@ Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def ask(client: Client) -> bytes:
-    """Return the status line of an answer, or nothing when the connection was closed."""
+    """Return the status line of a response, or empty bytes if the connection was closed."""
     reader, writer = client
     try:
         writer.write(KEPT)

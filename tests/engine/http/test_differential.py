@@ -1,4 +1,4 @@
-"""Requests as this server and h11 understand them: what h11 refuses is refused, and the rest is the same."""
+"""Requests parsed by this server and by h11: both reject the same ones and agree on the others."""
 
 import asyncio
 from collections.abc import Iterator
@@ -176,7 +176,7 @@ PIECES = st.one_of(
 
 @st.composite
 def conversations(draw: st.DrawFn) -> tuple[bytes, list[float]]:
-    """Some requests, changed in some places, and where to cut them."""
+    """Requests with mutations, and positions to split them at."""
     data = bytearray(b"".join(draw(st.lists(st.sampled_from(SEEDS), min_size=1, max_size=3))))
     for piece in draw(st.lists(PIECES, max_size=4)):
         at = draw(st.integers(0, len(data)))
@@ -185,7 +185,7 @@ def conversations(draw: st.DrawFn) -> tuple[bytes, list[float]]:
 
 
 def normalized(messages: list[Message]) -> Iterator[Message]:
-    """Lower the case of the transfer coding, as h11 does; drop the mark of an empty query, as we do."""
+    """Lower the case of the transfer coding, as h11 does; drop the mark of an empty query."""
     for method, target, headers, body in messages:
         coded = [(name, value.lower() if name == b"transfer-encoding" else value) for name, value in headers]
         yield method, target.removesuffix(b"?"), coded, body

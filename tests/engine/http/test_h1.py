@@ -19,7 +19,7 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def exchange(app: App, *sent: bytes, end: bool = True) -> bytes:
-    """Serve an application, send it bytes, each after the answer to those before; return all that comes."""
+    """Serve an application and send it bytes; return all received bytes."""
 
     async def main() -> bytes:
         sockets = bind("localhost", 0)
@@ -60,7 +60,7 @@ def answering(*messages: dict[str, Any]) -> App:
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
-    """Answer with method, target and body."""
+    """Respond with method, target and body."""
     data = await whole(receive)
     text = b"%b %b?%b %b" % (scope["method"].encode(), scope["raw_path"], scope["query_string"], data)
     await send(start((b"content-length", b"%d" % len(text))))
@@ -113,7 +113,7 @@ PIECES = st.one_of(
 
 @st.composite
 def heads(draw: st.DrawFn) -> bytes:
-    """A head of a request, or nearly one, with something behind it."""
+    """A valid or nearly valid request head, followed by more bytes."""
     data = bytearray(b"GET /a?b HTTP/1.1\r\n" + HOST + b"accept: */*\r\n\r\n")
     for piece in draw(st.lists(PIECES, max_size=4)):
         at = draw(st.integers(0, len(data)))

@@ -49,7 +49,7 @@ async def throw(site: Site, data: bytes) -> bytes:
 def survives(
     inputs: Iterable[bytes], check: Callable[[bytes, bytes], None] = lambda data, answer: None
 ) -> None:
-    """Throw each input at a server; it answers the next client well and nothing goes wrong inside."""
+    """Send each input to a server; assert that it answers the next client and logs no error."""
     faults: list[dict[str, Any]] = []
 
     async def test(site: Site) -> None:
@@ -64,7 +64,7 @@ def survives(
 
 
 def refused(data: bytes, answer: bytes) -> None:
-    """An answer is an error of the client's, whole, and the only one."""
+    """Assert that the response is a single, complete client error."""
     assert answer == b"" or answer.startswith((b"HTTP/1.1 4", b"HTTP/1.1 501")), (data, answer)
     assert answer.count(b"HTTP/1.1 ") <= 1
 
@@ -124,7 +124,7 @@ def test_conflicting_lengths_are_rejected_without_second_request() -> None:
 
 
 def test_content_length_with_chunks_sends_no_second_request() -> None:
-    """RFC 9112 6.3: the chunks count; what follows them is the next request, and only that."""
+    """RFC 9112 6.3: chunked coding overrides the length; the bytes after the chunks are the next request."""
 
     def one_at_most(data: bytes, answer: bytes) -> None:
         assert b"/smuggled" not in answer, (data, answer)
@@ -190,7 +190,7 @@ def client() -> h2.connection.H2Connection:
 
 
 def fields(*pairs: tuple[bytes, bytes]) -> bytes:
-    """Return a preface and a request with these fields, whatever they are."""
+    """Return an HTTP/2 preface and a request with these unchecked fields."""
     connection = client()
     start = connection.data_to_send()
     frame = HeadersFrame(1, flags=["END_HEADERS", "END_STREAM"])
@@ -287,7 +287,7 @@ GOOD = [
 
 @st.composite
 def mutations(draw: st.DrawFn) -> bytes:
-    """A good request with some of its bytes replaced, left out, or said twice."""
+    """A valid request with some bytes replaced, removed or repeated."""
     data = bytearray(draw(st.sampled_from(GOOD)))
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(data)))

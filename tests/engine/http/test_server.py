@@ -34,7 +34,7 @@ def asking() -> h2.connection.H2Connection:
 
 
 async def until_ended(port: int, begun: bytes, *more: bytes) -> bytes:
-    """Send the beginning of something and then, over and over, more; return the response until its end."""
+    """Send the start of a request and then more bytes repeatedly; return the complete response."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(begun)
 
@@ -163,7 +163,7 @@ def test_shutdown_answers_every_request_of_keep_alive_clients(
     monkeypatch.setattr(timeouts, "SHUTDOWN_NOTICE_SECONDS", 30)
 
     async def talk(port: int, answered: asyncio.Semaphore) -> bool:
-        """Ask without a pause until an answer says that it is the last."""
+        """Send requests without a pause until a response has `connection: close`."""
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         head = b""
         while b"connection: close" not in head:

@@ -1,4 +1,4 @@
-"""Bodies of a known length over HTTP/1.1: what applications read, for every split of the bytes."""
+"""Bodies of a known length over HTTP/1.1, for every split of the bytes."""
 
 import asyncio
 import contextlib
@@ -39,7 +39,7 @@ CUTS = st.lists(st.floats(0, 1), max_size=6)
 
 
 def received(requests: Conversation, cuts: list[float], unsent: int) -> tuple[list[Any], bytes]:
-    """Return what applications received, and the client, of requests that are sent in parts."""
+    """Send requests in parts; return the messages of the applications and the response of the client."""
     data = b"".join(
         b"%b /%d HTTP/1.1\r\n%bcontent-length: %d\r\n\r\n%b" % (method, n, HOST, size, BYTES[:size])
         for n, (method, size) in enumerate(requests)

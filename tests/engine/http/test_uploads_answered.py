@@ -1,4 +1,4 @@
-"""Answers to requests with a body over HTTP/1.1: before it has come, without it, and after it."""
+"""Responses to HTTP/1.1 uploads: before, without and after reading the body."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from tests.engine.uploading import MIB, PATIENCE, answer, answered, echo, handle
 
 @pytest.mark.parametrize("after", [0, 1, 64 * MIB])
 def test_response_before_body_is_delivered_and_closes_connection(after: int) -> None:
-    """The client sends `after` bytes and reads only then: what it sent must not take the answer from it."""
+    """The client sends `after` bytes before it reads; the sent bytes must not discard the response."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await answer(send, b"no")

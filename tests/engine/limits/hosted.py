@@ -1,4 +1,4 @@
-"""The text guest behind a real server, and clients that behave as badly as the tests want."""
+"""The text guest behind a real server, and misbehaving clients."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ PATIENCE = 20.0
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Wait until something is so."""
+    """Wait until a condition is true."""
     async with asyncio.timeout(PATIENCE):
         for _ in iter(true, True):
             await asyncio.sleep(0.01)
@@ -48,7 +48,7 @@ class Hosted:
         return [record for record in self.timeline.tail(100_000) if isinstance(record, RequestRecord)]
 
     async def recorded(self, count: int = 1) -> RequestRecord:
-        """Wait until so many requests are over, and return the last one's record."""
+        """Wait until this many requests have ended; return the last one's record."""
         await until(lambda: len(self.records) >= count)
         return self.records[count - 1]
 
@@ -97,7 +97,7 @@ Body = AsyncIterator[bytes] | None
 
 
 async def ask(version: str, port: int, path: str, body: Body = None) -> Answer:
-    """Send a request, with a body as it comes, and read the answer to its end."""
+    """Send a request, with a streamed body if any, and read the complete response."""
     async with asyncio.timeout(PATIENCE), connected(version, port) as client:
         return await client.ask(path, body)
 
@@ -143,7 +143,7 @@ class Http1(Client):
             self.writer.write(b"0\r\n\r\n")
 
     async def ask(self, path: str, body: Body = None) -> Answer:
-        """Send a request and read its answer."""
+        """Send a request and read its response."""
         upload = await self.send(path, body)
         try:
             return await self.answer()
@@ -152,7 +152,7 @@ class Http1(Client):
                 upload.cancel()
 
     async def head(self) -> Answer:
-        """Read the head of an answer."""
+        """Read the head of a response."""
         answer = Answer()
         lines = (await self.reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
         answer.status = int(lines[0].split(b" ")[1])
@@ -165,7 +165,7 @@ class Http1(Client):
         return (await self.reader.readexactly(size + 2))[:-2]
 
     async def answer(self) -> Answer:
-        """Read an answer to its end."""
+        """Read a response to its end."""
         answer = await self.head()
         try:
             if b"content-length" in answer.headers:
@@ -215,7 +215,7 @@ class Http2(Client):
             self.flush()
 
     async def ask(self, path: str, body: Body = None) -> Answer:
-        """Send a request and read its answer."""
+        """Send a request and read its response."""
         upload = await self.send(path, body)
         try:
             return await self.answer()
@@ -232,7 +232,7 @@ class Http2(Client):
         return events if data else [None]
 
     async def answer(self) -> Answer:
-        """Read an answer to its end, or to its reset."""
+        """Read a response to its end or its reset."""
         answer = Answer()
         while True:
             for event in await self.events():

@@ -1,4 +1,4 @@
-"""Each limit: its status and code, its record, and that it holds soon after it is reached."""
+"""Each limit: its status and code, its record, and its delay."""
 
 import asyncio
 import json
@@ -19,14 +19,14 @@ LATE = 1_000_000_000
 
 
 async def drops() -> AsyncIterator[bytes]:
-    """An upload without an end, a little at a time."""
+    """Yield an endless slow upload."""
     while True:
         yield b"drop"
         await asyncio.sleep(0.02)
 
 
 async def flood() -> AsyncIterator[bytes]:
-    """An upload without an end, as fast as it is taken."""
+    """Yield an endless upload without pauses."""
     while True:
         yield bytes(16_000)
 
@@ -51,7 +51,7 @@ def test_successful_run_returns_complete_response(cache: Path) -> None:
 @both
 @pytest.mark.parametrize("path", ["/l", "/c", "/s100000", "/u4096"], ids=["loop", "calls", "wait", "upload"])
 def test_run_limit_before_head_returns_504(cache: Path, version: str, path: str) -> None:
-    """Computing, calling its host, waiting, and reading an upload that never ends."""
+    """The guest computes, calls its host, waits, or reads an endless upload."""
 
     async def test(site: Hosted) -> tuple[Answer, RequestRecord]:
         answer = await ask(version, site.port, path, drops() if path.startswith("/u") else None)

@@ -1,4 +1,4 @@
-"""Bytes flow both ways as they are written, and no faster than they are taken."""
+"""Streaming in both directions, with backpressure."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ async def part(client: object) -> bytes:
 
 @both
 def test_written_data_is_sent_at_once(cache: Path, version: str) -> None:
-    """The guest writes a line, then sleeps for an hour: the line is there."""
+    """The guest writes a line, then sleeps for an hour; the client receives the line."""
 
     async def test(site: Hosted) -> bytes:
         async with asyncio.timeout(PATIENCE), connected(version, site.port) as client:
@@ -52,7 +52,7 @@ def test_written_data_is_sent_at_once(cache: Path, version: str) -> None:
 
 @both
 def test_request_and_response_bodies_are_streamed_concurrently(cache: Path, version: str) -> None:
-    """The client sends the next part when it has got the last one back: neither side waits for a whole."""
+    """The client sends the next part after it has received the last one."""
 
     async def test(site: Hosted) -> list[bytes]:
         turn: asyncio.Queue[bytes] = asyncio.Queue()
@@ -79,7 +79,7 @@ def test_request_and_response_bodies_are_streamed_concurrently(cache: Path, vers
 
 @pytest.mark.parametrize("size", [0, 1, 100_000, 4_000_000])
 def test_upload_of_known_length_round_trips(cache: Path, size: int) -> None:
-    """The guest sends what it gets; neither the server nor the run has room for the largest of them."""
+    """The guest echoes the body; the largest one exceeds the buffers of server and run."""
     sent = os.urandom(size)
 
     async def test(site: Hosted) -> tuple[list[bytes], int]:
@@ -96,7 +96,7 @@ def test_upload_of_known_length_round_trips(cache: Path, size: int) -> None:
 
 @both
 def test_slow_client_applies_backpressure(cache: Path, version: str) -> None:
-    """64 MiB are to be sent: memory does not grow by them, and all arrive once the client reads."""
+    """The guest sends 64 MiB: memory does not grow by them, and all arrive when the client reads."""
 
     async def test(site: Hosted) -> tuple[int, int]:
         async with asyncio.timeout(120), connected(version, site.port) as client:
@@ -148,7 +148,7 @@ def test_response_end_is_not_a_disconnect(cache: Path, version: str) -> None:
 
 
 def test_stalled_upload_ends_after_response(cache: Path) -> None:
-    """The upload has a length and stops half-way; the run ends without the rest after the response."""
+    """The upload stops before its declared length; the run ends after the response."""
 
     async def test(site: Hosted) -> str:
         async with connected("1.1", site.port) as client:

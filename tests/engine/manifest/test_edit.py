@@ -30,7 +30,7 @@ ADD = AddMount("front", "/x", "api")
 
 
 def edited(root: Path, text: str, *changes: Change) -> str:
-    """The text of a manifest after changes, which the file then has."""
+    """Write changes to a manifest; return its new text."""
     (root / "svc.toml").write_bytes(text.encode())
     write(plan(root, changes))
     return (root / "svc.toml").read_bytes().decode()
@@ -262,7 +262,7 @@ KEY = st.sampled_from(['"{}"', "'{}'"])
 
 @st.composite
 def manifests(draw: st.DrawFn) -> tuple[str, dict[str, str]]:
-    """A manifest in one of the ways TOML has, with comments all over, and the mounts of `front`."""
+    """Generate a manifest in any TOML notation, with comments, and the mounts of `front`."""
     patterns = draw(st.lists(st.sampled_from(PATTERNS), unique=True, max_size=3))
     target = {pattern: draw(st.sampled_from(["api", "new"])) for pattern in patterns}
     keys = {pattern: draw(KEY).format(pattern) for pattern in patterns}
@@ -319,7 +319,7 @@ def same_around(before: str, after: str) -> tuple[str, str]:
 
 
 def alike(one: str, other: str) -> int:
-    """How many characters two texts begin with in common."""
+    """Return the length of the common prefix of two texts."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
 

@@ -33,7 +33,7 @@ STATIC = '[project]\nname = "shop"\n[resource.web]\nlane = "static"\npublic = tr
 
 @dataclass
 class Served:
-    """A service that runs, and a client of its public address."""
+    """A running service, and a client of its public address."""
 
     service: Deployer
     bucket: FolderBucket
@@ -43,7 +43,7 @@ class Served:
     async def order(
         self, manifest: str, artifacts: Mapping[str, Artifact], by: str = "ann", **fields: Any
     ) -> DeploySpec:
-        """Upload artifacts, and order what a client would that has just looked."""
+        """Upload artifacts; return a deploy request for the current revision."""
         packages = {name: (await store(self.bucket.blobs, pack(a))).package for name, a in artifacts.items()}
         project = read_project(manifest, fields.pop("name", "shop"))
         live = await self.service.history.live(project.name)
@@ -51,13 +51,13 @@ class Served:
         return DeploySpec(project=project, packages=read_packages(project, packages), by=by, **fields)
 
     async def deploy(self, order: DeploySpec) -> Deployment:
-        """Deploy to the end."""
+        """Deploy and wait for the end."""
         steps = [step async for step in self.service.deploy(order)]
         assert isinstance(steps[-1], Deployment)
         return steps[-1]
 
     async def plan(self, manifest: str, artifacts: Mapping[str, Artifact]) -> list[Change]:
-        """Ask what a deploy would change."""
+        """Return the changes of a deploy."""
         packed = {name: pack(artifact).package for name, artifact in artifacts.items()}
         project = read_project(manifest, "shop")
         resources = {
@@ -72,7 +72,7 @@ class Served:
         return await self.service.changes("shop", resources, {})
 
     async def get(self, path: str = "/", resource: str = "web", project: str = "shop") -> httpx.Response:
-        """Ask a Resource."""
+        """Send a request to a Resource."""
         return await self.client.get(path, headers={"host": f"{resource}--{project}.{DOMAIN}"})
 
 

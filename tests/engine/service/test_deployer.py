@@ -74,7 +74,7 @@ def test_rollback_serves_older_deployment(tmp_path: Path) -> None:
 
 
 class Gate:
-    """Stands where worker processes take over what is published: lets one through when it is opened."""
+    """Blocks publication to worker processes until it is opened."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []

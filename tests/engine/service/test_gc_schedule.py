@@ -1,4 +1,4 @@
-"""A service sweeps once a day, whether it restarts or not."""
+"""The daily garbage collection of a service, across restarts."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ T0 = 1_700_000_000 * 10**9
 
 
 class Day:
-    """Time that passes when the service waits; ends it after so many hours."""
+    """A clock that advances when the service waits, and stops it after this many hours."""
 
     def __init__(self, hours: int, begin_ns: int = T0) -> None:
         self.now_ns = begin_ns
@@ -33,7 +33,7 @@ class Day:
 async def sweeps(
     bucket: FolderBucket, day: Day, sweep: Callable[[], Awaitable[GcReport]] | None = None
 ) -> tuple[list[int], list[tuple[str, str]]]:
-    """Return the hours of the sweeps, and the log entries."""
+    """Return the hours of the collections, and the log entries."""
     hours: list[int] = []
     told: list[tuple[str, str]] = []
 

@@ -1,4 +1,4 @@
-"""The changes between two deployments, and which of them need a confirmation."""
+"""Changes between two deployments, and the ones that require confirmation."""
 
 import json
 import shutil

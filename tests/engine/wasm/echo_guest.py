@@ -1,6 +1,6 @@
-"""A guest of text that echoes its request's body, in the shape that component builders give components.
+"""A guest in WebAssembly text that echoes the request body, with the structure of built components.
 
-The first 16 bytes of the body say how, as four numbers: how much a read asks for, how much a write carries,
+The first 16 bytes of the body are four numbers: the size of a read, the size of a write,
 where memory for a read is (an offset, so that pointers may be odd), and a `Mode`.
 """
 
@@ -152,7 +152,7 @@ MAIN = f"""
 
 @cache
 def echo_component(*, understood: bool = True, direct: bool = False) -> bytes:
-    """Return the component; not `understood` by the analysis if its fixup module does more than fix up.
+    """Return the component; `understood=False` gives it a fixup module that the analysis rejects.
 
     `direct` has the fixup module take its table from the shim's instance, not from a bundle.
     """

@@ -1,4 +1,4 @@
-"""Bytes that cross as strings: exact for every size, position and value, with the same rules of WASI."""
+"""Fast streams, which pass bytes as strings: exact for every size, position and value, with the rules of WASI."""
 
 import asyncio
 import hashlib

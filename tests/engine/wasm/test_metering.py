@@ -1,4 +1,4 @@
-"""Metering is exact: a run reports what it used."""
+"""Metering: a run reports the CPU time and memory that it used."""
 
 import asyncio
 import hashlib
@@ -63,7 +63,7 @@ def measure(cache: Path, tmp_path: Path) -> Measure:
 
 
 async def rounds_of(run: Callable[..., Awaitable[RunReport]], nanoseconds: int) -> int:
-    """Return how many rounds take about this long, measured by CPU time."""
+    """Return the number of rounds that take about this long, measured by CPU time."""
     took = []
     for _ in range(3):
         began = time.process_time_ns()
@@ -132,7 +132,7 @@ def test_light_run_reports_own_cpu_time_under_contention(
         rounds = await rounds_of(run, burst_ns)
 
         async def both(rounds: int) -> tuple[int, int]:
-            """Return what a run reports, and the cost of the host's own work around it."""
+            """Return the report of a run, and the cost of the host's own work around it."""
             began = guests_threads_ns()
             report = await run(rounds=rounds, bursts=bursts, wait_ns=1_000_000)
             return report.compute_ns, guests_threads_ns() - began - report.compute_ns

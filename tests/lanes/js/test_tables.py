@@ -25,7 +25,7 @@ def test_tables(guests: Guests, case: Callable[[Guests], None]) -> None:
 
 
 def test_value_that_no_column_holds_is_rejected_before_sending(guests: Guests) -> None:
-    tables.what_no_column_holds_is_not_sent(
+    tables.value_that_no_column_holds_is_not_sent(
         guests,
         "parameter $1 is undefined",
         "parameter $2 is NaN",

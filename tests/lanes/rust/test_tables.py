@@ -36,7 +36,7 @@ def test_tables(guests: Guests, case: Callable[[Guests], None]) -> None:
 
 
 def test_value_that_no_column_holds_is_rejected_before_sending(guests: Guests) -> None:
-    tables.what_no_column_holds_is_not_sent(
+    tables.value_that_no_column_holds_is_not_sent(
         guests,
         "parameter $2 is NaN",
         "parameter $1 is 18446744073709551615, which is more than an integer holds",

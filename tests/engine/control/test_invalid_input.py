@@ -1,4 +1,4 @@
-"""Invalid deployments: the service refuses them with a reason, and the live deployment stays."""
+"""Invalid deployments: the service rejects them with a reason and leaves the live deployment."""
 
 import hashlib
 import json
@@ -54,7 +54,7 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    """Share one service between all tests: it refuses every deployment and still serves the first one."""
+    """Share one service between all tests: it rejects every deployment and still serves the first one."""
     folder = tmp_path_factory.mktemp("service")
     root = static_shop(folder / "shop ü")
     with Hosted(folder / "data ü") as hosted, hosted.claim() as client:
@@ -192,7 +192,7 @@ def test_malformed_host_header_is_rejected_or_not_found(
 
 
 def test_cross_origin_request_without_token_is_unauthenticated(shop: Shop) -> None:
-    """A name that leads to this machine lets a page of another site ask; without a token it gets none."""
+    """A page of another site can send requests through a name that resolves to this machine."""
     headers = {"host": "evil.example", "origin": "http://evil.example"}
     answer = httpx.get(f"{shop.hosted.control}/v1/projects", headers=headers)
     assert answer.status_code == 401 and "access-control-allow-origin" not in answer.headers

@@ -1,4 +1,4 @@
-"""`svc serve` in hardship: a full disk, killed workers, folders and files of other programs."""
+"""Failures of `svc serve`: a full disk, killed workers, folders and files of other programs."""
 
 import os
 import resource
@@ -23,7 +23,7 @@ NO_LIMIT = resource.RLIM_INFINITY
 
 @dataclass
 class Service:
-    """A service that tests share, in the order in which they stand; each test has its own Project."""
+    """A service that the tests share in file order; each test has its own Project."""
 
     server: Server
     environ: Mapping[str, str]
@@ -85,7 +85,7 @@ def test_deploy_onto_a_full_disk_leaves_the_live_version(
 
 
 def serve_fails(tmp_path: Path, *options: str | Path) -> str:
-    """Return what `svc serve` prints before it fails."""
+    """Return the output of `svc serve` that fails to start."""
     done = run(tmp_path, environ_of(tmp_path / "home"), "serve", *ANY_PORTS, *map(str, options))
     assert done.returncode not in (0, 70) and done.stdout == "" and "Traceback" not in done.stderr
     return done.stderr
@@ -122,7 +122,7 @@ def workers(server: Server) -> set[int]:
 
 
 def statuses(server: Server) -> set[int]:
-    """Return the statuses of responses on so many connections that each worker gets some of them."""
+    """Return the statuses of responses on enough connections to reach each worker."""
     return {httpx.get(f"http://127.0.0.1:{server.port}/", timeout=60).status_code for _ in range(CONNECTIONS)}
 
 

@@ -113,7 +113,7 @@ def test_every_pair_spans_key_and_parsed_value(value: dict[str, Any]) -> None:
 
 
 def paths(value: object, base: KeyPath) -> Iterator[KeyPath]:
-    """Iterate over the paths of all that is in a document."""
+    """Iterate over the paths of all keys of a document."""
     inner: list[tuple[str | int, object]] = []
     if isinstance(value, dict):
         inner = list(value.items())

@@ -1,4 +1,4 @@
-"""Many visitors of one page: streams use no threads and do not delay each other."""
+"""Many concurrent event streams: they use no threads and do not delay each other."""
 
 import asyncio
 from pathlib import Path
