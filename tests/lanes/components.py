@@ -12,7 +12,7 @@ def component(
 ) -> bytes:
     """Make a component with these interfaces; its handler takes nothing.
 
-    `note` makes it another one; `code` are more fields of its module.
+    A different `note` yields a different component; `code` are more fields of its module.
     """
     imported = "\n".join(f'(import "{name}" (instance (export "f" (func))))' for name in imports)
     exported = "\n".join(f'(export "{name}" (instance $instance))' for name in exports)

@@ -30,7 +30,7 @@ class Logged:
 
 
 class _Watched:
-    """The Door, and what goes through it."""
+    """The Door, and its requests."""
 
     def __init__(self, folder: Path) -> None:
         self.entries: list[LogEntry] = []

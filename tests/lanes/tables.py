@@ -1,6 +1,6 @@
-"""Guests that use tables, on a real engine with the real Door: what the tests of the three libraries share.
+"""Shared tests of the tables libraries of three languages, on a real engine with the real Door.
 
-Each library's test program answers the same addresses, so that the same is asked of all of them.
+The test programs of all libraries have the same routes.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ def program(lane: str) -> str:
 
 
 class Guests:
-    """A component whose Project has tables; `ask` runs it, one request after the other.
+    """A component whose Project has tables; `ask` runs it, one request at a time.
 
     `more` are variables for all requests.
     """
@@ -64,7 +64,7 @@ class Guests:
         connection.close()
 
     def rows(self, sql: str) -> list[Any]:
-        """Ask the file itself."""
+        """Query the database file directly."""
         connection = apsw.Connection(str(self._place.folder / "tables.db"))
         try:
             return list(connection.execute(sql))
@@ -93,14 +93,14 @@ class Guests:
         return asyncio.run(main())
 
     def json(self, target: str, **options: Any) -> Any:
-        """Return what one request was answered with."""
+        """Return the JSON response of one request."""
         (answer,) = self.ask(target, **options)
         assert answer.report.outcome == "ok", (answer.report.detail, answer.lines)
         return json.loads(answer.body)
 
 
 def values_of_every_type_round_trip(guests: Guests) -> None:
-    """The program compares in its own types; it answers with what differs."""
+    """The program compares values in its own types and returns the differences."""
     different = guests.json("/types")
     assert different == [], different
     ((i, r, t, b, at, j, d, kind),) = guests.rows(

@@ -26,7 +26,7 @@ def failure(command: str, workdir: Path, limit: float = 60) -> BuildFailed:
 
 
 def dies(pid: int) -> bool:
-    """Wait for a process that has been sent its end to be gone (or a zombie that init has yet to see)."""
+    """Wait until a killed process has ended or is a zombie."""
 
     def gone() -> bool:
         try:

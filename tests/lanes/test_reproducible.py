@@ -1,4 +1,4 @@
-"""A deploy build makes the same bytes of the same sources, wherever these and the cache are."""
+"""Deploy builds are reproducible, whatever the folders of sources and cache."""
 
 import asyncio
 import os
@@ -20,14 +20,14 @@ LEFT_OUT = shutil.ignore_patterns(".svc", "target", "go.work", "go.work.sum")
 
 @pytest.fixture(autouse=True)
 def rust(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Rust of `make test-tools`, where it is there."""
+    """The Rust of `make test-tools`, if installed."""
     made = cache / "rust-toolchain"
     if (made / "complete").exists():
         monkeypatch.setenv("PATH", f"{made / 'bin'}{os.pathsep}{os.environ['PATH']}")
 
 
 def package(name: str, place: Path, cache: Path) -> bytes:
-    """Return the package of a Resource of the sample, copied to a place with a cache of its own."""
+    """Return the package of a Resource of the sample, copied to a folder with its own cache."""
     shutil.copytree(SAMPLE, place / "project", ignore=LEFT_OUT)
     own = place / "cache"
     own.mkdir()

@@ -21,7 +21,7 @@ SCRIPT = "#!/bin/sh\necho tool $1\n"
 
 
 class Index:
-    """A folder of wheels that pip takes packages from, and nothing else."""
+    """A folder of wheels, the only package source of pip."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""A Resource's folder on disk, which a test writes sources into and a lane builds."""
+"""The folder of a Resource: a test writes its sources and a lane builds it."""
 
 import asyncio
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.engine.wasm.conftest import Answer, Client
 
 
 class Workdir:
-    """The folder `api` of a Project; `reported` has what the lane said."""
+    """The folder `api` of a Project; `reported` has the messages of the lane."""
 
     def __init__(self, root: Path, cache: Path) -> None:
         self.root = root

@@ -1,4 +1,4 @@
-"""The service as `svc serve` runs it, on a thread of the test; and deploys to it, as `svc deploy`'s."""
+"""A service as run by `svc serve`, on a thread of the test, and deploys as by `svc deploy`."""
 
 import asyncio
 import ssl
@@ -33,7 +33,7 @@ def static_shop(root: Path) -> Path:
 
 
 class Heard:
-    """A teller that remembers."""
+    """A reporter that stores its messages."""
 
     def __init__(self) -> None:
         self.steps: list[str] = []
@@ -51,7 +51,7 @@ class Heard:
 
 
 class Hosted:
-    """A service that runs on a thread: its control API, its public address, and what it said."""
+    """A service that runs on a thread: its control API, its public address, and its messages."""
 
     def __init__(self, data: Path, certificate: Certificate | None = None) -> None:
         self.data = data
@@ -105,7 +105,7 @@ class Hosted:
 
 
 def deploy(client: Client, root: Path, heard: Heard | None = None, **fields: Any) -> dict[str, Any]:
-    """Deploy as `svc deploy` does; return what is live, with what was missing and uploaded."""
+    """Deploy as `svc deploy` does; return the live deployment, with the missing and uploaded blobs."""
     teller = heard or Heard()
     bundle = asyncio.run(uploader.build(load(root), root.parent / "cache", teller))
     planned = uploader.plan(client, bundle)

@@ -1,4 +1,4 @@
-"""`svc build` on Resources that bring their own components: no toolchain is needed for these."""
+"""`svc build` on Resources with prebuilt components, which need no toolchain."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The client and certificates: whose count, and what is said of those that do not."""
+"""Certificates that the client trusts, and its errors for the others."""
 
 import asyncio
 import ssl
@@ -17,7 +17,7 @@ HEALTH = b'{"status": "ok", "api": "1"}'
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """A server with a certificate that it signed itself; gives its address and that certificate's file."""
+    """A server with a self-signed certificate; yields its address and the certificate file."""
     file, secret = self_signed(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file, secret)

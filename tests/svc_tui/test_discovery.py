@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 @contextmanager
 def service(folder: Path, certificate: Certificate | None = None) -> Iterator[str]:
-    """Serve a data folder; gives the address of its control API."""
+    """Serve a data folder; yield the address of its control API."""
     with Hosted(folder, certificate) as hosted:
         yield hosted.control
 

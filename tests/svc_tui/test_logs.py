@@ -282,7 +282,7 @@ def test_logs_on_a_terminal_prints_a_heading_per_day(project: Path) -> None:
 
 
 class Following:
-    """`svc logs -f` in a process of its own."""
+    """A running process of `svc logs -f`."""
 
     def __init__(self, project: Path, *options: str) -> None:
         self.process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""`svc logs` of what is deployed: the real client at the real service."""
+"""`svc logs` of a deployment: the real client and a real service."""
 
 import os
 import subprocess

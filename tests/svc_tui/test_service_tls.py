@@ -1,4 +1,4 @@
-"""A service with a certificate: applications and control API over TLS, HTTP/2 where the client has it."""
+"""A service with a certificate: applications and control API over TLS, HTTP/2 if the client supports it."""
 
 import ssl
 from collections.abc import Iterator

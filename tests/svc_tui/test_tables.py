@@ -34,7 +34,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Project with a table of two rows, made as it is typed."""
+    """A Project with a table of two rows, created by commands."""
     folder = write_project(tmp_path_factory.mktemp("first"))
     insert = "insert into users (name, at) values ($1, {})"
     columns = (
@@ -54,7 +54,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def users(project: Path, first: Path) -> Path:
-    """A Project of the test's own that is like `first`."""
+    """A copy of `first` for one test."""
     shutil.copytree(first / ".svc", project / ".svc")
     return project
 

@@ -27,16 +27,16 @@ from engine.timeline.bus import TimelineBus
 from engine.timeline.record import LineRecord
 from engine.timeline.recorder import TimelineRecorder
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-told = threading.Event()
+reported = threading.Event()
 def warn(error):
     print(error.message, flush=True)
-    told.set()
+    reported.set()
 timeline = TimelineBus()
 recorder = TimelineRecorder(Path(sys.argv[1]), timeline, warn, interval=0.01, retry=0.01)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
 for number in range(600):
     timeline.append(LineRecord(number, "", "web", "stdout", str(number) * 500))
-assert told.wait(60)
+assert reported.wait(60)
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 timeline.append(LineRecord(600, "", "web", "stdout", "after"))
 recorder.close()
@@ -55,7 +55,7 @@ def kept(path: Path) -> list[Record]:
     return found
 
 
-class Told:
+class ReportedErrors:
     """A list of warnings."""
 
     def __init__(self) -> None:
@@ -68,30 +68,32 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Iterator[Told]:
-    yield Told()
+def reported() -> Iterator[ReportedErrors]:
+    yield ReportedErrors()
 
 
-def test_recorder_writes_continuously_and_on_close(path: Path, told: Told) -> None:
+def test_recorder_writes_continuously_and_on_close(path: Path, reported: ReportedErrors) -> None:
     timeline = TimelineBus()
-    recorder = TimelineRecorder(path, timeline, told, interval=0.01)
+    recorder = TimelineRecorder(path, timeline, reported, interval=0.01)
     timeline.append(REQUEST)
     until(lambda: path.exists() and bool(kept(path)))
     timeline.append(SAID)
     timeline.append(LINE)
     recorder.close()
     assert kept(path) == [REQUEST, SAID, LINE]
-    assert told.errors == []
+    assert reported.errors == []
 
 
-def test_recorder_without_records_creates_no_file(path: Path, told: Told) -> None:
-    TimelineRecorder(path, TimelineBus(), told).close()
+def test_recorder_without_records_creates_no_file(path: Path, reported: ReportedErrors) -> None:
+    TimelineRecorder(path, TimelineBus(), reported).close()
     assert not path.parent.exists()
 
 
-def test_concurrent_appends_lose_nothing_and_preserve_thread_order(path: Path, told: Told) -> None:
+def test_concurrent_appends_lose_nothing_and_preserve_thread_order(
+    path: Path, reported: ReportedErrors
+) -> None:
     timeline = TimelineBus()
-    recorder = TimelineRecorder(path, timeline, told, interval=0.01)
+    recorder = TimelineRecorder(path, timeline, reported, interval=0.01)
 
     def many(who: str) -> None:
         for number in range(3000):
@@ -107,20 +109,20 @@ def test_concurrent_appends_lose_nothing_and_preserve_thread_order(path: Path, t
         assert [record.time_ns for record in kept(path) if record.resource == who] == list(range(3000))
 
 
-def test_two_recorders_of_one_project_lose_nothing(path: Path, told: Told) -> None:
+def test_two_recorders_of_one_project_lose_nothing(path: Path, reported: ReportedErrors) -> None:
     timelines = [TimelineBus(), TimelineBus()]
-    recorders = [TimelineRecorder(path, timeline, told, interval=0.005) for timeline in timelines]
+    recorders = [TimelineRecorder(path, timeline, reported, interval=0.005) for timeline in timelines]
     for number in range(4000):
         timelines[number % 2].append(line(number))
     for recorder in recorders:
         recorder.close()
     assert {record.time_ns - BEGAN for record in kept(path)} == set(range(4000))
-    assert told.errors == []
+    assert reported.errors == []
 
 
-def test_recorder_recreates_deleted_folder(path: Path, told: Told) -> None:
+def test_recorder_recreates_deleted_folder(path: Path, reported: ReportedErrors) -> None:
     timeline = TimelineBus()
-    recorder = TimelineRecorder(path, timeline, told, interval=0.01)
+    recorder = TimelineRecorder(path, timeline, reported, interval=0.01)
     timeline.append(line(1))
     until(lambda: path.exists() and bool(kept(path)))
     for file in path.parent.iterdir():
@@ -129,26 +131,26 @@ def test_recorder_recreates_deleted_folder(path: Path, told: Told) -> None:
     timeline.append(line(2))
     recorder.close()
     assert kept(path) == [line(2)]
-    assert told.errors == []
+    assert reported.errors == []
 
 
-def test_corrupt_file_is_quarantined_and_replaced(path: Path, told: Told) -> None:
+def test_corrupt_file_is_quarantined_and_replaced(path: Path, reported: ReportedErrors) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(b"not a database at all" * 100)
     timeline = TimelineBus()
-    recorder = TimelineRecorder(path, timeline, told, interval=0.01)
+    recorder = TimelineRecorder(path, timeline, reported, interval=0.01)
     timeline.append(LINE)
     recorder.close()
     assert kept(path) == [LINE]
     (aside,) = path.parent.glob("timeline-damaged-*.db")
     assert aside.read_bytes() == b"not a database at all" * 100
-    (error,) = told.errors
+    (error,) = reported.errors
     assert "corrupt" in error.message and aside.name in error.hint
 
 
-def test_file_corrupted_while_open_is_quarantined(path: Path, told: Told) -> None:
+def test_file_corrupted_while_open_is_quarantined(path: Path, reported: ReportedErrors) -> None:
     timeline = TimelineBus()
-    recorder = TimelineRecorder(path, timeline, told, interval=0.01, retry=0.01)
+    recorder = TimelineRecorder(path, timeline, reported, interval=0.01, retry=0.01)
     timeline.append(line(1))
     until(lambda: path.exists() and bool(kept(path)))
     follower = TimelineFollower(path, RecordFilter(), 0)
@@ -157,14 +159,14 @@ def test_file_corrupted_while_open_is_quarantined(path: Path, told: Told) -> Non
         file.unlink()
     path.write_bytes(b"rubbish" * 1000)
     timeline.append(line(2))
-    assert told.event.wait(60)
+    assert reported.event.wait(60)
     recorder.close()
     assert [entry.record for entry in follower.poll().entries] == [line(2)]
     follower.close()
     assert len(list(path.parent.glob("timeline-damaged-*.db"))) == 1
 
 
-def test_internally_corrupt_file_is_quarantined_when_detected(path: Path, told: Told) -> None:
+def test_internally_corrupt_file_is_quarantined_when_detected(path: Path, reported: ReportedErrors) -> None:
     store = TimelineStore(path)
     store.append([line(number) for number in range(5000)], BEGAN)
     store.close()
@@ -172,46 +174,46 @@ def test_internally_corrupt_file_is_quarantined_when_detected(path: Path, told: 
         file.seek(4096)
         file.write(b"\xee" * (path.stat().st_size - 4096))
     timeline = TimelineBus()
-    recorder = TimelineRecorder(path, timeline, told, interval=0.01)
+    recorder = TimelineRecorder(path, timeline, reported, interval=0.01)
     timeline.append(LINE)
     recorder.close()
     assert kept(path) == [LINE]
-    assert "corrupt" in told.errors[0].message
+    assert "corrupt" in reported.errors[0].message
 
 
-def test_recorder_leaves_file_of_newer_svc_unchanged(path: Path, told: Told) -> None:
+def test_recorder_leaves_file_of_newer_svc_unchanged(path: Path, reported: ReportedErrors) -> None:
     TimelineStore(path).close()
     database = apsw.Connection(str(path))
     database.execute("pragma user_version = 99")
     database.close()
     before = path.read_bytes()
     timeline = TimelineBus()
-    recorder = TimelineRecorder(path, timeline, told, interval=0.01)
+    recorder = TimelineRecorder(path, timeline, reported, interval=0.01)
     timeline.append(LINE)
-    assert told.event.wait(60)
+    assert reported.event.wait(60)
     timeline.append(LINE)
     recorder.close()
     assert path.read_bytes() == before
-    assert ["newer svc" in error.message for error in told.errors] == [True]
+    assert ["newer svc" in error.message for error in reported.errors] == [True]
 
 
-def test_recorder_retries_until_folder_is_available(path: Path, told: Told) -> None:
+def test_recorder_retries_until_folder_is_available(path: Path, reported: ReportedErrors) -> None:
     path.parent.write_text("in the way")
     timeline = TimelineBus()
-    recorder = TimelineRecorder(path, timeline, told, interval=0.01, retry=0.01)
+    recorder = TimelineRecorder(path, timeline, reported, interval=0.01, retry=0.01)
     timeline.append(line(1))
-    assert told.event.wait(60)
+    assert reported.event.wait(60)
     timeline.append(line(2))
     path.parent.unlink()
     recorder.close()
     assert kept(path) == [line(1), line(2)]
-    assert len(told.errors) == 1
+    assert len(reported.errors) == 1
 
 
-def test_pending_records_are_bounded_and_losses_reported(path: Path, told: Told) -> None:
+def test_pending_records_are_bounded_and_losses_reported(path: Path, reported: ReportedErrors) -> None:
     path.parent.write_text("in the way")
     timeline = TimelineBus()
-    recorder = TimelineRecorder(path, timeline, told, interval=60, max_pending_bytes=100_000)
+    recorder = TimelineRecorder(path, timeline, reported, interval=60, max_pending_bytes=100_000)
     for number in range(1000):
         timeline.append(replace(line(number), text="x" * 488))
     path.parent.unlink()
@@ -231,9 +233,9 @@ def test_full_disk_warns_once_and_loses_nothing(path: Path, tmp_path: Path) -> N
     assert [record.time_ns for record in kept(path)] == list(range(601))
 
 
-def test_append_takes_microseconds(path: Path, told: Told) -> None:
+def test_append_takes_microseconds(path: Path, reported: ReportedErrors) -> None:
     timeline = TimelineBus()
-    recorder = TimelineRecorder(path, timeline, told)
+    recorder = TimelineRecorder(path, timeline, reported)
     began = time.thread_time()
     for _ in range(20_000):
         timeline.append(REQUEST)

@@ -1,4 +1,4 @@
-"""Fast streams, which pass bytes as strings: exact for every size, position and value, with the rules of WASI."""
+"""Fast streams, which pass bytes as strings: exact for every size, position and value."""
 
 import asyncio
 import hashlib

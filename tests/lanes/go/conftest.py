@@ -64,7 +64,7 @@ def go_settings(cache: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def go(cache: Path) -> Go:
-    """The Go that the lane works with, installed where there is none."""
+    """The Go of the lane, installed if missing."""
     return asyncio.run(ensure(cache, lambda line: None))
 
 
@@ -84,7 +84,7 @@ class Reply(Answer):
 
 
 class _Wire:
-    """Stands between a client and a guest: adds fields of a request, sees all of the answer."""
+    """A proxy between a client and a guest that adds request fields and records the response."""
 
     def __init__(self, guest: Guest, fields: Sequence[tuple[str, str]]) -> None:
         self._guest = guest

@@ -1,4 +1,4 @@
-"""A server that guests call: a thread, so that hosted and native programs see the same one."""
+"""A server on a thread that hosted and native programs call."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ TOGETHER = 5
 
 
 class Peer(ThreadingHTTPServer):
-    """Answers with what it was asked; a few paths do something else. `seen` has heads and bodies."""
+    """Echoes requests, except on a few paths. `seen` has heads and bodies."""
 
     daemon_threads = True
 

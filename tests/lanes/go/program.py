@@ -1,4 +1,4 @@
-"""The program of a file of tests, which has it as `SOURCE`: built once, hosted and natively."""
+"""The program in `SOURCE` of a test module, built once hosted and once natively."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +32,6 @@ def native(module: Module, artifact: ComponentArtifact, go: Go) -> Iterator[int]
 
 @pytest.fixture(scope="module")
 def other() -> Iterator[Peer]:
-    """Another server, which the program asks."""
+    """Another server, which the program calls."""
     with peer() as server:
         yield server

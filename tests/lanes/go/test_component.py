@@ -1,4 +1,4 @@
-"""Core modules are read and made components, whatever they are; no toolchain is needed."""
+"""Components from arbitrary core modules, without a toolchain."""
 
 from contextlib import suppress
 

@@ -1,4 +1,4 @@
-"""The programs in the documentation compile, hosted and natively, and are formed as Go's are."""
+"""The Go programs of the documentation compile hosted and natively."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The small library, hosted and natively: everything that it offers."""
+"""The lite library, hosted and natively."""
 
 import os
 from collections.abc import Callable

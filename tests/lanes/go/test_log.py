@@ -1,4 +1,4 @@
-"""Records that go guests write: how they come to the telemetry Door, and that none is lost on the way."""
+"""Log records of go guests: delivery to the telemetry Door without loss."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""One program of net/http, hosted and natively: what is the same on both sides."""
+"""net/http behaves equally hosted and natively."""
 
 import hashlib
 import json
@@ -163,7 +163,7 @@ def test_handlers_of_the_standard_library_work(ask: Ask) -> None:
 
 
 def one_at_a_time(times: Sequence[float]) -> bool:
-    """Return whether four pieces arrived as they were sent, a tenth of a second apart."""
+    """Return whether four pieces arrived a tenth of a second apart, as sent."""
     return len(times) == 4 and times[-1] - times[0] > 0.15
 
 

@@ -1,4 +1,4 @@
-"""Go's own TLS, which a hosted program has where it uses it, and only there."""
+"""Go's own TLS, which the linker includes only in programs that use it."""
 
 import pytest
 

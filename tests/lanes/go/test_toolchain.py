@@ -1,4 +1,4 @@
-"""Which Go is used: PATH's when it is new enough, else a managed one; what is said when there is none."""
+"""The choice of Go: the one on PATH if it is new enough, else a managed one."""
 
 import asyncio
 import os

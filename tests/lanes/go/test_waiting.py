@@ -1,4 +1,4 @@
-"""How a program waits for its host: in one call where nothing else could be done meanwhile."""
+"""Host calls of a waiting program: a single call if no other goroutine can run."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -53,7 +53,7 @@ def artifact(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Component
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[Waits]:
-    """How often a guest was held in each of the two functions."""
+    """Count the blocking calls of a guest to each of the two functions."""
     found = {READ: 0, POLL: 0}
 
     def watched(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,7 +72,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[Waits]:
 
 
 def upload(artifact: ComponentArtifact, cache: Path, path: str, *, with_head: bool) -> bytes:
-    """Send 200,000 bytes: with the head, or a moment later; return the body of the answer."""
+    """Send 200,000 bytes: with the head, or a moment later; return the response body."""
     body, sent = RequestBody(), list[bytes]()
 
     def arrive() -> None:

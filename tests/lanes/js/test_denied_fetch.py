@@ -1,4 +1,4 @@
-"""A fetch that the host refuses rejects its promise, whatever its body, and the program continues."""
+"""A denied fetch rejects its promise for any body, and the program continues."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""How the glue lets user code fail: alike in both modes, in the user's own words."""
+"""Failures of user code: equal in both modes, with the user's message."""
 
 import pytest
 

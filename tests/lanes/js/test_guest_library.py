@@ -1,4 +1,4 @@
-"""`@svc/guest`: what it offers, in dev and deploy alike."""
+"""The API of `@svc/guest`, in dev and deploy mode."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""OpenTelemetry's own packages in js guests, and what they need of the bundler."""
+"""OpenTelemetry's own packages in js guests, and their bundling."""
 
 import asyncio
 import subprocess

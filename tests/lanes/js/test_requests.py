@@ -1,4 +1,4 @@
-"""Requests of js programs, in dev and deploy alike: one program with a route for each test."""
+"""Requests to js programs in dev and deploy mode: one program with a route per test."""
 
 import asyncio
 import json
@@ -68,7 +68,7 @@ Ask = Callable[..., list[Answer]]
 
 @pytest.fixture(scope="module")
 def routes(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Sources:
-    """One program for the tests of what a request sees, so that its component is compiled once."""
+    """One program for the tests of requests, so that its component is compiled once."""
     sources = Sources(tmp_path_factory.mktemp("routes ü").resolve(), cache)
     sources.write("src/typed.ts", TYPED)
     sources.write("src/deep.ts", DEEP)

@@ -16,7 +16,7 @@ HELLO = "export default { fetch: () => new Response('hello') };\n"
 
 
 def without(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Leave on PATH only what is not `name`."""
+    """Remove `name` from PATH."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for tool in {"node", "npm"} - {name}:

@@ -54,7 +54,7 @@ def prefix(cache: Path) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def toolchain(prefix: Path) -> Iterator[None]:
-    """Put that toolchain first on PATH, and skip the tests where Rust cannot build for the target."""
+    """Put that toolchain first on PATH; skip the tests if Rust cannot build for the target."""
     with pytest.MonkeyPatch.context() as patch:
         if (prefix / "complete").exists():
             patch.setenv("PATH", f"{prefix / 'bin'}{os.pathsep}{os.environ['PATH']}")
@@ -76,7 +76,7 @@ class Crate(Workdir):
     """A rust Resource on disk; `build` makes it, `ask` runs it."""
 
     def guest(self) -> None:
-        """Copy the guest library into the crate, as `svc new` does, unless it is there."""
+        """Copy the guest library into the crate, as `svc new` does, unless it exists."""
         if not (self.workdir / "svc-guest").exists():
             shutil.copytree(GUEST, self.workdir / "svc-guest")
 

@@ -1,4 +1,4 @@
-"""The guest library on a real engine: one program, a route for each thing."""
+"""The guest library on a real engine: one program with a route per test."""
 
 import asyncio
 import contextlib
@@ -153,7 +153,7 @@ def test_log_writes_one_json_line_for_each_record(ask: Ask) -> None:
 
 
 class Peer:
-    """A server that guests may call; it answers a request when `together` of them are there."""
+    """A server that guests may call; it responds when `together` requests have arrived."""
 
     def __init__(self, together: int = 1) -> None:
         self.seen: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Records that rust guests write: how they come to the telemetry Door, and that none is lost on the way."""
+"""Log records of rust guests: delivery to the telemetry Door without loss."""
 
 import asyncio
 from collections.abc import Callable

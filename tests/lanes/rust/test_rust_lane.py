@@ -266,7 +266,7 @@ def test_build_with_much_output_retains_only_its_end(crate: Crate) -> None:
 def test_cargo_runs_in_the_folder_of_the_crate(
     crate: Crate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """`rust-toolchain.toml` is rustup's: it goes by the folder that cargo is started in."""
+    """rustup reads `rust-toolchain.toml` from the folder in which cargo starts."""
     folder = tmp_path / name
     folder.mkdir()
     where = tmp_path / "where"

@@ -1,4 +1,4 @@
-"""The template under `svc dev`, and what a save costs."""
+"""The template under `svc dev`, and the duration of a rebuild."""
 
 import re
 import subprocess
@@ -23,7 +23,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Project of the template; each test leaves its sources as they were."""
+    """The Project of the template; each test restores its sources."""
     project = tmp_path_factory.mktemp("süß und weit") / "my-app"
     assert run(["new", str(project), "--template", "rust"]) == 0
     return project

@@ -104,7 +104,7 @@ def test_doctor_shows_the_error_of_a_tool_without_its_backtrace(
 
 @pytest.mark.slow
 def test_missing_target_is_reported(crate: Crate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A rustc whose sysroot has nothing is what rustup's is before `rustup target add`."""
+    """An empty sysroot is the state of rustup before `rustup target add`."""
     crate.program(HELLO)
     real = shutil.which("rustc")
     empty = tmp_path / "sysroot"

@@ -10,7 +10,7 @@ from svc_tui.terminal import stderr
 from svc_tui.terminal.stderr import ExitCode
 
 
-def told(capsys: pytest.CaptureFixture[str], error: SvcError) -> str:
+def rendered(capsys: pytest.CaptureFixture[str], error: SvcError) -> str:
     stderr.set_color("never")
     stderr.render(error)
     written = capsys.readouterr()
@@ -19,7 +19,7 @@ def told(capsys: pytest.CaptureFixture[str], error: SvcError) -> str:
 
 
 def test_render_writes_message_and_hint(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(capsys, SvcError("the thing broke", "Mend it.")) == (
+    assert rendered(capsys, SvcError("the thing broke", "Mend it.")) == (
         "error: the thing broke\n  hint: Mend it.\n"
     )
 
@@ -35,7 +35,7 @@ def test_render_of_a_manifest_error_writes_line_key_message_and_hint(
             ManifestProblem(4, 2, "b", "bad"),
         ],
     )
-    assert told(capsys, error) == (
+    assert rendered(capsys, error) == (
         "error: svc.toml has 3 mistakes\n"
         "  svc.toml  odd\n"
         "  svc.toml:4  b  bad\n"
@@ -47,7 +47,7 @@ def test_render_of_a_manifest_error_writes_line_key_message_and_hint(
 def test_render_of_a_failed_build_writes_positions_and_code(capsys: pytest.CaptureFixture[str]) -> None:
     found = Diagnostic("Expected ;", "api/src/index.js", 3, 9, "  3 | let x = = 1;\n    |         ^")
     error = BuildFailed("Resource api does not build", diagnostics=(found,), output="not shown")
-    assert told(capsys, error) == (
+    assert rendered(capsys, error) == (
         "error: Resource api does not build\n"
         "  api/src/index.js:3:9  Expected ;\n"
         "      3 | let x = = 1;\n"
@@ -59,15 +59,15 @@ def test_render_of_a_failed_build_without_positions_writes_the_output(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     error = BuildFailed("the command failed", output="\x1b[31mline one\x1b[0m\nline\x07two\n")
-    assert told(capsys, error) == "error: the command failed\n    line one\n    line�two\n"
+    assert rendered(capsys, error) == "error: the command failed\n    line one\n    line�two\n"
 
 
 def test_render_does_not_wrap_long_messages(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(capsys, SvcError("word " * 200)).count("\n") == 1
+    assert rendered(capsys, SvcError("word " * 200)).count("\n") == 1
 
 
 def test_render_writes_markup_literally(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "[resource.web] [/] [bold]" in told(capsys, SvcError("[resource.web] [/] [bold] :smile:"))
+    assert "[resource.web] [/] [bold]" in rendered(capsys, SvcError("[resource.web] [/] [bold] :smile:"))
 
 
 def test_render_without_color_writes_no_escape_sequences(

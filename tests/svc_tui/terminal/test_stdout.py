@@ -48,7 +48,7 @@ def test_unwritable_stdout_is_an_explained_error(tmp_path: Path) -> None:
 
 
 def on_a_terminal(command: list[str], **environ: str) -> str:
-    """Run a program with a terminal as its output and return what it wrote."""
+    """Run a program with a terminal as its output; return the output."""
     leader, follower = pty.openpty()
     environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
     subprocess.run(command, stdout=follower, env=environment | {"TERM": "xterm"} | environ, check=True)

@@ -1,4 +1,4 @@
-"""Rows on a terminal: aligned by what characters take, cut to what fits, commands taken out."""
+"""Tables on a terminal: aligned by cell width, cut to the line, without control codes."""
 
 import pytest
 from rich.cells import cell_len
