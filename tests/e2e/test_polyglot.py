@@ -45,7 +45,7 @@ def polyglot(copy: Path, home: Path) -> Iterator[DevServer]:
         yield server
 
 
-def says_hello(server: DevServer, lane: str) -> None:
+def check_hello(server: DevServer, lane: str) -> None:
     answer = server.get(f"/{lane}/hello")
     assert answer.status_code == 200, answer.text
     hello = answer.json()
@@ -75,7 +75,7 @@ def echoed(server: DevServer, lane: str, body: bytes) -> tuple[str | None, bytes
             return answer.getheader("content-type"), received
 
 
-def fails_with_its_place(server: DevServer, project: Path, lane: str) -> None:
+def check_failure_position(server: DevServer, project: Path, lane: str) -> None:
     name, what, place = FAILS[lane]
     line = 1 + (project / name).read_text().partition(what)[0].count("\n")
     before = len(server.lines)
@@ -91,7 +91,7 @@ def fails_with_its_place(server: DevServer, project: Path, lane: str) -> None:
 @pytest.mark.parametrize("lane", LANES)
 def test_hello_is_answered_and_logged(polyglot: DevServer, lane: str) -> None:
     before = len(polyglot.lines)
-    says_hello(polyglot, lane)
+    check_hello(polyglot, lane)
     polyglot.wait_for(f"INFO +hello lane={lane} method=GET path=/{lane}/hello$", after=before)
 
 
@@ -145,15 +145,15 @@ def test_failure_names_its_line_and_affects_no_other_request(
     with httpx.stream("GET", f"{polyglot.url}/{lane}/events", timeout=10) as stream:
         lines = (line for line in stream.iter_lines() if line.startswith("data: "))
         assert json.loads(next(lines)[6:])["n"] == 1
-        failing = threading.Thread(target=fails_with_its_place, args=(polyglot, copy, lane))
+        failing = threading.Thread(target=check_failure_position, args=(polyglot, copy, lane))
         failing.start()
         for other in others:
-            says_hello(polyglot, other)
+            check_hello(polyglot, other)
         failing.join()
-        fails_with_its_place(polyglot, copy, lane)
+        check_failure_position(polyglot, copy, lane)
         assert json.loads(next(lines)[6:])["n"] == 2, "a stream of the same Resource was harmed"
     for one in LANES:
-        says_hello(polyglot, one)
+        check_hello(polyglot, one)
 
 
 def test_save_rebuilds_only_its_resource(polyglot: DevServer, copy: Path) -> None:
@@ -236,6 +236,6 @@ def test_second_build_compiles_nothing_and_release_serves_the_first(
     with dev_server(copy, home, "--release") as server:
         body = random.Random(0).randbytes(300_000)
         for lane in LANES:
-            says_hello(server, lane)
+            check_hello(server, lane)
             assert echoed(server, lane, body) == (KIND, body)
-            fails_with_its_place(server, copy, lane)
+            check_failure_position(server, copy, lane)

@@ -153,10 +153,10 @@ def rejected_statement_returns_code_and_position(guests: Guests) -> None:
 
 
 def value_that_no_column_holds_is_not_sent(guests: Guests, *words: str) -> None:
-    told = guests.json("/unfit")
-    assert len(told) == len(words)
-    for said, word in zip(told, words, strict=True):
-        assert word in said, told
+    messages = guests.json("/unfit")
+    assert len(messages) == len(words)
+    for message, word in zip(messages, words, strict=True):
+        assert word in message, messages
 
 
 def missing_endpoint_variable_is_reported(guests: Guests) -> None:

@@ -50,13 +50,13 @@ def test_identity_of_the_js_lane_changes_with_node(tmp_path: Path, monkeypatch: 
 
 
 def test_identity_starts_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = tmp_path / "told"
+    started = tmp_path / "started"
     for name in ("node", "npm"):
         tool = tmp_path / "bin" / name
         tool.parent.mkdir(exist_ok=True)
-        tool.write_text(f"#!/bin/sh\ntouch '{told}'\n")
+        tool.write_text(f"#!/bin/sh\ntouch '{started}'\n")
         tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     for lane in (StaticLane(), JsLane()):
         lane.identity(tmp_path)
-    assert not told.exists()
+    assert not started.exists()

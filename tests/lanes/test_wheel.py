@@ -66,8 +66,8 @@ def empty(tmp_path: Path) -> Path:
     return tmp_path / "cache ü"
 
 
-def run(wheel: Wheel, cache: Path, told: list[str] | None = None) -> Path:
-    return asyncio.run(install(wheel, cache, (told if told is not None else []).append))
+def run(wheel: Wheel, cache: Path, progress: list[str] | None = None) -> Path:
+    return asyncio.run(install(wheel, cache, (progress if progress is not None else []).append))
 
 
 def refused(wheel: Wheel, cache: Path) -> ToolchainMissing:
@@ -78,25 +78,25 @@ def refused(wheel: Wheel, cache: Path) -> ToolchainMissing:
 
 
 def test_tool_is_installed_once_and_runs(index: Index, empty: Path) -> None:
-    wheel, told = index.add(), list[str]()
-    program = run(wheel, empty, told)
-    assert told == ["installing A Tool 1.2, 7 MB, once …"]
+    wheel, progress = index.add(), list[str]()
+    program = run(wheel, empty, progress)
+    assert progress == ["installing A Tool 1.2, 7 MB, once …"]
     assert subprocess.run([program, "runs"], capture_output=True, check=True).stdout == b"tool runs\n"
-    assert run(wheel, empty, told) == program
-    assert len(told) == 1
+    assert run(wheel, empty, progress) == program
+    assert len(progress) == 1
     assert {path.name for path in program.parents[2].parent.iterdir()} == {"a-tool-1.2", "a-tool-1.2.lock"}
 
 
 def test_concurrent_installs_share_one(index: Index, empty: Path) -> None:
-    wheel, told = index.add(), list[str]()
+    wheel, progress = index.add(), list[str]()
 
     async def both() -> list[Path]:
-        return await asyncio.gather(*(install(wheel, empty, told.append) for _ in range(2)))
+        return await asyncio.gather(*(install(wheel, empty, progress.append) for _ in range(2)))
 
     first, second = asyncio.run(both())
     assert first == second
-    assert sum(line.startswith("installing") for line in told) == 1
-    assert sum(line.startswith("waiting") for line in told) == 1
+    assert sum(line.startswith("installing") for line in progress) == 1
+    assert sum(line.startswith("waiting") for line in progress) == 1
 
 
 def test_damaged_installation_is_repaired(index: Index, empty: Path) -> None:

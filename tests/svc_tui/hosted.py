@@ -32,7 +32,7 @@ def static_shop(root: Path) -> Path:
     return root
 
 
-class Heard:
+class RecordingReporter:
     """A reporter that stores its messages."""
 
     def __init__(self) -> None:
@@ -104,12 +104,14 @@ class Hosted:
         return found
 
 
-def deploy(client: Client, root: Path, heard: Heard | None = None, **fields: Any) -> dict[str, Any]:
+def deploy(
+    client: Client, root: Path, reporter: RecordingReporter | None = None, **fields: Any
+) -> dict[str, Any]:
     """Deploy as `svc deploy` does; return the live deployment, with the missing and uploaded blobs."""
-    teller = heard or Heard()
-    bundle = asyncio.run(uploader.build(load(root), root.parent / "cache", teller))
+    reporter = reporter or RecordingReporter()
+    bundle = asyncio.run(uploader.build(load(root), root.parent / "cache", reporter))
     planned = uploader.plan(client, bundle)
-    sent = uploader.upload(client, bundle, planned["missing"], teller)
-    told = {"commit": "", "message": "", "allow": False} | fields
-    revision = told.pop("revision", planned["revision"])
-    return uploader.deploy(client, bundle, revision, teller, **told) | {"sent": sent, "plan": planned}
+    sent = uploader.upload(client, bundle, planned["missing"], reporter)
+    options = {"commit": "", "message": "", "allow": False} | fields
+    revision = options.pop("revision", planned["revision"])
+    return uploader.deploy(client, bundle, revision, reporter, **options) | {"sent": sent, "plan": planned}

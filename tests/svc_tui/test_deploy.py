@@ -14,7 +14,7 @@ from engine.control.app import internal_error
 from engine.manifest.load import load
 from svc_tui.client import ApiError, Client
 from svc_tui.deploy import uploader
-from tests.svc_tui.hosted import Heard, Hosted, deploy, static_shop
+from tests.svc_tui.hosted import Hosted, RecordingReporter, deploy, static_shop
 
 
 @pytest.fixture
@@ -29,13 +29,13 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_deploy_returns_addresses_that_serve_the_project(hosted: Hosted, project: Path) -> None:
-    heard = Heard()
+    reporter = RecordingReporter()
     with hosted.claim() as client:
-        done = deploy(client, project, heard, message="hello", commit="4f2a")
+        done = deploy(client, project, reporter, message="hello", commit="4f2a")
         assert [(each["resource"], each["url"]) for each in done["addresses"]] == [
             ("web", "http://web--shop.apps.example:8080")
         ]
-        assert heard.steps[-1] == "activate" and set(heard.steps) == {"policy", "activate"}
+        assert reporter.steps[-1] == "activate" and set(reporter.steps) == {"policy", "activate"}
         assert hosted.get().text == "one"
         assert client.call("GET", "/v1/projects") == {"projects": ["shop"]}
         listed = client.call("GET", "/v1/projects/shop/deployments")
@@ -47,9 +47,9 @@ def test_deploy_returns_addresses_that_serve_the_project(hosted: Hosted, project
 def test_second_deploy_of_unchanged_files_uploads_nothing(hosted: Hosted, project: Path) -> None:
     with hosted.claim() as client:
         assert deploy(client, project)["sent"] > 0
-        heard = Heard()
-        again = deploy(client, project, heard)
-        assert (heard.unchanged, again["sent"], again["plan"]["changes"]) == ([True], 0, [])
+        reporter = RecordingReporter()
+        again = deploy(client, project, reporter)
+        assert (reporter.unchanged, again["sent"], again["plan"]["changes"]) == ([True], 0, [])
 
 
 def test_deploy_after_a_concurrent_deploy_is_a_conflict(hosted: Hosted, project: Path) -> None:
@@ -95,7 +95,7 @@ def test_plan_lists_new_migrations(hosted: Hosted, project: Path) -> None:
         assert deploy(client, project)["plan"]["migrations"] == ["tables/1.sql"]
         assert deploy(client, project)["plan"]["migrations"] == []
         (project / "tables" / "2.sql").write_text("create table more (id integer primary key);")
-        bundle = asyncio.run(uploader.build(load(project), project.parent / "cache", Heard()))
+        bundle = asyncio.run(uploader.build(load(project), project.parent / "cache", RecordingReporter()))
         assert uploader.plan(client, bundle)["migrations"] == ["tables/2.sql"]
         first.write_text("create table other (id integer primary key);")
         with pytest.raises(ApiError, match=r"1\.sql was edited"):
@@ -111,14 +111,14 @@ def test_tampered_upload_is_rejected(hosted: Hosted, project: Path) -> None:
 
 def test_interrupted_upload_resumes_at_its_offset(hosted: Hosted, project: Path) -> None:
     with hosted.claim() as client:
-        bundle = asyncio.run(uploader.build(load(project), project.parent / "cache", Heard()))
+        bundle = asyncio.run(uploader.build(load(project), project.parent / "cache", RecordingReporter()))
         planned = uploader.plan(client, bundle)
         digest = max(planned["missing"], key=lambda each: uploader._size(bundle.contents()[each]))
         content = b"".join(uploader._chunks(bundle.contents()[digest], 0))
         path = f"/v1/projects/shop/blobs/{digest}"
         params = {"size": len(content), "offset": 0}
         assert client.call("PUT", path, content=[content[:2]], params=params) == {"received": 2}
-        assert uploader.upload(client, bundle, planned["missing"], Heard()) > 0
+        assert uploader.upload(client, bundle, planned["missing"], RecordingReporter()) > 0
         assert uploader.plan(client, bundle)["missing"] == []
 
 

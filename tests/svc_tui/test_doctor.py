@@ -50,8 +50,8 @@ def test_doctor_needs_only_lanes_of_the_project(folder: Path, capsys: pytest.Cap
     found = checks(capsys)
     assert found["static"]["needed"] and not found["node"]["needed"]
     assert run(["--color", "always", "doctor"]) == 0
-    told = capsys.readouterr().out
-    assert "\x1b[1mjs\x1b[0m" in told and "(not used by this project)" in told
+    output = capsys.readouterr().out
+    assert "\x1b[1mjs\x1b[0m" in output and "(not used by this project)" in output
 
 
 def test_doctor_with_an_unwritable_home_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,9 +65,9 @@ def test_doctor_with_an_invalid_manifest_warns_and_checks_all_lanes(
 ) -> None:
     (folder / "svc.toml").write_text("[project]\nnam = 1\n")
     assert run(["doctor"]) == 0
-    told = capsys.readouterr()
-    assert "mistake" in told.err and "svc build" in told.err
-    rows = [line.split("\t") for line in told.out.splitlines()]
+    output = capsys.readouterr()
+    assert "mistake" in output.err and "svc build" in output.err
+    rows = [line.split("\t") for line in output.out.splitlines()]
     assert all(len(row) == 8 for row in rows)
     assert ["svc", "python", "found"] in [row[:3] for row in rows]
 
@@ -84,9 +84,9 @@ def test_doctor_fix_reports_why_an_installation_failed(
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
         monkeypatch.delenv(name, raising=False)
     assert run(["doctor", "--fix"]) == 1
-    told = capsys.readouterr()
-    assert "js: installing Node.js" in told.err and "cannot be reached" in told.err
-    assert "js\tnode\tinstallable" in told.out
+    output = capsys.readouterr()
+    assert "js: installing Node.js" in output.err and "cannot be reached" in output.err
+    assert "js\tnode\tinstallable" in output.out
 
 
 @pytest.mark.slow

@@ -48,8 +48,8 @@ def svc(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         capsys.readouterr()
         code = run(list(arguments))
-        told = capsys.readouterr()
-        return code, told.out, told.err
+        output = capsys.readouterr()
+        return code, output.out, output.err
 
     return svc
 
@@ -171,8 +171,8 @@ def test_project_stays_linked_to_its_service(svc: Svc, service: Service, tmp_pat
     with pytest.raises(NotLoggedIn, match=r"to https://one\.example"):
         logins.get(project)
     os.chdir(project / "deep")
-    said = svc("login", service.url, "-u", "ann", "--password-stdin", stdin=PASSWORD)
-    assert said[0] == 0 and str(project) in said[2] and logins.get(project).key == service.url
+    result = svc("login", service.url, "-u", "ann", "--password-stdin", stdin=PASSWORD)
+    assert result[0] == 0 and str(project) in result[2] and logins.get(project).key == service.url
 
 
 @pytest.mark.parametrize(
@@ -207,8 +207,8 @@ def test_login_with_an_unwritable_home_fails(
     (tmp_path / "file").touch()
     monkeypatch.setenv("SVC_HOME", str(tmp_path / "file" / "home"))
     code = service.do(service.gate.accounts.new_claim_code)
-    said = svc("login", service.url, "-u", "ann", "--claim", code, "--password-stdin", stdin=PASSWORD)
-    assert said[0] == 1 and "SVC_HOME" in said[2]
+    result = svc("login", service.url, "-u", "ann", "--claim", code, "--password-stdin", stdin=PASSWORD)
+    assert result[0] == 1 and "SVC_HOME" in result[2]
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_logs_filters_select_records(project: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "output"),
     [
         (["--resource", "frontend"], "Did you mean front-end?"),
         (["--resource", "x"], "Available: api, front-end, web."),
@@ -192,11 +192,11 @@ def test_logs_filters_select_records(project: Path, capsys: pytest.CaptureFixtur
     ],
 )
 def test_logs_with_invalid_options_fails_with_a_hint(
-    project: Path, capsys: pytest.CaptureFixture[str], options: list[str], told: str
+    project: Path, capsys: pytest.CaptureFixture[str], options: list[str], output: str
 ) -> None:
     record(project, PRINTED)
     assert run(["logs", *options]) == 2
-    assert told in " ".join(capsys.readouterr().err.split())
+    assert output in " ".join(capsys.readouterr().err.split())
 
 
 def test_logs_accepts_a_removed_resource_with_records(
@@ -210,8 +210,8 @@ def test_logs_accepts_a_removed_resource_with_records(
 
 def test_logs_without_records_prints_a_note(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["logs"]) == 0
-    told = capsys.readouterr()
-    assert told.out == "" and "svc dev" in told.err
+    output = capsys.readouterr()
+    assert output.out == "" and "svc dev" in output.err
     assert not timeline_path(project).exists()
     assert run(["logs", "--resource", "wbe"]) == 2
     record(project, PRINTED)
@@ -226,8 +226,8 @@ def test_logs_of_a_corrupt_timeline_fails_with_a_hint(
     timeline_path(project).write_bytes(b"rubbish" * 1000)
     for options in ([], ["-f"], ["--json"]):
         assert run(["logs", *options]) == 1
-        told = capsys.readouterr()
-        assert told.out == "" and "is corrupt" in told.err and "moves the file aside" in told.err
+        output = capsys.readouterr()
+        assert output.out == "" and "is corrupt" in output.err and "moves the file aside" in output.err
 
 
 def test_logs_after_a_removed_cursor_warns(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -238,8 +238,8 @@ def test_logs_after_a_removed_cursor_warns(project: Path, capsys: pytest.Capture
     store.trim(NOW + MINUTE)
     store.close()
     assert run(["logs", "--json", "--after", str(cursor)]) == 0
-    told = capsys.readouterr()
-    assert len(told.out.splitlines()) == 1 and "9 records were removed" in told.err
+    output = capsys.readouterr()
+    assert len(output.out.splitlines()) == 1 and "9 records were removed" in output.err
 
 
 NASTY = "\x1b[2J\x1b]0;title\x07\x9b31m\x00\r\x7f\u202eevil\u2028\ntwo"

@@ -31,8 +31,8 @@ def test_version_and_help_import_nothing_heavy(argument: str) -> None:
 
 def test_svc_without_a_command_prints_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([]) == 0
-    told = capsys.readouterr()
-    assert all(command.summary in told.out for command in COMMANDS.values()) and told.err == ""
+    output = capsys.readouterr()
+    assert all(command.summary in output.out for command in COMMANDS.values()) and output.err == ""
 
 
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,8 +68,8 @@ def test_usage_errors_have_a_message_and_exit_code(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(arguments) == code
-    told = capsys.readouterr()
-    assert words in told.err and "Traceback" not in told.err and told.out == ""
+    output = capsys.readouterr()
+    assert words in output.err and "Traceback" not in output.err and output.out == ""
 
 
 def test_option_c_changes_the_folder(
@@ -80,8 +80,8 @@ def test_option_c_changes_the_folder(
     folder.mkdir()
     (folder / "svc.toml").write_text("[project]\nnam = 1\n")
     assert run(["-C", str(folder), "build"]) == 2
-    told = capsys.readouterr().err
-    assert "svc.toml:2  project.nam" in told and 'Did you mean "name"?' in told
+    output = capsys.readouterr().err
+    assert "svc.toml:2  project.nam" in output and 'Did you mean "name"?' in output
 
 
 def test_closed_pipe_is_success() -> None:
@@ -114,8 +114,10 @@ def test_unexpected_error_is_one_line_unless_svc_debug(
 ) -> None:
     monkeypatch.delenv("SVC_DEBUG", raising=False)
     assert run(["broken"]) == 1
-    told = capsys.readouterr().err
-    assert "ZeroDivisionError: one by none" in told and "SVC_DEBUG=1" in told and "Traceback" not in told
+    output = capsys.readouterr().err
+    assert (
+        "ZeroDivisionError: one by none" in output and "SVC_DEBUG=1" in output and "Traceback" not in output
+    )
     monkeypatch.setenv("SVC_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         run(["broken"])

@@ -39,9 +39,9 @@ def test_mount_add_prints_a_diff_and_writes_the_manifest(
     manifest: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["mount", "add", "front", "/health", "api"]) == 0
-    told = capsys.readouterr()
-    assert '-mounts = { "/api/*" = "api" }\n+mounts = { "/api/*" = "api", "/health" = "api" }\n' in told.out
-    assert "wrote svc.toml" in told.err
+    output = capsys.readouterr()
+    assert '-mounts = { "/api/*" = "api" }\n+mounts = { "/api/*" = "api", "/health" = "api" }\n' in output.out
+    assert "wrote svc.toml" in output.err
     assert manifest.read_text() == TEXT.replace('"api" }', '"api", "/health" = "api" }')
 
 
@@ -52,8 +52,8 @@ def test_mount_rm_removes_the_mount_and_leaves_comments(manifest: Path) -> None:
 
 def test_mount_plan_writes_nothing(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mount", "add", "front", "/health", "api", "--plan"]) == 0
-    told = capsys.readouterr()
-    assert "+mounts" in told.out and "nothing was written" in told.err
+    output = capsys.readouterr()
+    assert "+mounts" in output.out and "nothing was written" in output.err
     assert run(["mount", "rm", "front", "/api/*", "--plan", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["written"] is False and "-mounts" in document["diff"]
@@ -64,8 +64,8 @@ def test_mount_add_of_an_existing_mount_writes_nothing(
     manifest: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["mount", "add", "front", "/api/*", "api"]) == 0
-    told = capsys.readouterr()
-    assert told.out == "" and "svc.toml is unchanged" in told.err
+    output = capsys.readouterr()
+    assert output.out == "" and "svc.toml is unchanged" in output.err
     assert run(["mount", "add", "front", "/api/*", "api", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"written": False, "diff": ""}
 
@@ -75,8 +75,8 @@ def test_mount_add_with_another_target_needs_replace(
 ) -> None:
     manifest.write_text(TEXT + '\n[resource.new]\nlane = "go"\n')
     assert run(["mount", "add", "front", "/api/*", "new"]) == 5
-    told = capsys.readouterr().err
-    assert "has api mounted at /api/* already" in told and "--replace" in told
+    output = capsys.readouterr().err
+    assert "has api mounted at /api/* already" in output and "--replace" in output
     assert run(["mount", "add", "front", "/api/*", "new", "--replace"]) == 0
     assert '"/api/*" = "new"' in manifest.read_text()
     assert run(["mount", "add", "front", "/new", "new", "--replace"]) == 0
@@ -97,8 +97,8 @@ def test_mount_add_that_breaks_a_rule_fails_and_writes_nothing(
     manifest: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     assert run(["mount", *arguments]) == 2
-    told = capsys.readouterr()
-    assert words in told.err and told.out == ""
+    output = capsys.readouterr()
+    assert words in output.err and output.out == ""
     assert manifest.read_text() == TEXT
 
 

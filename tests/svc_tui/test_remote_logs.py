@@ -88,18 +88,18 @@ def test_remote_follow_with_tail_0_prints_only_new_records(hosted: Hosted) -> No
     write(hosted, "old", "old")
     reader, over = Reader(hosted, replace(ALL, tail=0, follow=True), "new"), threading.Event()
 
-    def come() -> None:
+    def write_repeatedly() -> None:
         while not over.wait(0.05):
             write(hosted, "new")
 
-    coming = threading.Thread(target=come)
-    coming.start()
+    writer = threading.Thread(target=write_repeatedly)
+    writer.start()
     try:
         with pytest.raises(Enough):
             reader.run()
     finally:
         over.set()
-        coming.join()
+        writer.join()
     assert reader.texts == ["new"]
 
 

@@ -44,9 +44,9 @@ def test_request_log_prints_records_below_their_request() -> None:
         body="low",
         attributes={"left": "3", "of": "a b", "no": ""},
     )
-    request, said = shown(record, ROOT)
+    request, rendered = shown(record, ROOT)
     assert "GET" in request
-    assert said == '    │ WARN   low left=3 of="a b" no=""'
+    assert rendered == '    │ WARN   low left=3 of="a b" no=""'
 
 
 def test_request_log_indents_further_lines_of_a_message() -> None:
@@ -76,7 +76,7 @@ def test_request_log_prints_late_records_at_once() -> None:
         log(replace(ROOT, request_id=f"id{number}"))
         log(replace(late, request_id=f"id{number}"))
     assert len(lines) == 6000
-    said = "".join(text for text, _ in lines[-1])
-    assert "web  late" in said and said.endswith("id2999")
+    rendered = "".join(text for text, _ in lines[-1])
+    assert "web  late" in rendered and rendered.endswith("id2999")
     log.tick(1 << 62)
     assert len(lines) == 6000

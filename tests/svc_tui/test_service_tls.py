@@ -71,6 +71,6 @@ def test_serve_with_a_wrong_key_fails(certificate: Certificate, tmp_path: Path, 
         key.unlink()
     elif wrong == "swapped":
         key = certificate.chain
-    with pytest.raises(CertificateError) as said:
+    with pytest.raises(CertificateError) as caught:
         Certificate(certificate.chain, key).context()
-    assert str(key) in said.value.message and "PEM" in said.value.hint
+    assert str(key) in caught.value.message and "PEM" in caught.value.hint

@@ -127,9 +127,9 @@ def test_usage_on_a_terminal_prints_a_table(
         },
     )
     assert run(["--color", "always", "usage", "--by", "minute"]) == 0
-    told = capsys.readouterr().out
-    assert "\x1b[1;31m" in told
-    head, api, front = [_uncoloured(line) for line in told.splitlines()]
+    output = capsys.readouterr().out
+    assert "\x1b[1;31m" in output
+    head, api, front = [_uncoloured(line) for line in output.splitlines()]
     assert " ".join(head.split()) == "start resource requests failures compute wall memory in out"
     assert " ".join(api.split()[2:]) == "api 1200 3 4.5 s 9.0 s 12 MiB 0 B 5.0 GiB"
     assert " ".join(front.split()) == "front 7 0 0.0 ms 9.0 ms 0 B 812 B"
@@ -145,9 +145,9 @@ def _uncoloured(text: str) -> str:
 
 def test_usage_without_counts_prints_a_note(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["usage", "--since", "30m", "--resource", "api"]) == 0
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert "`svc dev` counted no requests to api in the last 30m" in told.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "`svc dev` counted no requests to api in the last 30m" in output.err
     assert rows(capsys) == []
     assert not usage_path(project).exists()
 
@@ -164,8 +164,8 @@ def test_usage_of_a_corrupt_file_fails_with_a_hint(project: Path, capsys: pytest
     usage_path(project).parent.mkdir()
     usage_path(project).write_bytes(b"garbage " * 1000)
     assert run(["usage"]) == 1
-    told = capsys.readouterr().err
-    assert "usage.db" in told and "moves the file aside" in told and "Traceback" not in told
+    output = capsys.readouterr().err
+    assert "usage.db" in output and "moves the file aside" in output and "Traceback" not in output
 
 
 def test_usage_outside_of_a_project_fails(

@@ -65,22 +65,22 @@ async def work(root: Path, say: Callable[[str], None]) -> None:
     await bucket.aclose()
 
 
-async def check(root: Path, said: set[str]) -> None:
+async def check(root: Path, acks: set[str]) -> None:
     """Fail unless all acknowledged writes exist, none is partial, and the bucket still works."""
     bucket = FolderBucket(root)
     blobs = {info.digest async for info in bucket.blobs.list()}
     for digest in blobs:
         await bucket.blobs.verify(digest)
     there = {"put": name(PUT), "chunks": name(CHUNKS), "sent": name(SENT)}
-    expected = {digest for word, digest in there.items() if word in said}
-    if "delete" in said:
+    expected = {digest for word, digest in there.items() if word in acks}
+    if "delete" in acks:
         assert blobs == expected - {name(PUT)}
-    elif "trim" in said:
+    elif "trim" in acks:
         assert expected - {name(PUT)} <= blobs <= expected
     else:
         assert expected <= blobs <= set(there.values())
     assert os.listdir(root / layout.INCOMING) == []  # noqa: PTH208
-    if "half" in said and name(SENT) not in blobs:
+    if "half" in acks and name(SENT) not in blobs:
         assert await bucket.blobs.received(name(SENT)) >= HALF
     begun = await bucket.blobs.received(name(SENT))
     assert await bucket.blobs.upload(name(SENT), len(SENT), begun, pieces(SENT[begun:])) == len(SENT)
@@ -88,13 +88,13 @@ async def check(root: Path, said: set[str]) -> None:
 
     cell = await bucket.kv.get("cell")
     values = [None, b"1", b"2", None]
-    after = 3 if "cell None" in said else 2 if "cell b'2'" in said else 1 if "cell b'1'" in said else 0
+    after = 3 if "cell None" in acks else 2 if "cell b'2'" in acks else 1 if "cell b'1'" in acks else 0
     assert (cell.value if cell else None) in values[after : after + 2]
     last = await bucket.log.last("log")
     entries = await bucket.log.read("log")
-    assert last == 3 if "log" in said else last <= 3
+    assert last == 3 if "log" in acks else last <= 3
     assert [entry.seq for entry in entries] in [list(range(1, last + 1)), [3]]
-    assert len(entries) == 1 or "trim" not in said
+    assert len(entries) == 1 or "trim" not in acks
     assert await bucket.log.append("log", b"more", expect=last) == last + 1
     await bucket.blobs.put(PUT)
     await bucket.aclose()
@@ -114,9 +114,9 @@ async def upgrade(root: Path, say: Callable[[str], None]) -> None:
     say("upgraded")
 
 
-async def check_upgraded(root: Path, said: set[str]) -> None:
+async def check_upgraded(root: Path, acks: set[str]) -> None:
     """Fail unless the migration completes when repeated."""
-    await upgrade(root, said.add)
+    await upgrade(root, acks.add)
     assert (root / "new").read_text() == "content"
     assert not (root / "old").exists()
     assert (root / layout.VERSION).read_text() == "svc bucket, layout 3\n"
@@ -199,11 +199,11 @@ def main(folder: Path, way: str) -> None:
 
         ended = forked(work)
         os.close(writing)
-        with os.fdopen(reading) as told:
-            said = set(told.read().splitlines())
+        with os.fdopen(reading) as pipe:
+            acks = set(pipe.read().splitlines())
         assert ended in (0, -signal.SIGKILL), f"change {changes}: ended with {ended}"
-        if forked(lambda said=said: asyncio.run(look(root, said))) != 0:  # type: ignore[misc]
-            raise SystemExit(f"killed after change {changes}, after {sorted(said)}")
+        if forked(lambda acks=acks: asyncio.run(look(root, acks))) != 0:  # type: ignore[misc]
+            raise SystemExit(f"killed after change {changes}, after {sorted(acks)}")
         shutil.rmtree(root)
         if ended == 0:
             print(f"changes={changes - 1}")

@@ -35,10 +35,10 @@ def test_kill_at_any_time_loses_no_acknowledged_write(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "tests.engine.bucket.busy", str(root), str(kill * A_KILL)]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as writer:
             assert writer.stdout is not None
-            told = [writer.stdout.readline() for _ in range(10 + kill * 37 % 400)]
+            lines = [writer.stdout.readline() for _ in range(10 + kill * 37 % 400)]
             writer.kill()
-            told += writer.stdout.readlines()
-        acknowledged |= {(kind, int(number)) for kind, number in map(str.split, told)}
+            lines += writer.stdout.readlines()
+        acknowledged |= {(kind, int(number)) for kind, number in map(str.split, lines)}
         asyncio.run(check(root, acknowledged))
     print(f"acked={len(acknowledged)} missing=0")
 

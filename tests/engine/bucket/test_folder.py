@@ -164,11 +164,11 @@ def test_unwritable_folder_raises_with_path_and_hint(open_to_others: Path, made:
     root.chmod(0o555)
     with python(AS_NOBODY, root) as child:
         assert child.stdout is not None
-        told = child.stdout.read()
+        output = child.stdout.read()
     if made and os.getuid() != 0:
-        assert told == ""  # its owner may still write the files
+        assert output == ""  # its owner may still write the files
         return
-    message, _, hint = told.partition("|")
+    message, _, hint = output.partition("|")
     assert message.endswith("Permission denied")
     assert str(root) in message
     assert "the user running svc can write" in hint

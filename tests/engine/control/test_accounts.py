@@ -164,9 +164,9 @@ def test_concurrent_password_checks_are_limited() -> None:
         many = [passwords.matches(kept, PASSWORD) for _ in range(MAX_CONCURRENT + MAX_WAITING + 5)]
         return await asyncio.gather(*many, return_exceptions=True)
 
-    told = asyncio.run(main())
-    assert told.count(True) == MAX_CONCURRENT + MAX_WAITING
-    assert sum(isinstance(one, TooManyAttempts) for one in told) == 5
+    results = asyncio.run(main())
+    assert results.count(True) == MAX_CONCURRENT + MAX_WAITING
+    assert sum(isinstance(one, TooManyAttempts) for one in results) == 5
 
 
 def test_unknown_user_check_takes_as_long_as_wrong_password() -> None:

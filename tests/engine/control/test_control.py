@@ -57,9 +57,9 @@ def subject() -> Blueprint:
 
 
 @contextmanager
-def served(folder: Path, *, told: bool = True) -> Iterator[ControlEndpoint]:
+def served(folder: Path, *, announce: bool = True) -> Iterator[ControlEndpoint]:
     routes = (subject(), blueprint(SingleProject("shop", folder)))
-    with run_in_background(lambda _: serve_local(folder, routes, announce=told), "control") as presence:
+    with run_in_background(lambda _: serve_local(folder, routes, announce=announce), "control") as presence:
         yield presence
 
 

@@ -66,8 +66,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     "component", [b"", b"rubbish", b"\0asm\x0d\0\x01\0", b"\0asm\x0d\0\x01\0" + b"\xff" * 99]
 )
 def test_invalid_component_is_rejected(shop: Shop, component: bytes) -> None:
-    said = shop.refused(JS, {"web": shop.package("component", component_wasm=component)})
-    assert "web" in said.message or "component" in said.message
+    reason = shop.refused(JS, {"web": shop.package("component", component_wasm=component)})
+    assert "web" in reason.message or "component" in reason.message
 
 
 def test_invalid_package_is_rejected(shop: Shop) -> None:
@@ -103,7 +103,7 @@ def test_package_with_missing_blobs_is_rejected(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("manifest", "said"),
+    ("manifest", "reason"),
     [
         (MANIFEST + '[resource.web.mounts]\n"/api/*" = "nothing"\n', "nothing"),
         (MANIFEST.replace('"shop"', '"other"'), "other"),
@@ -116,9 +116,9 @@ def test_package_with_missing_blobs_is_rejected(shop: Shop) -> None:
         ("", "project"),
     ],
 )
-def test_invalid_manifest_is_rejected(shop: Shop, manifest: str, said: str) -> None:
+def test_invalid_manifest_is_rejected(shop: Shop, manifest: str, reason: str) -> None:
     refused = shop.refused(manifest, {"web": "0" * 64})
-    assert said in refused.message + refused.hint + json.dumps(refused.members)
+    assert reason in refused.message + refused.hint + json.dumps(refused.members)
     assert "/tmp" not in refused.message
 
 

@@ -55,8 +55,8 @@ def test_concurrent_claims_create_one_owner(service: Service) -> None:
         return "won"
 
     with ThreadPoolExecutor(8) as pool:
-        told = sorted(pool.map(claim, range(8)))
-    assert told == ["conflict"] * 7 + ["won"]
+        results = sorted(pool.map(claim, range(8)))
+    assert results == ["conflict"] * 7 + ["won"]
     assert len(service.do(service.gate.accounts.users)) == 1
 
 

@@ -163,9 +163,9 @@ def test_window_of_one_finds_next_and_previous_match(shop: Shop) -> None:
 def test_request_includes_spans_of_mounts(shop: Shop) -> None:
     first = shop.fill()
     params = {"from": first + 4, "n": 4, "spans": True}
-    line, said, inner, front = shop.client.call("GET", f"{PLACE}/records", params=params)["records"]
+    line, second, inner, front = shop.client.call("GET", f"{PLACE}/records", params=params)["records"]
     assert [span["cursor"] for span in front.pop("spans")] == [inner["cursor"]]
-    assert "spans" not in line | said | inner and front["resource"] == "web"
+    assert "spans" not in line | second | inner and front["resource"] == "web"
 
 
 def test_cursors_are_streamed_in_stretches_newest_first_on_request(shop: Shop) -> None:

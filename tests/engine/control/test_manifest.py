@@ -149,7 +149,7 @@ def test_write_after_file_changed_is_conflict(client: Client, root: Path, text: 
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "reason"),
     [
         (add("/api/*", "web"), "api mounted at /api/* already"),
         (add("/x", "missing"), 'no Resource "missing"'),
@@ -159,11 +159,11 @@ def test_write_after_file_changed_is_conflict(client: Client, root: Path, text: 
     ],
 )
 def test_change_that_breaks_a_rule_is_rejected_with_reason(
-    client: Client, change: dict[str, str], said: str
+    client: Client, change: dict[str, str], reason: str
 ) -> None:
     with pytest.raises(ApiError) as refused:
         client.call("POST", f"{PLACE}/plan", {"changes": [change]})
-    assert said in refused.value.message
+    assert reason in refused.value.message
 
 
 def test_unknown_project_is_not_found(client: Client) -> None:

@@ -93,16 +93,16 @@ def owned(tmp_path: Path) -> Iterator[Owned]:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", GenerationMode)
 def test_service_responses_match_openapi_document(owned: Owned, mode: GenerationMode) -> None:
-    assert _hold_all(owned, mode) > 40
+    assert _compare_all_routes(owned, mode) > 40
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", GenerationMode)
 def test_dev_responses_match_openapi_document(developed: Developed, mode: GenerationMode) -> None:
-    assert _hold_all(developed, mode) > 15
+    assert _compare_all_routes(developed, mode) > 15
 
 
-def _hold_all(api: Owned | Developed, mode: GenerationMode) -> int:
+def _compare_all_routes(api: Owned | Developed, mode: GenerationMode) -> int:
     """Compare the responses of all routes with the document; return the number of routes."""
     schema = schemathesis.openapi.from_dict(api.document)
     operations = {
@@ -114,19 +114,19 @@ def _hold_all(api: Owned | Developed, mode: GenerationMode) -> int:
         operations, key=lambda route: (GUESSES.index(route) if route in GUESSES else -1, route)
     ):
         operation = operations[route]
-        if mode == GenerationMode.NEGATIVE and not _takes_anything(operation):
+        if mode == GenerationMode.NEGATIVE and not _has_parameters(operation):
             continue
         try:
-            _hold(api, route, operation.as_strategy(generation_mode=mode), mode)
+            _compare_route(api, route, operation.as_strategy(generation_mode=mode), mode)
         except Exception as error:
             error.add_note(" ".join(route))
             failures.append(error)
     if failures:
-        raise ExceptionGroup("routes that are not as the document says", failures)
+        raise ExceptionGroup("routes that differ from the document", failures)
     return len(operations)
 
 
-def _hold(api: Owned | Developed, route: Route, made_up: Any, mode: GenerationMode) -> None:
+def _compare_route(api: Owned | Developed, route: Route, requests: Any, mode: GenerationMode) -> None:
     """Send generated requests and compare the responses with the document."""
     count = 0
 
@@ -138,7 +138,7 @@ def _hold(api: Owned | Developed, route: Route, made_up: Any, mode: GenerationMo
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(made_up)
+    @given(requests)
     def ask(case: Case) -> None:
         nonlocal count
         count += 1
@@ -153,7 +153,7 @@ def _hold(api: Owned | Developed, route: Route, made_up: Any, mode: GenerationMo
     ask()
 
 
-def _takes_anything(operation: Any) -> bool:
+def _has_parameters(operation: Any) -> bool:
     return bool(operation.body or operation.query or operation.path_parameters)
 
 

@@ -33,10 +33,10 @@ export default {
     const text = await request.text()
     console.log(`got ${text.length}`)
     if (request.url.endsWith("/fail")) throw new Error("no")
-    const told = [request.method, new URL(request.url).search, request.headers.get("x-kind"),
+    const parts = [request.method, new URL(request.url).search, request.headers.get("x-kind"),
       request.headers.get("cookie"), request.headers.get("x-pin"), text]
     const headers = {"set-cookie": "id=secret", "x-pin": "4711", "content-type": "text/plain"}
-    return new Response(told.join("|"), {status: 201, headers})
+    return new Response(parts.join("|"), {status: 201, headers})
   }
 }
 """
@@ -114,8 +114,8 @@ def test_record_bodies_false_records_nothing(root: Path) -> None:
             own = answer.headers["x-request-id"]
             if (await shop.control.get(f"/v1/projects/shop/requests/{own}")).status_code == 200:
                 break
-        told = await shop.call("GET", f"/requests/{kept}", 404)
-        assert "is not recorded" in told["title"] and "record_bodies" in told["hint"]
+        problem = await shop.call("GET", f"/requests/{kept}", 404)
+        assert "is not recorded" in problem["title"] and "record_bodies" in problem["hint"]
 
     develop(root, test)
 
@@ -125,8 +125,8 @@ def test_request_with_unread_body_is_not_replayable(root: Path) -> None:
         answer = await shop.public.post("/", content=b"unread")
         found = await recorded(shop, answer.headers["x-request-id"])
         assert (found["response"]["status"], found["request"]["truncated"]) == (405, True)
-        told = await shop.call("POST", f"/requests/{found['request_id']}/replay", 422)
-        assert told["code"] == "not-replayable" and "first 0 bytes" in told["title"]
+        problem = await shop.call("POST", f"/requests/{found['request_id']}/replay", 422)
+        assert problem["code"] == "not-replayable" and "first 0 bytes" in problem["title"]
 
     develop(root, test)
 
@@ -173,8 +173,8 @@ def test_replay_sends_request_to_current_build(root: Path, cache: Path) -> None:
 
         large = await shop.public.post("/api/a", content=b"x" * (MAX_BODY_BYTES + 1))
         await recorded(shop, large.headers["x-request-id"])
-        told = await shop.call("POST", f"/requests/{large.headers['x-request-id']}/replay", 422)
-        assert told["code"] == "not-replayable" and "first 65536 bytes" in told["title"]
+        problem = await shop.call("POST", f"/requests/{large.headers['x-request-id']}/replay", 422)
+        assert problem["code"] == "not-replayable" and "first 65536 bytes" in problem["title"]
 
         failed = await shop.public.post("/api/fail", content=b"four")
         found = await recorded(shop, failed.headers["x-request-id"])

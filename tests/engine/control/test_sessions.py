@@ -25,7 +25,7 @@ def made(service: Service, owner: str, **wish: Any) -> str:
     return str(service.call(owner, "POST", "/v1/tokens", wish)["token"])
 
 
-def who(service: Service, token: str) -> Principal | None:
+def principal_of(service: Service, token: str) -> Principal | None:
     async def ask() -> Principal | None:
         return await service.gate.sessions.principal(token)
 
@@ -76,19 +76,19 @@ def test_session_created_far_in_future_is_invalid(service: Service, owner: str) 
 def test_token_roles_are_limited_by_roles_of_user(service: Service, owner: str) -> None:
     bob = service.add(owner, "bob", shop="owner", blog="deployer")
     token = made(service, bob, projects=["shop", "blog"])
-    assert who(service, token) == Principal("bob/ci", {"shop": "deployer", "blog": "deployer"})
+    assert principal_of(service, token) == Principal("bob/ci", {"shop": "deployer", "blog": "deployer"})
     service.call(owner, "PUT", "/v1/users/bob/roles/blog", {"role": "viewer"})
-    assert who(service, token) == Principal("bob/ci", {"shop": "deployer", "blog": "viewer"})
+    assert principal_of(service, token) == Principal("bob/ci", {"shop": "deployer", "blog": "viewer"})
     service.call(owner, "DELETE", "/v1/users/bob/roles/shop")
-    assert who(service, token) == Principal("bob/ci", {"blog": "viewer"})
+    assert principal_of(service, token) == Principal("bob/ci", {"blog": "viewer"})
 
 
 def test_token_for_all_projects_limits_each_role(service: Service, owner: str) -> None:
     bob = service.add(owner, "bob", **{"*": "deployer", "shop": "owner"})
     every = made(service, bob, projects=["*"])
-    assert who(service, every) == Principal("bob/ci", {"*": "deployer", "shop": "deployer"})
+    assert principal_of(service, every) == Principal("bob/ci", {"*": "deployer", "shop": "deployer"})
     one = made(service, bob, name="one", projects=["blog"], role="viewer")
-    assert who(service, one) == Principal("bob/one", {"blog": "viewer"})
+    assert principal_of(service, one) == Principal("bob/one", {"blog": "viewer"})
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_principal_is_cached(service: Service, owner: str) -> None:
 
 @pytest.mark.parametrize("token", ["", " ", "svcs_", "*", "x" * 20_000, "sessions/*", "üñ"])
 def test_malformed_token_has_no_principal(service: Service, owner: str, token: str) -> None:
-    assert who(service, token) is None
+    assert principal_of(service, token) is None
 
 
 def test_any_of_returns_principal_of_first_match(service: Service, owner: str) -> None:

@@ -38,16 +38,16 @@ class Diary:
         return
 
 
-async def heard_of(path: str, folder: Path) -> list[tuple[Record, int]]:
-    timeline, heard = TimelineBus(), list[tuple[Record, int]]()
-    timeline.subscribe(lambda record: heard.append((record, threading.get_ident())))
+async def published_records(path: str, folder: Path) -> list[tuple[Record, int]]:
+    timeline, published = TimelineBus(), list[tuple[Record, int]]()
+    timeline.subscribe(lambda record: published.append((record, threading.get_ident())))
     doors = Doors([Diary()], "shop", folder, timeline)
     answer = doors.open["diary"].door.answer(
         DoorRequest("POST", path, query="", headers=(), body=b"", caller=Caller("web", "01id"))
     )
     assert not isinstance(answer, DoorResponse)
     await answer
-    in_time = list(heard)
+    in_time = list(published)
     await doors.aclose()
     return in_time
 
@@ -70,7 +70,7 @@ def test_door_calls_are_counted_by_door_and_resource(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("where", ["thread", "loop"])
 def test_door_records_reach_timeline_on_loop_before_response(tmp_path: Path, where: str) -> None:
-    heard = asyncio.run(heard_of(f"/{where}/500", tmp_path))
-    assert all(isinstance(record, StructuredRecord) for record, _ in heard)
-    assert [record.time_ns for record, _ in heard] == list(range(500))
-    assert {thread for _, thread in heard} == {threading.get_ident()}
+    published = asyncio.run(published_records(f"/{where}/500", tmp_path))
+    assert all(isinstance(record, StructuredRecord) for record, _ in published)
+    assert [record.time_ns for record, _ in published] == list(range(500))
+    assert {thread for _, thread in published} == {threading.get_ident()}

@@ -237,18 +237,18 @@ def test_connection_fields_of_application_are_dropped() -> None:
 
 
 def test_application_receives_disconnect_after_response_or_client_exit() -> None:
-    heard: list[str] = []
+    message_types: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         assert await receive() == {"type": "http.request", "body": b"", "more_body": False}
         if scope["raw_path"] == b"/whole":
             await send(start())
             await send(body(b"hello"))
-        heard.append((await receive())["type"])
+        message_types.append((await receive())["type"])
 
     request = b"GET /%b HTTP/1.1\r\n" + HOST + b"\r\n"
     exchange(app, request % b"whole", request % b"left")
-    assert heard == ["http.disconnect"] * 2
+    assert message_types == ["http.disconnect"] * 2
 
 
 def test_next_request_is_answered_while_last_application_runs() -> None:

@@ -21,7 +21,7 @@ def problems(root: Path, text: str) -> tuple[ManifestProblem, ...]:
     return caught.value.problems
 
 
-def one(root: Path, body: str) -> ManifestProblem:
+def only_problem(root: Path, body: str) -> ManifestProblem:
     """Return the only problem of a manifest whose body starts in line 3."""
     found = problems(root, HEAD + body)
     assert len(found) == 1, found
@@ -97,7 +97,7 @@ def one(root: Path, body: str) -> ManifestProblem:
 def test_problem_has_position_key_message_and_hint(
     tmp_path: Path, body: str, place: tuple[int, int], key: str, message: str, hint: str
 ) -> None:
-    found = one(tmp_path, body)
+    found = only_problem(tmp_path, body)
     assert (found.line, found.column) == place
     assert found.key == key
     assert message in found.message and hint in found.hint
@@ -146,7 +146,7 @@ def test_invalid_table_causes_no_follow_up_problems(tmp_path: Path) -> None:
 
 
 def test_mount_cycle_is_reported_once(tmp_path: Path) -> None:
-    found = one(
+    found = only_problem(
         tmp_path,
         '[resource.a]\nlane="js"\nmounts={"/b/*"="b", "/bb/*"="b"}\n[resource.b]\nlane="js"\n'
         'mounts={"/c/*"="c"}\n[resource.c]\nlane="js"\nmounts={"/a/*"="a"}\n',
@@ -156,7 +156,7 @@ def test_mount_cycle_is_reported_once(tmp_path: Path) -> None:
 
 def test_mount_cycle_of_2000_resources_is_reported(tmp_path: Path) -> None:
     tables = [f'[resource.r{n}]\nlane="js"\nmounts={{"/x"="r{(n + 1) % 2000}"}}' for n in range(2000)]
-    assert "r0 → r1 → " in one(tmp_path, "\n".join(tables)).message
+    assert "r0 → r1 → " in only_problem(tmp_path, "\n".join(tables)).message
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_workdir_symlink_outside_project_is_reported(tmp_path: Path) -> None:
     inside.mkdir()
     (inside / "link").symlink_to(tmp_path)
     (inside / "loop").symlink_to("loop")
-    assert one(inside, A + 'workdir="link"').key == "resource.a.workdir"
+    assert only_problem(inside, A + 'workdir="link"').key == "resource.a.workdir"
 
 
 def test_error_message_contains_every_problem(tmp_path: Path) -> None:

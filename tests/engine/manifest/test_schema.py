@@ -14,8 +14,8 @@ DOCS = ROOT / "docs" / "reference"
 
 def test_committed_schema_matches_models() -> None:
     code = "import svc_tui; from engine.manifest.json_schema import text; print(text(), end='')"
-    told = f'generate it: .venv/bin/python -c "{code}" > docs/reference/manifest.schema.json'
-    assert (DOCS / "manifest.schema.json").read_text(encoding="utf-8") == text(), told
+    command = f'generate it: .venv/bin/python -c "{code}" > docs/reference/manifest.schema.json'
+    assert (DOCS / "manifest.schema.json").read_text(encoding="utf-8") == text(), command
 
 
 def test_schema_describes_exactly_all_keys() -> None:

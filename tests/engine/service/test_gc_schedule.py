@@ -35,7 +35,7 @@ async def sweeps(
 ) -> tuple[list[int], list[tuple[str, str]]]:
     """Return the hours of the collections, and the log entries."""
     hours: list[int] = []
-    told: list[tuple[str, str]] = []
+    logged: list[tuple[str, str]] = []
 
     async def counted() -> GcReport:
         hours.append((day.now_ns - T0) // (3600 * 10**9))
@@ -45,12 +45,12 @@ async def sweeps(
         await run_gc_daily(
             bucket.kv,
             counted,
-            lambda level, text: told.append((level, text)),
+            lambda level, text: logged.append((level, text)),
             now_ns=day.now,
             wait=day.wait,
         )
     except asyncio.CancelledError:
-        return hours, told
+        return hours, logged
 
 
 def test_gc_runs_daily_but_not_at_start(tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_gc_results_and_errors_are_logged(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         ((level, text),) = (await sweeps(bucket, Day(1), some))[1]
         assert level == "info" and "2 blobs of 1234 bytes, 1 unpacked packages" in text
-        hours, told = await sweeps(bucket, Day(60, T0 + 24 * 3600 * 10**9), failing)
+        hours, logged = await sweeps(bucket, Day(60, T0 + 24 * 3600 * 10**9), failing)
         assert hours == [25, 49, 73]
-        assert told == [("warning", "nothing was removed (Deploy again.)")] * 3
+        assert logged == [("warning", "nothing was removed (Deploy again.)")] * 3
 
     opened(tmp_path, scenario)

@@ -153,13 +153,13 @@ def test_recorder_writes_published_recordings(path: Path) -> None:
 
 
 def test_failing_listener_is_removed() -> None:
-    timeline, heard = TimelineBus(), list[Recording]()
+    timeline, calls = TimelineBus(), list[Recording]()
 
     def fail(recording: Recording) -> None:
-        heard.append(recording)
+        calls.append(recording)
         raise ValueError
 
     timeline.on_recording(fail)
     timeline.publish_recording(recording())
     timeline.publish_recording(recording())
-    assert len(heard) == 1
+    assert len(calls) == 1

@@ -114,17 +114,17 @@ def test_recorder_writes_during_requests(path: Path) -> None:
 
 def test_counts_survive_temporary_write_failure(path: Path) -> None:
     warnings: list[SvcError] = []
-    told = threading.Event()
+    warned = threading.Event()
 
     def warn(error: SvcError) -> None:
         warnings.append(error)
-        told.set()
+        warned.set()
 
     path.parent.write_text("in the way")
     timeline = TimelineBus()
     recorder = UsageRecorder(path, timeline, warn, interval=0.01, now_ns=lambda: BEGAN)
     timeline.append(OK)
-    assert told.wait(30)
+    assert warned.wait(30)
     timeline.append(OK)
     path.parent.unlink()
     recorder.close()

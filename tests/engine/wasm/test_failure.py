@@ -4,7 +4,7 @@ from engine.wasm.execution.run_state import GuestExit
 TRAP = "error while executing\nwasm trap: wasm `unreachable` instruction executed"
 
 
-def complaint(text: str) -> StderrTail:
+def stderr_tail(text: str) -> StderrTail:
     made = StderrTail()
     for line in text.splitlines():
         made.add(line)
@@ -28,38 +28,40 @@ net/http.HandlerFunc.ServeHTTP(0x4c3350)
 
 
 def test_go_panic_names_program_line() -> None:
-    said = "panic: assignment to entry in nil map (gofull/main.go:89)"
-    assert classify(TRAP, None, complaint(GO)) == ("guest-failed", said)
+    message = "panic: assignment to entry in nil map (gofull/main.go:89)"
+    assert classify(TRAP, None, stderr_tail(GO)) == ("guest-failed", message)
 
 
 def test_go_panic_in_library_names_first_non_runtime_line() -> None:
     text = GO.replace("main.handle", "gofull.handle")
-    assert classify(TRAP, None, complaint(text))[1].endswith("(gofull/store/save.go:7)")
+    assert classify(TRAP, None, stderr_tail(text))[1].endswith("(gofull/store/save.go:7)")
 
 
 def test_go_panic_with_long_stack_preserves_head() -> None:
     frames = "\n".join(f"runtime.f{n}()\n\truntime/x.go:{n} +0x1" for n in range(500))
     text = f"fatal error: runtime: out of memory\n\ngoroutine 1 [running]:\n{frames}\n"
-    assert classify(TRAP, None, complaint(text))[0] == "memory-limit"
+    assert classify(TRAP, None, stderr_tail(text))[0] == "memory-limit"
 
 
 def test_rust_panic_names_location() -> None:
     text = "thread '<unnamed>' (1) panicked at src/lib.rs:3:5:\nno luck\nnote: run with `RUST_BACKTRACE=1`\n"
-    assert classify(TRAP, None, complaint(text)) == ("guest-failed", "panicked: no luck (src/lib.rs:3:5)")
+    assert classify(TRAP, None, stderr_tail(text)) == ("guest-failed", "panicked: no luck (src/lib.rs:3:5)")
 
 
 def test_unreachable_without_panic_ignores_earlier_log_lines() -> None:
-    assert "gave up" in classify(TRAP, None, complaint("all is well\n"))[1]
+    assert "gave up" in classify(TRAP, None, stderr_tail("all is well\n"))[1]
 
 
 def test_exit_reports_last_line_without_stack() -> None:
     text = "Error: no such order\n    at handle (src/index.js:3:9)\n"
-    assert classify(None, GuestExit(1), complaint(text)) == ("guest-failed", "Error: no such order")
+    assert classify(None, GuestExit(1), stderr_tail(text)) == ("guest-failed", "Error: no such order")
 
 
 def test_failed_realloc_is_out_of_memory() -> None:
     text = "Error while (cabi_realloc) Unable to realloc, but no exception is pending. Aborting, since that"
-    assert classify(TRAP, None, complaint(f"{text} doesn't seem recoverable at all.\n"))[0] == "memory-limit"
+    assert (
+        classify(TRAP, None, stderr_tail(f"{text} doesn't seem recoverable at all.\n"))[0] == "memory-limit"
+    )
 
 
 def test_wasmtime_error_reports_cause() -> None:

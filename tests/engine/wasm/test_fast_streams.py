@@ -160,8 +160,8 @@ def test_permit_is_64_kib_with_fast_streams_and_4096_without(echo: Echo) -> None
 def test_write_above_permit_traps_and_sends_nothing(echo: Echo) -> None:
     answer = echo.ask([], mode=Mode.BEYOND_PERMIT)
     assert answer.report.outcome == "guest-failed"
-    told = f"write of {echo.permit + 1} bytes where check-write permitted {echo.permit}"
-    assert told in answer.report.detail
+    message = f"write of {echo.permit + 1} bytes where check-write permitted {echo.permit}"
+    assert message in answer.report.detail
     assert answer.body == b""
 
 

@@ -35,13 +35,13 @@ def test_channel_delivers_messages_and_end() -> None:
         here, there = await Channel.open(ours), await Channel.open(theirs)
         here.send(Published(7))
         here.send("x" * 1_000_000)
-        heard = [await there.receive(), await there.receive()]
+        received = [await there.receive(), await there.receive()]
         here.close()
-        heard.append(await there.receive())
+        received.append(await there.receive())
         there.send(Published(8))
         await there.drain()
         there.close()
-        return heard
+        return received
 
     assert asyncio.run(talk()) == [Published(7), "x" * 1_000_000, None]
 

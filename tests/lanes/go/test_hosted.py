@@ -49,7 +49,7 @@ def test_printed_lines_arrive_one_by_one(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "said", "place"),
+    ("target", "message", "place"),
     [
         ("/panic", "panic: assignment to entry in nil map", "// the panic"),
         ("/panic-elsewhere", "panic: in a goroutine", "// the goroutine's"),
@@ -57,11 +57,11 @@ def test_printed_lines_arrive_one_by_one(ask: Ask) -> None:
         ("/deadlock", "fatal error: all goroutines are asleep - deadlock!", "<-make(chan int)"),
     ],
 )
-def test_panic_is_reported_with_its_line(ask: Ask, target: str, said: str, place: str) -> None:
+def test_panic_is_reported_with_its_line(ask: Ask, target: str, message: str, place: str) -> None:
     answer = ask(target)
     assert (answer.status, answer.report.outcome) == (None, "guest-failed")
-    assert answer.report.detail == f"{said} (example.com/api/main.go:{line(place)})"
-    assert answer.lines[0] == ("stderr", said)
+    assert answer.report.detail == f"{message} (example.com/api/main.go:{line(place)})"
+    assert answer.lines[0] == ("stderr", message)
 
 
 def test_panic_after_the_head_truncates_the_response(ask: Ask) -> None:
@@ -127,15 +127,15 @@ def test_handler_failure_leaves_other_requests_running(module: Module, artifact:
 
 def test_denied_fetch_reports_egress(ask: Ask, other: Peer) -> None:
     for route in ("fetch", "own-transport"):
-        said = ask(f"/{route}?url={quote(other.origin, safe='')}").text
-        assert "HTTP-request-denied" in said and "`egress` of svc.toml" in said
+        message = ask(f"/{route}?url={quote(other.origin, safe='')}").text
+        assert "HTTP-request-denied" in message and "`egress` of svc.toml" in message
     assert other.seen == []
 
 
 def test_unreachable_host_is_reported(ask: Ask) -> None:
     closed = "http://127.0.0.1:1"
-    said = ask(f"/fetch?url={quote(closed, safe='')}", egress=(closed,)).text
-    assert said == 'error: Get "http://127.0.0.1:1": connection-refused'
+    message = ask(f"/fetch?url={quote(closed, safe='')}", egress=(closed,)).text
+    assert message == 'error: Get "http://127.0.0.1:1": connection-refused'
 
 
 def test_files_and_sockets_return_errors(ask: Ask) -> None:

@@ -95,18 +95,18 @@ def test_one_formatted_write_is_sent_as_one_chunk(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "said", "place"),
+    ("target", "failure", "place"),
     [
         ("/panic", "panicked: no luck", 'panic!("no {}"'),
         ("/fail", "Error: no number", "context("),
         ("/question", "Error: invalid digit found in string", "let number: u32"),
     ],
 )
-def test_failure_before_the_head_reports_its_line(ask: Ask, target: str, said: str, place: str) -> None:
+def test_failure_before_the_head_reports_its_line(ask: Ask, target: str, failure: str, place: str) -> None:
     answer = ask(target)
-    assert (answer.status, answer.report.outcome, answer.report.detail) == (None, "guest-failed", said)
+    assert (answer.status, answer.report.outcome, answer.report.detail) == (None, "guest-failed", failure)
     lines = [text for _, text in answer.lines]
-    assert lines[0] == said
+    assert lines[0] == failure
     assert lines[1].startswith(f"    at src/lib.rs:{line(place)}:")
 
 
@@ -115,19 +115,19 @@ def test_error_with_a_cause_reports_the_cause(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "failure"),
     [("/late-fail", "Error: too late"), ("/late-panic", "panicked: much too late")],
 )
-def test_failure_after_the_head_truncates_the_response(ask: Ask, target: str, said: str) -> None:
+def test_failure_after_the_head_truncates_the_response(ask: Ask, target: str, failure: str) -> None:
     answer = ask(target)
     assert (answer.status, answer.body, answer.ended) == (200, b"begun", False)
-    assert (answer.report.outcome, answer.report.detail) == ("guest-failed", said)
+    assert (answer.report.outcome, answer.report.detail) == ("guest-failed", failure)
 
 
-@pytest.mark.parametrize(("target", "said"), [("/status", "99"), ("/header", '"x-bad"')])
-def test_invalid_response_reports_the_invalid_value(ask: Ask, target: str, said: str) -> None:
+@pytest.mark.parametrize(("target", "failure"), [("/status", "99"), ("/header", '"x-bad"')])
+def test_invalid_response_reports_the_invalid_value(ask: Ask, target: str, failure: str) -> None:
     answer = ask(target)
-    assert answer.report.outcome == "guest-failed" and said in answer.report.detail
+    assert answer.report.outcome == "guest-failed" and failure in answer.report.detail
 
 
 def test_exceeded_memory_has_its_own_outcome(ask: Ask) -> None:
