@@ -45,11 +45,11 @@ def test_build_prints_results_in_manifest_order_and_names_progress_lines(
 ) -> None:
     resources(project, zebra="sleep 0.3; echo slow", ant="echo quick", bee="true")
     assert run(["build"]) == 0
-    told = capsys.readouterr()
-    assert names(told.out) == ["zebra", "ant", "bee"]
-    assert len(set(re.findall(r"sha256:([0-9a-f]{64})", told.out))) == 3
-    assert "· zebra: slow\n" in told.err and "· ant: quick\n" in told.err
-    assert "· bee: compiling a component to machine code …\n" in told.err
+    captured = capsys.readouterr()
+    assert names(captured.out) == ["zebra", "ant", "bee"]
+    assert len(set(re.findall(r"sha256:([0-9a-f]{64})", captured.out))) == 3
+    assert "· zebra: slow\n" in captured.err and "· ant: quick\n" in captured.err
+    assert "· bee: compiling a component to machine code …\n" in captured.err
 
 
 @pytest.mark.skipif(os.cpu_count() == 1, reason="one processor builds one after the other")
@@ -67,9 +67,9 @@ def test_build_skips_unchanged_resources_unless_no_cache(
     assert run(["build"]) == 0
     first = capsys.readouterr().out
     assert run(["build"]) == 0
-    told = capsys.readouterr()
-    assert told.out.count("unchanged") == 2 and told.err == ""
-    assert re.findall("sha256:.{64}", first) == re.findall("sha256:.{64}", told.out)
+    captured = capsys.readouterr()
+    assert captured.out.count("unchanged") == 2 and captured.err == ""
+    assert re.findall("sha256:.{64}", first) == re.findall("sha256:.{64}", captured.out)
     (project / "two" / "source").write_text("new")
     assert run(["build"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines() if "unchanged" in line] == [
@@ -86,10 +86,10 @@ def test_build_failure_of_one_resource_leaves_the_others_built(
 ) -> None:
     resources(project, one="echo reason; false || exit 3", two="true", three="exit 4")
     assert run(["build"]) == 1
-    told = capsys.readouterr()
-    assert names(told.out) == ["two"]
-    assert "resource one failed with exit status 3" in told.err and "reason" in told.err
-    assert "resource three failed with exit status 4" in told.err
+    captured = capsys.readouterr()
+    assert names(captured.out) == ["two"]
+    assert "resource one failed with exit status 3" in captured.err and "reason" in captured.err
+    assert "resource three failed with exit status 4" in captured.err
 
 
 def test_build_rejects_unsupported_imports_and_a_missing_handler_by_name(
@@ -101,9 +101,11 @@ def test_build_rejects_unsupported_imports_and_a_missing_handler_by_name(
     (project / "two" / "made.wasm").write_bytes(component(exports=["wasi:cli/run@0.2.0"]))
     resources(project, one="true", two="true")
     assert run(["build"]) == 1
-    told = capsys.readouterr()
-    assert "resource one: the component imports acme:db/store@1.0.0, which svc does not provide" in told.err
-    assert "resource two: the component does not export wasi:http/incoming-handler" in told.err
-    assert told.out == ""
+    captured = capsys.readouterr()
+    assert (
+        "resource one: the component imports acme:db/store@1.0.0, which svc does not provide" in captured.err
+    )
+    assert "resource two: the component does not export wasi:http/incoming-handler" in captured.err
+    assert captured.out == ""
     assert run(["build"]) == 1
     assert "acme:db/store@1.0.0" in capsys.readouterr().err

@@ -178,15 +178,13 @@ def test_project_stays_linked_to_its_service(svc: Svc, service: Service, tmp_pat
 @pytest.mark.parametrize(
     "text",
     [
-        *(
-            "",
-            "{",
-            "[]",
-            "null",
-            "[" * 100_000,
-            '{"version": 1}',
-            '{"version": 1, "current": 1, "services": {}}',
-        ),
+        "",
+        "{",
+        "[]",
+        "null",
+        "[" * 100_000,
+        '{"version": 1}',
+        '{"version": 1, "current": 1, "services": {}}',
         '{"version": 1, "current": "", "services": {"https://a": 1}}',
     ],
 )
@@ -215,14 +213,12 @@ def test_login_with_an_unwritable_home_fails(
     "typed",
     [
         *("", " ", "ftp://a.example", "https://", "https://u:p@a.example", "https://a.example/path", "a b"),
-        *(
-            "https://a.example?x",
-            "https://a.example#x",
-            "a.example:99999",
-            "a.example:x",
-            "https://[::1",
-            "a\nb",
-        ),
+        "https://a.example?x",
+        "https://a.example#x",
+        "a.example:99999",
+        "a.example:x",
+        "https://[::1",
+        "a\nb",
         *("file:///etc/passwd", "https://a\x1b[2J.example", "https://" + "a" * 300 + ".example"),
     ],
 )

@@ -275,7 +275,7 @@ def test_migrations_are_planned_and_applied_once(project: Path, capsys: Capture)
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["lsit"], 2, "list"),
         (["show", "usres"], 1, "Available: users"),
@@ -312,10 +312,10 @@ def test_migrations_are_planned_and_applied_once(project: Path, capsys: Capture)
     ],
 )
 def test_invalid_arguments_fail_with_a_hint(
-    users: Path, capsys: Capture, words: list[str], code: int, said: str
+    users: Path, capsys: Capture, words: list[str], code: int, message: str
 ) -> None:
     failed = svc(capsys, *words, code=code)
-    assert said in failed.err and "Traceback" not in failed.err and failed.out == ""
+    assert message in failed.err and "Traceback" not in failed.err and failed.out == ""
     assert svc_json(capsys, "list")["tables"][0]["rows"] == 2
     assert {path.name for path in users.iterdir()} == {".svc", "site", "svc.toml"}
 

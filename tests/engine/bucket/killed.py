@@ -122,16 +122,19 @@ async def check_upgraded(root: Path, acks: set[str]) -> None:
     assert (root / layout.VERSION).read_text() == "svc bucket, layout 3\n"
 
 
-async def nothing(root: Path) -> None:
+async def start_without_bucket(root: Path) -> None:
     """Start without a bucket."""
 
 
-async def empty(root: Path) -> None:
+async def start_with_empty_bucket(root: Path) -> None:
     """Start with an empty bucket."""
     await FolderBucket(root).aclose()
 
 
-WAYS = {"work": (nothing, work, check), "upgrade": (empty, upgrade, check_upgraded)}
+WAYS = {
+    "work": (start_without_bucket, work, check),
+    "upgrade": (start_with_empty_bucket, upgrade, check_upgraded),
+}
 
 
 def die_after(changes: int, root: Path) -> None:

@@ -156,16 +156,16 @@ def open_to_others() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("made", [False, True], ids=["new", "made before"])
-def test_unwritable_folder_raises_with_path_and_hint(open_to_others: Path, made: bool) -> None:
-    root = open_to_others / "bucket" if made else open_to_others
-    if made:
+@pytest.mark.parametrize("exists", [False, True], ids=["new", "existing"])
+def test_unwritable_folder_raises_with_path_and_hint(open_to_others: Path, exists: bool) -> None:
+    root = open_to_others / "bucket" if exists else open_to_others
+    if exists:
         opened(root)
     root.chmod(0o555)
     with python(AS_NOBODY, root) as child:
         assert child.stdout is not None
         output = child.stdout.read()
-    if made and os.getuid() != 0:
+    if exists and os.getuid() != 0:
         assert output == ""  # its owner may still write the files
         return
     message, _, hint = output.partition("|")

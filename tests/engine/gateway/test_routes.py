@@ -33,13 +33,11 @@ def test_match_host_finds_front(authority: str) -> None:
     "authority",
     [
         *("", "api--shop.localhost", "web--shop.example", "web--shop.localhost.evil", "["),
-        *(
-            "web--shop.localhost:99999",
-            "web--shop.localhost:x",
-            "web--shop.localhost:80:80",
-            "[::1]x",
-            "[::1",
-        ),
+        "web--shop.localhost:99999",
+        "web--shop.localhost:x",
+        "web--shop.localhost:80:80",
+        "[::1]x",
+        "[::1",
         *("web--shop.localhost:\u0663", "web--shop.localhost@evil", "user@web--shop.localhost"),
     ],
 )

@@ -70,15 +70,13 @@ def refused(data: bytes, answer: bytes) -> None:
 
 
 BAD_HEADS = [
-    *(
-        b"\r\n\r\n\r\n",
-        b"\0" * 100,
-        b"\xff" * 5000,
-        b"GET",
-        b"GET /",
-        b"GET / HTTP/1.1",
-        b"GET / HTTP/1.1\r\n",
-    ),
+    b"\r\n\r\n\r\n",
+    b"\0" * 100,
+    b"\xff" * 5000,
+    b"GET",
+    b"GET /",
+    b"GET / HTTP/1.1",
+    b"GET / HTTP/1.1\r\n",
     *(b"GET / HTTP/9.9\r\n", b"GET / HTTP/1.1 \r\n", b"GET  / HTTP/1.1\r\n", b"GET /\x7f HTTP/1.1\r\n"),
     *(b"GET /\xc3\xbc HTTP/1.1\r\n", b"G\xc3\xa9T / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nhost : x\r\n"),
     *(b"GET / HTTP/1.1\r\n: x\r\n", b"GET / HTTP/1.1\r\n x: y\r\n", b"GET / HTTP/1.1\r\nx\0: y\r\n"),
@@ -99,19 +97,15 @@ BAD_BODIES = [
     b"transfer-encoding: chunked\r\ntransfer-encoding: identity\r\n\r\n0\r\n\r\n",
 ]
 BROKEN_CHUNKS = [
-    *(
-        b"x\r\nhello\r\n0\r\n\r\n",
-        b"-5\r\nhello\r\n0\r\n\r\n",
-        b"5\r\nhelloworld\r\n0\r\n\r\n",
-        b"5;\0\r\nhello\r\n",
-    ),
-    *(
-        b"fffffffffffffffffffff\r\nhello",
-        b"5\nhello\n0\n\n",
-        b"5\r\nhel",
-        b"0\r\nbad trailer\r\n\r\n",
-        b" 5\r\nhello",
-    ),
+    b"x\r\nhello\r\n0\r\n\r\n",
+    b"-5\r\nhello\r\n0\r\n\r\n",
+    b"5\r\nhelloworld\r\n0\r\n\r\n",
+    b"5;\0\r\nhello\r\n",
+    b"fffffffffffffffffffff\r\nhello",
+    b"5\nhello\n0\n\n",
+    b"5\r\nhel",
+    b"0\r\nbad trailer\r\n\r\n",
+    b" 5\r\nhello",
 ]
 
 
@@ -144,15 +138,11 @@ def test_malformed_chunks_close_connection() -> None:
 
 def test_invalid_upgrades_do_not_stop_server() -> None:
     upgrades = [
-        *(
-            b"upgrade: h2c\r\n",
-            b"upgrade: h2c\r\nhttp2-settings: %%%\r\n",
-            b"upgrade: h2c\r\nhttp2-settings: AAA\r\n",
-        ),
-        *(
-            b"upgrade: websocket\r\n",
-            b"upgrade: websocket\r\nsec-websocket-key: x\r\nsec-websocket-version: 99\r\n",
-        ),
+        b"upgrade: h2c\r\n",
+        b"upgrade: h2c\r\nhttp2-settings: %%%\r\n",
+        b"upgrade: h2c\r\nhttp2-settings: AAA\r\n",
+        b"upgrade: websocket\r\n",
+        b"upgrade: websocket\r\nsec-websocket-key: x\r\nsec-websocket-version: 99\r\n",
         b"upgrade: \xff\xff\r\n",
     ]
     survives(

@@ -40,7 +40,7 @@ def test_go_of_path_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ver
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "message"),
     [
         ("echo go version go1.20 linux/amd64", "is 1.20, older than 1.24"),
         ("echo broken >&2; exit 3", "cannot be run: broken"),
@@ -49,12 +49,12 @@ def test_go_of_path_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ver
     ],
 )
 def test_unusable_go_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, message: str
 ) -> None:
     monkeypatch.setenv("PATH", fake(tmp_path / "bin", script))
-    assert said in str(found(tmp_path))
+    assert message in str(found(tmp_path))
     (tool,) = asyncio.run(GoLane().tools(tmp_path))
-    assert said in tool.problem and tool.remedy == "svc doctor --fix"
+    assert message in tool.problem and tool.remedy == "svc doctor --fix"
 
 
 def test_missing_go_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,9 +111,9 @@ def test_managed_go_replaces_an_outdated_one(
 
 @pytest.mark.slow
 def test_install_compiles_the_standard_packages(go: Go, cache: Path) -> None:
-    told: list[str] = []
-    asyncio.run(GoLane().install(cache, told.append))
-    assert told == ["compiling Go's packages for components, once …"]
+    progress: list[str] = []
+    asyncio.run(GoLane().install(cache, progress.append))
+    assert progress == ["compiling Go's packages for components, once …"]
 
 
 FETCH = """\
@@ -226,10 +226,10 @@ def test_unknown_failure_of_go_is_reported(
         "kill -9 $$": ("ended by signal 9", "out of memory"),
         "echo no space left on device >&2; exit 1": ("disk is full", "GOCACHE"),
     }
-    for n, (script, (said, hint)) in enumerate(endings.items()):
+    for n, (script, (message, hint)) in enumerate(endings.items()):
         with monkeypatch.context() as patch:
             lines = f'case "$1" in build) {script} ;; *) exec "{go.program}" "$@" ;; esac'
             patch.setenv("PATH", fake(tmp_path / f"bin{n}", lines))
             with pytest.raises(BuildFailed) as caught:
                 module.build()
-            assert said in caught.value.message and hint in caught.value.hint
+            assert message in caught.value.message and hint in caught.value.hint
