@@ -111,9 +111,9 @@ def test_change_set_matches_reference_model(table: Connection, sets: list[tuple[
 
 
 def stored(table: Connection) -> dict[int, Row]:
-    found = rows(table, "select k, u, v from t")
+    table_rows = rows(table, "select k, u, v from t")
     blobs = {None: None, b"\0": {"base64": "AA=="}, b"": {"base64": ""}}
-    return {key: {"k": key, "u": text, "v": blobs[blob]} for key, text, blob in found}
+    return {key: {"k": key, "u": text, "v": blobs[blob]} for key, text, blob in table_rows}
 
 
 def test_rollback_in_trigger_is_reported_with_its_change(tmp_path: Path) -> None:

@@ -53,8 +53,8 @@ def kinds(tables: Tables) -> Tables:
     ],
 )
 def test_edge_values_round_trip(tables: Tables, value: Any) -> None:
-    found = tables.query("select $1 as a", value).rows[0]["a"]
-    assert (type(found), found) == (type(value), value)
+    result = tables.query("select $1 as a", value).rows[0]["a"]
+    assert (type(result), result) == (type(value), value)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

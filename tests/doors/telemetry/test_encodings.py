@@ -52,8 +52,8 @@ def protobuf_body() -> bytes:
     record = document["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0]
     ids = [bytes.fromhex(record.pop(name)) for name in ("traceId", "spanId")]
     message = json_format.ParseDict(document, ExportLogsServiceRequest())
-    found = message.resource_logs[0].scope_logs[0].log_records[0]
-    found.trace_id, found.span_id = ids
+    parsed_record = message.resource_logs[0].scope_logs[0].log_records[0]
+    parsed_record.trace_id, parsed_record.span_id = ids
     return message.SerializeToString()
 
 

@@ -59,8 +59,8 @@ def test_parse_edits_round_trips_documents(given: list[BoardMount], data: st.Dat
 
 def test_removed_mount_is_drawn_until_saved() -> None:
     changed = BoardMount("web", "/v2/*", "api")
-    found = mounts_to_draw([API, FEED], [MountEdit(API, changed)])
-    assert found == [DrawnMount(API, "removed"), DrawnMount(FEED), DrawnMount(changed, "added")]
+    result = mounts_to_draw([API, FEED], [MountEdit(API, changed)])
+    assert result == [DrawnMount(API, "removed"), DrawnMount(FEED), DrawnMount(changed, "added")]
 
 
 def test_parse_edits_of_missing_mount_raises() -> None:

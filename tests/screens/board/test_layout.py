@@ -52,7 +52,7 @@ def along(route: Route) -> list[Point]:
 def owned(graph: Graph, placed: GraphLayout) -> dict[str, list[tuple[Point, str]]]:
     """Return the owner of each cell of all paths: the edge, or its trunk on the shared part."""
     ways = {key: along(route) for key, route in placed.routes.items()}
-    found = {}
+    result = {}
     for edge in graph.edges:
         step = -1 if edge.trunk == "target" else 1
         trunk = f"{edge.trunk} {edge.source if step > 0 else edge.target}"
@@ -63,8 +63,8 @@ def owned(graph: Graph, placed: GraphLayout) -> dict[str, list[tuple[Point, str]
             if edge.trunk and other is not edge and other.trunk == edge.trunk
         ]
         shared = max((in_common(way, other) for other in others), default=0)
-        found[edge.key] = [(point, trunk if at < shared else edge.key) for at, point in enumerate(way)]
-    return found
+        result[edge.key] = [(point, trunk if at < shared else edge.key) for at, point in enumerate(way)]
+    return result
 
 
 def in_common(way: list[Point], other: list[Point]) -> int:
@@ -97,7 +97,7 @@ def test_columns_are_ordered_and_nodes_stacked(graph: Graph) -> None:
     for node in graph.nodes:
         box = placed.boxes[node.key]
         spans.setdefault(node.column, set()).add((box.x, box.x + box.width))
-    assert all(len(found) == 1 for found in spans.values())
+    assert all(len(keys) == 1 for keys in spans.values())
     edges = [place for column in sorted(spans) for span in spans[column] for place in span]
     assert edges == sorted(edges)
 

@@ -35,9 +35,9 @@ async def test_export_writes_matching_records_in_order(shop: Shop, tmp_path: Pat
         await logs.shows("12 records")
         await to(logs, tmp_path / "errors.jsonl")
         await done(logs)
-    found = [json.loads(line) for line in (tmp_path / "errors.jsonl").read_text().splitlines()]
-    assert [each["body"] for each in found] == [f"said {number}" for number in range(0, 12_000, 1000)]
-    assert found[0]["attributes"] == {"id": "0"}
+    result = [json.loads(line) for line in (tmp_path / "errors.jsonl").read_text().splitlines()]
+    assert [each["body"] for each in result] == [f"said {number}" for number in range(0, 12_000, 1000)]
+    assert result[0]["attributes"] == {"id": "0"}
     assert [each.name for each in tmp_path.iterdir() if "errors" in each.name] == ["errors.jsonl"]
 
 

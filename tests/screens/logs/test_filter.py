@@ -35,8 +35,8 @@ def test_filter_without_all_parts_is_empty(selection: RecordSelection) -> None:
 
 
 def test_equals_sign_separates_like_colon() -> None:
-    found = RecordSelection.of(["request=7f", "level:warn", "not", "a:filter", "https://x"])
-    assert found == RecordSelection(level="warn", request="7f", text="not a:filter https://x")
+    result = RecordSelection.of(["request=7f", "level:warn", "not", "a:filter", "https://x"])
+    assert result == RecordSelection(level="warn", request="7f", text="not a:filter https://x")
 
 
 def test_params_request_roots_without_resource_or_request() -> None:

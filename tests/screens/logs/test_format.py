@@ -93,9 +93,9 @@ def test_narrow_row_omits_values_that_do_not_fit() -> None:
 def test_highlight_marks_all_matches_only() -> None:
     cell = (("POST", "bold"), (" /api/Entry", ""), ("  entry", "dim"))
     assert highlight(cell, "t /a")[0:3] == (("POS", "bold"), ("T", "match"), (" /a", "match"))
-    found = highlight(cell, "ENTRY")
-    assert [text for text, tone in found if tone == "match"] == ["Entry", "entry"]
-    assert "".join(text for text, _ in found) == "".join(text for text, _ in cell)
+    result = highlight(cell, "ENTRY")
+    assert [text for text, tone in result if tone == "match"] == ["Entry", "entry"]
+    assert "".join(text for text, _ in result) == "".join(text for text, _ in cell)
     assert "".join(text for text, _ in highlight(cell, ".")) == "".join(text for text, _ in cell)
     many = highlight((("a" * 100_000, ""),), "a")
     assert many[-1][1] == "" and len(many) < 3000 and "".join(text for text, _ in many) == "a" * 100_000

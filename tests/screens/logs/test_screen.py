@@ -155,10 +155,10 @@ async def test_search_highlights_matches_until_back(shop: Shop) -> None:
         await logs.press("slash")
         await logs.say("ONE")
         await logs.shows("/ONE ×")
-        found = logs.screen.rows._styles_for("match")
+        match_style = logs.screen.rows._styles_for("match")
         await logs.until(
             lambda: any(
-                seg.text == "one" and seg.style and seg.style.bgcolor == found.bgcolor
+                seg.text == "one" and seg.style and seg.style.bgcolor == match_style.bgcolor
                 for seg in segments(logs)
             )
         )

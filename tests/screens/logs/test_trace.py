@@ -47,8 +47,8 @@ def log_record(kind: str, level: str, body: str, **attributes: str) -> dict[str,
     }
 
 
-def text(found: list[Line]) -> str:
-    return "\n".join("".join(piece for piece, _ in line).rstrip() for line in found)
+def text(lines: list[Line]) -> str:
+    return "\n".join("".join(piece for piece, _ in line).rstrip() for line in lines)
 
 
 RECORDS = [
@@ -142,11 +142,11 @@ def test_compare_marks_differences() -> None:
 
 def test_compare_wraps_long_lines_in_their_column() -> None:
     body, other = ("YWJj" * 20, "YWJj" * 19 + "eHl6")
-    found = text(compare(recorded(body), recorded(other), 80)).splitlines()
-    first = next(number for number, line in enumerate(found) if "≠" in line)
-    assert found[first].split() == ["abc" * 12 + "ab", "≠", "abc" * 12 + "ab"]
-    assert found[first + 1].split() == ["c" + "abc" * 7, "c" + "abc" * 6 + "xyz"]
-    assert found[first + 1].index("xyz") > 38
+    result = text(compare(recorded(body), recorded(other), 80)).splitlines()
+    first = next(number for number, line in enumerate(result) if "≠" in line)
+    assert result[first].split() == ["abc" * 12 + "ab", "≠", "abc" * 12 + "ab"]
+    assert result[first + 1].split() == ["c" + "abc" * 7, "c" + "abc" * 6 + "xyz"]
+    assert result[first + 1].index("xyz") > 38
 
 
 def test_compare_without_response_uses_records() -> None:

@@ -38,8 +38,8 @@ class Shop:
     def sql(self, sql: str, *params: Any) -> list[dict[str, Any]]:
         """Run a statement and return its rows."""
         body = {"sql": sql, "params": list(params), "write": not sql.lower().startswith("select")}
-        found: list[dict[str, Any]] = self.call("POST", "/sql", body)["rows"]
-        return found
+        result: list[dict[str, Any]] = self.call("POST", "/sql", body)["rows"]
+        return result
 
     def link(self) -> ProjectClient:
         """Return a link that uses the current address of the API."""

@@ -103,8 +103,8 @@ async def test_columns_are_hidden_moved_and_widened(people: Shop, snapshot: Snap
         await shown.write("a@b")
         await shown.press("ctrl+s")
         await shown.until(lambda: shown.screen.pending == 0)
-        found = await asyncio.to_thread(people.sql, "select mail from people where id = 1")
-        assert found == [{"mail": "a@b"}]
+        result = await asyncio.to_thread(people.sql, "select mail from people where id = 1")
+        assert result == [{"mail": "a@b"}]
 
 
 @pytest.mark.slow
@@ -122,8 +122,8 @@ async def test_blob_cell_reads_file(shop: Shop, tmp_path: Path) -> None:
         await shown.until(lambda: shown.screen.pending == 1)
         await shown.press("ctrl+s")
         await shown.until(lambda: shown.screen.pending == 0)
-        found = await asyncio.to_thread(shop.sql, "select data from pictures")
-        assert found == [{"data": b64encode(b"\x89PNG").decode()}]
+        result = await asyncio.to_thread(shop.sql, "select data from pictures")
+        assert result == [{"data": b64encode(b"\x89PNG").decode()}]
 
 
 @pytest.mark.slow

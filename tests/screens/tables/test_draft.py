@@ -30,15 +30,15 @@ class Model:
         return other
 
     def changes(self) -> dict[Key | int, Any]:
-        found: dict[Key | int, Any] = {}
+        result: dict[Key | int, Any] = {}
         for key, row in self.edited.items():
             if row is None:
-                found[key] = "deleted"
+                result[key] = "deleted"
                 continue
             cells = {name: cell for name, cell in row.items() if not same(cell, STORED[key][name])}
             if cells:
-                found[key] = cells
-        return found | dict(self.new)
+                result[key] = cells
+        return result | dict(self.new)
 
 
 class Drafting(RuleBasedStateMachine):

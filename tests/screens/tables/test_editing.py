@@ -16,8 +16,8 @@ Snapshot = Callable[[App[Any]], None]
 
 
 async def row(shop: Shop, id: int) -> dict[str, Any] | None:
-    found = await asyncio.to_thread(shop.sql, "select * from people where id = $1", id)
-    return found[0] if found else None
+    result = await asyncio.to_thread(shop.sql, "select * from people where id = $1", id)
+    return result[0] if result else None
 
 
 async def test_edited_cell_is_staged_and_applied_by_ctrl_s(people: Shop, snapshot: Snapshot) -> None:
@@ -195,8 +195,8 @@ async def test_without_rowid_table_is_edited_by_key(shop: Shop) -> None:
         await shown.write("7")
         await shown.press("ctrl+s")
         await shown.until(lambda: shown.screen.pending == 0)
-        found = await asyncio.to_thread(shop.sql, "select n from words where lang = 'sv'")
-        assert found == [{"n": 7}]
+        result = await asyncio.to_thread(shop.sql, "select n from words where lang = 'sv'")
+        assert result == [{"n": 7}]
 
 
 async def test_view_is_read_only_with_reason(people: Shop) -> None:
@@ -246,8 +246,8 @@ async def test_infinite_numbers_are_inserted_changed_and_deleted(shop: Shop) -> 
         await shown.write("inf")
         await shown.press("ctrl+s")
         await shown.until(lambda: shown.screen.pending == 0)
-        found = await asyncio.to_thread(shop.sql, "select size from sizes order by id")
-        assert [each["size"] for each in found] == [5, -math.inf, math.inf]
+        result = await asyncio.to_thread(shop.sql, "select size from sizes order by id")
+        assert [each["size"] for each in result] == [5, -math.inf, math.inf]
 
 
 async def test_ctrl_s_in_cell_input_applies_valid_value(people: Shop) -> None:

@@ -77,8 +77,8 @@ async def test_pasted_range_is_previewed_and_added_as_rows(people: Shop, snapsho
         assert shown.text.index("Dora") < shown.text.index("Eve")
         await shown.press("ctrl+s")
         await shown.until(lambda: shown.screen.pending == 0)
-        found = await asyncio.to_thread(people.sql, "select name, age from people where id > 3 order by id")
-        assert found == [{"name": "Dora", "age": 19}, {"name": "Eve", "age": None}]
+        result = await asyncio.to_thread(people.sql, "select name, age from people where id > 3 order by id")
+        assert result == [{"name": "Dora", "age": 19}, {"name": "Eve", "age": None}]
 
 
 @pytest.mark.slow
@@ -120,8 +120,8 @@ async def test_pasted_line_breaks_in_cell_are_preserved(people: Shop) -> None:
         await shown.until(lambda: isinstance(shown.app.screen, TextScreen))
         await shown.press("ctrl+s", "ctrl+s")
         await shown.until(lambda: shown.screen.pending == 0)
-        found = await asyncio.to_thread(people.sql, "select name from people order by id")
-        assert [each["name"] for each in found] == ["AnnLee\nRay", "Bob", "Cleo", "one\ntwo"]
+        result = await asyncio.to_thread(people.sql, "select name from people order by id")
+        assert [each["name"] for each in result] == ["AnnLee\nRay", "Bob", "Cleo", "one\ntwo"]
 
 
 @pytest.mark.slow

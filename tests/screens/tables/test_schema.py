@@ -58,8 +58,8 @@ async def test_alter_form_applies_all_changes_and_keeps_staged_edits(
         await shown.press("ctrl+s")
         await shown.shows("humans ▾", "city", "Brno", "Anna", "1 row changed")
         await shown.hides("mail")
-        found = await asyncio.to_thread(people.call, "GET", "/tables")
-        assert [each["columns"] for each in found["tables"][0]["indexes"]] == [["age"]]
+        result = await asyncio.to_thread(people.call, "GET", "/tables")
+        assert [each["columns"] for each in result["tables"][0]["indexes"]] == [["age"]]
 
 
 @pytest.mark.slow

@@ -88,8 +88,8 @@ def test_unreadable_file_raises_error(files: Path) -> None:
 
 def test_beginning_of_long_file_has_whole_lines(files: Path) -> None:
     (files / "long.csv").write_bytes(b"a,b\n" + b"1,2\n" * 2_000_000)
-    found, whole = beginning(files / "long.csv", "csv")
-    assert not whole and found.endswith(b"1,2\n")
+    result, whole = beginning(files / "long.csv", "csv")
+    assert not whole and result.endswith(b"1,2\n")
     (files / "long.json").write_bytes(b" " * 5_000_000 + b"[]")
     assert beginning(files / "long.json", "json") == (b"", False)
 
@@ -188,8 +188,8 @@ async def test_stopped_import_changes_nothing(people: Shop, files: Path) -> None
             await shown.pilot.press("escape")
             feed.write(b"name,7\n" * 100_000)
         await shown.shows("stopped; nothing was imported")
-        found = await asyncio.to_thread(people.sql, "select count(*) as n from people")
-        assert found == [{"n": 3}]
+        result = await asyncio.to_thread(people.sql, "select count(*) as n from people")
+        assert result == [{"n": 3}]
 
 
 @pytest.mark.slow

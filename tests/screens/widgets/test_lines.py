@@ -38,9 +38,9 @@ def test_wrap_lines_does_not_split_wide_characters() -> None:
     st.integers(2, 20),
 )
 def test_wrap_lines_preserves_text_within_width(pieces: list[str], width: int) -> None:
-    found = texts(wrap_lines([[(piece, "") for piece in pieces]], width))
-    assert "".join(found) == "".join(pieces)
-    assert all(cell_len(text) <= width for text in found)
+    result = texts(wrap_lines([[(piece, "") for piece in pieces]], width))
+    assert "".join(result) == "".join(pieces)
+    assert all(cell_len(text) <= width for text in result)
 
 
 def test_text_lines_are_rows() -> None:

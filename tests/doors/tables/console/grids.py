@@ -9,13 +9,13 @@ from tests.doors.tables.console.conftest import Shop
 
 
 def open_grid(shop: Shop, table: str = "users", **more: Any) -> dict[str, Any]:
-    found: dict[str, Any] = shop.post("grid", {"table": table, **more})
-    return found
+    result: dict[str, Any] = shop.post("grid", {"table": table, **more})
+    return result
 
 
 def window(shop: Shop, grid: dict[str, Any], start: int = 0, n: int = 100) -> dict[str, Any]:
-    found: dict[str, Any] = shop.get(f"grid/{grid['grid']}/rows", start=start, n=n)
-    return found
+    result: dict[str, Any] = shop.get(f"grid/{grid['grid']}/rows", start=start, n=n)
+    return result
 
 
 def refused_grid(shop: Shop, table: str = "users", **more: Any) -> ApiError:

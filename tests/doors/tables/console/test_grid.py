@@ -16,9 +16,9 @@ from tests.doors.tables.console.grids import create_many_rows, open_grid, refuse
 def names(shop: Shop, **more: Any) -> list[str]:
     grid = open_grid(shop, **more)
     at = [column["name"] for column in grid["columns"]].index("name")
-    found = [row[at] for row in window(shop, grid)["rows"]]
-    assert len(found) == grid["count"]
-    return found
+    result = [row[at] for row in window(shop, grid)["rows"]]
+    assert len(result) == grid["count"]
+    return result
 
 
 def test_grid_without_sort_is_ordered_by_key(users: Shop) -> None:
@@ -72,8 +72,8 @@ def test_grid_of_missing_table_column_or_id_is_refused(users: Shop) -> None:
 
 def test_cell_request_returns_value_by_row_key(users: Shop) -> None:
     grid = open_grid(users)
-    found = users.get(f"grid/{grid['grid']}/cell", key=json.dumps([2]), column="NAME")
-    assert found == {"value": "Grace"}
+    result = users.get(f"grid/{grid['grid']}/cell", key=json.dumps([2]), column="NAME")
+    assert result == {"value": "Grace"}
 
 
 def test_viewer_can_open_read_and_close_grid(users: Shop, address: str) -> None:
@@ -195,8 +195,8 @@ def test_views_keyless_and_without_rowid_tables_open_as_grids(shop: Shop) -> Non
     assert (grid["key"], shown["keys"]) == (["b", "a"], [[1, "y"], [2, "x"]])
     request = {"rows": [{"key": [2, "x"], "version": shown["versions"][1]}]}
     shop.query("insert into t values ('a', 1, 'r')", write=True)
-    found = shop.post(f"grid/{grid['grid']}/refresh", request)
-    assert found == {"count": 3, "new": None, "rows": [{"state": "same", "at": 2}]}
+    result = shop.post(f"grid/{grid['grid']}/refresh", request)
+    assert result == {"count": 3, "new": None, "rows": [{"state": "same", "at": 2}]}
     grid = open_grid(shop, "v", sort=[{"column": "ab", "descending": True}])
     assert not grid["editable"]
     assert window(shop, grid)["rows"] == [["q", "y1"], ["p", "x2"], ["r", "a1"]]

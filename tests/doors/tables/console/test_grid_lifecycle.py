@@ -32,8 +32,8 @@ def test_concurrent_writes_mark_grid_stale_until_refresh(users: Shop) -> None:
     assert users.get(path) == {"count": 2, "stale": True}
     after = window(users, grid)
     assert after["stale"] and after["keys"] == before["keys"] and after["rows"][1][2] is None
-    found = users.post(f"{path}/refresh", request)
-    assert found == {
+    result = users.post(f"{path}/refresh", request)
+    assert result == {
         "count": 4,
         "new": 2,
         "rows": [{"state": "same", "at": 1}, {"state": "changed", "at": 2}],
@@ -52,11 +52,11 @@ def test_refresh_reports_state_of_full_window(shop: Shop) -> None:
     shop.query("delete from many where note = '0'", write=True)
     pairs = zip(shown["keys"], shown["versions"], strict=True)
     request = [{"key": key, "version": version} for key, version in pairs]
-    found = shop.post(f"grid/{grid['grid']}/refresh", {"rows": request})
+    result = shop.post(f"grid/{grid['grid']}/refresh", {"rows": request})
     now = [row[0] for row in window(shop, grid, 0, 1000)["rows"]] + [
         row[0] for row in window(shop, grid, 1000, 1000)["rows"]
     ]
-    for (key,), became in zip(shown["keys"], found["rows"], strict=True):
+    for (key,), became in zip(shown["keys"], result["rows"], strict=True):
         there = key in now
         assert became == {"state": "same" if there else "gone", "at": now.index(key) if there else None}
 
@@ -64,8 +64,8 @@ def test_refresh_reports_state_of_full_window(shop: Shop) -> None:
 def test_refresh_of_filtered_out_row_has_no_position(users: Shop) -> None:
     grid = open_grid(users, filter=[{"column": "name", "op": "starts", "value": "A"}])
     users.query("update users set name = 'Zoe' where id = 1", write=True)
-    found = users.post(f"grid/{grid['grid']}/refresh", {"rows": [{"key": [1], "version": ""}]})
-    assert found == {"count": 0, "new": 0, "rows": [{"state": "changed", "at": None}]}
+    result = users.post(f"grid/{grid['grid']}/refresh", {"rows": [{"key": [1], "version": ""}]})
+    assert result == {"count": 0, "new": 0, "rows": [{"state": "changed", "at": None}]}
 
 
 def test_grid_of_altered_or_dropped_table_is_refused(users: Shop) -> None:
@@ -148,8 +148,8 @@ def test_refresh_of_impossible_key_reports_gone(users: Shop) -> None:
     grid = open_grid(users)
     keys: list[Any] = [2**70, "x", None, [1], {"base64": "AA=="}, 1.5]
     request = {"rows": [{"key": [key]} for key in keys]}
-    found = users.post(f"grid/{grid['grid']}/refresh", request)["rows"]
-    assert found == [{"state": "gone", "at": None}] * len(keys)
+    result = users.post(f"grid/{grid['grid']}/refresh", request)["rows"]
+    assert result == [{"state": "gone", "at": None}] * len(keys)
 
 
 def test_sort_over_temporary_size_limit_is_refused(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

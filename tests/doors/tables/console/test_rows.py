@@ -10,8 +10,8 @@ from tests.doors.tables.console.conftest import Shop
 
 
 def apply_changes(shop: Shop, *changes: dict[str, Any], table: str = "users", **more: Any) -> dict[str, Any]:
-    found: dict[str, Any] = shop.post("rows", {"table": table, "changes": changes, **more})
-    return found
+    result: dict[str, Any] = shop.post("rows", {"table": table, "changes": changes, **more})
+    return result
 
 
 def names(shop: Shop) -> list[str]:

@@ -19,15 +19,15 @@ def refused_query(shop: Shop, sql: str, *params: Any, **more: Any) -> ApiError:
 
 
 def test_query_returns_named_values_and_column_types(users: Shop) -> None:
-    found = users.query("select name, joined, id + 1 as next from users where id = $1", 2)
-    assert found["columns"] == [
+    result = users.query("select name, joined, id + 1 as next from users where id = $1", 2)
+    assert result["columns"] == [
         {"name": "name", "type": "text"},
         {"name": "joined", "type": "timestamp"},
         {"name": "next", "type": ""},
     ]
-    (row,) = found["rows"]
+    (row,) = result["rows"]
     assert (row["name"], row["next"]) == ("Grace", 3) and row["joined"].endswith("Z")
-    assert (found["truncated"], found["changes"]) == (None, 0)
+    assert (result["truncated"], result["changes"]) == (None, 0)
 
 
 def test_values_of_every_type_round_trip(shop: Shop) -> None:
@@ -102,8 +102,8 @@ def test_invalid_sql_is_refused_with_reason(users: Shop, sql: str, words: str, w
 
 
 def test_owner_can_query_schema_tables(users: Shop) -> None:
-    found = users.query("select name from sqlite_schema where type = 'table' and name like 'u%'")
-    assert found["rows"] == [{"name": "users"}]
+    result = users.query("select name from sqlite_schema where type = 'table' and name like 'u%'")
+    assert result["rows"] == [{"name": "users"}]
     assert users.query("pragma table_info(users)")["rows"][0]["name"] == "id"
     assert users.query("select note from _svc_notes where column_name = ''")["rows"] == [
         {"note": "who is here"}
@@ -113,8 +113,8 @@ def test_owner_can_query_schema_tables(users: Shop) -> None:
 
 def test_rows_over_limit_are_truncated(shop: Shop) -> None:
     numbers = "with recursive n(i) as (select 1 union all select i + 1 from n) select i from n"
-    assert len((found := shop.query(numbers, limit=7))["rows"]) == 7 and found["truncated"] == "rows"
-    assert len((found := shop.query(numbers))["rows"]) == 10_000 and found["truncated"] == "rows"
+    assert len((result := shop.query(numbers, limit=7))["rows"]) == 7 and result["truncated"] == "rows"
+    assert len((result := shop.query(numbers))["rows"]) == 10_000 and result["truncated"] == "rows"
     assert shop.query("select 1 as one", limit=1)["truncated"] is None
 
 
@@ -124,8 +124,8 @@ def test_large_values_truncate_result_by_bytes(shop: Shop) -> None:
     for _ in range(6):
         connection.execute("insert into t values (?)", ("x" * (5 << 20),))
     connection.close()
-    found = shop.query("select v from t")
-    assert [len(row["v"]) for row in found["rows"]] == [5 << 20] * 4 and found["truncated"] == "bytes"
+    result = shop.query("select v from t")
+    assert [len(row["v"]) for row in result["rows"]] == [5 << 20] * 4 and result["truncated"] == "bytes"
 
 
 def test_endless_statement_times_out_and_is_rolled_back(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

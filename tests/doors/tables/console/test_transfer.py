@@ -51,12 +51,12 @@ def test_late_import_failure_is_last_progress_line(shop: Shop) -> None:
 def test_preview_infers_types_and_changes_nothing(shop: Shop) -> None:
     pieces = iter([b"id,when\n1,2026-01-02", b"T03:04:05Z\n"])
     path = "/v1/projects/shop/import/preview"
-    (found,) = shop.client.lines("POST", path, params={"format": "csv"}, content=pieces)
-    assert [(each["name"], each["type"]) for each in found["columns"]] == [
+    (result,) = shop.client.lines("POST", path, params={"format": "csv"}, content=pieces)
+    assert [(each["name"], each["type"]) for each in result["columns"]] == [
         ("id", "integer"),
         ("when", "timestamp"),
     ]
-    assert (found["rows"], found["count"]) == ([["1", "2026-01-02T03:04:05Z"]], 1)
+    assert (result["rows"], result["count"]) == ([["1", "2026-01-02T03:04:05Z"]], 1)
     assert shop.get("tables") == {"tables": []}
 
 
@@ -68,10 +68,10 @@ def preview_pasted(shop: Shop, text: str, **more: Any) -> Any:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_preview_parses_pasted_spreadsheet_range(shop: Shop, end: str) -> None:
-    found = preview_pasted(shop, end.join(['7\t"two\tcells, ""so"""', '5.5\t5" disk', "8\t", ""]))
-    assert [each["type"] for each in found["columns"]] == ["real", "text"]
-    assert found["rows"] == [["7", 'two\tcells, "so"'], ["5.5", '5" disk'], ["8", None]]
-    assert (found["count"], found["header"]) == (3, False)
+    result = preview_pasted(shop, end.join(['7\t"two\tcells, ""so"""', '5.5\t5" disk', "8\t", ""]))
+    assert [each["type"] for each in result["columns"]] == ["real", "text"]
+    assert result["rows"] == [["7", 'two\tcells, "so"'], ["5.5", '5" disk'], ["8", None]]
+    assert (result["count"], result["header"]) == (3, False)
 
 
 @pytest.mark.parametrize(
@@ -86,11 +86,11 @@ def test_preview_parses_pasted_spreadsheet_range(shop: Shop, end: str) -> None:
     ],
 )
 def test_preview_detects_header_row(shop: Shop, text: str, header: str, named: bool) -> None:
-    found = preview_pasted(shop, text, header=header)
+    result = preview_pasted(shop, text, header=header)
     first = text.splitlines()[0].split("\t")
-    assert found["header"] == named
-    assert [each["name"] for each in found["columns"]] == (first if named else ["column 1", "column 2"])
-    assert found["count"] == len(text.splitlines()) - named
+    assert result["header"] == named
+    assert [each["name"] for each in result["columns"]] == (first if named else ["column 1", "column 2"])
+    assert result["count"] == len(text.splitlines()) - named
 
 
 def test_preview_returns_requested_number_of_rows(shop: Shop) -> None:

@@ -139,8 +139,8 @@ def test_added_column_fills_existing_rows_with_default(visits: Connection) -> No
             AddColumn("visits", Column("code", "text", unique=True)),
         ],
     )
-    found = rows(visits, "select id, plain, count, code from visits order by id")
-    assert found == [(1, None, -3, None), (5, None, -3, None), (9, None, -3, None)]
+    result = rows(visits, "select id, plain, count, code from visits order by id")
+    assert result == [(1, None, -3, None), (5, None, -3, None), (9, None, -3, None)]
     assert scalar(visits, "select count(distinct seen) from visits where seen is not null") == 1
     assert table(visits).column("CODE").unique
     assert table(visits).column("plain").note == "n"

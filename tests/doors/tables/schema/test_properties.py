@@ -83,13 +83,15 @@ def test_random_schema_changes_preserve_rows(changes: list[Change]) -> None:
                     apply(database, [change])
                 except TablesError:
                     assert state(database) == before
-                tables, found = state(database)
+                tables, contents = state(database)
                 ((name, table),) = tables.items()
                 marks = sorted(row[0] for row in rows(database, f"select cast(mark as text) from {name}"))
                 assert marks == ["x", "y", "z"]
                 kept = [column.name for column in before[0].get(name, table).columns]
                 if kept == [column.name for column in table.columns] and not isinstance(change, RetypeColumn):
-                    assert sorted(map(repr, found[name])) == sorted(map(repr, next(iter(before[1].values()))))
+                    assert sorted(map(repr, contents[name])) == sorted(
+                        map(repr, next(iter(before[1].values())))
+                    )
                 assert rows(database, "pragma integrity_check") == [("ok",)]
         finally:
             database.close()

@@ -85,6 +85,6 @@ def _query(line: int, types: str, words: list[str], body: list[str]) -> Query:
             sort = "valuesort"
     end = body.index("----") if "----" in body else len(body)
     values = tuple(body[end + 1 :])
-    found = _HASH.fullmatch(values[0]) if len(values) == 1 else None
-    count, digest = (int(found[1]), found[2]) if found else (len(values), "")
-    return Query(line, "\n".join(body[:end]), types, sort, () if found else values, count, digest)
+    digest_match = _HASH.fullmatch(values[0]) if len(values) == 1 else None
+    count, digest = (int(digest_match[1]), digest_match[2]) if digest_match else (len(values), "")
+    return Query(line, "\n".join(body[:end]), types, sort, () if digest_match else values, count, digest)

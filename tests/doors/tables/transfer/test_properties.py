@@ -56,8 +56,8 @@ def tables(draw: st.DrawFn) -> tuple[CreateTable, list[tuple[Value, ...]]]:
     types = draw(st.lists(st.sampled_from(sorted(TYPES)), min_size=1, max_size=5))
     names = draw(st.lists(NAMES, min_size=len(types), max_size=len(types), unique_by=fold))
     columns = tuple(Column(name, type) for name, type in zip(names, types, strict=True))
-    found = draw(st.lists(st.tuples(*(values(type) for type in types)), max_size=8))
-    return CreateTable("t", columns), found
+    table_rows = draw(st.lists(st.tuples(*(values(type) for type in types)), max_size=8))
+    return CreateTable("t", columns), table_rows
 
 
 def exported(database: Connection, format: Format) -> bytes:
@@ -71,14 +71,14 @@ def exported(database: Connection, format: Format) -> bytes:
 def test_export_import_export_is_byte_identical(
     made: tuple[CreateTable, list[tuple[Value, ...]]], format: Format
 ) -> None:
-    table, found = made
+    table, table_rows = made
     with TemporaryDirectory() as folder:
         first, second = open_owner(Path(folder) / "a.db"), open_owner(Path(folder) / "b.db")
         try:
             first.execute("pragma synchronous = off")
             second.execute("pragma synchronous = off")
             apply(first, [table])
-            first.executemany(f"insert into t values ({', '.join('?' * len(table.columns))})", found)
+            first.executemany(f"insert into t values ({', '.join('?' * len(table.columns))})", table_rows)
             data = exported(first, format)
             into = {} if format in ("sql", "db") else {"table": "t"}
             if into:
@@ -96,8 +96,8 @@ def test_export_import_export_is_byte_identical(
 
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.lists(st.none() | TEXT, min_size=2, max_size=2), max_size=5))
-def test_csv_rows_round_trip(found: list[list[str | None]]) -> None:
-    text = csv_file.written(["a", "b"]) + "".join(map(csv_file.written, found))
+def test_csv_rows_round_trip(table_rows: list[list[str | None]]) -> None:
+    text = csv_file.written(["a", "b"]) + "".join(map(csv_file.written, table_rows))
     names, read = csv_file.read(FileLines(io.BytesIO(text.encode())))
     assert names == ["a", "b"]
-    assert [cells for _, cells in read] == found
+    assert [cells for _, cells in read] == table_rows

@@ -282,8 +282,8 @@ def test_csv_types_are_inferred_from_all_rows(database: Connection) -> None:
         "2,0,9223372036854775808,1,1.5e3,FALSE,2024-01-01T10:00:00+02:00,2024-01-02,[1],x,\n"
         "9,,,,,,,,,,\n"
     )
-    found = preview(io.BytesIO(text.encode()), "csv")
-    assert [column.type for column in found.columns] == [
+    result = preview(io.BytesIO(text.encode()), "csv")
+    assert [column.type for column in result.columns] == [
         "integer",
         "integer",
         "text",
@@ -296,10 +296,10 @@ def test_csv_types_are_inferred_from_all_rows(database: Connection) -> None:
         "text",
         "text",
     ]
-    assert [column.name for column in found.columns if column.primary_key] == ["id"]
-    assert found.count == 3
-    assert found.rows[0][:3] == ("1", "-5", "9223372036854775807")
-    assert found.rows[2][1:] == (None,) * 10
+    assert [column.name for column in result.columns if column.primary_key] == ["id"]
+    assert result.count == 3
+    assert result.rows[0][:3] == ("1", "-5", "9223372036854775807")
+    assert result.rows[2][1:] == (None,) * 10
     import_data(database, text, "csv", table="t")
     assert rows(database, 'select num, bool, "when" from t where id = 2') == [
         (1500.0, 0, "2024-01-01T08:00:00.000Z")
@@ -312,8 +312,8 @@ def test_json_types_are_inferred_from_json_values(database: Connection) -> None:
         '"s": "5"}\n'
         '{"int": null, "num": 0.5, "mix": "x", "s": "true", "late": "z", "huge": 1e400, "id": 2}\n'
     )
-    found = preview(io.BytesIO(text.encode()), "jsonl")
-    types = {column.name: column.type for column in found.columns}
+    result = preview(io.BytesIO(text.encode()), "jsonl")
+    types = {column.name: column.type for column in result.columns}
     assert types == {
         "id": "integer",
         "int": "integer",
@@ -326,7 +326,7 @@ def test_json_types_are_inferred_from_json_values(database: Connection) -> None:
         "late": "text",
         "huge": "real",
     }
-    assert not any(column.primary_key for column in found.columns)
+    assert not any(column.primary_key for column in result.columns)
     import_data(database, text, "jsonl", table="t")
     assert rows(database, "select mix, late from t") == [("1", None), ('"x"', "z")]
 
