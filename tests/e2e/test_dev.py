@@ -2,6 +2,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -163,16 +164,23 @@ def stops_with_open_streams(server: DevServer, number: int) -> None:
     assert not any("Traceback" in line for line in server.lines)
 
 
-def test_second_start_serves_the_first_build_and_rebuilds_what_changed(project: Path, home: Path) -> None:
-    script = project / "api" / "src" / "index.js"
+def test_second_start_serves_the_first_build_and_rebuilds_what_changed(
+    project: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While `hang` exists, node does nothing, so only the build of the first start can be served."""
+    script, hang, node = project / "api" / "src" / "index.js", tmp_path / "hang", tmp_path / "bin" / "node"
+    node.parent.mkdir()
+    node.write_text(f"#!/bin/sh\n[ -e '{hang}' ] && exec sleep 60\nexec '{shutil.which('node')}' \"$@\"\n")
+    node.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{node.parent}{os.pathsep}{os.environ['PATH']}")
     with dev_server(project, home) as server:
         assert server.get("/api/now").status_code == 200
         stops_with_open_streams(server, signal.SIGINT)
+    hang.touch()
     with dev_server(project, home) as server:
-        ready = float(re.findall(r"api ready in ([\d.]+) ms", "\n".join(server.lines))[0])
         assert server.get("/api/now").status_code == 200
         server.stop()
-    assert ready < 500
+    hang.unlink()
     edit(script, "Response.json({", "Response.json({ mark: 'new',")
     with dev_server(project, home) as server:
         assert server.get("/api/now").json()["mark"] == "new"
