@@ -100,8 +100,8 @@ def test_token_is_stored_in_a_working_keyring(tmp_path: Path, backend: str, in_k
         "seconds = 0.5 if 'Hanging' in os.environ['PYTHON_KEYRING_BACKEND'] else 60\n"
         "store = CredentialStore(Home.from_environment(os.environ), os.environ, Keyring(seconds))\n"
         "url = 'https://a.example'\n"
-        "store.save(Credentials(url, url, 'secret of bob', 'bob'))\n"
-        "saved = store.save(Credentials(url, url, 'secret', 'ann'))\n"
+        "store.save(Credentials(url, url, token='secret of bob', user='bob'))\n"
+        "saved = store.save(Credentials(url, url, token='secret', user='ann'))\n"
         "print(saved, store.get().token); store.delete(url)\n"
         "print(getattr(sys.modules.get('backends'), 'KEPT', {}))\n"
     )
