@@ -213,7 +213,7 @@ def test_missing_blob_raises_before_response(image: StaticBundle, ask, site) -> 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"not json", b'{"version":2,"files":[]}'])
 def test_corrupt_bundle_raises_with_path(image: StaticBundle, damage: bytes) -> None:
     (image.folder / "index.json").write_bytes(damage)
-    with pytest.raises(BundleCorrupt, match="damaged") as caught:
+    with pytest.raises(BundleCorrupt, match="corrupt") as caught:
         StaticResponder(image)
     assert str(image.folder) in caught.value.message
     assert caught.value.hint
