@@ -95,11 +95,10 @@ async def _fetch(wheel: Wheel, cache: Path, making: Path) -> None:
     (making / "pin.txt").write_text(f"{wheel.package}=={wheel.version} {hashes}\n")
     (making / "temporary").mkdir()
     # Only verbose output says that an index is unreachable.
-    command = [
-        *(sys.executable, "-I" if sys.flags.isolated else "-P", "-m", "pip", "install", "-vv"),
-        *("--no-input", "--no-deps", "--no-compile", "--only-binary", ":all:"),
-        *("--require-hashes", "--requirement", "pin.txt", "--target", "new"),
-    ]
+    options = "-vv --no-input --no-deps --no-compile --only-binary :all: --require-hashes"
+    isolation = "-I" if sys.flags.isolated else "-P"
+    install = f"-m pip install {options} --requirement pin.txt --target new"
+    command = [sys.executable, isolation, *install.split()]
     environ = {
         **os.environ,
         "TMPDIR": str(making / "temporary"),

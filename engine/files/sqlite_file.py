@@ -2,6 +2,7 @@
 
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -18,7 +19,7 @@ _PAUSE_SECONDS = 0.01
 _Result = TypeVar("_Result")
 
 
-class SqliteFile:
+class SqliteFile(ABC):
     """One connection. Use it from one thread at a time; every method raises `error_type`.
 
     `title` is what the file has and `located` where, as in "the timeline" and "the timeline in {}"; `actions`
@@ -66,9 +67,9 @@ class SqliteFile:
             self._database.close()
             raise
 
+    @abstractmethod
     def _prepare(self, write: bool) -> None:
         """Apply settings, and create the tables of a file that is `empty`."""
-        raise NotImplementedError
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         """Run one statement and return its rows."""

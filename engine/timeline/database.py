@@ -14,43 +14,39 @@ from engine.files.sqlite_file import SqliteFile
 
 TIMELINE_FILE = "timeline.db"
 WAL_BYTES = 16 << 20
-FIELDS = (
-    "time_ns",
-    "kind",
-    "level",
-    "resource",
-    "request_id",
-    "body",
-    "trace_id",
-    "span_id",
-    "attributes",
-    "parent",
-    "root",
-    "method",
-    "target",
-    "status",
-    "code",
-    "wall_ns",
-    "compute_ns",
-    "peak_memory",
-    "bytes_in",
-    "bytes_out",
-)
+_TYPES = {
+    "time_ns": "integer",
+    "kind": "text",
+    "level": "integer",
+    "resource": "text",
+    "request_id": "text",
+    "body": "text",
+    "trace_id": "text",
+    "span_id": "text",
+    "attributes": "text",
+    "parent": "text",
+    "root": "integer",
+    "method": "text",
+    "target": "text",
+    "status": "integer",
+    "code": "text",
+    "wall_ns": "integer",
+    "compute_ns": "integer",
+    "peak_memory": "integer",
+    "bytes_in": "integer",
+    "bytes_out": "integer",
+}
+FIELDS = tuple(_TYPES)
 """Columns besides `cursor` and `written_ms`; those from `parent` on belong to requests."""
 
 BOUNDS = "select (select min(cursor) from record), (select max(cursor) from record)"
 """The first and last cursor. Two queries: a single one for both would scan the table."""
 
-_INTEGERS = {"time_ns", "level", "root", "status", "wall_ns", "compute_ns"} | {
-    "peak_memory",
-    "bytes_in",
-    "bytes_out",
-}
 _SCHEMA = f"""
 create table if not exists record (
   cursor integer primary key,
   written_ms integer not null,
-  {", ".join(f"{name} {'integer' if name in _INTEGERS else 'text'}" for name in FIELDS)}
+  {", ".join(f"{name} {sql_type}" for name, sql_type in _TYPES.items())}
 ) strict;
 create index if not exists record_request on record (request_id) where request_id <> '';
 create table if not exists origin (only integer primary key check (only = 1), cursor integer not null) strict;

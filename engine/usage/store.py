@@ -11,7 +11,7 @@ from dataclasses import astuple
 from pathlib import Path
 
 from engine.errors import SvcError
-from engine.files.data_dir import DATA_DIR as DATA_DIR
+from engine.files.data_dir import DATA_DIR
 from engine.files.sqlite_file import SqliteFile
 from engine.usage.aggregate import Key, UsageCount
 

@@ -124,7 +124,9 @@ class WorkerPool:
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-I" if sys.flags.isolated else "-P", "-m", self._program),
+                "-I" if sys.flags.isolated else "-P",
+                "-m",
+                self._program,
                 *map(str, inherited),
                 pass_fds=inherited,
                 stdin=asyncio.subprocess.DEVNULL,

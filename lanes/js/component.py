@@ -96,17 +96,15 @@ async def _template(toolchain: Toolchain, world: str, report: Callable[[str], No
     if folder.exists():
         return folder
     async with locked(toolchain.folder / f"{folder.name}.lock", report, "preparing the js toolchain"):
-        if not folder.exists():
-            with tempfile.TemporaryDirectory(prefix="making-", dir=toolchain.folder) as making:
-                module, template = Path(making) / MODULES[world], Path(making) / folder.name
-                module.write_text("addEventListener('fetch', () => {});\n")
-                template.mkdir()
-                command = [
-                    *(toolchain.node, toolchain.script("template.mjs")),
-                    *(module.name, str(toolchain.wit / world), world, str(template)),
-                ]
-                code, output = await run(command, module.parent, nice=True)
-                if code != 0:
-                    raise BuildFailed("cannot prepare the js toolchain", toolchain.repair, output=output)
-                template.replace(folder)
-    return folder
+        if folder.exists():
+            return folder
+        with tempfile.TemporaryDirectory(prefix="making-", dir=toolchain.folder) as making:
+            module, template = Path(making) / MODULES[world], Path(making) / folder.name
+            module.write_text("addEventListener('fetch', () => {});\n")
+            template.mkdir()
+            script, wit = toolchain.script("template.mjs"), str(toolchain.wit / world)
+            command = [toolchain.node, script, module.name, wit, world, str(template)]
+            code, output = await run(command, module.parent, nice=True)
+            if code != 0:
+                raise BuildFailed("cannot prepare the js toolchain", toolchain.repair, output=output)
+            return template.replace(folder)

@@ -21,6 +21,7 @@ from engine.deploy.versions import VersionFactory
 from engine.dev.project import BuildFinished, DevConfig, DevProject
 from engine.dev.watch import SourceListener, Watcher
 from engine.errors import SvcError
+from engine.files.data_dir import DATA_DIR
 from engine.gateway.app import MAX_BODY, Gateway, GatewaySettings
 from engine.gateway.replay import Replayer
 from engine.http.server import serve
@@ -33,7 +34,7 @@ from engine.timeline.rates import RateMeter
 from engine.timeline.record import PlatformRecord
 from engine.timeline.recorder import TimelineRecorder
 from engine.usage.recorder import UsageRecorder
-from engine.usage.store import DATA_DIR, usage_path
+from engine.usage.store import usage_path
 from engine.wasm.execution.runner import Runner
 from engine.workers.pool import WorkerPool
 from engine.workers.protocol import WorkerConfig

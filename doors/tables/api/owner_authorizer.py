@@ -7,14 +7,12 @@ from doors.tables.guest.authorizer import GuestAuthorizer
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import apsw
 
-_LOOKS = frozenset(
-    {
-        *("collation_list", "compile_options", "data_version", "foreign_key_check", "foreign_key_list"),
-        *("freelist_count", "function_list", "index_info", "index_list", "index_xinfo", "integrity_check"),
-        *("module_list", "page_count", "page_size", "pragma_list", "quick_check", "table_info", "table_list"),
-        *("table_xinfo",),
-    }
-)
+_READING_PRAGMAS = """
+    collation_list compile_options data_version foreign_key_check foreign_key_list freelist_count
+    function_list index_info index_list index_xinfo integrity_check module_list page_count page_size
+    pragma_list quick_check table_info table_list table_xinfo
+"""
+_LOOKS = frozenset(_READING_PRAGMAS.split())
 """Pragmas that only read, with any argument."""
 _READS = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_RECURSIVE})
 _WRITES = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})

@@ -77,7 +77,9 @@ async def compile_component(
     report("compiling a component to machine code …")
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-I" if sys.flags.isolated else "-P", "-m", "engine.wasm.compile.compiler"),
+        "-I" if sys.flags.isolated else "-P",
+        "-m",
+        "engine.wasm.compile.compiler",
         str(component),
         *(argument for each in targets for argument in (each.compiler, str(each.path))),
         stdin=asyncio.subprocess.DEVNULL,

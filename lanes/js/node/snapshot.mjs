@@ -39,7 +39,7 @@ export function snapshot(bytes, { init, folders, input, env }) {
   if (sections.some(([id]) => id === SECTION.start)) throw new Error('the module has a start function');
   checkSegments(bodyOf(sections, SECTION.data));
   const globals = globalsOf(bodyOf(sections, SECTION.global));
-  const exports = initialize(exposeGlobals(sections, globals), { init, folders, input, env });
+  const exports = initialize(exposeGlobals(bytes, sections, globals), { init, folders, input, env });
   const memory = new Uint8Array(exports.memory.buffer);
   const data = segments(memory);
   const replaced = {
@@ -192,13 +192,12 @@ function segments(memory) {
 }
 
 /** Return the binary of a module that also exports its mutable globals, as GLOBAL + index. */
-function exposeGlobals(sections, globals) {
+function exposeGlobals(bytes, sections, globals) {
   const added = globals.flatMap(({ mutable }, index) => {
     const name = Buffer.from(`${GLOBAL}${index}`);
     return mutable ? [Buffer.from([name.length, ...name, 3, ...leb(index)])] : [];
   });
-  const preamble = Buffer.from([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]);
-  return encode(preamble, sections.map(([id, body]) =>
+  return encode(bytes, sections.map(([id, body]) =>
     [id, id === SECTION.export ? vector([...exportsOf(body).map(({ entry }) => entry), ...added]) : body]));
 }
 

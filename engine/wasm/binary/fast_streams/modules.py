@@ -173,7 +173,10 @@ def patch_module(slots: Sequence[TableSlot]) -> str:
             '  (import "host" "table" (table $table 0 funcref))',
             f'  (import "host" "scratch" (memory $scratch 0 {_PAGES}))',
             '  (import "host" "guest" (memory $guest 0))',
-            *(_ASCII, _COMMON, *bodies, *elements),
+            _ASCII,
+            _COMMON,
+            *bodies,
+            *elements,
             ")",
         ]
     )
