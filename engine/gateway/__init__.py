@@ -1,1 +1,1 @@
-"""The ASGI application: addresses, mounts, static files, dynamic dispatch, problem pages."""
+"""The ASGI application: routing, mounts, static files, guest requests and error responses."""

@@ -22,23 +22,23 @@ MAX_DEPTH = 8
 MAX_BODY = 32 << 20
 LINES_SHOWN = 60
 FIRST_BUILD_SECONDS = 30.0
-"""How long a request waits for the first build of its Resource, in development."""
+"""How long a request waits for the first build of its Resource in development."""
 PAGE_AFTER_SECONDS = 2.0
-"""How long a browser that navigates waits before it gets a page that reloads itself."""
+"""How long a page load in a browser waits for the first build before it gets a page that reloads itself."""
 MAX_PER_SECOND = 50
 _HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding", b"upgrade", b"trailer"}
 )
-_NOT_FOR_GUESTS = _HOP_BY_HOP | {b"x-request-id", b"traceparent"}
+_HIDDEN_FROM_GUESTS = _HOP_BY_HOP | {b"x-request-id", b"traceparent"}
 
 
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
     """Settings of a gateway.
 
-    `dev` shows developers the details of errors. `max_body` is the maximum size of a request body in bytes.
-    `record` records requests of Projects that do not forbid it. `scheme` is that of a reverse proxy that
-    terminates TLS; if empty, the scheme of the connection is used.
+    `dev` adds details for developers to error responses. `max_body` is the maximum size of a request body in
+    bytes. `record` records requests of Projects that do not forbid it. `scheme` is that of a reverse proxy
+    that terminates TLS; if empty, the scheme of the connection is used.
     """
 
     dev: bool = False
@@ -49,7 +49,7 @@ class GatewaySettings:
 
 @dataclass(frozen=True, slots=True)
 class _SpanOutcome:
-    """How a span ended. `aborted` spans end their exchange with an incomplete response."""
+    """The result of a span. With `aborted`, the exchange is closed with an incomplete response."""
 
     status: int
     code: str = ""
@@ -64,7 +64,7 @@ _ABORTED_BY_SHUTDOWN = _SpanOutcome(499, "stopping", detail="the service is stop
 
 
 class _TracedExchange:
-    """The exchange of a request with its id: response heads get the id, and messages are recorded."""
+    """Wraps an exchange: adds the request id to the response and records messages if `recording` is set."""
 
     def __init__(self, exchange: Exchange, scheme: str) -> None:
         self._exchange = exchange
@@ -75,7 +75,7 @@ class _TracedExchange:
         self.scheme = scheme or request.scheme
         self.target = f"{request.path}?{request.query.decode('latin-1')}" if request.query else request.path
         self.header_map = dict(reversed(request.headers))
-        """The first value of each name."""
+        """Header names to their first values."""
         self.authority = self.header_map.get(b"host", b"").decode("latin-1")
         self.recording: Recording | None = None
         self.started = False
@@ -100,7 +100,7 @@ class _TracedExchange:
             body.observer = lambda part: recording.body.add(part, ended=body.exhausted)
 
     async def send_head(self, status: int, headers: Headers) -> None:
-        """Send the status and the fields, with the request's id and without fields of a single connection."""
+        """Send the status and the header fields, with `x-request-id` and without hop-by-hop fields."""
         headers = [field for field in headers if field[0] not in _HOP_BY_HOP and field[0] != b"x-request-id"]
         headers.append((b"x-request-id", self.id.encode()))
         self.started = True
@@ -182,7 +182,7 @@ class Gateway:
     async def _span(
         self, exchange: _TracedExchange, endpoint: Endpoint, span: SpanContext, depth: int
     ) -> _SpanOutcome:
-        """Handle a request at one Resource, or at the target of its mount; append one record at the end."""
+        """Handle a request at a Resource, or pass it to the target of a matching mount; append one record."""
         started, now = time.perf_counter_ns(), time.time_ns()
         outcome = _ABORTED_BY_SHUTDOWN
         try:
@@ -226,13 +226,13 @@ class Gateway:
             return _SpanOutcome(status, "not-ready", detail=detail, bytes_out=size)
         if hasattr(version, "respond"):
             try:
-                sent = await version.respond(exchange)
+                response = await version.respond(exchange)
             except FileChanged as error:
                 return _SpanOutcome(200, "file-changed", detail=str(error), aborted=True)
-            if sent is None:
+            if response is None:
                 status, size = await self._problem(exchange, "not-found", None)
                 return _SpanOutcome(status, "not-found", bytes_out=size)
-            return _SpanOutcome(sent[0], bytes_out=sent[1])
+            return _SpanOutcome(response[0], bytes_out=response[1])
         return await self._run(exchange, endpoint, version, span)
 
     async def _run(
@@ -338,26 +338,26 @@ class Gateway:
 
 
 def _navigates(exchange: Exchange) -> bool:
-    """Return whether a browser loads a page, which it can load again."""
+    """Return whether the request is a page load by a browser."""
     return exchange.request.method in ("GET", "HEAD") and wants_page(exchange.request.headers)
 
 
 def guest_headers(headers: Headers) -> Headers:
-    """Return the header fields that a guest may see, without those of a single connection."""
-    dropped: Set[bytes] = _NOT_FOR_GUESTS
+    """Return the header fields that a guest receives: without hop-by-hop fields and those that svc sets."""
+    dropped: Set[bytes] = _HIDDEN_FROM_GUESTS
     for name, value in headers:
         if name == b"connection":
             dropped = dropped | {token.strip().lower() for token in value.split(b",")}
-    kept = [field for field in headers if field[0] not in dropped]
-    kept += [field for field in headers if field[0] == b"transfer-encoding"]
-    return kept
+    passed = [field for field in headers if field[0] not in dropped]
+    passed += [field for field in headers if field[0] == b"transfer-encoding"]
+    return passed
 
 
 class RecordingLimiter:
-    """Limits how many requests are recorded a second. Use on one event loop."""
+    """Limits the number of requests recorded per second. Use on one event loop."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, limit: int = MAX_PER_SECOND) -> None:
-        """`limit` is the maximum of each second of `clock`."""
+        """`limit` is the maximum per second of `clock`."""
         self._clock = clock
         self._limit = limit
         self._second = 0

@@ -1,7 +1,6 @@
 """The platform's error responses: RFC 9457 problem documents, or an HTML page for a browser.
 
-Responsibility: the error codes, and that a caller learns nothing of the host, and of the guest only in
-development.
+Outside development, they contain no details of the host or the guest.
 """
 
 import json
@@ -17,27 +16,27 @@ HTML = b"text/html; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class ProblemType:
-    """The status of an error code, and its explanation for callers."""
+    """The HTTP status of an error code, and its explanation for clients."""
 
     status: int
     meaning: str
 
 
 PROBLEM_TYPES = {
-    "not-found": ProblemType(404, "There is nothing at this address."),
-    "body-too-large": ProblemType(413, "The request body is larger than this service takes."),
-    "guest-failed": ProblemType(500, "The application failed while it answered."),
-    "memory-limit": ProblemType(500, "The application needed more memory than it may use."),
-    "internal": ProblemType(500, "The service failed while it answered."),
-    "overloaded": ProblemType(503, "Too many requests are under way; try again in a moment."),
+    "not-found": ProblemType(404, "No resource or file matches this address."),
+    "body-too-large": ProblemType(413, "The request body exceeds the size limit of this service."),
+    "guest-failed": ProblemType(500, "The application failed during this request."),
+    "memory-limit": ProblemType(500, "The application exceeded its memory limit."),
+    "internal": ProblemType(500, "The service failed during this request."),
+    "overloaded": ProblemType(503, "Too many requests are in progress. Try again in a moment."),
     "not-ready": ProblemType(503, "The application is not ready yet."),
-    "run-limit": ProblemType(504, "The application took longer than it may."),
-    "mount-loop": ProblemType(508, "The request was handed on too many times."),
+    "run-limit": ProblemType(504, "The application exceeded its time limit."),
+    "mount-loop": ProblemType(508, "The request passed through too many mounts."),
 }
 
 
 def wants_page(headers: Headers) -> bool:
-    """Return whether the caller is a browser: it accepts HTML by name."""
+    """Return whether the client is a browser: its `Accept` header names `text/html`."""
     return any(name == b"accept" and b"text/html" in value for name, value in headers)
 
 
@@ -67,7 +66,7 @@ async def send_problem(
     ]
     if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers.append((b"retry-after", b"1"))
-    sent = b"" if exchange.request.method == "HEAD" else body
+    payload = b"" if exchange.request.method == "HEAD" else body
     await exchange.send_head(problem.status, headers)
-    await exchange.send_body(sent, end=True)
-    return problem.status, len(sent)
+    await exchange.send_body(payload, end=True)
+    return problem.status, len(payload)

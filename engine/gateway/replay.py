@@ -1,6 +1,6 @@
 """Replay of recorded requests through the gateway.
 
-A replayed request runs, is metered and is recorded like any other.
+A replayed request is metered and recorded like any other.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Where requests go: host -> Resource, path -> mount.
+"""The routing table: the host of a request selects a Resource, then the path selects a mount of it.
 
-Owns the RouteTable, an immutable value that is replaced whole, never edited: a request that began on one
-table ends on it. What serves is behind two Protocols; nothing here serves.
+A `RouteTable` is immutable. A new version of a Resource, or a changed mount, replaces the whole table, so a
+request uses one table from start to end.
 """
 
 import asyncio
@@ -22,33 +22,33 @@ LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
 
 
 class DynamicVersion(Protocol):
-    """A live version of a dynamic Resource."""
+    """A built version of a dynamic Resource, which runs guest code."""
 
     async def run(self, request: GuestRequest) -> RunReport:
-        """Answer one request."""
+        """Run the guest for one request and send its response."""
 
 
 class StaticVersion(Protocol):
-    """A live version of a static Resource."""
+    """A built version of a static Resource, which serves files."""
 
     async def respond(self, exchange: Exchange) -> tuple[int, int] | None:
-        """Answer one request: return status and body bytes sent, or `None` if no file matches."""
+        """Send the response and return its status and body size in bytes; `None` if no file matches."""
 
 
 class FirstBuild:
-    """Outcome of a Resource's first build, which requests wait for."""
+    """The result of a Resource's first build. Requests wait for it."""
 
     def __init__(self) -> None:
         self._finished = asyncio.Event()
         self._version: Version | None = None
 
     def finish(self, version: "Version | None") -> None:
-        """Release the waiting requests to a version; `None` if the Resource was removed."""
+        """Set the version that waiting requests continue with; `None` if the Resource was removed."""
         self._version = version
         self._finished.set()
 
     async def wait(self, seconds: float) -> "Version | None":
-        """Return the version that replaces the pending one, or `None` after this time."""
+        """Wait up to `seconds` for the build and return its version; `None` after a timeout."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._finished.wait(), seconds)
         return self._version
@@ -56,7 +56,7 @@ class FirstBuild:
 
 @dataclass(frozen=True, slots=True)
 class NotReady:
-    """A Resource without a version: `first_build` is running, or the build failed with `error`."""
+    """The version of a Resource that cannot serve: `first_build` is running, or it failed with `error`."""
 
     resource: str
     error: SvcError | None
@@ -67,9 +67,9 @@ Version = DynamicVersion | StaticVersion | NotReady
 
 
 class Endpoint:
-    """One Resource with what serves it and where its mounts lead."""
+    """A routing target: a Resource with its version and its mounts."""
 
-    __slots__ = ("_exact", "_patterns", "name", "project", "public", "recorded", "version")
+    __slots__ = ("_exact_mounts", "_prefix_mounts", "name", "project", "public", "recorded", "version")
 
     def __init__(
         self,
@@ -78,35 +78,41 @@ class Endpoint:
         version: Version,
         recorded: frozenset[str] | None = None,
     ) -> None:
-        """`recorded` is the Project's."""
+        """`recorded` is `Project.recorded`: redacted header fields, or `None` to record no requests."""
         self.project = project
         self.recorded = recorded
         self.name = resource.name
         self.public = resource.public
         self.version = version
-        self._exact: dict[str, Endpoint] = {}
-        self._patterns: list[tuple[Mount, Endpoint]] = []
+        self._exact_mounts: dict[str, Endpoint] = {}
+        self._prefix_mounts: list[tuple[Mount, Endpoint]] = []
 
     def link_mounts(self, mounts: tuple[Mount, ...], endpoints: Mapping[str, "Endpoint"]) -> None:
-        """Lead each mount to its Endpoint; part of building a table."""
+        """Set the mounts of this Resource; `endpoints` maps each Resource name to its Endpoint.
+
+        Called once, while a table is built.
+        """
         for mount in mounts:
             target = endpoints[mount.target]
             if mount.exact:
-                self._exact[mount.pattern] = target
+                self._exact_mounts[mount.pattern] = target
             else:
-                self._patterns.append((mount, target))
-        self._patterns.sort(key=lambda item: -len(item[0].prefix))
+                self._prefix_mounts.append((mount, target))
+        self._prefix_mounts.sort(key=lambda item: -len(item[0].prefix))
 
     def match_mount(self, path: str) -> "Endpoint | None":
-        """Return where a path is mounted to: exact beats pattern, longer beats shorter."""
-        target = self._exact.get(path)
+        """Return the target of the mount that matches a URL path, or `None` if this Resource handles it.
+
+        An exact mount wins over a prefix mount, a longer prefix over a shorter one.
+        """
+        target = self._exact_mounts.get(path)
         if target is None:
-            target = next((e for mount, e in self._patterns if mount.matches(path)), None)
+            target = next((t for mount, t in self._prefix_mounts if mount.matches(path)), None)
         return target
 
 
 class RouteTable:
-    """All routes that are in force at one time."""
+    """An immutable map from host name to the public Resource that handles its requests."""
 
     __slots__ = ("_hosts",)
 
@@ -117,10 +123,10 @@ class RouteTable:
     def build(
         cls, project: Project, versions: Mapping[str, Version], *, domain: str, front: bool = True
     ) -> "RouteTable":
-        """Make the table for a Project; `versions` has an entry for each Resource.
+        """Build the table of a Project; `versions` maps each Resource name to its version.
 
-        Resources answer at `<resource>--<project>.<domain>`. With `front`, the front also answers at the bare
-        domain, and at this machine's own names when the domain is `localhost`.
+        Each public Resource gets the host `<resource>--<project>.<domain>`. With `front`, the Project's front
+        Resource also gets the bare domain, or all of `LOCAL_HOSTS` if the domain is `localhost`.
         """
         endpoints = {
             name: Endpoint(project.name, resource, versions[name], project.recorded)
@@ -128,7 +134,11 @@ class RouteTable:
         }
         for name, resource in project.resources.items():
             endpoints[name].link_mounts(resource.mounts, endpoints)
-        hosts = {f"{name}--{project.name}.{domain}": e for name, e in endpoints.items() if e.public}
+        hosts = {
+            f"{name}--{project.name}.{domain}": endpoint
+            for name, endpoint in endpoints.items()
+            if endpoint.public
+        }
         if front and project.front is not None:
             names = LOCAL_HOSTS if domain == "localhost" else {domain}
             hosts |= dict.fromkeys(names, endpoints[project.front.name])
@@ -136,17 +146,20 @@ class RouteTable:
 
     @classmethod
     def merge(cls, tables: Iterable["RouteTable"]) -> "RouteTable":
-        """Make the table of several Projects."""
+        """Return one table with the hosts of all given tables."""
         return cls({host: endpoint for table in tables for host, endpoint in table._hosts.items()})
 
     def match_host(self, authority: str) -> Endpoint | None:
-        """Return the public Resource at `host[:port]`, or `None`: unknown and private look the same."""
+        """Return the public Resource for a `Host` header (`host[:port]`), or `None`.
+
+        The result is `None` for an unknown host and for a private Resource: clients must not find out which.
+        """
         return self._hosts.get(authority) or self._hosts.get(host_name(authority))
 
 
 def host_name(authority: str) -> str:
-    """Return the lower-case host of `host[:port]` without brackets and last dot; empty if it is invalid."""
-    found = _AUTHORITY.fullmatch(authority)
-    if found is None or int(found["port"] or 0) > _LAST_PORT:
+    """Return the lower-case host of `host[:port]` without brackets and final dot; empty if it is invalid."""
+    match = _AUTHORITY.fullmatch(authority)
+    if match is None or int(match["port"] or 0) > _LAST_PORT:
         return ""
-    return (found["address"] or found["name"]).lower().rstrip(".")
+    return (match["address"] or match["name"]).lower().rstrip(".")

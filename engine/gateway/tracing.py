@@ -38,8 +38,8 @@ class SpanContext:
         match = _TRACEPARENT.fullmatch(traceparent.strip()) if traceparent else None
         if match is not None:
             version, trace, parent, flags, rest = match.groups()
-            known = version != "ff" and not (version == "00" and rest)
-            if known and trace.strip("0") and parent.strip("0"):
+            usable = version != "ff" and not (version == "00" and rest)
+            if usable and trace.strip("0") and parent.strip("0"):
                 return cls(trace, span, parent, flags)
         return cls(new, span, "", "01")
 
@@ -49,5 +49,5 @@ class SpanContext:
 
     @property
     def traceparent(self) -> str:
-        """The header value for what this span calls."""
+        """The `traceparent` value for requests that this span sends."""
         return f"00-{self.trace_id}-{self.span_id}-{self.flags}"

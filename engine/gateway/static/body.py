@@ -19,8 +19,8 @@ _READ_BYTES = 16 * PIECE_BYTES
 class FileChanged(Exception):
     """A file was truncated or written while it was sent; the response is incomplete."""
 
-    def __init__(self, place: str) -> None:
-        super().__init__(f"{place} changed while it was being sent")
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} changed while it was being sent")
 
 
 class BodyCache:
@@ -29,7 +29,7 @@ class BodyCache:
     def __init__(self, largest: int, total: int) -> None:
         """Cache files of up to `largest` bytes, up to `total` bytes together."""
         self._largest = largest
-        self._left = total
+        self._free = total
         self._bodies: OrderedDict[str, bytes] = OrderedDict()
 
     def get(self, representation: Representation) -> bytes | None:
@@ -38,18 +38,18 @@ class BodyCache:
             return representation.body
         if representation.stamp is not None or representation.size > self._largest:
             return None
-        place = representation.path
-        body = self._bodies.get(place)
+        path = representation.path
+        body = self._bodies.get(path)
         if body is not None:
-            self._bodies.move_to_end(place)
+            self._bodies.move_to_end(path)
             return body
-        body = read_up_to(place, representation.size + 1)
+        body = read_up_to(path, representation.size + 1)
         if len(body) != representation.size:
-            raise FileChanged(place)
-        self._bodies[place] = body
-        self._left -= len(body)
-        while self._left < 0:
-            self._left += len(self._bodies.popitem(last=False)[1])
+            raise FileChanged(path)
+        self._bodies[path] = body
+        self._free -= len(body)
+        while self._free < 0:
+            self._free += len(self._bodies.popitem(last=False)[1])
         return body
 
 
@@ -58,13 +58,13 @@ class FileStream:
 
     def __init__(self, representation: Representation) -> None:
         """Open the file. Raises `OSError` if it is missing, `FileChanged` if it was replaced."""
-        self._place = representation.path
+        self._path = representation.path
         self._stamp = representation.stamp
-        self._descriptor = open_file(self._place)
+        self._descriptor = open_file(self._path)
         status = os.fstat(self._descriptor)
         if self._changed() or status.st_size != representation.size:
             os.close(self._descriptor)
-            raise FileChanged(self._place)
+            raise FileChanged(self._path)
 
     def _changed(self) -> bool:
         # Only the size and the time of the last write: the rest also changes when the name is removed.
@@ -75,19 +75,19 @@ class FileStream:
 
         Stops early when the client disconnects. Raises `FileChanged`.
         """
-        at = start
-        while at < stop:
-            size = min(_READ_BYTES, stop - at)
-            block = await asyncio.to_thread(os.pread, self._descriptor, size, at)
+        offset = start
+        while offset < stop:
+            size = min(_READ_BYTES, stop - offset)
+            block = await asyncio.to_thread(os.pread, self._descriptor, size, offset)
             if not block or self._changed():
-                raise FileChanged(self._place)
+                raise FileChanged(self._path)
             for begin in range(0, len(block), PIECE_BYTES):
                 if exchange.disconnected.is_set():
-                    return at - start
+                    return offset - start
                 piece = block[begin : begin + PIECE_BYTES]
-                at += len(piece)
-                await exchange.send_body(piece, end=at == stop)
-        return at - start
+                offset += len(piece)
+                await exchange.send_body(piece, end=offset == stop)
+        return offset - start
 
     def close(self) -> None:
         """Close the file."""

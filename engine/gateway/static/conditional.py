@@ -17,10 +17,10 @@ def byte_range(header: bytes, size: int) -> tuple[int, int] | Literal["unsatisfi
 
     Returns `None` if the header has to be ignored: another unit, several ranges, or an invalid range.
     """
-    found = _RANGE.fullmatch(header)
-    if found is None:
+    match = _RANGE.fullmatch(header)
+    if match is None:
         return None
-    first, last = found.groups()
+    first, last = match.groups()
     if not first:
         if not last:
             return None

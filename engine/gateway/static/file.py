@@ -7,11 +7,13 @@ from functools import lru_cache
 
 Header = tuple[bytes, bytes]
 
-# Webpack and its like: `main.8f3c21ab.js`.
+# Webpack and similar bundlers: `main.8f3c21ab.js`.
 _HEX_HASH = re.compile(r"[.\-_](?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{8,64}\.[^/]+$")
 # Vite, Rollup and esbuild: eight characters of base64url or base32 at the end of the stem.
 _MIXED_HASH = re.compile(r"[.\-_]([A-Za-z0-9_-]{8})\.[A-Za-z0-9]+(?:\.map)?$")
-_CHANGE = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[a-z])")
+_CLASS_CHANGE = re.compile(
+    r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[a-z])"
+)
 
 IMMUTABLE = b"public, max-age=31536000, immutable"
 REVALIDATE = b"no-cache"
@@ -26,10 +28,10 @@ def has_content_hash(name: str) -> bool:
     """
     if _HEX_HASH.search(name):
         return True
-    found = _MIXED_HASH.search(name)
-    if found is None or not re.search("[0-9]", found[1]) or not re.search("[A-Z]", found[1]):
+    match = _MIXED_HASH.search(name)
+    if match is None or not re.search("[0-9]", match[1]) or not re.search("[A-Z]", match[1]):
         return False
-    return len(_CHANGE.findall(found[1])) >= 3
+    return len(_CLASS_CHANGE.findall(match[1])) >= 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,8 @@ def response_headers(
     """Return the headers of a representation: those of its 200 (no `content-length`), those of its 304."""
     caching = IMMUTABLE if has_content_hash(name) else REVALIDATE
     lean = ((b"etag", etag), (b"cache-control", caching), (b"vary", b"accept-encoding"))
-    own = (
+    specific = (
         (b"accept-ranges", b"bytes") if coding == "identity" else (b"content-encoding", coding.encode()),
         (b"content-type", content_type.encode()),
     )
-    return own + lean, lean
+    return specific + lean, lean

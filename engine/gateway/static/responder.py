@@ -57,8 +57,8 @@ class StaticResponder:
                 location = url_path(file.name).encode() + b"/" + query
                 return await _send_text(exchange, 308, "", (b"location", location))
             try:
-                return await self._answer(exchange, file, fields, varies=varies)
-            except _NotYet as error:
+                return await self._respond_with(exchange, file, fields, varies=varies)
+            except _NothingSent as error:
                 if attempt == _ATTEMPTS:
                     raise error.cause from None
         raise AssertionError("the last attempt returns or raises")
@@ -74,7 +74,7 @@ class StaticResponder:
             return None, False
         return self._source.find(INDEX_PAGE), True
 
-    async def _answer(
+    async def _respond_with(
         self, exchange: Exchange, file: StaticFile, fields: dict[bytes, bytes], *, varies: bool
     ) -> tuple[int, int]:
         """Select a representation and a range of it, and send it."""
@@ -84,10 +84,10 @@ class StaticResponder:
         if coding is None:
             text = "No representation has an accepted content coding."
             return await _send_text(exchange, 406, text, (b"vary", b"accept-encoding"), *extra)
-        chosen = file.representations[coding]
+        representation = file.representations[coding]
         condition = fields.get(b"if-none-match")
-        if condition is not None and none_match(condition, chosen.etag):
-            return await _send(exchange, 304, [*chosen.lean_headers, *extra], b"")
+        if condition is not None and none_match(condition, representation.etag):
+            return await _send(exchange, 304, [*representation.lean_headers, *extra], b"")
         requested = fields.get(b"range")
         if requested is not None and exchange.request.method == "GET" and choose(accepted, {"identity": 0}):
             identity = file.representations["identity"]
@@ -98,29 +98,29 @@ class StaticResponder:
                     return await _send_text(exchange, 416, "", length, *extra)
                 if span is not None:
                     return await self._send_file(exchange, identity, 206, span, extra)
-        return await self._send_file(exchange, chosen, 200, (0, chosen.size), extra)
+        return await self._send_file(exchange, representation, 200, (0, representation.size), extra)
 
     async def _send_file(
         self,
         exchange: Exchange,
-        chosen: Representation,
+        representation: Representation,
         status: int,
         span: tuple[int, int],
         extra: tuple[Header, ...],
     ) -> tuple[int, int]:
         start, stop = span
-        headers = [*chosen.headers, (b"content-length", b"%d" % (stop - start)), *extra]
+        headers = [*representation.headers, (b"content-length", b"%d" % (stop - start)), *extra]
         if status == 206:
-            headers.append((b"content-range", b"bytes %d-%d/%d" % (start, stop - 1, chosen.size)))
+            headers.append((b"content-range", b"bytes %d-%d/%d" % (start, stop - 1, representation.size)))
         if exchange.request.method == "HEAD":
             return await _send(exchange, status, headers, b"")
-        body = self._bodies.get(chosen)
+        body = self._bodies.get(representation)
         if body is not None:
             return await _send(exchange, status, headers, body if status == 200 else body[start:stop])
         try:
-            stream = FileStream(chosen)
+            stream = FileStream(representation)
         except (OSError, FileChanged) as error:
-            raise _NotYet(error) from error
+            raise _NothingSent(error) from error
         try:
             await exchange.send_head(status, headers)
             return status, await stream.send(start, stop, exchange)
@@ -128,7 +128,7 @@ class StaticResponder:
             stream.close()
 
 
-class _NotYet(Exception):
+class _NothingSent(Exception):
     """Nothing was sent: the file was replaced between its lookup and its opening."""
 
     def __init__(self, cause: OSError | FileChanged) -> None:
@@ -144,8 +144,8 @@ async def _send(exchange: Exchange, status: int, headers: list[Header], body: by
 async def _send_text(exchange: Exchange, status: int, text: str, *headers: Header) -> tuple[int, int]:
     """Send a short text that is not cached."""
     body = f"{text}\n".encode() if text else b""
-    own = [(b"content-length", b"%d" % len(body)), (b"cache-control", b"no-cache")]
+    defaults = [(b"content-length", b"%d" % len(body)), (b"cache-control", b"no-cache")]
     if body:
-        own.append((b"content-type", b"text/plain; charset=utf-8"))
-    sent = b"" if exchange.request.method == "HEAD" else body
-    return await _send(exchange, status, [*headers, *own], sent)
+        defaults.append((b"content-type", b"text/plain; charset=utf-8"))
+    payload = b"" if exchange.request.method == "HEAD" else body
+    return await _send(exchange, status, [*headers, *defaults], payload)

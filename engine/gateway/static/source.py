@@ -29,9 +29,9 @@ def file_stamp(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def open_file(place: str) -> int:
+def open_file(path: str) -> int:
     """Open a file for reading, without blocking on a FIFO; the caller closes it. Raises `OSError`."""
-    return os.open(place, _OPEN)
+    return os.open(path, _OPEN)
 
 
 class FolderSource:
@@ -39,7 +39,7 @@ class FolderSource:
 
     def __init__(self, artifact: FolderArtifact) -> None:
         self._root = str(artifact.root.absolute())
-        self._kept: OrderedDict[str, tuple[tuple[int, ...], StaticFile]] = OrderedDict()
+        self._cache: OrderedDict[str, tuple[tuple[int, ...], StaticFile]] = OrderedDict()
         self._bytes = 0
 
     def find(self, name: str) -> StaticFile | FolderRedirect | None:
@@ -58,28 +58,28 @@ class FolderSource:
 
     def _file(self, name: str, status: os.stat_result) -> StaticFile | None:
         stamp = file_stamp(status)
-        kept = self._kept.get(name)
-        if kept is not None:
-            if kept[0] == stamp:
-                self._kept.move_to_end(name)
-                return kept[1]
-            self._forget(name)
-        place = self._inside(name)
-        if place is None:
+        cached = self._cache.get(name)
+        if cached is not None:
+            if cached[0] == stamp:
+                self._cache.move_to_end(name)
+                return cached[1]
+            self._evict(name)
+        path = self._resolve(name)
+        if path is None:
             return None
-        return self._load(name, place)
+        return self._load(name, path)
 
-    def _inside(self, name: str) -> str | None:
+    def _resolve(self, name: str) -> str | None:
         """Return a name's real path, or `None` if a symlink leads out of the folder or to a hidden file."""
         root = os.path.realpath(self._root)
-        place = os.path.realpath(f"{self._root}/{name}")
+        path = os.path.realpath(f"{self._root}/{name}")
         below = root if root.endswith("/") else root + "/"
-        if not place.startswith(below) or not all(map(is_servable, place[len(below) :].split("/"))):
+        if not path.startswith(below) or not all(map(is_servable, path[len(below) :].split("/"))):
             return None
-        return place
+        return path
 
-    def _load(self, name: str, place: str) -> StaticFile | None:
-        descriptor = open_file(place)
+    def _load(self, name: str, path: str) -> StaticFile | None:
+        descriptor = open_file(path)
         try:
             status = os.fstat(descriptor)
             stamp = file_stamp(status)
@@ -100,27 +100,27 @@ class FolderSource:
         quoted = f'"{etag}"'.encode()
         full, lean = response_headers(name, content_type(name), "identity", quoted)
         identity = Representation(
-            size, quoted, headers=full, lean_headers=lean, path=place, stamp=stamp, body=body
+            size, quoted, headers=full, lean_headers=lean, path=path, stamp=stamp, body=body
         )
         file = StaticFile({"identity": identity}, {"identity": size})
         if body is not None and settled:
-            self._keep(name, stamp, file, size)
+            self._store(name, stamp, file, size)
         return file
 
-    def _keep(self, name: str, stamp: tuple[int, ...], file: StaticFile, size: int) -> None:
-        self._kept[name] = (stamp, file)
+    def _store(self, name: str, stamp: tuple[int, ...], file: StaticFile, size: int) -> None:
+        self._cache[name] = (stamp, file)
         self._bytes += size
         while self._bytes > CACHE_BYTES:
-            self._forget(next(iter(self._kept)))
+            self._evict(next(iter(self._cache)))
 
-    def _forget(self, name: str) -> None:
-        _, file = self._kept.pop(name)
+    def _evict(self, name: str) -> None:
+        _, file = self._cache.pop(name)
         self._bytes -= file.sizes["identity"]
 
 
-def read_up_to(place: str, limit: int) -> bytes:
+def read_up_to(path: str, limit: int) -> bytes:
     """Return at most the first `limit` bytes of a file. Raises `OSError`."""
-    descriptor = open_file(place)
+    descriptor = open_file(path)
     try:
         return _read(descriptor, limit)
     finally:
@@ -160,6 +160,6 @@ def _image_file(artifact: StaticBundle, entry: BundleFile) -> StaticFile:
         suffix = "" if coding == "identity" else f"-{coding}"
         etag = f'"{sha256[:32]}{suffix}"'.encode()
         full, lean = response_headers(entry.path, entry.content_type, coding, etag)
-        place = str(blob_path(artifact.folder, blob))
-        representations[coding] = Representation(size, etag, headers=full, lean_headers=lean, path=place)
+        path = str(blob_path(artifact.folder, blob))
+        representations[coding] = Representation(size, etag, headers=full, lean_headers=lean, path=path)
     return StaticFile(representations, {coding: size for coding, (_, size) in entry.encodings.items()})
