@@ -1,5 +1,4 @@
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +6,7 @@ import pytest
 
 from tests.support.dev_server import DevServer, dev_server
 from tests.support.samples import copied_sample
+from tests.support.toolchains import use_rust
 
 
 @pytest.fixture(scope="session")
@@ -22,11 +22,8 @@ def home(cache: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def rust_toolchain(cache: Path) -> Iterator[None]:
-    """Put the toolchain of `tests/toolchains/rust/setup.sh` first on PATH, if it was needed."""
-    prefix = cache / "rust-toolchain"
     with pytest.MonkeyPatch.context() as patch:
-        if (prefix / "complete").exists():
-            patch.setenv("PATH", f"{prefix / 'bin'}{os.pathsep}{os.environ['PATH']}")
+        use_rust(patch, cache)
         yield
 
 

@@ -1,7 +1,6 @@
 """Deploy builds are reproducible, whatever the folders of sources and cache."""
 
 import asyncio
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,6 +11,7 @@ from engine.deploy.package import pack
 from engine.lane import BuildRequest
 from engine.manifest.load import load
 from svc_tui.composition import lanes
+from tests.support.toolchains import use_rust
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 SAMPLE = Path(__file__).resolve().parents[2] / "sample-apps" / "polyglot"
@@ -20,10 +20,7 @@ LEFT_OUT = shutil.ignore_patterns(".svc", "target", "go.work", "go.work.sum")
 
 @pytest.fixture(autouse=True)
 def rust(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Rust of `make test-tools`, if installed."""
-    made = cache / "rust-toolchain"
-    if (made / "complete").exists():
-        monkeypatch.setenv("PATH", f"{made / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    use_rust(monkeypatch, cache)
 
 
 def package(name: str, place: Path, cache: Path) -> bytes:
@@ -52,7 +49,7 @@ def package(name: str, place: Path, cache: Path) -> bytes:
 def test_equal_sources_build_equal_packages(name: str, tmp_path: Path, cache: Path) -> None:
     places = (tmp_path / "a", tmp_path / "another place ü" / "deeper")
     places[1].mkdir(parents=True)
-    who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    author = ("-c", "user.name=a", "-c", "user.email=a@example.com")
     for command in (("init", "--quiet"), ("commit", "--quiet", "--allow-empty", "--message=one")):
-        subprocess.run(["git", *who, *command], cwd=places[1], check=True)
+        subprocess.run(["git", *author, *command], cwd=places[1], check=True)
     assert len({package(name, place, cache) for place in places}) == 1

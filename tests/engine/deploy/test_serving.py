@@ -29,6 +29,7 @@ from lanes.static.lane import StaticLane
 from tests.engine.deploy.packing import opened, store
 from tests.engine.exchanges import CollectingExchange
 from tests.engine.wasm.conftest import Client
+from tests.support.toolchains import rust_and_go
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 SAMPLE = Path(__file__).resolve().parents[3] / "sample-apps" / "polyglot"
@@ -37,14 +38,7 @@ LANES = ("js", "go", "rust")
 
 @pytest.fixture(scope="module")
 def toolchains(cache: Path) -> Iterator[None]:
-    """The Rust of `make test-tools`, and a Go with its caches in the tests' cache folder."""
-    made = cache / "rust-toolchain"
-    with pytest.MonkeyPatch.context() as patch:
-        if (made / "complete").exists():
-            patch.setenv("PATH", f"{made / 'bin'}{os.pathsep}{os.environ['PATH']}")
-        patch.setenv("GOCACHE", str(cache / "go-build"))
-        patch.setenv("GOPATH", str(cache / "go-path"))
-        patch.setenv("GOPROXY", "off")
+    with rust_and_go(cache):
         yield
 
 

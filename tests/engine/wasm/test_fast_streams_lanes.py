@@ -1,9 +1,6 @@
 """Fast streams in components of each lane: bodies of megabytes, byte-exact, text and binary."""
 
 import asyncio
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,6 +21,7 @@ from lanes.go.lane import GoLane
 from lanes.js.lane import JsLane
 from lanes.rust.lane import RustLane
 from tests.engine.wasm.conftest import Answer, Client
+from tests.support.toolchains import rust_and_go
 
 pytestmark = pytest.mark.slow
 LANES = {"rust": RustLane, "go": GoLane, "js": JsLane}
@@ -75,19 +73,6 @@ class Built:
         return asyncio.run(main())
 
 
-@contextmanager
-def toolchain(cache: Path) -> Iterator[None]:
-    """The Rust of `make test-tools`, and a Go with its caches in the tests' cache."""
-    made = cache / "rust-toolchain"
-    with pytest.MonkeyPatch.context() as patch:
-        if (made / "complete").exists():
-            patch.setenv("PATH", f"{made / 'bin'}{os.pathsep}{os.environ['PATH']}")
-        patch.setenv("GOCACHE", str(cache / "go-build"))
-        patch.setenv("GOPATH", str(cache / "go-path"))
-        patch.setenv("GOPROXY", "off")
-        yield
-
-
 @pytest.fixture(scope="module", params=LANES)
 def built(request: pytest.FixtureRequest, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
     project = write_guest(tmp_path_factory.mktemp("body"), "body", request.param, SOURCES)
@@ -103,7 +88,7 @@ def built(request: pytest.FixtureRequest, cache: Path, tmp_path_factory: pytest.
         assert isinstance(artifact, ComponentArtifact)
         return artifact
 
-    with toolchain(cache):
+    with rust_and_go(cache):
         return Built(resource, asyncio.run(build()), cache)
 
 

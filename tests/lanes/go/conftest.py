@@ -17,6 +17,7 @@ from lanes.go.lane import GoLane
 from lanes.go.toolchain import Go, ensure
 from tests.engine.wasm.conftest import Answer, Client
 from tests.lanes.workdir import Workdir
+from tests.support.toolchains import use_go
 
 GUEST = Path(__file__).resolve().parents[3] / "lanes" / "go" / "guest"
 MANIFEST = "module example.com/api\n\ngo 1.24\n"
@@ -50,15 +51,8 @@ func main() {
 
 @pytest.fixture(scope="session", autouse=True)
 def go_settings(cache: Path) -> Iterator[None]:
-    """Place Go's caches beside the other toolchains, and disable downloads."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GOCACHE", str(cache / "go-build"))
-        patch.setenv("GOPATH", str(cache / "go-path"))
-        patch.setenv("GOENV", "off")
-        patch.setenv("GOPROXY", "off")
-        patch.setenv("GOTELEMETRY", "off")
-        for name in ("GOFLAGS", "GOWORK", "GO111MODULE", "GOTOOLCHAIN"):
-            patch.delenv(name, raising=False)
+        use_go(patch, cache)
         yield
 
 

@@ -1,5 +1,4 @@
 import asyncio
-import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from lanes.rust.cargo import TARGET
 from lanes.rust.lane import RustLane
 from tests.engine.wasm.conftest import Answer
 from tests.lanes.workdir import Workdir, answers
+from tests.support.toolchains import rust_prefix, use_rust
 
 NEEDS_RUST = (
     f"Rust cannot build for {TARGET}: install Rust (https://rustup.rs) and run rustup target add {TARGET}"
@@ -48,16 +48,14 @@ HELLO = handler('Ok(Response::text("hello\\n"))')
 
 @pytest.fixture(scope="session")
 def prefix(cache: Path) -> Path:
-    """The folder of the toolchain that `tests/toolchains/rust/setup.sh` builds on some machines."""
-    return cache / "rust-toolchain"
+    return rust_prefix(cache)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def toolchain(prefix: Path) -> Iterator[None]:
-    """Put that toolchain first on PATH; skip the tests if Rust cannot build for the target."""
+def toolchain(cache: Path) -> Iterator[None]:
+    """Put the tests' toolchain first on PATH; skip the tests if Rust cannot build for the target."""
     with pytest.MonkeyPatch.context() as patch:
-        if (prefix / "complete").exists():
-            patch.setenv("PATH", f"{prefix / 'bin'}{os.pathsep}{os.environ['PATH']}")
+        use_rust(patch, cache)
         patch.setenv("CARGO_NET_OFFLINE", "true")
         if not _has_target():
             pytest.skip(NEEDS_RUST)

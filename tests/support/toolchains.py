@@ -1,0 +1,40 @@
+"""Environment of builds with Rust and Go in tests."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+def rust_prefix(cache: Path) -> Path:
+    """Return the folder of the toolchain that `tests/toolchains/rust/setup.sh` builds on some machines."""
+    return cache / "rust-toolchain"
+
+
+def use_rust(patch: pytest.MonkeyPatch, cache: Path) -> None:
+    """Put that toolchain first on PATH, if it was built."""
+    prefix = rust_prefix(cache)
+    if (prefix / "complete").exists():
+        patch.setenv("PATH", f"{prefix / 'bin'}{os.pathsep}{os.environ['PATH']}")
+
+
+def use_go(patch: pytest.MonkeyPatch, cache: Path) -> None:
+    """Place Go's caches beside the other toolchains, and disable downloads and the user's settings."""
+    patch.setenv("GOCACHE", str(cache / "go-build"))
+    patch.setenv("GOPATH", str(cache / "go-path"))
+    patch.setenv("GOENV", "off")
+    patch.setenv("GOPROXY", "off")
+    patch.setenv("GOTELEMETRY", "off")
+    for name in ("GOFLAGS", "GOWORK", "GO111MODULE", "GOTOOLCHAIN"):
+        patch.delenv(name, raising=False)
+
+
+@contextmanager
+def rust_and_go(cache: Path) -> Iterator[None]:
+    """Set the environment for both toolchains."""
+    with pytest.MonkeyPatch.context() as patch:
+        use_rust(patch, cache)
+        use_go(patch, cache)
+        yield
