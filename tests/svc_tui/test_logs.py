@@ -16,31 +16,23 @@ from typing import Any
 import pytest
 
 from engine.timeline.database import timeline_path
-from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
+from engine.timeline.record import LineRecord, PlatformRecord, Record, StructuredRecord
 from engine.timeline.store import Retention, TimelineStore
 from svc_tui.logs.format import LogFormatter
 from svc_tui.main import run
+from tests.engine.timeline.records import REQUEST
 
 NOW = time.time_ns()
 MINUTE = 60_000_000_000
-ROOT = RequestRecord(
+ROOT = replace(
+    REQUEST,
     time_ns=NOW,
-    request_id="01id",
     trace_id="t" * 32,
     span_id="s" * 16,
     parent="",
-    resource="web",
-    method="GET",
     target="/api/x?y=1",
-    status=200,
-    code="",
-    detail="",
-    wall_ns=5_000_000,
     compute_ns=0,
     peak_memory=None,
-    bytes_in=3,
-    bytes_out=6,
-    root=True,
 )
 INNER = replace(
     ROOT,

@@ -1,28 +1,12 @@
 from dataclasses import replace
 
-from engine.timeline.record import LineRecord, Record, RequestRecord, StructuredRecord
+from engine.timeline.record import LineRecord, Record, StructuredRecord
 from svc_tui.dev.request_log import RequestLog
 from svc_tui.terminal.stdout import Styled
+from tests.engine.timeline.records import REQUEST
 
 SECOND = 1_000_000_000
-ROOT = RequestRecord(
-    time_ns=SECOND,
-    request_id="id",
-    trace_id="trace",
-    span_id="span",
-    parent="",
-    resource="web",
-    method="GET",
-    target="/",
-    status=200,
-    code="",
-    detail="",
-    wall_ns=5_000_000,
-    compute_ns=2_000_000,
-    peak_memory=65_536,
-    bytes_in=3,
-    bytes_out=6,
-)
+ROOT = replace(REQUEST, request_id="id", parent="", target="/")
 
 
 def shown(*records: Record) -> list[str]:

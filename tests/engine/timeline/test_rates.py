@@ -1,5 +1,6 @@
 """The window of rates, with a manual clock."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from engine.manifest.model import Mount, Project, Resource
 from engine.timeline.rates import RateMeter, RateWindow
 from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord, StructuredRecord
+from tests.engine.timeline.records import REQUEST
 
 MS = 1_000_000
 WEB = Resource("web", "static", Path("/"), mounts=(Mount("/api/*", "api"), Mount("/api/old", "api")))
@@ -46,23 +48,15 @@ def request(
     parent: str = "",
     root: bool = True,
 ) -> RequestRecord:
-    return RequestRecord(
-        1,
-        "r",
-        trace_id="t",
+    return replace(
+        REQUEST,
         span_id=span,
         parent=parent,
         resource=resource,
-        method="GET",
         target=target,
         status=status,
-        code="",
-        detail="",
         wall_ns=wall_ns,
-        compute_ns=0,
         peak_memory=peak,
-        bytes_in=0,
-        bytes_out=0,
         root=root,
     )
 

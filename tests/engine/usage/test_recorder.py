@@ -10,27 +10,11 @@ from engine.timeline.record import LineRecord, RequestRecord
 from engine.usage.aggregate import MINUTE_NS, Aggregator, UsageCount
 from engine.usage.recorder import RETENTION_MINUTES, UsageRecorder
 from engine.usage.store import UsageStore, usage_path
+from tests.engine.timeline.records import REQUEST
 from tests.support.waiting import until
 
 BEGAN = 1_000 * MINUTE_NS
-OK = RequestRecord(
-    time_ns=BEGAN,
-    request_id="id",
-    trace_id="trace",
-    span_id="span",
-    parent="",
-    resource="web",
-    method="GET",
-    target="/",
-    status=200,
-    code="",
-    detail="",
-    wall_ns=5_000_000,
-    compute_ns=2_000_000,
-    peak_memory=65_536,
-    bytes_in=3,
-    bytes_out=6,
-)
+OK = replace(REQUEST, time_ns=BEGAN, parent="", target="/")
 
 
 @pytest.fixture

@@ -10,27 +10,21 @@ from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRe
 from engine.timeline.stored_record import StoredRecord
 from screens.logs.format import COLUMNS, clock, duration, highlight, row
 from screens.widgets.columns import COLUMN_GAP, fit_cell, layout_columns
+from tests.engine.timeline.records import REQUEST
 
 NOON = 1_795_262_400_000_000_000
 MS = 1_000_000
-REQUEST = "01m7zb11rc56tzms5mn3b8bkep"
-SPAN = RequestRecord(
+REQUEST_ID = "01m7zb11rc56tzms5mn3b8bkep"
+SPAN = replace(
+    REQUEST,
     time_ns=NOON,
-    request_id=REQUEST,
-    trace_id="",
-    span_id="",
-    parent="",
-    resource="web",
+    request_id=REQUEST_ID,
     method="POST",
     target="/api/entries",
     status=201,
-    code="",
-    detail="",
     wall_ns=8_200_000,
     compute_ns=5_100_000,
     peak_memory=3 << 20,
-    bytes_in=0,
-    bytes_out=0,
 )
 
 
@@ -59,7 +53,7 @@ def test_row_of_request_shows_target_and_usage() -> None:
     line = shown(SPAN)
     assert line.split() == [
         *("12:00:00.008", "REQ", "web", "POST", "/api/entries", "201"),
-        *("8.2", "ms", "5.1", "ms", "cpu", "3.0", "MiB", REQUEST[-8:]),
+        *("8.2", "ms", "5.1", "ms", "cpu", "3.0", "MiB", REQUEST_ID[-8:]),
     ]
 
 
@@ -128,7 +122,7 @@ def test_failure_code_precedes_target() -> None:
 def test_log_record_shows_severity_text_and_attributes() -> None:
     record = StructuredRecord(
         time_ns=NOON,
-        request_id=REQUEST,
+        request_id=REQUEST_ID,
         trace_id="",
         span_id="",
         resource="api",
@@ -148,9 +142,9 @@ def test_error_text_has_error_tone(level: Any) -> None:
 
 
 def test_output_line_shows_stream_name() -> None:
-    assert "STDOUT  api" in shown(LineRecord(NOON, REQUEST, "api", "stdout", "took 2 ms"))
-    assert "STDERR  api" in shown(LineRecord(NOON, REQUEST, "api", "stderr", "oh\nno\n"))
-    assert "oh↵no  " in shown(LineRecord(NOON, REQUEST, "api", "stderr", "oh\nno\n"))
+    assert "STDOUT  api" in shown(LineRecord(NOON, REQUEST_ID, "api", "stdout", "took 2 ms"))
+    assert "STDERR  api" in shown(LineRecord(NOON, REQUEST_ID, "api", "stderr", "oh\nno\n"))
+    assert "oh↵no  " in shown(LineRecord(NOON, REQUEST_ID, "api", "stderr", "oh\nno\n"))
 
 
 def test_record_without_resource_and_request_has_empty_cells() -> None:

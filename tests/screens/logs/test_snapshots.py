@@ -11,6 +11,7 @@ from textual.app import App
 from engine.timeline.database import timeline_path
 from engine.timeline.record import LineRecord, RequestRecord, StructuredRecord
 from engine.timeline.store import TimelineStore
+from tests.engine.timeline.records import REQUEST
 from tests.screens.dev_project import Shop
 from tests.screens.logs.test_screen import Logs, opened
 
@@ -25,9 +26,10 @@ def write_records(root: Path) -> None:
     good, bad, trace = "01jentry00000000000000good", "01jentry000000000000000bad", "f" * 32
 
     def span(id_: str, parent: str, resource: str, target: str, *, root: bool = True) -> RequestRecord:
-        return RequestRecord(
-            AT,
-            good,
+        return replace(
+            REQUEST,
+            time_ns=AT,
+            request_id=good,
             trace_id=trace,
             span_id=id_ * 16,
             parent=parent,
@@ -35,8 +37,6 @@ def write_records(root: Path) -> None:
             method="POST",
             target=target,
             status=201,
-            code="",
-            detail="",
             wall_ns=8_200_000,
             compute_ns=5_100_000,
             peak_memory=3 << 20,
