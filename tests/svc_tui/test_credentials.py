@@ -14,6 +14,7 @@ from svc_tui.client.keyring import Keyring
 from svc_tui.client.urls import service_url
 from svc_tui.user_home import Home
 
+pytestmark = pytest.mark.usefixtures("home")
 BACKENDS = """
 import threading
 from keyring.backend import KeyringBackend
@@ -53,35 +54,22 @@ class Hanging(Working):
 """
 
 
-@pytest.fixture(autouse=True)
-def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user with an empty home whose keyring does not work."""
-    for name in ("SVC_URL", "SVC_TOKEN", "SVC_INSECURE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("SVC_HOME", str(tmp_path / "home ü"))
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
-
-
-def home() -> Path:
-    return Path(os.environ["SVC_HOME"])
-
-
 @pytest.mark.parametrize(
     "known", [{}, {"token": 1}, {"token": "a\nb"}, {"token": "ü"}, {"keyring": True}, {"folder": 1}]
 )
-def test_session_without_a_token_is_not_logged_in(known: dict[str, object]) -> None:
-    home().mkdir()
+def test_session_without_a_token_is_not_logged_in(known: dict[str, object], home: Path) -> None:
+    home.mkdir()
     url = "https://a.example"
-    (home() / SESSIONS_FILE).write_text(json.dumps({"version": 1, "current": url, "services": {url: known}}))
+    (home / SESSIONS_FILE).write_text(json.dumps({"version": 1, "current": url, "services": {url: known}}))
     with pytest.raises(NotLoggedIn):
         CredentialStore.from_environment(os.environ).get()
 
 
-def test_sessions_file_readable_by_others_gets_mode_0600() -> None:
+def test_sessions_file_readable_by_others_gets_mode_0600(home: Path) -> None:
     logins = CredentialStore.from_environment(os.environ)
     logins.save(Credentials("https://a.example", "https://a.example", token="secret"))
-    (home() / SESSIONS_FILE).chmod(0o644)
-    assert logins.get().token == "secret" and (home() / SESSIONS_FILE).stat().st_mode & 0o077 == 0
+    (home / SESSIONS_FILE).chmod(0o644)
+    assert logins.get().token == "secret" and (home / SESSIONS_FILE).stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.slow
@@ -92,7 +80,9 @@ def test_sessions_file_readable_by_others_gets_mode_0600() -> None:
         *((name, False) for name in ("Plain", "Failing", "Odd", "Forgetful", "Hanging", "Missing")),
     ],
 )
-def test_token_is_stored_in_a_working_keyring(tmp_path: Path, backend: str, in_keyring: bool) -> None:
+def test_token_is_stored_in_a_working_keyring(
+    tmp_path: Path, backend: str, in_keyring: bool, home: Path
+) -> None:
     (tmp_path / "backends.py").write_text(BACKENDS)
     program = (
         "import os, sys; from svc_tui.user_home import Home; from svc_tui.client.keyring import Keyring\n"
@@ -113,7 +103,7 @@ def test_token_is_stored_in_a_working_keyring(tmp_path: Path, backend: str, in_k
         [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=False, timeout=120
     )
     assert (done.stdout, done.stderr) == (f"{in_keyring} secret\n{{}}\n", "")
-    assert "secret" not in (home() / SESSIONS_FILE).read_text()
+    assert "secret" not in (home / SESSIONS_FILE).read_text()
 
 
 @pytest.mark.parametrize(

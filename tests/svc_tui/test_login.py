@@ -22,18 +22,8 @@ from svc_tui.console.start import LoginActions
 from svc_tui.main import run
 from tests.engine.control.service import PASSWORD, Service, running
 
+pytestmark = pytest.mark.usefixtures("home")
 Svc = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(autouse=True)
-def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user with an empty home, outside of any Project, whose keyring does not work."""
-    for name in ("SVC_URL", "SVC_TOKEN", "SVC_INSECURE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("SVC_HOME", str(tmp_path / "home ü"))
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
 
 
 @pytest.fixture
@@ -54,12 +44,8 @@ def svc(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return svc
 
 
-def home() -> Path:
-    return Path(os.environ["SVC_HOME"])
-
-
-def kept() -> dict[str, object]:
-    return dict(json.loads((home() / SESSIONS_FILE).read_text()))
+def sessions(home: Path) -> dict[str, object]:
+    return dict(json.loads((home / SESSIONS_FILE).read_text()))
 
 
 def claimed(svc: Svc, service: Service) -> None:
@@ -68,10 +54,10 @@ def claimed(svc: Svc, service: Service) -> None:
     assert svc(*arguments, stdin=PASSWORD + "\n")[:2] == (0, f"logged in to {service.url} as ann\n")
 
 
-def test_login_claims_the_service_and_logs_in_again(svc: Svc, service: Service) -> None:
+def test_login_claims_the_service_and_logs_in_again(svc: Svc, service: Service, home: Path) -> None:
     claimed(svc, service)
     assert svc("whoami")[:2] == (0, f"ann at {service.url}\n  owner of all projects\n")
-    assert (home() / SESSIONS_FILE).stat().st_mode & 0o077 == 0
+    assert (home / SESSIONS_FILE).stat().st_mode & 0o077 == 0
     assert svc("logout")[:2] == (0, f"logged out of {service.url}\n")
     code, out, err = svc("whoami")
     assert (code, out) == (3, "") and "svc login" in err
@@ -101,23 +87,23 @@ def test_login_with_invalid_input_fails(svc: Svc, service: Service) -> None:
     assert svc("login", service.url, "--data", "x")[0] == 2
 
 
-def test_session_revoked_elsewhere_has_expired(svc: Svc, service: Service) -> None:
+def test_session_revoked_elsewhere_has_expired(svc: Svc, service: Service, home: Path) -> None:
     claimed(svc, service)
-    service.call(str(dict(kept()["services"])[service.url]["token"]), "POST", "/v1/logout")  # type: ignore[call-overload]
+    service.call(str(dict(sessions(home)["services"])[service.url]["token"]), "POST", "/v1/logout")  # type: ignore[call-overload]
     for command in (("whoami",), ("token", "list")):
         code, out, err = svc(*command)
         assert (code, out) == (3, "") and f"the session with {service.url} has expired" in err
         assert f"`svc login {service.url}`" in err
-    assert svc("logout")[0] == 0 and kept()["services"] == {}
+    assert svc("logout")[0] == 0 and sessions(home)["services"] == {}
 
 
-def test_logout_of_an_unreachable_service_deletes_the_session(svc: Svc, tmp_path: Path) -> None:
+def test_logout_of_an_unreachable_service_deletes_the_session(svc: Svc, tmp_path: Path, home: Path) -> None:
     with running(tmp_path / "data") as service:
         claimed(svc, service)
     assert svc("whoami")[0] == 3
     assert svc("logout", "--everywhere")[0] == 3
     code, _, err = svc("logout")
-    assert code == 0 and "cannot end the session" in err and kept()["services"] == {}
+    assert code == 0 and "cannot end the session" in err and sessions(home)["services"] == {}
 
 
 def test_token_commands_create_list_and_revoke(
@@ -189,14 +175,14 @@ def test_project_stays_linked_to_its_service(svc: Svc, service: Service, tmp_pat
     ],
 )
 def test_corrupt_sessions_file_is_reported_and_renamed_by_login(
-    svc: Svc, service: Service, text: str
+    svc: Svc, service: Service, text: str, home: Path
 ) -> None:
-    home().mkdir()
-    (home() / SESSIONS_FILE).write_text(text)
+    home.mkdir()
+    (home / SESSIONS_FILE).write_text(text)
     code, _, err = svc("whoami")
     assert code == 3 and "is corrupt" in err and "svc login" in err
     claimed(svc, service)
-    assert svc("whoami")[0] == 0 and (home() / f"{SESSIONS_FILE}.damaged").read_text() == text
+    assert svc("whoami")[0] == 0 and (home / f"{SESSIONS_FILE}.damaged").read_text() == text
 
 
 def test_login_with_an_unwritable_home_fails(
