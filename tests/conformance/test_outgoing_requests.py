@@ -38,7 +38,15 @@ def test_too_many_unsent_requests_trap(host: Host, kept: int, ended: bool) -> No
 
 GOOD: dict[str, list[Any]] = {
     "method": [
-        *("get", "head", "post", "put", "delete", "connect", "options", "trace", "patch"),
+        "get",
+        "head",
+        "post",
+        "put",
+        "delete",
+        "connect",
+        "options",
+        "trace",
+        "patch",
         ("other", "PURGE"),
         ("other", "M-SEARCH"),
     ],

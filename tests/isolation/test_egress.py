@@ -235,9 +235,19 @@ def test_authority_with_user_or_path_is_rejected(authority: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *(("x", b"a\r\nb: c"), ("x", b"a\nb"), ("x", b"a\0"), ("x\r\ny", b"z"), ("x y", b"z"), ("", b"z")),
-        *(("content-length", b"5, 6"), ("content-length", b"+5"), ("content-length", b"9" * 30)),
-        *(("Host", b"x"), ("transfer-encoding", b"chunked"), ("Connection", b"close"), ("upgrade", b"h2c")),
+        ("x", b"a\r\nb: c"),
+        ("x", b"a\nb"),
+        ("x", b"a\0"),
+        ("x\r\ny", b"z"),
+        ("x y", b"z"),
+        ("", b"z"),
+        ("content-length", b"5, 6"),
+        ("content-length", b"+5"),
+        ("content-length", b"9" * 30),
+        ("Host", b"x"),
+        ("transfer-encoding", b"chunked"),
+        ("Connection", b"close"),
+        ("upgrade", b"h2c"),
     ],
 )
 def test_unsafe_header_fields_are_rejected(name: str, value: bytes) -> None:

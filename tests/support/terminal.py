@@ -96,8 +96,12 @@ def terminal(
     server = None
     try:
         opened.tmux(
-            *("-u", "-f", os.devnull, "new-session", "-d", "-x", str(columns), "-y", str(lines)),
-            *("-c", str(folder), "env", *variables, "sh", "-i"),
+            *f"-u -f {os.devnull} new-session -d -x {columns} -y {lines} -c".split(),
+            str(folder),
+            "env",
+            *variables,
+            "sh",
+            "-i",
         )
         server = int(opened.told("#{pid}"))
         opened.tmux("set", "-g", "status", "off")

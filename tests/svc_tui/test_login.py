@@ -198,14 +198,22 @@ def test_login_with_an_unwritable_home_fails(
 @pytest.mark.parametrize(
     "typed",
     [
-        *("", " ", "ftp://a.example", "https://", "https://u:p@a.example", "https://a.example/path", "a b"),
+        "",
+        " ",
+        "ftp://a.example",
+        "https://",
+        "https://u:p@a.example",
+        "https://a.example/path",
+        "a b",
         "https://a.example?x",
         "https://a.example#x",
         "a.example:99999",
         "a.example:x",
         "https://[::1",
         "a\nb",
-        *("file:///etc/passwd", "https://a\x1b[2J.example", "https://" + "a" * 300 + ".example"),
+        "file:///etc/passwd",
+        "https://a\x1b[2J.example",
+        "https://" + "a" * 300 + ".example",
     ],
 )
 def test_service_url_of_invalid_text_raises(svc: Svc, typed: str) -> None:

@@ -94,8 +94,20 @@ def test_logs_json_has_one_document_per_record(project: Path, capsys: pytest.Cap
         == set(root)
         == common
         | {
-            *("trace_id", "span_id", "parent", "root", "method", "target", "status", "code", "detail"),
-            *("wall_ns", "compute_ns", "peak_memory", "bytes_in", "bytes_out"),
+            "trace_id",
+            "span_id",
+            "parent",
+            "root",
+            "method",
+            "target",
+            "status",
+            "code",
+            "detail",
+            "wall_ns",
+            "compute_ns",
+            "peak_memory",
+            "bytes_in",
+            "bytes_out",
         }
     )
     kinds = [document["kind"] for document in (printed, logged, inner, root, built)]
@@ -158,7 +170,8 @@ def test_logs_filters_select_records(project: Path, capsys: pytest.CaptureFixtur
     assert documents(capsys, "--until", "1h") == []
     assert [row["kind"] for row in documents(capsys, "--level", "Warn")] == ["structured", "request"]
     assert [row["kind"] for row in documents(capsys, "--resource", "api", "--grep", "l+o")] == [
-        *("stdout", "structured")
+        "stdout",
+        "structured",
     ]
 
 

@@ -101,9 +101,17 @@ def test_records_of_python_exporter_are_stored(
     assert (first.severity, first.body, first.caller) == ("WARN", "slow order", CALLER)
     assert first.time_ns == 1_799_999_999 * 10**9
     assert first.attributes == {
-        **{"n": "5", "ok": "true", "rate": "0.5", "ids": "[1,2]", "who": '{"name":"ü"}', "raw": "AP8="},
-        **{"event.name": "order.slow", "otel.scope.name": "shop.orders", "otel.scope.version": "1.0"},
-        **{"tier": "back", "deployment": "test"},
+        "n": "5",
+        "ok": "true",
+        "rate": "0.5",
+        "ids": "[1,2]",
+        "who": '{"name":"ü"}',
+        "raw": "AP8=",
+        "event.name": "order.slow",
+        "otel.scope.name": "shop.orders",
+        "otel.scope.version": "1.0",
+        "tier": "back",
+        "deployment": "test",
     }
     assert [entry.body for entry in others] == [f'{{"number":{number}}}' for number in range(600)]
     assert {answer.status for answer in http.answers} == {200}

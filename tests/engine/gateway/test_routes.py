@@ -20,8 +20,14 @@ API = Resource("api", "js", ROOT)
 @pytest.mark.parametrize(
     "authority",
     [
-        *("web--shop.localhost", "WEB--Shop.LOCALHOST:3000", "web--shop.localhost."),
-        *("localhost", "localhost:3000", "127.0.0.1:80", "[::1]:3000", "[::1]"),
+        "web--shop.localhost",
+        "WEB--Shop.LOCALHOST:3000",
+        "web--shop.localhost.",
+        "localhost",
+        "localhost:3000",
+        "127.0.0.1:80",
+        "[::1]:3000",
+        "[::1]",
     ],
 )
 def test_match_host_finds_front(authority: str) -> None:
@@ -32,13 +38,19 @@ def test_match_host_finds_front(authority: str) -> None:
 @pytest.mark.parametrize(
     "authority",
     [
-        *("", "api--shop.localhost", "web--shop.example", "web--shop.localhost.evil", "["),
+        "",
+        "api--shop.localhost",
+        "web--shop.example",
+        "web--shop.localhost.evil",
+        "[",
         "web--shop.localhost:99999",
         "web--shop.localhost:x",
         "web--shop.localhost:80:80",
         "[::1]x",
         "[::1",
-        *("web--shop.localhost:\u0663", "web--shop.localhost@evil", "user@web--shop.localhost"),
+        "web--shop.localhost:\u0663",
+        "web--shop.localhost@evil",
+        "user@web--shop.localhost",
     ],
 )
 def test_match_host_with_unknown_authority_returns_none(authority: str) -> None:

@@ -99,8 +99,13 @@ PIECES = st.one_of(
             HOST,
             b"connection: close\r\n",
             b"connection: upgrade\r\n",
-            *(b"content-length: 0\r\n", b"Content-Length: 5\r\n", b"transfer-encoding: chunked\r\n"),
-            *(b"expect: 100-continue\r\n", b"upgrade: h2c\r\n", b"x-empty:\r\n", b"X-Two: a \t b \r\n"),
+            b"content-length: 0\r\n",
+            b"Content-Length: 5\r\n",
+            b"transfer-encoding: chunked\r\n",
+            b"expect: 100-continue\r\n",
+            b"upgrade: h2c\r\n",
+            b"x-empty:\r\n",
+            b"X-Two: a \t b \r\n",
         ]
     ),
     st.binary(max_size=3),
@@ -138,9 +143,15 @@ def test_usual_head_is_parsed() -> None:
 @pytest.mark.parametrize(
     "rest",
     [
-        *(b"\r\n", HOST + HOST + b"\r\n", HOST + b"content-length: 5, 5\r\n\r\n"),
-        *(HOST + b"transfer-encoding: gzip\r\n\r\n", HOST + b"x: y\0\r\n\r\n"),
-        *(HOST + b" folded\r\n\r\n", HOST + b"x : y\r\n\r\n", HOST + b"x: y\n\r\n", HOST),
+        b"\r\n",
+        HOST + HOST + b"\r\n",
+        HOST + b"content-length: 5, 5\r\n\r\n",
+        HOST + b"transfer-encoding: gzip\r\n\r\n",
+        HOST + b"x: y\0\r\n\r\n",
+        HOST + b" folded\r\n\r\n",
+        HOST + b"x : y\r\n\r\n",
+        HOST + b"x: y\n\r\n",
+        HOST,
     ],
 )
 def test_malformed_head_raises(rest: bytes) -> None:

@@ -89,8 +89,11 @@ def test_content_length_is_parsed() -> None:
         b"content-length: 5\r\ncontent-length: 5\r\n",
         b"content-length: 5, 5\r\n",
         b"content-length: \r\n",
-        *(b"content-length: +5\r\n", b"content-length: -5\r\n", b"content-length: 0x5\r\n"),
-        *(b"content-length: 5 5\r\n", b"content-length: " + b"9" * 19 + b"\r\n"),
+        b"content-length: +5\r\n",
+        b"content-length: -5\r\n",
+        b"content-length: 0x5\r\n",
+        b"content-length: 5 5\r\n",
+        b"content-length: " + b"9" * 19 + b"\r\n",
         b"content-length: 5\r\ntransfer-encoding: chunked\r\n",
     ],
 )

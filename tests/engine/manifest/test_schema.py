@@ -30,9 +30,20 @@ def test_schema_describes_exactly_all_keys() -> None:
 @pytest.mark.parametrize(
     ("name", "good"),
     [
-        *[("a", True), ("a-1", True), ("a" * 39, True), ("a-b-c", True)],
-        *[("", False), ("a" * 40, False), ("1a", False), ("-a", False), ("a-", False)],
-        *[("a--b", False), ("A", False), ("a_b", False), ("ä", False), ("a\n", False)],
+        ("a", True),
+        ("a-1", True),
+        ("a" * 39, True),
+        ("a-b-c", True),
+        ("", False),
+        ("a" * 40, False),
+        ("1a", False),
+        ("-a", False),
+        ("a-", False),
+        ("a--b", False),
+        ("A", False),
+        ("a_b", False),
+        ("ä", False),
+        ("a\n", False),
     ],
 )
 def test_schema_and_loader_accept_equal_names(name: str, good: bool) -> None:

@@ -173,7 +173,8 @@ def test_plan_lists_changes(tmp_path: Path) -> None:
         assert await running.plan(STATIC, {"web": one}) == []
         found = await running.plan(more, {"web": two, "docs": one})
         assert [(change.resource, change.field) for change in found] == [
-            *(("web", "spa"), ("web", "artifact")),
+            ("web", "spa"),
+            ("web", "artifact"),
             ("docs", "resource"),
         ]
         assert (await running.get()).text == "one"

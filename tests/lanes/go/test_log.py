@@ -35,7 +35,10 @@ def test_records_of_a_run_arrive_in_one_batch_with_severities(ask: Callable[...,
         ("WARN", "third"),
     ]
     assert logged.entries[0].attributes == {
-        **{"lane": "go", "request.n": "7", "request.ok": "true", "request.err": "gone"},
+        "lane": "go",
+        "request.n": "7",
+        "request.ok": "true",
+        "request.err": "gone",
         "request.at.level": "2",
     }
     assert len(logged.requests) == 1

@@ -10,8 +10,19 @@ from tests.lanes.js.conftest import MODES, Programs, ask
 
 pytestmark = pytest.mark.slow
 TARGETS = [
-    *("/json", "/json-none", "/events", "/keep", "/bad-event", "/empty-event", "/failing", "/stream"),
-    *("/chunk", "/slow", "/cancel", "/sleep", "/log"),
+    "/json",
+    "/json-none",
+    "/events",
+    "/keep",
+    "/bad-event",
+    "/empty-event",
+    "/failing",
+    "/stream",
+    "/chunk",
+    "/slow",
+    "/cancel",
+    "/sleep",
+    "/log",
 ]
 EVENTS = (
     'event: tick\nid: 7\nretry: 500\ndata: {"n":1}\n\n'

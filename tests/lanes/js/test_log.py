@@ -91,8 +91,13 @@ def test_records_of_a_run_arrive_in_one_batch_with_severities(ask: Callable[...,
     assert [(entry.severity, entry.body) for entry in logged.entries] == [("DEBUG", "first"), ("WARN", "42")]
     assert logged.entries[0].attributes == {"n": "7", "ok": "true", "rate": "0.5", "name": "ü"}
     assert logged.entries[1].attributes == {
-        **{"big": "12", "nil": "", "when": "1970-01-01T00:00:00.000Z", "list": '[1,"two"]'},
-        **{"circle": '{"name":"circle","self":"[circular]"}', "error": "TypeError: no", "nan": "NaN"},
+        "big": "12",
+        "nil": "",
+        "when": "1970-01-01T00:00:00.000Z",
+        "list": '[1,"two"]',
+        "circle": '{"name":"circle","self":"[circular]"}',
+        "error": "TypeError: no",
+        "nan": "NaN",
         "bad": "[Error: hostile]",
     }
     assert len(logged.requests) == 1

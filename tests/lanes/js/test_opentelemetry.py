@@ -61,8 +61,12 @@ def test_opentelemetry_exporter_sends_records(sources: Sources, mode: BuildMode,
     first, *others = logged.entries
     assert (first.severity, first.body, first.caller.request_id) == ("WARN", "slow order", "request-1")
     assert first.attributes == {
-        **{"order": "42", "rate": "0.5", "tags": '["a","b"]', "who": '{"name":"ü"}'},
-        **{"otel.scope.name": "shop", "otel.scope.version": "1.2"},
+        "order": "42",
+        "rate": "0.5",
+        "tags": '["a","b"]',
+        "who": '{"name":"ü"}',
+        "otel.scope.name": "shop",
+        "otel.scope.version": "1.2",
     }
     assert [entry.body for entry in others] == [f"number {n}" for n in range(600)]
     assert {answer.status for answer in logged.answers} == {200}

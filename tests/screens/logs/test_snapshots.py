@@ -47,8 +47,15 @@ def write_records(root: Path) -> None:
 
     failed = replace(
         span("c", "", "web", "/entry"),
-        **{"request_id": bad, "method": "GET", "status": 504, "code": "run-limit", "detail": "30 s reached"},
-        **{"wall_ns": 30_000_000_000, "compute_ns": 200_000, "bytes_in": 0, "bytes_out": 0},
+        request_id=bad,
+        method="GET",
+        status=504,
+        code="run-limit",
+        detail="30 s reached",
+        wall_ns=30_000_000_000,
+        compute_ns=200_000,
+        bytes_in=0,
+        bytes_out=0,
     )
     store = TimelineStore(timeline_path(root))
     store.append(
