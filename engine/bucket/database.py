@@ -1,4 +1,4 @@
-"""The control database: one thread that runs all transactions, and subscriptions to changes.
+"""The control database: one thread that runs all transactions.
 
 Requests that arrive during a transaction run together in the next one, each in its own savepoint (group
 commit). A failing request is rolled back alone. Results are returned once they are durable.
@@ -7,9 +7,9 @@ commit). A failing request is rolled back alone. Results are returned once they 
 import asyncio
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,26 +32,16 @@ create table if not exists cell (
   value blob,
   revision integer not null unique
 ) strict;
-create table if not exists log (
-  name text primary key,
-  last integer not null
-) strict;
-create table if not exists entry (
-  name text not null,
-  seq integer not null,
-  content blob not null,
-  primary key (name, seq)
-) strict;
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A queued request. Subscribers of `topic` are notified when it is done; empty for reads."""
+    """A queued request. Only jobs with `writes` need a transaction."""
 
     work: Callable[[Execute], Any]
-    topic: str
-    done: "Future[Any]"
+    writes: bool
+    result: "Future[Any]"
 
 
 class Database:
@@ -63,7 +53,6 @@ class Database:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
-        self._waiting: set[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = set()
         connection = None
         try:
             connection = apsw.Connection(str(path))
@@ -87,34 +76,22 @@ class Database:
 
     async def read(self, work: Callable[[Execute], T]) -> T:
         """Return the result of `work`, which must not write. Raises its errors, and `BucketError`."""
-        return await self._ask(work, "")
+        return await self._submit(work, writes=False)
 
-    async def write(self, work: Callable[[Execute], T], topic: str) -> T:
-        """Run `work` atomically, then notify subscribers of `topic`. Raises as `read` does."""
-        return await self._ask(work, topic)
+    async def write(self, work: Callable[[Execute], T]) -> T:
+        """Run `work` atomically and return its result. Raises as `read` does."""
+        return await self._submit(work, writes=True)
 
-    async def _ask(self, work: Callable[[Execute], T], topic: str) -> T:
-        done: Future[T] = Future()
+    async def _submit(self, work: Callable[[Execute], T], *, writes: bool) -> T:
+        result: Future[T] = Future()
         with self._closing:
             if self._closed:
                 raise BucketClosed
-            self._jobs.put(_Job(work, topic, done))
-        return await asyncio.wrap_future(done)
-
-    @contextmanager
-    def subscribe(self, topic: str) -> Iterator[asyncio.Event]:
-        """Yield an event of the running loop, set at each change of a topic and on close."""
-        waiting = (topic, asyncio.get_running_loop(), asyncio.Event())
-        with self._closing:
-            self._waiting.add(waiting)
-        try:
-            yield waiting[2]
-        finally:
-            with self._closing:
-                self._waiting.discard(waiting)
+            self._jobs.put(_Job(work, writes, result))
+        return await asyncio.wrap_future(result)
 
     async def aclose(self) -> None:
-        """Finish queued requests, close the file and wake all subscribers."""
+        """Finish queued requests and close the file."""
         with self._closing:
             if not self._closed:
                 self._closed = True
@@ -135,34 +112,32 @@ class Database:
                 except queue.Empty:
                     break
             ended = job is None
-            self._do([job for job in jobs if job.done.set_running_or_notify_cancel()])
+            self._do([job for job in jobs if job.result.set_running_or_notify_cancel()])
         self._connection.close()
-        self._wake(None)
 
     def _do(self, jobs: list[_Job]) -> None:
         """Run jobs in one transaction and set their results."""
         answers: list[tuple[Any, Exception | None]] = []
-        topics = {job.topic for job in jobs if job.topic}
+        writes = any(job.writes for job in jobs)
         try:
-            if topics:
+            if writes:
                 self._connection.execute("begin immediate")
             answers = [self._one(job) for job in jobs]
-            if topics:
+            if writes:
                 self._connection.execute("commit")
         except (apsw.Error, BucketError) as error:
             with suppress(apsw.Error):
                 self._connection.execute("rollback")
             all_failed = error if isinstance(error, BucketError) else self._error(error)
             answers = [(None, all_failed)] * len(jobs)
-        self._wake(topics)
         for job, (answer, failure) in zip(jobs, answers, strict=True):
             if failure is not None:
-                job.done.set_exception(failure)
+                job.result.set_exception(failure)
             else:
-                job.done.set_result(answer)
+                job.result.set_result(answer)
 
     def _one(self, job: _Job) -> tuple[Any, Exception | None]:
-        if not job.topic:
+        if not job.writes:
             return self._guarded(job)
         self._connection.execute("savepoint job")
         answer, failure = self._guarded(job)
@@ -183,16 +158,6 @@ class Database:
 
     def _run(self, sql: str, *values: str | int | bytes | None) -> list[Any]:
         return self._connection.execute(sql, values).fetchall()
-
-    def _wake(self, topics: set[str] | None) -> None:
-        """Wake the subscribers of these topics; `None` for all."""
-        with self._closing:
-            waiting = [
-                (loop, event) for topic, loop, event in self._waiting if topics is None or topic in topics
-            ]
-        for loop, event in waiting:
-            with suppress(RuntimeError):  # The loop was closed.
-                loop.call_soon_threadsafe(event.set)
 
     def _error(self, error: Exception) -> BucketError:
         reason = error.strerror if isinstance(error, OSError) else str(error)

@@ -9,7 +9,6 @@ from engine.bucket.database import Database
 from engine.bucket.errors import disk_error
 from engine.bucket.kv import DatabaseKeyValue
 from engine.bucket.layout import lock
-from engine.bucket.log import DatabaseLog
 
 
 class FolderBucket:
@@ -35,7 +34,6 @@ class FolderBucket:
             raise
         self.blobs = FolderBlobs(root)
         self.kv = DatabaseKeyValue(self._database)
-        self.log = DatabaseLog(self._database)
         self._open = True
 
     async def aclose(self) -> None:

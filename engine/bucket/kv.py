@@ -1,17 +1,13 @@
 """Key-value pairs of the embedded bucket, as rows of the control database.
 
-A change's revision is the highest revision plus one. A removed key leaves a row without a value, so that
-watchers see the removal.
+A change's revision is the highest revision plus one. A removed key leaves a row without a value, so that its
+revision is never used again.
 """
 
-from collections.abc import AsyncGenerator
-
 from engine.bucket.database import Database, Execute
-from engine.bucket.errors import BucketClosed, TooLarge
+from engine.bucket.errors import TooLarge
 from engine.bucket.protocols import MAX_VALUE_BYTES, StaleRevision, VersionedValue, check_name
 
-TOPIC = "cells"
-PAGE_ROWS = 256
 _END = "\U0010ffff"
 """Sorts after every character allowed in a key."""
 
@@ -21,7 +17,6 @@ _SET = (
     " on conflict do update set value = excluded.value, revision = excluded.revision returning revision"
 )
 _LIST = "select * from cell where key >= ? and key < ? and value is not null order by key"
-_CHANGED = "select * from cell where revision > ? and key >= ? and key < ? order by revision limit ?"
 
 
 class DatabaseKeyValue:
@@ -49,30 +44,10 @@ class DatabaseKeyValue:
                 return StaleRevision(current)
             return int(run(_SET, key, value)[0][0])
 
-        return await self._database.write(work, TOPIC)
+        return await self._database.write(work)
 
     async def list(self, prefix: str) -> list[VersionedValue]:
         """See the protocol."""
         first = check_name(prefix) if prefix else ""
         rows = await self._database.read(lambda run: run(_LIST, first, first + _END))
         return [VersionedValue(*row) for row in rows]
-
-    async def watch(self, prefix: str, after: int = 0) -> AsyncGenerator[VersionedValue, None]:
-        """See the protocol."""
-        first = check_name(prefix) if prefix else ""
-        with self._database.subscribe(TOPIC) as changed:
-            while True:
-                changed.clear()
-                since = after
-                try:
-                    rows = await self._database.read(
-                        lambda run, since=since: run(_CHANGED, since, first, first + _END, PAGE_ROWS)  # type: ignore[misc]
-                    )
-                except BucketClosed:
-                    return
-                for row in rows:
-                    cell = VersionedValue(*row)
-                    yield cell
-                    after = cell.revision
-                if not rows:
-                    await changed.wait()

@@ -1,7 +1,7 @@
-"""Protocols of a bucket: `Blobs`, `KeyValue` and `Log`, and their values.
+"""Protocols of a bucket: `Blobs` and `KeyValue`, and their values.
 
 The protocols are asynchronous; the embedded bucket runs blocking calls on threads. A lost compare-and-set is
-returned as `Conflict`, so that callers must handle it. All other failures are raised (`errors.py`).
+returned as `StaleRevision`, so that callers must handle it. All other failures are raised (`errors.py`).
 """
 
 import re
@@ -16,9 +16,9 @@ Digest = NewType("Digest", str)
 """The sha256 of a blob: 64 lower-case hexadecimal digits."""
 
 MAX_VALUE_BYTES = 1 << 20
-"""Maximum size of a value or a log entry; larger data belongs in a blob."""
+"""Maximum size of a value; larger data belongs in a blob."""
 MAX_NAME_LENGTH = 512
-"""Maximum length of a key or a log name, in characters."""
+"""Maximum length of a key, in characters."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NO_NAME = re.compile("[\x00-\x1f\x7f\ud800-\udfff\U0010ffff]")
@@ -26,7 +26,7 @@ _NO_NAME = re.compile("[\x00-\x1f\x7f\ud800-\udfff\U0010ffff]")
 
 @dataclass(frozen=True, slots=True)
 class StaleRevision:
-    """A compare-and-set failed. `current` is the current revision, sequence number or byte count.
+    """A compare-and-set failed. `current` is the current revision or byte count.
 
     `None` means that the key has no value.
     """
@@ -45,19 +45,11 @@ class BlobInfo:
 
 @dataclass(frozen=True, slots=True)
 class VersionedValue:
-    """A key with its value and revision. `value` is `None` for a removal, which only watchers see."""
+    """A key with its value and revision."""
 
     key: str
-    value: bytes | None
+    value: bytes
     revision: int
-
-
-@dataclass(frozen=True, slots=True)
-class BucketLogEntry:
-    """One entry of a log. `seq` counts from 1 and is never reused."""
-
-    seq: int
-    content: bytes
 
 
 class Blobs(Protocol):
@@ -125,38 +117,9 @@ class KeyValue(Protocol):
     async def list(self, prefix: str) -> list[VersionedValue]:
         """Return the values whose keys have this prefix, sorted by key."""
 
-    def watch(self, prefix: str, after: int = 0) -> AsyncGenerator[VersionedValue, None]:
-        """Yield values with this key prefix that changed after a revision, then each new change.
-
-        Yields in the order of revisions. A slow watcher may skip intermediate values, but not the latest one.
-        Ends when the bucket is closed.
-        """
-
-
-class Log(Protocol):
-    """Named append-only logs. A log is created by its first entry."""
-
-    async def append(self, name: str, content: bytes, expect: int | None = None) -> int | StaleRevision:
-        """Append an entry and return its `seq`.
-
-        With `expect`, it fails with a conflict unless that is the last `seq` (0: empty). Raises `TooLarge`.
-        """
-
-    async def last(self, name: str) -> int:
-        """Return the `seq` of the last entry ever appended, 0 if none."""
-
-    async def read(self, name: str, after: int = 0, limit: int = 1000) -> list[BucketLogEntry]:
-        """Return up to `limit` entries after a `seq`. A gap before the first means entries were trimmed."""
-
-    def follow(self, name: str, after: int = 0) -> AsyncGenerator[BucketLogEntry, None]:
-        """Yield the entries after a `seq`, then each new one. Ends when the bucket is closed."""
-
-    async def trim(self, name: str, upto: int) -> None:
-        """Delete the entries up to and including a `seq`."""
-
 
 class Bucket(Protocol):
-    """Blobs, key-value pairs and logs."""
+    """Blobs and key-value pairs."""
 
     @property
     def blobs(self) -> Blobs:
@@ -165,10 +128,6 @@ class Bucket(Protocol):
     @property
     def kv(self) -> KeyValue:
         """Mutable records."""
-
-    @property
-    def log(self) -> Log:
-        """Append-only logs."""
 
     async def aclose(self) -> None:
         """Finish running calls and close the bucket; later calls raise `BucketClosed`."""
@@ -188,7 +147,7 @@ def as_digest(text: str) -> Digest:
 
 
 def check_name(name: str) -> str:
-    """Return the key or log name if it is valid. Raises `BadName`."""
+    """Return the key if it is valid. Raises `BadName`."""
     if not name or len(name) > MAX_NAME_LENGTH or _NO_NAME.search(name):
         raise BadName(
             f"invalid bucket key {name[:80]!r}",

@@ -5,8 +5,6 @@ live one last. It changes by compare-and-set, so an activation is atomic, and on
 revision is a conflict.
 """
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from dataclasses import dataclass
 
 from pydantic import TypeAdapter
@@ -70,17 +68,17 @@ class DeploymentHistory:
     async def get(self, project: str, id_: str) -> Deployment:
         """Return a deployment. Raises `DeploymentError` and `RecordError`."""
         cell = await self._cells.get(_record(project, id_))
-        if cell is None or cell.value is None:
+        if cell is None:
             raise DeploymentError(f"{project} has no deployment {id_}", "List them with `svc deployments`.")
         return decode(cell.value)
 
     async def deployments(self, project: str) -> list[Deployment]:
         """Return a Project's deployments, the newest first. Raises `RecordError`."""
-        return [decode(cell.value or b"") for cell in reversed(await self._cells.list(_record(project, "")))]
+        return [decode(cell.value) for cell in reversed(await self._cells.list(_record(project, "")))]
 
     async def all(self) -> list[Deployment]:
         """Return the deployments of all Projects. Raises `RecordError`."""
-        return [decode(cell.value or b"") for cell in await self._cells.list(RECORDS)]
+        return [decode(cell.value) for cell in await self._cells.list(RECORDS)]
 
     async def live(self, project: str) -> Live | None:
         """Return the live deployment of a Project."""
@@ -112,13 +110,6 @@ class DeploymentHistory:
         """Return the live deployment of each Project. Raises `RecordError`."""
         return [_live(cell) for cell in await self._cells.list(LIVE)]
 
-    async def watch(self, after: int = 0) -> AsyncGenerator[Live, None]:
-        """Yield the live deployment of each Project, then each change, as the bucket's `watch` does."""
-        async with aclosing(self._cells.watch(LIVE, after)) as cells:
-            async for cell in cells:
-                if cell.value is not None:
-                    yield _live(cell)
-
     async def forget_old(self, project: str, kept: int = MAX_DEPLOYMENTS) -> list[str]:
         """Remove all but the newest records and the live one; return the removed ids."""
         cells = await self._cells.list(_record(project, ""))
@@ -145,7 +136,7 @@ def _record(project: str, id_: str) -> str:
 
 def _live(cell: VersionedValue) -> Live:
     try:
-        activations = _ACTIVATIONS.validate_json(cell.value or b"", strict=True)
+        activations = _ACTIVATIONS.validate_json(cell.value, strict=True)
         if not activations:
             raise ValueError("none")
         return Live(cell.key.removeprefix(LIVE), activations, cell.revision)

@@ -158,8 +158,3 @@ class ServingTable:
         else:
             state = "ready" if error is None else "failed"
         return ResourceStatus(state, error, serves, builds.seconds)
-
-    def remove(self, project: str) -> None:
-        """Stop serving a Project."""
-        self._live = {name: live for name, live in self._live.items() if name != project}
-        self.routes = RouteTable.merge(each.routes for each in self._live.values())

@@ -48,7 +48,7 @@ async def run_gc_daily(
 async def _claim_run(cells: KeyValue, now_ns: int) -> bool:
     """Return whether a run is due, and record it. A last run in the future is ignored (clock change)."""
     cell = await cells.get(_LAST_RUN_KEY)
-    if cell is not None and cell.value is not None and 0 <= now_ns - _time(cell.value) < DAY_NS:
+    if cell is not None and 0 <= now_ns - _time(cell.value) < DAY_NS:
         return False
     revision = cell.revision if cell is not None else None
     return not isinstance(await cells.cas(_LAST_RUN_KEY, str(now_ns).encode(), revision), StaleRevision)

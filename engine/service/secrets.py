@@ -66,4 +66,4 @@ class SecretStore:
 
 
 def _values(cell: VersionedValue | None) -> dict[str, str]:
-    return dict(json.loads(cell.value)) if cell is not None and cell.value is not None else {}
+    return dict(json.loads(cell.value)) if cell is not None else {}

@@ -1,8 +1,7 @@
-"""Timeline of one process: the most recent records in memory, and publish/subscribe for new ones."""
+"""Timeline of one process: publish/subscribe for new records and recordings."""
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -11,7 +10,6 @@ from engine.timeline.recording import Recording
 
 RecordCallback = Callable[[Record], None]
 RecordingCallback = Callable[[Recording], None]
-MAX_RECORDS = 5000
 _T = TypeVar("_T")
 _log = logging.getLogger("svc.timeline")
 _log.addHandler(logging.NullHandler())
@@ -23,18 +21,14 @@ class TimelineBus:
     A follower that raises is logged and removed, so that its failure cannot slow or break a request.
     """
 
-    def __init__(self, kept: int = MAX_RECORDS) -> None:
-        self._records: deque[Record] = deque(maxlen=kept)
+    def __init__(self) -> None:
         self._followers: list[RecordCallback] = []
         self._listeners: list[RecordingCallback] = []
         self._lock = threading.Lock()
 
     def append(self, record: Record) -> None:
-        """Add a record and pass it to every follower."""
-        with self._lock:
-            self._records.append(record)
-            followers = list(self._followers)
-        for follower in followers:
+        """Pass a record to every follower."""
+        for follower in list(self._followers):
             try:
                 follower(record)
             except Exception:
@@ -53,11 +47,6 @@ class TimelineBus:
         with self._lock:
             self._listeners.append(listener)
         return lambda: self._remove(self._listeners, listener)
-
-    def tail(self, count: int) -> list[Record]:
-        """Return the last `count` records, oldest first."""
-        with self._lock:
-            return list(self._records)[-count:] if count > 0 else []
 
     def subscribe(self, follower: RecordCallback) -> Callable[[], None]:
         """Call `follower` with each new record; return a function that removes it."""

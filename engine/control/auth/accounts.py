@@ -85,7 +85,7 @@ class Accounts:
 
     async def _load(self) -> _AccountsDocument:
         stored = await self._kv.get(ACCOUNTS_KEY)
-        if stored is None or stored.value is None:
+        if stored is None:
             self.revision, self._read = None, _EMPTY
         elif stored.revision != self.revision:
             self.revision, self._read = stored.revision, _decoded(stored.value)

@@ -262,7 +262,7 @@ def _narrowed(token: Session, user: Principal) -> Mapping[str, Role]:
 
 def _decoded(cell: VersionedValue | None) -> Session | None:
     """Return the stored session; `None` if it is unreadable, so its user must log in again."""
-    if cell is None or cell.value is None:
+    if cell is None:
         return None
     try:
         return _ADAPTER.validate_json(cell.value, strict=True)

@@ -20,16 +20,14 @@ def content(number: int) -> bytes:
 
 async def main(root: Path, first: int) -> None:
     bucket = FolderBucket(root)
-    numbers = {kind: iter(range(first, 1 << 60)) for kind in ("blob", "cell", "log")}
+    numbers = {kind: iter(range(first, 1 << 60)) for kind in ("blob", "cell")}
 
     async def write(kind: str) -> None:
         for number in numbers[kind]:
             if kind == "blob":
                 await bucket.blobs.put(content(number))
-            elif kind == "cell":
-                assert isinstance(await bucket.kv.cas(f"cell {number}", content(number), None), int)
             else:
-                await bucket.log.append("log", content(number))
+                assert isinstance(await bucket.kv.cas(f"cell {number}", content(number), None), int)
             os.write(1, f"{kind} {number}\n".encode())
 
     await asyncio.gather(*(write(kind) for kind in numbers for _ in range(TASKS)))

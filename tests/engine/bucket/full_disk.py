@@ -26,12 +26,11 @@ class Acknowledged:
         self.bucket = bucket
         self.blobs: dict[Digest, bytes] = {}
         self.cells: dict[str, bytes] = {}
-        self.entries: list[bytes] = []
 
     async def fill(self, size: int) -> set[str]:
-        """Write until each of the four fails; return the hints."""
+        """Write until each of the three fails; return the hints."""
         hints = set()
-        for write in (self.upload, self.put, self.cas, self.append):
+        for write in (self.upload, self.put, self.cas):
             for number in range(MANY):
                 try:
                     await write(os.urandom(size), number)
@@ -61,17 +60,11 @@ class Acknowledged:
         assert isinstance(await self.bucket.kv.cas(key, content, None), int)
         self.cells[key] = content
 
-    async def append(self, content: bytes, number: int) -> None:
-        assert await self.bucket.log.append("log", content) == len(self.entries) + 1
-        self.entries.append(content)
-
     async def check(self) -> None:
         blobs = self.bucket.blobs
         assert {info.digest async for info in blobs.list()} == self.blobs.keys()
         assert all([await blobs.get(digest) == content for digest, content in self.blobs.items()])
         assert {cell.key: cell.value for cell in await self.bucket.kv.list("")} == self.cells
-        entries = await self.bucket.log.read("log", limit=2 * MANY)
-        assert [entry.content for entry in entries] == self.entries
         for folder in ("incoming", "uploads"):
             assert os.listdir(self.bucket.root / folder) == []  # noqa: PTH208
 
@@ -80,7 +73,6 @@ async def main(root: Path, *, limited: bool) -> None:
     kept = Acknowledged(FolderBucket(root))
     await kept.put(b"before", 0)
     await kept.cas(b"before", 0)
-    await kept.append(b"before", 0)
     if limited:
         resource.setrlimit(resource.RLIMIT_FSIZE, (256 * 1024, resource.RLIM_INFINITY))
     hints = await kept.fill(10_000)
@@ -90,14 +82,14 @@ async def main(root: Path, *, limited: bool) -> None:
     for digest in list(kept.blobs)[1:]:
         del kept.blobs[digest]
         assert await kept.bucket.blobs.delete(digest, 1 << 62)
-    for write in (kept.put, kept.cas, kept.append):
+    for write in (kept.put, kept.cas):
         await write(b"after", 0)
     await kept.check()
     await kept.bucket.aclose()
     kept.bucket = FolderBucket(root)
     await kept.check()
     await kept.bucket.aclose()
-    print(f"whole, with {len(kept.cells)} cells and {len(kept.entries)} entries")
+    print(f"whole, with {len(kept.cells)} cells")
 
 
 asyncio.run(main(Path(sys.argv[1]), limited=len(sys.argv) > 2))

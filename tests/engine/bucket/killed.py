@@ -25,7 +25,7 @@ from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Digest
 
 CODE = str(Path(engine.bucket.__file__).parent)
-NOTHING_ON_DISK = {"errors.py", "gather.py", "protocols.py", "reading.py", "threads.py"}
+NOTHING_ON_DISK = {"blocking_calls.py", "errors.py", "protocols.py", "verifying_reader.py"}
 PUT, CHUNKS, SENT = b"put " * 1000, b"chunks" * 50_000, b"uploaded" * 40_000
 HALF = len(SENT) // 2
 
@@ -56,10 +56,8 @@ async def work(root: Path, say: Callable[[str], None]) -> None:
         assert isinstance(answer, int)
         revision = answer
         say(f"cell {value!r}")
-    await asyncio.gather(*(bucket.log.append("log", b"%d" % number) for number in range(3)))
-    say("log")
-    await bucket.log.trim("log", 2)
-    say("trim")
+    await asyncio.gather(*(bucket.kv.cas(f"other {number}", b"%d" % number, None) for number in range(3)))
+    say("others")
     await bucket.blobs.delete(name(PUT), 1 << 62)
     say("delete")
     await bucket.aclose()
@@ -75,7 +73,7 @@ async def check(root: Path, acks: set[str]) -> None:
     expected = {digest for word, digest in there.items() if word in acks}
     if "delete" in acks:
         assert blobs == expected - {name(PUT)}
-    elif "trim" in acks:
+    elif "others" in acks:
         assert expected - {name(PUT)} <= blobs <= expected
     else:
         assert expected <= blobs <= set(there.values())
@@ -90,12 +88,10 @@ async def check(root: Path, acks: set[str]) -> None:
     values = [None, b"1", b"2", None]
     after = 3 if "cell None" in acks else 2 if "cell b'2'" in acks else 1 if "cell b'1'" in acks else 0
     assert (cell.value if cell else None) in values[after : after + 2]
-    last = await bucket.log.last("log")
-    entries = await bucket.log.read("log")
-    assert last == 3 if "log" in acks else last <= 3
-    assert [entry.seq for entry in entries] in [list(range(1, last + 1)), [3]]
-    assert len(entries) == 1 or "trim" not in acks
-    assert await bucket.log.append("log", b"more", expect=last) == last + 1
+    others = {other.key: other.value for other in await bucket.kv.list("other ")}
+    assert others.items() <= {f"other {number}": b"%d" % number for number in range(3)}.items()
+    assert len(others) == 3 or "others" not in acks
+    assert isinstance(await bucket.kv.cas("more", b"", None), int)
     await bucket.blobs.put(PUT)
     await bucket.aclose()
 

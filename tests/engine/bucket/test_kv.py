@@ -1,7 +1,6 @@
 """The contract of the key-value store, for every backend."""
 
 import asyncio
-from contextlib import aclosing
 
 import pytest
 
@@ -104,54 +103,9 @@ def test_concurrent_cas_succeeds_once_per_revision(use: Use) -> None:
     use(scenario)
 
 
-def test_watch_yields_existing_values_then_changes(use: Use) -> None:
+def test_closed_bucket_raises_bucket_closed(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
-        cells = bucket.kv
-        one = await cells.cas("live/a", b"1", None)
-        await cells.cas("other", b"-", None)
-        assert isinstance(one, int)
-        async with aclosing(cells.watch("live/")) as seen:
-            assert await anext(seen) == VersionedValue("live/a", b"1", one)
-            waiting = asyncio.ensure_future(anext(seen))
-            await asyncio.sleep(0)
-            await cells.cas("liv", b"-", None)
-            two = await cells.cas("live/b", b"2", None)
-            assert isinstance(two, int)
-            assert await waiting == VersionedValue("live/b", b"2", two)
-            gone = await cells.cas("live/a", None, one)
-            assert isinstance(gone, int)
-            assert await anext(seen) == VersionedValue("live/a", None, gone)
-        async with aclosing(cells.watch("live/", after=two)) as later:
-            assert await anext(later) == VersionedValue("live/a", None, gone)
-
-    use(scenario)
-
-
-def test_slow_watch_yields_latest_value_of_every_key(use: Use) -> None:
-    async def scenario(bucket: Bucket) -> None:
-        cells = bucket.kv
-        revisions: dict[str, int | None] = {f"k{n}": None for n in range(300)}
-        async with aclosing(cells.watch("k")) as seen:
-            for turn in range(3):
-                for key in revisions:
-                    answer = await cells.cas(key, b"%d" % turn, revisions[key])
-                    assert isinstance(answer, int)
-                    revisions[key] = answer
-            found: dict[str, VersionedValue] = {}
-            while len(found) < 300 or any(cell.value != b"2" for cell in found.values()):
-                cell = await anext(seen)
-                assert cell.key not in found or cell.revision > found[cell.key].revision
-                found[cell.key] = cell
-
-    use(scenario)
-
-
-def test_closed_bucket_ends_watch_and_raises_bucket_closed(use: Use) -> None:
-    async def scenario(bucket: Bucket) -> None:
-        waiting = asyncio.ensure_future(anext(bucket.kv.watch("a"), None))
-        await asyncio.sleep(0)
         await bucket.aclose()
-        assert await waiting is None
         for asked in (bucket.kv.get("a"), bucket.kv.cas("a", b"", None), bucket.kv.list("")):
             with pytest.raises(BucketClosed):
                 await asked
@@ -167,8 +121,7 @@ def test_closed_bucket_ends_watch_and_raises_bucket_closed(use: Use) -> None:
 )
 def test_invalid_name_raises_bad_name(use: Use, key: str) -> None:
     async def scenario(bucket: Bucket) -> None:
-        asked = [bucket.kv.get(key), bucket.kv.cas(key, b"", None), bucket.log.append(key, b"")]
-        for call in [*asked, bucket.log.last(key), bucket.log.read(key), bucket.log.trim(key, 1)]:
+        for call in (bucket.kv.get(key), bucket.kv.cas(key, b"", None)):
             with pytest.raises(BadName):
                 await call
 
@@ -180,8 +133,5 @@ def test_value_above_limit_raises_too_large(use: Use) -> None:
         assert isinstance(await bucket.kv.cas("a", bytes(MAX_VALUE_BYTES), None), int)
         with pytest.raises(TooLarge):
             await bucket.kv.cas("b", bytes(MAX_VALUE_BYTES + 1), None)
-        assert isinstance(await bucket.log.append("a", bytes(MAX_VALUE_BYTES)), int)
-        with pytest.raises(TooLarge):
-            await bucket.log.append("a", bytes(MAX_VALUE_BYTES + 1))
 
     use(scenario)

@@ -1,4 +1,4 @@
-"""Random operations on values and logs, compared with a model of dictionaries and lists."""
+"""Random operations on values, compared with a model of dictionaries."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,32 +27,12 @@ class Cas:
 
 
 @dataclass(frozen=True)
-class Append:
-    """An append whose expected last number is too large by this much, or absent."""
-
-    name: str
-    content: bytes
-    wrong: int | None
-
-
-@dataclass(frozen=True)
-class Trim:
-    """A trim that retains this many entries."""
-
-    name: str
-    before: int
-
-
-@dataclass(frozen=True)
 class Reopen:
     """The bucket is closed and opened."""
 
 
 STEPS = st.lists(
-    st.builds(Cas, KEYS, VALUES, st.sampled_from(["right", "right", "old", "none"]))
-    | st.builds(Append, KEYS, st.binary(max_size=20), st.none() | st.sampled_from([0, 0, 1, -1]))
-    | st.builds(Trim, KEYS, st.integers(0, 3))
-    | st.builds(Reopen),
+    st.builds(Cas, KEYS, VALUES, st.sampled_from(["right", "right", "old", "none"])) | st.builds(Reopen),
     max_size=40,
 )
 
@@ -63,8 +43,6 @@ class Model:
 
     cells: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     revision: int = 0
-    logs: dict[str, dict[int, bytes]] = field(default_factory=dict)
-    last: dict[str, int] = field(default_factory=dict)
 
     async def cas(self, bucket: Bucket, step: Cas) -> None:
         now = self.cells[step.key][1] if step.key in self.cells else None
@@ -80,35 +58,14 @@ class Model:
         if step.value is not None:
             self.cells[step.key] = (step.value, answer)
 
-    async def append(self, bucket: Bucket, step: Append) -> None:
-        last = self.last.get(step.name, 0)
-        expect = last + step.wrong if step.wrong is not None else None
-        answer = await bucket.log.append(step.name, step.content, expect)
-        if step.wrong:
-            assert answer == StaleRevision(last)
-            return
-        assert answer == last + 1
-        self.last[step.name] = last + 1
-        self.logs.setdefault(step.name, {})[last + 1] = step.content
-
-    async def trim(self, bucket: Bucket, step: Trim) -> None:
-        upto = self.last.get(step.name, 0) - step.before
-        await bucket.log.trim(step.name, upto)
-        kept = self.logs.get(step.name, {}).items()
-        self.logs[step.name] = {seq: content for seq, content in kept if seq > upto}
-
     async def check(self, bucket: Bucket) -> None:
         found = {cell.key: (cell.value, cell.revision) for cell in await bucket.kv.list("")}
         assert found == self.cells
-        for name in self.logs.keys() | self.last.keys():
-            assert await bucket.log.last(name) == self.last.get(name, 0)
-            entries = await bucket.log.read(name)
-            assert {entry.seq: entry.content for entry in entries} == self.logs.get(name, {})
 
 
 @settings(deadline=None, max_examples=examples(30))
 @given(STEPS)
-def test_bucket_matches_model_for_random_operations(steps: list[Cas | Append | Trim | Reopen]) -> None:
+def test_bucket_matches_model_for_random_operations(steps: list[Cas | Reopen]) -> None:
     with TemporaryDirectory() as folder:
         model = Model()
         waiting = iter([*steps, Reopen()])
@@ -118,10 +75,6 @@ def test_bucket_matches_model_for_random_operations(steps: list[Cas | Append | T
             for step in waiting:
                 if isinstance(step, Cas):
                     await model.cas(bucket, step)
-                elif isinstance(step, Append):
-                    await model.append(bucket, step)
-                elif isinstance(step, Trim):
-                    await model.trim(bucket, step)
                 else:
                     await model.check(bucket)
                     return True

@@ -4,7 +4,6 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -128,24 +127,6 @@ def test_activate_of_incomplete_deployment_raises(tmp_path: Path) -> None:
     opened(tmp_path / "bucket", scenario)
 
 
-def test_watch_yields_live_deployments_and_activations(tmp_path: Path) -> None:
-    async def scenario(bucket: FolderBucket) -> None:
-        history = DeploymentHistory(bucket)
-        for project in ("shop", "blog"):
-            await history.add(await deployment(bucket, component_artifact(tmp_path), "01", project))
-        first = await history.activate("shop", "01", at_ns=1, by="a", revision=None)
-        async with aclosing(history.watch()) as seen:
-            assert await anext(seen) == first
-            waiting = asyncio.ensure_future(anext(seen))
-            await asyncio.sleep(0)
-            second = await history.activate("blog", "01", at_ns=1, by="a", revision=None)
-            assert isinstance(second, Live)
-            assert await waiting == second
-            assert second.project == "blog"
-
-    opened(tmp_path / "bucket", scenario)
-
-
 def test_forget_old_retains_newest_and_live_deployments(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         history = DeploymentHistory(bucket)
@@ -222,7 +203,7 @@ class Meanwhile:
     """A bucket that runs an action once, just before a key with this prefix changes."""
 
     def __init__(self, bucket: FolderBucket, prefix: str, happens: Callable[[], Awaitable[object]]) -> None:
-        self.blobs, self.log, self.kv = bucket.blobs, bucket.log, self
+        self.blobs, self.kv = bucket.blobs, self
         self._cells = bucket.kv
         self._prefix = prefix
         self._happens: Callable[[], Awaitable[object]] | None = happens

@@ -14,7 +14,7 @@ from engine.http.server import serve
 from engine.http.sockets import bind
 from engine.manifest.model import Project, Resource
 from engine.timeline.bus import TimelineBus
-from engine.timeline.record import RequestRecord
+from engine.timeline.record import Record, RequestRecord
 from engine.wasm.execution.request import GuestRequest, Outcome, RunReport
 
 
@@ -62,12 +62,13 @@ class Site:
     ) -> None:
         self.port = port
         self.stop = stop
-        self.timeline = timeline
+        self.records: list[Record] = []
+        timeline.subscribe(self.records.append)
         self.client = client
 
     @property
     def spans(self) -> list[RequestRecord]:
-        return [record for record in self.timeline.tail(1000) if isinstance(record, RequestRecord)]
+        return [record for record in self.records if isinstance(record, RequestRecord)]
 
     async def ask(
         self, path: str, host: str = "localhost", method: str = "GET", **more: Any

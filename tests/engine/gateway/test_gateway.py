@@ -156,7 +156,7 @@ def test_dev_error_page_shows_message_and_stack_of_guest() -> None:
         assert "Error: boom &amp; &lt;b&gt;bust&lt;/b&gt;" in page
         assert "src/&lt;index&gt;.js:3:4" in page
         assert (await site.ask("/", "api--shop.localhost")).json()["detail"] == "Error: boom & <b>bust</b>"
-        line = next(r for r in site.timeline.tail(9) if isinstance(r, LineRecord))
+        line = next(r for r in site.records if isinstance(r, LineRecord))
         assert line.text.startswith("    at fetch")
 
     alone(Scripted(body), test, dev=True)
@@ -230,7 +230,7 @@ def test_internal_error_returns_500_and_is_logged() -> None:
         answer = await site.ask("/", "api--shop.localhost")
         assert answer.status_code == 500 and answer.json()["code"] == "internal"
         assert "/some/path" not in answer.text
-        assert any("KeyError" in getattr(record, "text", "") for record in site.timeline.tail(9))
+        assert any("KeyError" in getattr(record, "text", "") for record in site.records)
 
     alone(Scripted(body), test)
 

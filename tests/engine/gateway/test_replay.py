@@ -12,7 +12,7 @@ from engine.gateway.replay import NotReplayable, Replayer
 from engine.gateway.routes import RouteTable
 from engine.manifest.model import Project, Resource
 from engine.timeline.bus import TimelineBus
-from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
+from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord
 from engine.timeline.recording import MAX_BODY_BYTES, RecordedExchange, Recording, to_exchange
 from engine.wasm.execution.request import GuestRequest, RunReport
 from tests.engine.gateway.serving import Scripted, reply, report
@@ -27,6 +27,8 @@ class Site:
         project = Project("shop", Path("/"), {"web": Resource("web", "js", Path("/"), public=True)})
         table = RouteTable.build(project, {"web": Scripted(body)}, domain="localhost")
         self.timeline = TimelineBus()
+        self.records: list[Record] = []
+        self.timeline.subscribe(self.records.append)
         self.recordings: list[Recording] = []
         self.timeline.on_recording(self.recordings.append)
         gateway = Gateway(lambda: table, lambda _: self.timeline, GatewaySettings(record=True))
@@ -126,7 +128,7 @@ def test_cancelled_replay_ends_run() -> None:
         replaying.cancel()
         with pytest.raises(asyncio.CancelledError):
             await replaying
-        assert isinstance(span := site.timeline.tail(1)[0], RequestRecord) and span.code == "client-gone"
+        assert isinstance(span := site.records[-1], RequestRecord) and span.code == "client-gone"
 
     asyncio.run(main())
 

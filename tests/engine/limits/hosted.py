@@ -19,7 +19,7 @@ from engine.http.server import serve
 from engine.http.sockets import bind
 from engine.manifest.model import Project, Resource
 from engine.timeline.bus import TimelineBus
-from engine.timeline.record import RequestRecord
+from engine.timeline.record import Record, RequestRecord
 from engine.wasm.execution.runner import Runner
 from tests.engine.wasm.text_guest import artifact
 
@@ -37,15 +37,15 @@ async def until(true: Callable[[], bool]) -> None:
 
 @dataclass
 class Hosted:
-    """A served guest. `records` are the timeline's requests, oldest first."""
+    """A served guest. `timeline` has all of its records, oldest first, and `records` those of requests."""
 
     port: int
     runner: Runner
-    timeline: TimelineBus
+    timeline: list[Record]
 
     @property
     def records(self) -> list[RequestRecord]:
-        return [record for record in self.timeline.tail(100_000) if isinstance(record, RequestRecord)]
+        return [record for record in self.timeline if isinstance(record, RequestRecord)]
 
     async def recorded(self, count: int = 1) -> RequestRecord:
         """Wait until this many requests have ended; return the last one's record."""
@@ -66,6 +66,8 @@ def hosted(
 
     async def main() -> Any:
         runner, timeline, stop = Runner(cache, pool, queue=queue), TimelineBus(), asyncio.Event()
+        records: list[Record] = []
+        timeline.subscribe(records.append)
         resource = Resource("api", "rust", Path("/"), public=True, **fields)
         guest = await runner.guest(resource, artifact(cache), {}, fast=False, report=lambda line: None)
         project = Project("shop", Path("/"), {"api": resource})
@@ -74,7 +76,7 @@ def hosted(
         sockets = bind("127.0.0.1", 0)
         server = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=0.2))
         try:
-            return await test(Hosted(sockets[0].getsockname()[1], runner, timeline))
+            return await test(Hosted(sockets[0].getsockname()[1], runner, records))
         finally:
             stop.set()
             await server
