@@ -37,6 +37,12 @@ class BinaryReader:
             if shift > 35:
                 raise UnsupportedBinary("number of more than 35 bits")
 
+    def sleb(self) -> int:
+        """Read a signed LEB128 number. Raises UnsupportedBinary above 35 bits."""
+        begin, value = self.at, self.uleb()
+        bits = 7 * (self.at - begin)
+        return value - (1 << bits) if value >> (bits - 1) else value
+
     def name(self) -> bytes:
         """Read a length-prefixed byte string. Raises UnsupportedBinary if truncated."""
         length = self.uleb()

@@ -6,6 +6,7 @@ this user alone.
 
 import asyncio
 import fcntl
+import hashlib
 import json
 import os
 import sys
@@ -20,10 +21,12 @@ from wasmtime.component import Component
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
 from engine.wasm.binary.fast_streams import add_fast_streams
+from engine.wasm.binary.memory_image import split_memory
 from engine.wasm.binary.memory_probe import add_probe
 from engine.wasm.binary.preinit.run import preinitialize
 from engine.wasm.compile.check import ComponentRejected, check_component, check_names
 from engine.wasm.execution.config import Compiler, code_key, compile_config, compilers
+from engine.wasm_binary import UnsupportedBinary
 
 NICENESS = 10
 EXIT_REJECTED = 3
@@ -121,18 +124,41 @@ def _locked(path: Path):  # type: ignore[no-untyped-def]
         yield
 
 
-def _compile(engine: Engine, component: bytes, *, ahead: bool) -> Component:
-    """Compile a component with svc's additions, or without those that do not fit it.
+def _machine_code(
+    engine: Engine, compiler: Compiler, component: bytes, folder: Path, *, ahead: bool
+) -> bytes:
+    """Return the machine code of a component.
 
-    `ahead` also pre-initializes its runtime if possible.
+    `ahead` also pre-initializes its runtime if possible. `folder` caches code that components share.
     """
     initialized = preinitialize(component) if ahead else component
-    probed = add_probe(initialized)
-    for candidate in (add_fast_streams(probed), probed, initialized):
+    if initialized is component:
+        with suppress(UnsupportedBinary, WasmtimeError):
+            split = split_memory(component)
+            shared = folder / f"code-{hashlib.sha256(split.code).hexdigest()}-{code_key(compiler)}.cwasm"
+            with _locked(shared.with_suffix(".lock")):
+                if not shared.exists():
+                    write_atomic(shared, _compile(engine, split.code))
+            return split.with_memory(shared.read_bytes())
+    with suppress(WasmtimeError):
+        return _compile(engine, initialized)
+    return _serialized(engine, component)
+
+
+def _compile(engine: Engine, component: bytes) -> bytes:
+    """Compile a component with svc's additions, or without those that do not fit it."""
+    probed = add_probe(component)
+    for candidate in (add_fast_streams(probed), probed):
         if candidate is not component:
             with suppress(WasmtimeError):
-                return Component(engine, candidate)
-    return Component(engine, component)
+                return _serialized(engine, candidate)
+    return _serialized(engine, component)
+
+
+def _serialized(engine: Engine, component: bytes) -> bytes:
+    compiled = Component(engine, component)
+    check_names(compiled.type.imports(engine), compiled.type.exports(engine))
+    return bytes(compiled.serialize())
 
 
 def main(component: str, *targets: str) -> int:
@@ -148,9 +174,8 @@ def main(component: str, *targets: str) -> int:
             engine = Engine(compile_config(Compiler(compiler)))
             try:
                 ahead = compiler == targets[0] == Compiler.OPTIMIZING
-                compiled = _compile(engine, Path(component).read_bytes(), ahead=ahead)
-                check_names(compiled.type.imports(engine), compiled.type.exports(engine))
-                write_atomic(out, bytes(compiled.serialize()))
+                binary = Path(component).read_bytes()
+                write_atomic(out, _machine_code(engine, Compiler(compiler), binary, out.parent, ahead=ahead))
                 return 0
             except ComponentRejected as error:
                 print(json.dumps([error.message, error.hint]), file=sys.stderr)

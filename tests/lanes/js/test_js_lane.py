@@ -9,6 +9,7 @@ import pytest
 
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildMode
+from engine.wasm.binary.memory_image import split_memory
 from lanes.js.component import SnapshotSpec, component
 from lanes.js.lane import JsLane
 from lanes.js.toolchain import SCRIPTS, ensure, packages_folder
@@ -272,3 +273,11 @@ def test_component_from_the_template_equals_that_of_componentize_js(sources: Sou
         module.write_text(text)
 
     assert asyncio.run(make()).read_bytes() == (complete / "component.wasm").read_bytes()
+
+
+def test_components_of_two_programs_share_their_code(sources: Sources) -> None:
+    codes = set()
+    for greeting in ("hello", "good morning " * 100):
+        sources.write("index.js", HELLO.replace("hello", greeting))
+        codes.add(split_memory(sources.build("deploy").component.read_bytes()).code)
+    assert len(codes) == 1
