@@ -22,22 +22,22 @@ class TimelineFollower:
     def poll(self) -> RecordPage:
         """Return the next records, possibly none. Raises `TimelineError`.
 
-        The page's `missed` counts records that were removed to free space before this follower read them.
+        The page's `dropped` counts records that were removed to free space before this follower read them.
         """
         reader = self._open()
         if reader is None:
             return RecordPage([], self.position)
         page = reader.after(self.position, self._filter)
-        self.position = page.upto
+        self.position = page.position
         return page
 
-    def scan_cursors(self, most: int) -> CursorPage:
-        """Return which of the next `most` records match. Otherwise as `poll`."""
+    def scan_cursors(self, limit: int) -> CursorPage:
+        """Return which of the next `limit` records match. Otherwise as `poll`."""
         reader = self._open()
         if reader is None:
             return CursorPage(self.position, self.position, "[]", 0)
-        page = reader.scan_cursors(self.position, self._filter, most)
-        self.position = page.upto
+        page = reader.scan_cursors(self.position, self._filter, limit)
+        self.position = page.position
         return page
 
     def _open(self) -> TimelineReader | None:

@@ -71,29 +71,29 @@ class RecordFilter:
 
 @dataclass(frozen=True, slots=True)
 class RecordPage:
-    """Records in order; `upto` is the last cursor examined, matching or not.
+    """Records in order; `position` is the last cursor examined, matching or not.
 
-    `missed` counts the records, matching or not, removed between the requested cursor and the first existing
+    `dropped` counts the records, matching or not, removed between the requested cursor and the first existing
     one; it is 0 for the cursor 0. `more` means that further records may follow at once.
     """
 
     entries: list[StoredRecord]
-    upto: int
-    missed: int = 0
+    position: int
+    dropped: int = 0
     more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CursorPage:
-    """Which records after a cursor, up to `upto`, match: their distances from `after`, as JSON.
+    """Which records above `after` and up to `position` match: their distances from `after`, as JSON.
 
-    SQLite writes the text, so other threads run meanwhile. `missed` is as in a `RecordPage`.
+    SQLite writes the text, so other threads run meanwhile. `dropped` is as in a `RecordPage`.
     """
 
     after: int
-    upto: int
+    position: int
     offsets: str
-    missed: int
+    dropped: int
 
 
 class TimelineReader:
@@ -119,54 +119,54 @@ class TimelineReader:
         """Return the first cursor of the file's history."""
         return int(self._database.run("select cursor from origin")[0][0])
 
-    def after(self, cursor: int, record_filter: RecordFilter, most: int = PAGE_RECORDS) -> RecordPage:
-        """Return up to `most` matching records after a cursor, oldest first."""
-        return self._database.view(lambda: self._after(cursor, record_filter, most))
+    def after(self, cursor: int, record_filter: RecordFilter, limit: int = PAGE_RECORDS) -> RecordPage:
+        """Return up to `limit` matching records after a cursor, oldest first."""
+        return self._database.view(lambda: self._after(cursor, record_filter, limit))
 
-    def _after(self, cursor: int, record_filter: RecordFilter, most: int) -> RecordPage:
+    def _after(self, cursor: int, record_filter: RecordFilter, limit: int) -> RecordPage:
         first, last = self._bounds()
         condition, values = record_filter.condition()
         rows = self._database.run(
             f"select {_COLUMNS} from record where cursor > ? and {condition} order by cursor limit ?",
-            (cursor, *values, most),
+            (cursor, *values, limit),
         )
-        more = len(rows) == most
-        upto = rows[-1][0] if more else max(cursor, last)
+        more = len(rows) == limit
+        position = rows[-1][0] if more else max(cursor, last)
         records = [decode(row[0], row[1:]) for row in rows if record_filter.matches(row[1:])]
-        return RecordPage(records, upto, self._missed(cursor, first), more)
+        return RecordPage(records, position, self._count_dropped(cursor, first), more)
 
-    def missed(self, cursor: int) -> int:
+    def count_dropped(self, cursor: int) -> int:
         """Return how many records after a cursor were removed; 0 for the cursor 0."""
-        return self._database.view(lambda: self._missed(cursor, self._bounds()[0]))
+        return self._database.view(lambda: self._count_dropped(cursor, self._bounds()[0]))
 
-    def _missed(self, cursor: int, first: int) -> int:
+    def _count_dropped(self, cursor: int, first: int) -> int:
         return max(0, first - max(cursor + 1, self.origin())) if cursor else 0
 
     def tail(
-        self, count: int, record_filter: RecordFilter, *, after: int = 0, upto: int | None = None
+        self, count: int, record_filter: RecordFilter, *, after: int = 0, last: int | None = None
     ) -> list[StoredRecord]:
-        """Return the last `count` matching records up to `upto`, oldest first."""
+        """Return the last `count` matching records up to the cursor `last`, oldest first."""
         records: list[StoredRecord] = []
         page = PAGE_RECORDS if record_filter.pattern is not None else min(count, PAGE_RECORDS)
-        for entry in self._backwards(record_filter, after, self.bounds()[1] if upto is None else upto, page):
+        for entry in self._backwards(record_filter, after, self.bounds()[1] if last is None else last, page):
             if len(records) >= count:
                 break
             records.append(entry)
         return records[::-1]
 
     def _backwards(
-        self, record_filter: RecordFilter, after: int, upto: int, page: int
+        self, record_filter: RecordFilter, after: int, last: int, page: int
     ) -> Iterator[StoredRecord]:
         condition, values = record_filter.condition()
         sql = (
             f"select {_COLUMNS} from record where cursor > ? and cursor <= ? and {condition} "
             "order by cursor desc limit ?"
         )
-        while rows := self._database.run(sql, (after, upto, *values, page)):
+        while rows := self._database.run(sql, (after, last, *values, page)):
             for row in rows:
                 if record_filter.matches(row[1:]):
                     yield decode(row[0], row[1:])
-            upto = rows[-1][0] - 1
+            last = rows[-1][0] - 1
 
     def cursor_before(self, time_ns: int) -> int:
         """Return the cursor after which all records were written at or after a time (Unix epoch)."""
@@ -176,28 +176,28 @@ class TimelineReader:
         low, high = self._bounds()
         while low <= high:
             middle = (low + high) // 2
-            ((written,),) = self._database.run("select written_ms from record where cursor = ?", (middle,))
-            if written < time_ms:
+            ((written_ms,),) = self._database.run("select written_ms from record where cursor = ?", (middle,))
+            if written_ms < time_ms:
                 low = middle + 1
             else:
                 high = middle - 1
         return low - 1
 
-    def scan_cursors(self, after: int, record_filter: RecordFilter, most: int) -> CursorPage:
-        """Match the next `most` records after a cursor; a filter's `pattern` is ignored."""
-        return self._database.view(lambda: self._scan_cursors(after, record_filter, most))
+    def scan_cursors(self, after: int, record_filter: RecordFilter, limit: int) -> CursorPage:
+        """Match the next `limit` records after a cursor; a filter's `pattern` is ignored."""
+        return self._database.view(lambda: self._scan_cursors(after, record_filter, limit))
 
-    def _scan_cursors(self, cursor: int, record_filter: RecordFilter, most: int) -> CursorPage:
+    def _scan_cursors(self, cursor: int, record_filter: RecordFilter, limit: int) -> CursorPage:
         first, last = self._bounds()
         after = max(cursor, first - 1)
-        upto = max(after, min(after + most, last))
+        position = max(after, min(after + limit, last))
         condition, values = record_filter.condition()
         matching = (
             f"select cursor from record where cursor > ? and cursor <= ? and {condition} order by cursor"
         )
         sql = f"select json_group_array(cursor - ?) from ({matching})"
-        ((offsets,),) = self._database.run(sql, (after, after, upto, *values))
-        return CursorPage(after, upto, offsets, self._missed(cursor, first))
+        ((offsets,),) = self._database.run(sql, (after, after, position, *values))
+        return CursorPage(after, position, offsets, self._count_dropped(cursor, first))
 
     def between(self, first: int, last: int) -> list[StoredRecord]:
         """Return the records from one cursor to another, both included."""

@@ -28,7 +28,7 @@ class RecordRange:
 def select(path: Path, record_filter: RecordFilter, record_range: RecordRange) -> Generator[RecordPage]:
     """Yield pages of matching records, oldest first, at least one page. Raises `TimelineError`.
 
-    A follower starts at `upto` of the last page.
+    A follower starts at `position` of the last page.
     """
     reader = open_reader(path)
     if reader is None:
@@ -46,14 +46,14 @@ def _pages(
     if record_range.since_ns is not None:
         begin = max(begin, reader.cursor_before(record_range.since_ns))
     if record_range.tail is not None:
-        missed = reader.missed(begin)
-        records = reader.tail(record_range.tail, record_filter, after=begin, upto=last)
-        yield RecordPage(records, max(begin, last), missed)
+        dropped = reader.count_dropped(begin)
+        records = reader.tail(record_range.tail, record_filter, after=begin, last=last)
+        yield RecordPage(records, max(begin, last), dropped)
         return
     page = reader.after(begin, record_filter)
     yield _before(last, page) if record_range.until_ns is not None else page
-    while page.upto < last:
-        page = reader.after(page.upto, record_filter)
+    while page.position < last:
+        page = reader.after(page.position, record_filter)
         yield _before(last, page) if record_range.until_ns is not None else page
 
 

@@ -103,8 +103,8 @@ class TimelineStore:
         remove = "delete from record where cursor < ?"
         written = self._database.run("select written_ms from record where cursor = ?", (first,))[0][0]
         if written < oldest_ms:
-            upto = min(first + _ROWS_PER_TRIM, last)
-            self._database.run(f"{remove} and written_ms < ?", (upto, oldest_ms))
+            end = min(first + _ROWS_PER_TRIM, last)
+            self._database.run(f"{remove} and written_ms < ?", (end, oldest_ms))
             return True
         used = self._used_bytes()
         if used <= self._keep.max_bytes:

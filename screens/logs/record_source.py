@@ -44,7 +44,7 @@ class RecordSource:
         """True once there are rows to show, or the timeline is known to be empty."""
         self.complete = False
         """True once all records that existed at the start are rows."""
-        self.missed = 0
+        self.dropped = 0
         """The number of records that were deleted or dropped before they could be shown."""
         self.room = 0
         """The text width on a narrow screen, or 0. This and the following attributes affect the rows."""
@@ -153,7 +153,7 @@ class RecordSource:
             elif self.waiting() > MAX_RECORDS:
                 assert self._paused_at is not None
                 del self._cursors[self._paused_at : self._paused_at + MAX_RECORDS // 2]
-                self.missed += MAX_RECORDS // 2
+                self.dropped += MAX_RECORDS // 2
         return came
 
     def _read_history(self, generation: int) -> None:
@@ -188,11 +188,11 @@ class RecordSource:
                 after = line["after"]
                 with self._lock:
                     self._cursors.extend(array("q", [after + offset for offset in offsets]))
-                    self._position = line["upto"]
-            elif (live := line.get("live")) is not None:
-                self._position = live
-            elif (missed := line.get("missed")) is not None:
-                self.missed += missed
+                    self._position = line["position"]
+            elif (position := line.get("position")) is not None:
+                self._position = position
+            elif (dropped := line.get("dropped")) is not None:
+                self.dropped += dropped
 
     def _lines(self, params: Mapping[str, Any], generation: int) -> Iterator[Mapping[str, Any]]:
         for line in self._client.lines("GET", "/logs/cursors", params=dict(params)):

@@ -75,8 +75,8 @@ class StatusBar(Horizontal):
             text = f"{count} records"
         else:
             text = f"{count} records   {'following ●' if following else '○ G follows'}"
-        if source.missed:
-            text = f"{source.missed:,} dropped: too many   {text}"
+        if source.dropped:
+            text = f"{source.dropped:,} dropped: too many   {text}"
         self.query_one("#state", Static).update(Content(text))
 
 

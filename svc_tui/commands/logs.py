@@ -88,7 +88,7 @@ def logs(
         filters = {"resource": resource, "level": level, "request": request, "after": after}
         filters |= {"since": seconds, "until": older}
         query = LogQuery(filters=filters, pattern=record_filter.pattern, tail=tail, follow=follow)
-        RemoteLogs(credentials, load(root).name, query, show, _warn_missed).run()
+        RemoteLogs(credentials, load(root).name, query, show, _warn_dropped).run()
     else:
         _check_resource(root, resource, path)
         recorded = path.exists()
@@ -100,9 +100,9 @@ def logs(
         position = after or 0
         # After "no records yet", records that are written before the first poll must not be skipped.
         for page in select(path, record_filter, record_range) if recorded else ():
-            _warn_missed(page.missed)
+            _warn_dropped(page.dropped)
             show(page.entries)
-            position = page.upto
+            position = page.position
         if follow:
             _follow(TimelineFollower(path, record_filter, position), show)
     stdout.styled_lines(list(formatter.flush()))
@@ -113,13 +113,13 @@ def logs(
 def _follow(follower: TimelineFollower, show: Callable[[Sequence[StoredRecord]], None]) -> None:
     while True:
         page = follower.poll()
-        _warn_missed(page.missed)
+        _warn_dropped(page.dropped)
         show(page.entries)
         if not page.more:
             stdout.pause(POLL_SECONDS)
 
 
-def _warn_missed(count: int) -> None:
+def _warn_dropped(count: int) -> None:
     if count:
         records = "1 record was" if count == 1 else f"{count} records were"
         stderr.warn(

@@ -34,13 +34,13 @@ class RemoteLogs:
         project: str,
         query: LogQuery,
         show: Callable[[Sequence[StoredRecord]], None],
-        on_missed: Callable[[int], None],
+        on_dropped: Callable[[int], None],
     ) -> None:
         self._login = login
         self._path = f"/v1/projects/{project}/logs"
         self._query = query
         self._show = show
-        self._on_missed = on_missed
+        self._on_dropped = on_dropped
         self._position: int | None = None
         self._disconnected = False
 
@@ -80,11 +80,11 @@ class RemoteLogs:
                 self._handle(line, take)
 
     def _handle(self, line: dict[str, Any], take: Callable[[StoredRecord], None]) -> None:
-        if "missed" in line:
-            self._on_missed(line["missed"])
+        if "dropped" in line:
+            self._on_dropped(line["dropped"])
             return
-        if "upto" in line:
-            self._position = line["upto"]
+        if "position" in line:
+            self._position = line["position"]
             self._disconnected = False
             stdout.pause(0)  # exits once the reader has closed the pipe
             return

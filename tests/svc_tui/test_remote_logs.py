@@ -51,10 +51,10 @@ class Reader:
 
     def __init__(self, hosted: Hosted, wish: LogQuery, enough: str = "") -> None:
         self.shown: list[StoredRecord] = []
-        self.missed: list[int] = []
+        self.dropped: list[int] = []
         self._enough = enough
         login = Credentials("key", hosted.control, token=hosted.token)
-        self._logs = RemoteLogs(login, "shop", wish, self._show, self.missed.append)
+        self._logs = RemoteLogs(login, "shop", wish, self._show, self.dropped.append)
 
     def _show(self, entries: Sequence[StoredRecord]) -> None:
         self.shown += entries
@@ -109,7 +109,7 @@ def test_remote_cursor_of_an_older_file_misses_nothing(hosted: Hosted) -> None:
     reader.run()
     before = replace(ALL, filters={"after": reader.shown[0].cursor - 1_000_000})
     reader = Reader(hosted, before)
-    assert reader.run() == ["1"] and reader.missed == []
+    assert reader.run() == ["1"] and reader.dropped == []
 
 
 def test_remote_follow_of_an_unreachable_service_fails(hosted: Hosted) -> None:

@@ -104,23 +104,22 @@ class RecordsOut(BaseModel):
 class CursorsLine(BaseModel):
     """One line of the stream. The first line has `first` and `last`: the range that is scanned.
 
-    Lines with `after`, `upto` and `offsets` follow: of the cursors above `after` and up to `upto`, exactly
-    the records at `after + offset` match. A following stream sends `{"live": cursor}` after the existing
-    records, and again after each second without a match. `missed` is the number of records removed before
-    they were scanned. `error` is a problem document, and ends the stream.
+    Lines with `after`, `position` and `offsets` follow: of the cursors above `after` and up to `position`,
+    exactly the records at `after + offset` match. A following stream sends `{"position": cursor}` after the
+    existing records, and again after each second without a match. `dropped` is the number of records removed
+    before they were scanned. `error` is a problem document, and ends the stream.
     """
 
     first: int | None = None
     last: int | None = None
     after: int | None = None
-    upto: int | None = None
+    position: int | None = None
     offsets: list[int] | None = None
-    live: int | None = None
-    missed: int | None = None
+    dropped: int | None = None
     error: dict[str, Any] | None = None
 
 
-def blueprint(projects: Projects, stretch: int = SCAN_RECORDS) -> Blueprint:
+def blueprint(projects: Projects, scan_records: int = SCAN_RECORDS) -> Blueprint:
     """Return the routes, which raise `SvcError`. `stretch` is the number of records scanned per line."""
     routes = Blueprint("logs", __name__)
 
@@ -128,17 +127,16 @@ def blueprint(projects: Projects, stretch: int = SCAN_RECORDS) -> Blueprint:
     @sends(ndjson.MEDIA_TYPE)
     @validate_querystring(LogsQuery)
     async def logs(project: str, query_args: LogsQuery) -> Response:
-        """Send records as NDJSON, oldest first. `{"missed": n}` counts records that were removed before being
-        sent.
+        """Send records as NDJSON, oldest first. `{"dropped": n}` counts records removed before their turn.
 
-        A following stream sends `{"upto": cursor}` after the existing records, and again after each second
-        without a match: all matching records up to that cursor were sent.
+        A following stream sends `{"position": cursor}` after the existing records, and again after each
+        second without a match: all matching records up to that cursor were sent.
         """
         require(project, "viewer")
         query_args.check_follow(follow=query_args.follow)
         path = projects.data_dir(project) / database.TIMELINE_FILE
-        sent = _records(path, query_args.filter(), query_args)
-        return ndjson.ndjson_response(sent)
+        lines = _records(path, query_args.filter(), query_args)
+        return ndjson.ndjson_response(lines)
 
     @routes.get("/v1/projects/<project>/logs/window")
     @validate_querystring(LogWindowQuery)
@@ -181,10 +179,10 @@ def blueprint(projects: Projects, stretch: int = SCAN_RECORDS) -> Blueprint:
         """Send the cursors of all matching records as NDJSON. Requires the role viewer."""
         require(project, "viewer")
         query_args.check_follow(follow=query_args.follow)
-        sent = _cursors(
-            projects.data_dir(project) / database.TIMELINE_FILE, query_args.filter(), query_args, stretch
+        lines = _cursors(
+            projects.data_dir(project) / database.TIMELINE_FILE, query_args.filter(), query_args, scan_records
         )
-        return ndjson.ndjson_response(sent)
+        return ndjson.ndjson_response(lines)
 
     return routes
 
@@ -196,7 +194,7 @@ def _window(reader: TimelineReader, record_filter: RecordFilter, query: LogWindo
         return [entry for entry in entries if entry.cursor <= newest]
     if query.before is not None:
         newest = min(newest, query.before - 1)
-    return reader.tail(query.n, record_filter, after=oldest, upto=newest)
+    return reader.tail(query.n, record_filter, after=oldest, last=newest)
 
 
 async def _answer(data: Path, read: Callable[[TimelineReader], list[StoredRecord]], spans: bool) -> Response:
@@ -230,21 +228,26 @@ def _add_spans(reader: TimelineReader, entries: list[StoredRecord], documents: l
 
 
 async def _cursors(
-    path: Path, record_filter: RecordFilter, query: CursorsQuery, stretch: int
+    path: Path, record_filter: RecordFilter, query: CursorsQuery, scan_records: int
 ) -> AsyncIterator[bytes]:
     try:
         first, last = await run_blocking(lambda: _bounds(path, query))
         yield ndjson.line({"first": first, "last": last})
-        begins = range(first - 1, last, stretch)
+        begins = range(first - 1, last, scan_records)
         for after in reversed(begins) if query.newest else begins:
             yield _line(
-                await run_blocking(partial(_skim, path, record_filter, after, min(after + stretch, last)))
+                await run_blocking(
+                    partial(_scan, path, record_filter, after, min(after + scan_records, last))
+                )
             )
         if query.follow:
             with closing(TimelineFollower(path, record_filter, max(first - 1, last))) as follower:
-                yield ndjson.line({"live": follower.position})
-                scan, full = partial(follower.scan_cursors, stretch), lambda p: p.upto - p.after >= stretch
-                async for lines in _follow(scan, _cursor_lines, full, "live"):
+                yield ndjson.line({"position": follower.position})
+                scan, full = (
+                    partial(follower.scan_cursors, scan_records),
+                    lambda p: p.position - p.after >= scan_records,
+                )
+                async for lines in _follow(scan, _cursor_lines, full):
                     yield lines
     except SvcError as error:
         yield ndjson.line({"error": problem_members(error)})
@@ -257,19 +260,19 @@ def _bounds(path: Path, query: CursorsQuery) -> tuple[int, int]:
         return _EMPTY_RANGE
     with closing(reader):
         first, last = reader.bounds()
-        after, upto = query.between(reader)
-        return max(first, (query.after or 0) + 1, after + 1), min(last, upto)
+        after, newest = query.between(reader)
+        return max(first, (query.after or 0) + 1, after + 1), min(last, newest)
 
 
-def _skim(path: Path, record_filter: RecordFilter, after: int, upto: int) -> CursorPage:
+def _scan(path: Path, record_filter: RecordFilter, after: int, last: int) -> CursorPage:
     with closing(TimelineFollower(path, record_filter, after)) as follower:
-        return follower.scan_cursors(upto - after)
+        return follower.scan_cursors(last - after)
 
 
 async def _follow(
-    poll: Callable[[], _Page], encode: Callable[[_Page], bytes], more: Callable[[_Page], bool], quiet_key: str
+    poll: Callable[[], _Page], encode: Callable[[_Page], bytes], more: Callable[[_Page], bool]
 ) -> AsyncIterator[bytes]:
-    """Yield the lines of new pages until the client disconnects; after each quiet second, the last cursor."""
+    """Yield the lines of new pages until the client disconnects; after each quiet second, the position."""
     quiet = 0.0
     while True:
         page = await run_blocking(poll)
@@ -280,17 +283,17 @@ async def _follow(
             await asyncio.sleep(ndjson.POLL_SECONDS)
             quiet += ndjson.POLL_SECONDS
         if quiet >= ndjson.KEEPALIVE_SECONDS:
-            yield ndjson.line({quiet_key: page.upto})
+            yield ndjson.line({"position": page.position})
             quiet = 0.0
 
 
 def _line(page: CursorPage) -> bytes:
-    return f'{{"after": {page.after}, "upto": {page.upto}, "offsets": {page.offsets}}}\n'.encode()
+    return f'{{"after": {page.after}, "position": {page.position}, "offsets": {page.offsets}}}\n'.encode()
 
 
 def _cursor_lines(page: CursorPage) -> bytes:
-    missed = ndjson.line({"missed": page.missed}) if page.missed else b""
-    return missed + (_line(page) if page.offsets != "[]" else b"")
+    dropped = ndjson.line({"dropped": page.dropped}) if page.dropped else b""
+    return dropped + (_line(page) if page.offsets != "[]" else b"")
 
 
 async def _records(path: Path, record_filter: RecordFilter, query: LogsQuery) -> AsyncIterator[bytes]:
@@ -302,16 +305,16 @@ async def _records(path: Path, record_filter: RecordFilter, query: LogsQuery) ->
         ) as pages:
             while (page := await run_blocking(lambda: next(pages, None))) is not None:
                 yield _record_lines(page)
-                position = page.upto
+                position = page.position
         if query.follow:
-            yield ndjson.line({"upto": position})
+            yield ndjson.line({"position": position})
             with closing(TimelineFollower(path, record_filter, position)) as follower:
-                async for lines in _follow(follower.poll, _record_lines, attrgetter("more"), "upto"):
+                async for lines in _follow(follower.poll, _record_lines, attrgetter("more")):
                     yield lines
     except SvcError as error:
         yield ndjson.line({"error": problem_members(error)})
 
 
 def _record_lines(page: RecordPage) -> bytes:
-    missed = ndjson.line({"missed": page.missed}) if page.missed else b""
-    return missed + b"".join(ndjson.line(to_json(entry)) for entry in page.entries)
+    dropped = ndjson.line({"dropped": page.dropped}) if page.dropped else b""
+    return dropped + b"".join(ndjson.line(to_json(entry)) for entry in page.entries)

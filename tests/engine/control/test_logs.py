@@ -172,10 +172,10 @@ def test_cursors_are_streamed_in_stretches_newest_first_on_request(shop: Shop) -
     first = shop.fill()
     head, *lines = shop.client.lines("GET", f"{PLACE}/cursors", params={"newest": True, "level": "error"})
     assert head == {"first": first, "last": first + 99}
-    assert lines[0] == {"after": first + 97, "upto": first + 99, "offsets": []}
-    assert lines[1] == {"after": first + 90, "upto": first + 97, "offsets": [4, 5]}
-    assert [line["upto"] - line["after"] for line in lines] == [2] + [STRETCH] * 14
-    assert [line["after"] for line in lines[:-1]] == [line["upto"] for line in lines[1:]]
+    assert lines[0] == {"after": first + 97, "position": first + 99, "offsets": []}
+    assert lines[1] == {"after": first + 90, "position": first + 97, "offsets": [4, 5]}
+    assert [line["position"] - line["after"] for line in lines] == [2] + [STRETCH] * 14
+    assert [line["after"] for line in lines[:-1]] == [line["position"] for line in lines[1:]]
     assert lines[-1]["after"] == first - 1
 
 
@@ -190,7 +190,7 @@ def test_follow_continues_with_new_records(shop: Shop, newest: bool) -> None:
     first = shop.fill()
     wish = {"level": "error", "follow": True, "newest": newest}
     lines = shop.client.lines("GET", f"{PLACE}/cursors", params=wish)
-    assert next(line for line in lines if "live" in line) == {"live": first + 99}
+    assert next(line for line in lines if line.keys() == {"position"}) == {"position": first + 99}
     shop.write(*written(13))
     offsets = next(line for line in lines if "offsets" in line)
     assert [offsets["after"] + each for each in offsets["offsets"]] == [first + 102, first + 103]
@@ -199,24 +199,24 @@ def test_follow_continues_with_new_records(shop: Shop, newest: bool) -> None:
 def test_follow_waits_for_missing_timeline(shop: Shop) -> None:
     lines = shop.client.lines("GET", f"{PLACE}/cursors", params={"follow": True})
     assert next(lines) == {"first": 1, "last": 0}
-    assert next(lines) == {"live": 0}
+    assert next(lines) == {"position": 0}
     shop.write(PlatformRecord(NOW, "web", "INFO", "built"))
     came = next(line for line in lines if "offsets" in line)
-    assert came["offsets"] == [1] and came["upto"] == came["after"] + 1
+    assert came["offsets"] == [1] and came["position"] == came["after"] + 1
 
 
 def test_follow_reports_removed_records(shop: Shop) -> None:
     first = shop.fill()
     lines = shop.client.lines("GET", f"{PLACE}/cursors", params={"follow": True, "after": first + 99})
-    assert next(line for line in lines if "live" in line) == {"live": first + 99}
+    assert next(line for line in lines if line.keys() == {"position"}) == {"position": first + 99}
     later = NOW + 9 * SECOND
     shop.write(*(LineRecord(later, "", "web", "stdout", str(n)) for n in range(50_000)), at_ns=later)
     shop.write(
         LineRecord(later, "", "web", "stdout", "last"), at_ns=2 * later, keep=Retention(max_age_seconds=1.0)
     )
-    while "missed" not in (line := next(lines)):
+    while "dropped" not in (line := next(lines)):
         assert "error" not in line
-    assert line["missed"] > 0
+    assert line["dropped"] > 0
 
 
 def test_since_excludes_older_records(shop: Shop) -> None:

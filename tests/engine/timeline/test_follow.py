@@ -82,7 +82,7 @@ def test_follower_skips_filtered_records_once(path: Path) -> None:
     follower.close()
 
 
-def test_slow_follower_gets_missed_count(path: Path) -> None:
+def test_slow_follower_gets_dropped_count(path: Path) -> None:
     write(path, line(1))
     follower = TimelineFollower(path, RecordFilter(), 0)
     assert polled(follower) == [line(1)]
@@ -92,9 +92,9 @@ def test_slow_follower_gets_missed_count(path: Path) -> None:
     store.trim(BEGAN + 10 * SECOND)
     store.close()
     page = follower.poll()
-    assert page.missed == 8
+    assert page.dropped == 8
     assert [entry.record for entry in page.entries] == [line(10)]
-    assert follower.poll().missed == 0
+    assert follower.poll().dropped == 0
     follower.close()
 
 

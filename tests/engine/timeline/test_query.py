@@ -107,10 +107,10 @@ def test_pages_continue_at_last_cursor(many: TimelineReader) -> None:
     ):
         cursor, texts = 0, []
         while cursor < many.bounds()[1]:
-            page = many.after(cursor, wanted, most=70)
-            assert page.upto > cursor
+            page = many.after(cursor, wanted, limit=70)
+            assert page.position > cursor
             texts += [entry.record.time_ns for entry in page.entries]
-            cursor = page.upto
+            cursor = page.position
         assert len(texts) == count and texts == sorted(texts)
 
 
@@ -121,7 +121,7 @@ def test_tail_finds_distant_matches(many: TimelineReader) -> None:
     assert last == [1970, 1980, 1990]
     assert many.tail(0, RecordFilter()) == []
     first, end = many.bounds()
-    assert [entry.cursor for entry in many.tail(9, RecordFilter(), after=end - 5, upto=end - 1)] == [
+    assert [entry.cursor for entry in many.tail(9, RecordFilter(), after=end - 5, last=end - 1)] == [
         *range(end - 4, end)
     ]
     assert len(many.tail(10_000, RecordFilter(), after=first)) == 4999
@@ -129,7 +129,7 @@ def test_tail_finds_distant_matches(many: TimelineReader) -> None:
 
 @pytest.mark.parametrize("second", [0, 1, 250, 498, 499])
 def test_cursor_before_finds_time(many: TimelineReader, second: int) -> None:
-    page = many.after(many.cursor_before(BEGAN + second * SECOND), RecordFilter(), most=10)
+    page = many.after(many.cursor_before(BEGAN + second * SECOND), RecordFilter(), limit=10)
     assert page.entries[0].record == line(second * 10, "api")
 
 
@@ -139,13 +139,13 @@ def test_cursor_before_clamps_to_bounds(many: TimelineReader) -> None:
     assert many.cursor_before(BEGAN + 500 * SECOND) == last
 
 
-def test_page_counts_missed_records(path: Path, many: TimelineReader) -> None:
+def test_page_counts_dropped_records(path: Path, many: TimelineReader) -> None:
     first = many.bounds()[0]
     store = TimelineStore(path, Retention(max_age_seconds=100))
     store.trim(BEGAN + 500 * SECOND)
     store.close()
     assert many.bounds()[0] == first + 4000
-    assert many.after(first + 9, RecordFilter()).missed == 3990
-    assert many.after(first + 3999, RecordFilter()).missed == 0
-    assert many.after(0, RecordFilter()).missed == 0
+    assert many.after(first + 9, RecordFilter()).dropped == 3990
+    assert many.after(first + 3999, RecordFilter()).dropped == 0
+    assert many.after(0, RecordFilter()).dropped == 0
     assert many.after(0, RecordFilter()).entries[0].cursor == first + 4000

@@ -40,7 +40,7 @@ def numbers(path: Path, stretch: RecordRange, wanted: RecordFilter | None = None
 
 def test_select_yields_bounded_pages(path: Path) -> None:
     found = pages(path, RecordRange())
-    assert max(len(page.entries) for page in found) == PAGE_RECORDS and found[-1].upto == ends(path)[1]
+    assert max(len(page.entries) for page in found) == PAGE_RECORDS and found[-1].position == ends(path)[1]
     assert numbers(path, RecordRange()) == list(range(2500))
 
 
@@ -73,30 +73,30 @@ def test_select_until_excludes_later_records(path: Path) -> None:
     "stretch", [RecordRange(), RecordRange(tail=3), RecordRange(tail=0), RecordRange(BEGAN + 900 * SECOND)]
 )
 def test_select_ends_at_follower_start(path: Path, stretch: RecordRange) -> None:
-    assert pages(path, stretch, RecordFilter(resource="none"))[-1].upto == ends(path)[1]
+    assert pages(path, stretch, RecordFilter(resource="none"))[-1].position == ends(path)[1]
 
 
 def test_select_after_last_cursor_is_empty(path: Path) -> None:
     beyond = ends(path)[1] + 5
     for stretch in (RecordRange(after=beyond), RecordRange(after=beyond, tail=3)):
         (page,) = pages(path, stretch)
-        assert (page.entries, page.upto) == ([], beyond)
+        assert (page.entries, page.position) == ([], beyond)
 
 
-def test_select_reports_missed_records_once(path: Path) -> None:
+def test_select_reports_dropped_records_once(path: Path) -> None:
     first = ends(path)[0]
     store = TimelineStore(path, Retention(max_age_seconds=100))
     store.trim(BEGAN + 250 * SECOND)
     store.close()
     for stretch in (RecordRange(after=first + 9), RecordRange(after=first + 9, tail=1)):
-        assert sum(page.missed for page in pages(path, stretch)) == 1490
+        assert sum(page.dropped for page in pages(path, stretch)) == 1490
     for stretch in (RecordRange(), RecordRange(tail=1), RecordRange(BEGAN + 200 * SECOND, first + 9)):
-        assert sum(page.missed for page in pages(path, stretch)) == 0
+        assert sum(page.dropped for page in pages(path, stretch)) == 0
 
 
 def test_select_with_cursor_of_older_file_counts_only_own_losses(path: Path) -> None:
     first = ends(path)[0]
-    assert sum(page.missed for page in pages(path, RecordRange(after=first - 1_000_000))) == 0
+    assert sum(page.dropped for page in pages(path, RecordRange(after=first - 1_000_000))) == 0
 
 
 def test_select_without_file_returns_given_position(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_pause_preserves_rows_and_limits_new_ones(
     fill(shop.root, 1001, 100)
     until(lambda: timeline.waiting() == 1001)
     assert timeline.merge_history() == 0
-    assert timeline.count() == there and timeline.waiting() == 501 and timeline.missed == 500
+    assert timeline.count() == there and timeline.waiting() == 501 and timeline.dropped == 500
     timeline.stop()
 
 
