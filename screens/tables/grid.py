@@ -212,7 +212,7 @@ class RemoteGrid:
 
     def _row(self, seen: TableRow | None) -> Row:
         if seen is None:
-            return Row(("gone",), (((("−", "dim"),)), ((("deleted by others", "dim"),))))
+            return Row(("deleted",), (((("−", "dim"),)), ((("deleted by others", "dim"),))))
         edit = self.draft.edit(seen.key)
         sign = self._sign(seen, edit)
         cells = [self._cell(each, seen.cells[self.names[each.name]], edit) for each in self.shown()]

@@ -347,8 +347,8 @@ class TableView(ConsoleScreen):
         for row, state in zip(rows, answer["rows"], strict=True):
             if marked and state["state"] == "changed":
                 grid.changed[row.key] = "changed"
-            if row is current and state["at"] is not None:
-                self.rows.cursor_row = state["at"] + len(grid.draft.new)
+            if row is current and state["position"] is not None:
+                self.rows.cursor_row = state["position"] + len(grid.draft.new)
         grid.clear_cache()
         self._redraw()
 

@@ -41,11 +41,11 @@ MAX_CELL_BYTES = 64 << 20
 _STEPS_PER_CHECK = 20_000
 _WHAT = "cannot show the table"
 Cells = list[Any]
-State = Literal["same", "changed", "gone"]
+State = Literal["unchanged", "changed", "deleted"]
 
 
-class RowGone(TablesError):
-    """No row has the key that was given."""
+class RowNotFound(TablesError):
+    """No row has this key."""
 
     code = "row-gone"
 
@@ -65,10 +65,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class RowState:
-    """The state of a row. `at` is its position from 0; null if the filters hide it."""
+    """The state of a row. `position` counts from 0; null if the filters hide the row."""
 
     state: State
-    at: int | None
+    position: int | None
 
 
 class Grid:
@@ -128,7 +128,7 @@ class Grid:
         return shown
 
     def full_cell(self, key: Cells, column: str) -> Any:
-        """Return one cell of a row, however large. Raises `TablesError`, also `RowGone`."""
+        """Return one cell of a row, however large. Raises `TablesError`, also `RowNotFound`."""
         at = self.table.columns.index(self.table.column(column))
         expression = self._order.columns[at]
         with self._snapshot():
@@ -140,7 +140,7 @@ class Grid:
                 )
             found = size and self._by_key(selected(expression, cut=MAX_CELL_BYTES, as_bytes=True), key)
         if not found:
-            raise RowGone("the row is gone", "Refresh the grid.")
+            raise RowNotFound("the row is gone", "Refresh the grid.")
         return cell(found, self.table.columns[at].type, cut=MAX_CELL_BYTES)
 
     def refresh(self, shown: Sequence[tuple[Cells, str]]) -> tuple[int | None, list[RowState]]:
@@ -182,15 +182,18 @@ class Grid:
         for key, version in shown:
             try:
                 found = self._select(order.handle, order.single, self._where(key), self._values(key))
-            except RowGone:
+            except RowNotFound:
                 found = []
             if found:
                 cells = self._cells(found[0][many:])
-                now.append((found[0][:many], "same" if _version(cells) == version else "changed"))
+                now.append((found[0][:many], "unchanged" if _version(cells) == version else "changed"))
             else:
                 now.append(None)
-        at = positions(self._connection, order, [each[0] for each in now if each])
-        return [RowState(each[1], at.get(each[0])) if each else RowState("gone", None) for each in now]
+        row_positions = positions(self._connection, order, [each[0] for each in now if each])
+        return [
+            RowState(each[1], row_positions.get(each[0])) if each else RowState("deleted", None)
+            for each in now
+        ]
 
     def _select(
         self, head: Sequence[str], source: str, where: str, values: Sequence[Any] = (), *, keys: bool = False
@@ -237,7 +240,7 @@ class Grid:
             columns = (self.table.column(name) for name in self.identity.key)
             return [stored(value, self.table, column, "") for value, column in zip(key, columns, strict=True)]
         except ValueError as error:
-            raise RowGone(f"no row has this key: a value of it {error}") from None
+            raise RowNotFound(f"no row has this key: a value of it {error}") from None
 
     def _cells(self, row: Sequence[Any]) -> Cells:
         return [

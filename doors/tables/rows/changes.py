@@ -10,7 +10,7 @@ RowCells = dict[str, Any]
 """The cells of a row by the names of columns."""
 Key = Mapping[str, Any] | Sequence[Any]
 """Which row: the cells of the table's key, by name or in its order."""
-Reason = Literal["changed", "gone"]
+Reason = Literal["changed", "deleted"]
 
 
 @dataclass(frozen=True, slots=True)

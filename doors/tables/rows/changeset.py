@@ -211,7 +211,7 @@ class _Changing:
             *key,
         )
         if not found:
-            raise _Stale(key, "gone", [])
+            raise _Stale(key, "deleted", [])
         if len(found) > 1:
             raise _InvalidChange("the key is that of several rows", self.key[0].name)
         for column, value in columns:

@@ -57,7 +57,7 @@ class Model:
                 key = change.key["k"] if isinstance(change.key, dict) else change.key[0]  # type: ignore[index]
                 row = self.rows.get(key)
                 if row is None or any(row[name] != value for name, value in change.expected.items()):
-                    conflicts.append((index, "gone" if row is None else "changed"))
+                    conflicts.append((index, "deleted" if row is None else "changed"))
                     continue
                 if isinstance(change, Delete):
                     done = bool(self.rows.pop(key))

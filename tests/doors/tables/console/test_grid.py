@@ -196,7 +196,7 @@ def test_views_keyless_and_without_rowid_tables_open_as_grids(shop: Shop) -> Non
     request = {"rows": [{"key": [2, "x"], "version": shown["versions"][1]}]}
     shop.query("insert into t values ('a', 1, 'r')", write=True)
     result = shop.post(f"grid/{grid['grid']}/refresh", request)
-    assert result == {"count": 3, "new": None, "rows": [{"state": "same", "at": 2}]}
+    assert result == {"count": 3, "new": None, "rows": [{"state": "unchanged", "position": 2}]}
     grid = open_grid(shop, "v", sort=[{"column": "ab", "descending": True}])
     assert not grid["editable"]
     assert window(shop, grid)["rows"] == [["q", "y1"], ["p", "x2"], ["r", "a1"]]

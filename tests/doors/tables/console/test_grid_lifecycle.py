@@ -24,7 +24,7 @@ def test_concurrent_writes_mark_grid_stale_until_refresh(users: Shop) -> None:
             for key, version in zip(before["keys"], before["versions"], strict=True)
         ]
     }
-    same = {"state": "same", "at": 0}, {"state": "same", "at": 1}
+    same = {"state": "unchanged", "position": 0}, {"state": "unchanged", "position": 1}
     assert users.get(path) == {"count": 2, "stale": False}
     assert users.post(f"{path}/refresh", request) == {"count": 2, "new": 0, "rows": [*same]}
     users.query("insert into users (name) values ('Aaron'), ('Zoe')", write=True)
@@ -36,13 +36,13 @@ def test_concurrent_writes_mark_grid_stale_until_refresh(users: Shop) -> None:
     assert result == {
         "count": 4,
         "new": 2,
-        "rows": [{"state": "same", "at": 1}, {"state": "changed", "at": 2}],
+        "rows": [{"state": "unchanged", "position": 1}, {"state": "changed", "position": 2}],
     }
     assert [row[1] for row in window(users, grid)["rows"]] == ["Aaron", "Ada", "Grace", "Zoe"]
     users.query("delete from users where id = 1", write=True)
     gone = window(users, grid)
     assert gone["rows"][1] is None and gone["keys"][1] is None and gone["stale"]
-    assert users.post(f"{path}/refresh", request)["rows"][0] == {"state": "gone", "at": None}
+    assert users.post(f"{path}/refresh", request)["rows"][0] == {"state": "deleted", "position": None}
 
 
 def test_refresh_reports_state_of_full_window(shop: Shop) -> None:
@@ -58,14 +58,17 @@ def test_refresh_reports_state_of_full_window(shop: Shop) -> None:
     ]
     for (key,), became in zip(shown["keys"], result["rows"], strict=True):
         there = key in now
-        assert became == {"state": "same" if there else "gone", "at": now.index(key) if there else None}
+        assert became == {
+            "state": "unchanged" if there else "deleted",
+            "position": now.index(key) if there else None,
+        }
 
 
 def test_refresh_of_filtered_out_row_has_no_position(users: Shop) -> None:
     grid = open_grid(users, filter=[{"column": "name", "op": "starts", "value": "A"}])
     users.query("update users set name = 'Zoe' where id = 1", write=True)
     result = users.post(f"grid/{grid['grid']}/refresh", {"rows": [{"key": [1], "version": ""}]})
-    assert result == {"count": 0, "new": 0, "rows": [{"state": "changed", "at": None}]}
+    assert result == {"count": 0, "new": 0, "rows": [{"state": "changed", "position": None}]}
 
 
 def test_grid_of_altered_or_dropped_table_is_refused(users: Shop) -> None:
@@ -149,7 +152,7 @@ def test_refresh_of_impossible_key_reports_gone(users: Shop) -> None:
     keys: list[Any] = [2**70, "x", None, [1], {"base64": "AA=="}, 1.5]
     request = {"rows": [{"key": [key]} for key in keys]}
     result = users.post(f"grid/{grid['grid']}/refresh", request)["rows"]
-    assert result == [{"state": "gone", "at": None}] * len(keys)
+    assert result == [{"state": "deleted", "position": None}] * len(keys)
 
 
 def test_sort_over_temporary_size_limit_is_refused(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

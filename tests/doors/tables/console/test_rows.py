@@ -48,7 +48,7 @@ def test_changed_row_is_conflict_and_rolls_back_change_set(users: Shop) -> None:
     first, second = done["conflicts"]
     assert (first["index"], first["reason"], first["columns"]) == (1, "changed", ["name"])
     assert first["current"]["name"] == "Grace H." and first["current"]["id"] == 2
-    assert second == {"index": 2, "reason": "gone", "columns": [], "current": None}
+    assert second == {"index": 2, "reason": "deleted", "columns": [], "current": None}
     assert names(users) == ["Ada", "Grace H."]
     done = apply_changes(users, *changes, conflicts="skip")
     assert (done["applied"], len(done["conflicts"]), done["inserted"]) == (1, 2, [[3]])
