@@ -22,7 +22,7 @@ from bench.processes import ROOT, load, loaded, svc_dev, write_results
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildRequest, Lane, ignore_progress
 from engine.manifest.load import load as load_manifest
-from engine.wasm.compile.compiler import compile_component
+from engine.wasm.compile.code_cache import compile_component
 from lanes.go.lane import GoLane
 from lanes.rust.lane import RustLane
 from svc_tui.user_home import Home

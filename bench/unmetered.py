@@ -15,7 +15,7 @@ from wasmtime.component import Component
 from engine.wasm.binary.fast_streams import add_fast_streams
 from engine.wasm.binary.preinit.run import preinitialize
 from engine.wasm.capi import wasmtime
-from engine.wasm.compile import compiler
+from engine.wasm.compile import code_cache
 from engine.wasm.execution import config, epoch_ticker, execution, invocation, runner
 from engine.wasm.execution.config import Compiler
 from svc_tui.main import run
@@ -33,14 +33,16 @@ def _without_epochs(compiler: Compiler) -> Any:
     return made
 
 
-async def _compiled(component: Path, digest: str, cache: Path, **_options: Any) -> compiler.CompiledComponent:
+async def _compiled(
+    component: Path, digest: str, cache: Path, **_options: Any
+) -> code_cache.CompiledComponent:
     target = cache / "compiled" / f"{digest}-unmetered.cwasm"
     if not target.exists():
         engine = Engine(_without_epochs(Compiler.OPTIMIZING))
         target.parent.mkdir(parents=True, exist_ok=True)
         made = add_fast_streams(preinitialize(component.read_bytes()))
         target.write_bytes(Component(engine, made).serialize())
-    return compiler.CompiledComponent(target, Compiler.OPTIMIZING)
+    return code_cache.CompiledComponent(target, Compiler.OPTIMIZING)
 
 
 def _watch(self: runner.Runner, course: execution.Execution) -> None:

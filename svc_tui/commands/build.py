@@ -15,7 +15,7 @@ from engine.errors import SvcError
 from engine.manifest.load import find, load
 from engine.manifest.model import Project, Resource
 from engine.wasm.compile.check import error_context
-from engine.wasm.compile.compiler import compile_component
+from engine.wasm.compile.code_cache import compile_component
 from svc_tui.deploy.build import build_each, build_resource
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.units import duration

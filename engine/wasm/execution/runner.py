@@ -21,7 +21,7 @@ from engine.manifest.model import Resource
 from engine.sourcemap import SourceMap
 from engine.wasm.binary.memory_limits import declared_limits, split_limit
 from engine.wasm.capi.linker import LinkedComponent
-from engine.wasm.compile.compiler import compile_component, load_component
+from engine.wasm.compile.code_cache import compile_component, load_component
 from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.cpu_clock import CpuClock
 from engine.wasm.execution.epoch_ticker import EpochTicker

@@ -1,7 +1,4 @@
 import asyncio
-import json
-import subprocess
-import sys
 from hashlib import sha256
 from pathlib import Path
 
@@ -9,7 +6,7 @@ import pytest
 from wasmtime import wat2wasm
 
 from engine.wasm.compile.check import ComponentRejected, check_component, error_context
-from engine.wasm.compile.compiler import EXIT_REJECTED, CodeCacheError, CompiledComponent, compile_component
+from engine.wasm.compile.code_cache import CodeCacheError, CompiledComponent, compile_component
 from engine.wasm.execution.config import Compiler, code_key
 from tests.lanes.components import HANDLER, component
 
@@ -60,22 +57,6 @@ def test_unsupported_component_is_rejected_by_name_before_compilation(
     assert words in caught.value.message and caught.value.message.startswith("resource api: ")
     assert caught.value.hint
     assert not list((tmp_path / "compiled").glob("*.cwasm"))
-
-
-def test_compiler_process_rejects_unsupported_component(tmp_path: Path) -> None:
-    path = written(tmp_path, component(["acme:db/store@1.0.0"], [HANDLER]))
-    command = [
-        sys.executable,
-        "-m",
-        "engine.wasm.compile.compiler",
-        str(path),
-        "winch",
-        str(tmp_path / "out"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == EXIT_REJECTED
-    assert "acme:db/store@1.0.0" in json.loads(done.stderr)[0]
-    assert not (tmp_path / "out.cwasm").exists()
 
 
 def test_core_module_and_garbage_are_rejected(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from wasmtime.component import Component
 
 from engine.wasm.binary import memory_image
 from engine.wasm.binary.memory_image import MAX_IMAGE_BYTES, MIN_IMAGE_BYTES, SplitComponent, split_memory
-from engine.wasm.compile.compiler import compile_component
+from engine.wasm.compile.code_cache import compile_component
 from engine.wasm.execution.config import Compiler, compile_config
 from engine.wasm_binary import (
     COMPONENT_HEADER,
