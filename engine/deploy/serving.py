@@ -87,7 +87,7 @@ class ServingTable:
             if part is None:
                 versions[name] = self._pending(publication.project.name, name)
             elif isinstance(part, SvcError):
-                versions[name] = NotReady(name, part)
+                versions[name] = NotReady(part)
             else:
                 try:
                     served[name] = await self._serve(publication, resource, part)
@@ -95,7 +95,7 @@ class ServingTable:
                 except SvcError as error:
                     if not lenient:
                         raise
-                    versions[name] = NotReady(name, error)
+                    versions[name] = NotReady(error)
         routes = RouteTable.build(publication.project, versions, domain=self._domain, front=self._front)
         return PreparedProject(publication, routes, versions, served)
 
@@ -104,7 +104,7 @@ class ServingTable:
         version = live.versions.get(name) if live is not None else None
         if isinstance(version, NotReady) and version.first_build is not None:
             return version
-        return NotReady(name, None, FirstBuild())
+        return NotReady(first_build=FirstBuild())
 
     async def _serve(
         self, publication: Publication, resource: Resource, artifact: Artifact

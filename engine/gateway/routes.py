@@ -58,8 +58,7 @@ class FirstBuild:
 class NotReady:
     """The version of a Resource that cannot serve: `first_build` is running, or it failed with `error`."""
 
-    resource: str
-    error: SvcError | None
+    error: SvcError | None = None
     first_build: FirstBuild | None = None
 
 

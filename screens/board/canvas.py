@@ -106,7 +106,7 @@ class Canvas(ScrollView, can_focus=True):
             (UNICODE, HEAVY, DIMMED) if unicode else (ASCII, HEAVY_ASCII, DIMMED_ASCII)
         )
         self._dots = "·" if unicode else "."
-        self._diagram: Diagram | None = None
+        self.diagram: Diagram | None = None
         self._cards: Mapping[str, tuple[Line, ...]] = {}
         self._tones: Mapping[str, Tone] = {}
         self._selected: Hit | None = None
@@ -120,18 +120,13 @@ class Canvas(ScrollView, can_focus=True):
         self._rows: dict[int, dict[int, DiagramCell]] = {}
 
     @property
-    def diagram(self) -> Diagram | None:
-        """The current diagram."""
-        return self._diagram
-
-    @property
     def selected(self) -> Hit | None:
         """The selected node or edge."""
         return self._selected
 
     def set_diagram(self, diagram: Diagram) -> None:
         """Show another diagram; the selection is preserved if it still exists."""
-        self._diagram = diagram
+        self.diagram = diagram
         self._rows = {}
         for (x, y), cell in diagram.layout.cells.items():
             self._rows.setdefault(y, {})[x] = cell
@@ -153,24 +148,24 @@ class Canvas(ScrollView, can_focus=True):
             self._invalidate()
 
     def _contains(self, hit: Hit | None) -> bool:
-        if hit is None or self._diagram is None:
+        if hit is None or self.diagram is None:
             return False
-        return hit.key in {*self._diagram.layout.boxes, *self._diagram.layout.routes}
+        return hit.key in {*self.diagram.layout.boxes, *self.diagram.layout.routes}
 
     def select(self, hit: Hit | None) -> None:
         """Select a node or edge of the diagram and scroll to it."""
-        if hit is None or self._diagram is None or not self._contains(hit):
+        if hit is None or self.diagram is None or not self._contains(hit):
             return
         if hit != self._selected:
             self._selected = hit
             self._update_selected_route()
             self._invalidate()
             self.post_message(self.Selected(hit))
-        self._scroll_into_view(self._region(self._diagram, hit))
+        self._scroll_into_view(self._region(self.diagram, hit))
 
     def _update_selected_route(self) -> None:
         """Compute the complete route of the selected edge; it may share parts with other edges."""
-        hit, diagram = self._selected, self._diagram
+        hit, diagram = self._selected, self.diagram
         edge = hit is not None and hit.kind == "edge" and diagram is not None
         self._selected_route = route_masks(diagram.layout.routes[hit.key]) if edge else {}  # type: ignore[union-attr]
 
@@ -208,28 +203,28 @@ class Canvas(ScrollView, can_focus=True):
         self._aim = key
         self._invalidate()
         self.post_message(self.Aimed(key))
-        if key is not None and self._diagram is not None:
-            self._scroll_into_view(self._region(self._diagram, Hit("node", key)))
+        if key is not None and self.diagram is not None:
+            self._scroll_into_view(self._region(self.diagram, Hit("node", key)))
 
     def action_move(self, direction: Direction) -> None:
         """Select the next item in a direction, or the next target while a line is drawn."""
-        if self._diagram is None:
+        if self.diagram is None:
             return
         if self._source is not None:
-            keys = self._diagram.layout.boxes.keys() - {self._source}
-            at = nearest(self._diagram, keys, self._aim or self._source, direction)
+            keys = self.diagram.layout.boxes.keys() - {self._source}
+            at = nearest(self.diagram, keys, self._aim or self._source, direction)
             self._set_aim(at if at != self._source else self._aim)
         else:
-            self.select(next_in_direction(self._diagram, self._selected, direction))
+            self.select(next_in_direction(self.diagram, self._selected, direction))
 
     def action_next_edge(self, by: int) -> None:
         """Select the next or previous edge, or target while a line is drawn."""
-        if self._diagram is None:
+        if self.diagram is None:
             return
         if self._source is None:
-            self.select(next_edge(self._diagram, self._selected, by))
+            self.select(next_edge(self.diagram, self._selected, by))
         elif self._targets:
-            keys = [key for key in self._diagram.layout.boxes if key in self._targets]
+            keys = [key for key in self.diagram.layout.boxes if key in self._targets]
             at = keys.index(self._aim) if self._aim in keys else -1
             self._set_aim(keys[(at + by) % len(keys)])
 
@@ -240,10 +235,10 @@ class Canvas(ScrollView, can_focus=True):
 
     def _at(self, event: events.MouseEvent) -> Hit | None:
         offset = event.get_content_offset(self)
-        if offset is None or self._diagram is None:
+        if offset is None or self.diagram is None:
             return None
         x, y = offset + self.scroll_offset
-        return self._diagram.layout.hit(x, y)
+        return self.diagram.layout.hit(x, y)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Select the item below the mouse; dragging may start here."""
@@ -295,7 +290,7 @@ class Canvas(ScrollView, can_focus=True):
         return self._lines[row].crop_extend(offset.x, offset.x + region.width, self.rich_style)
 
     def _render_row(self, y: int) -> Strip:
-        diagram = self._diagram
+        diagram = self.diagram
         if diagram is None or y >= diagram.layout.height:
             return Strip([])
         base, row = self.rich_style, self._rows.get(y, {})

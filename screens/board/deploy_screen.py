@@ -63,7 +63,7 @@ class DeployScreen(ConsoleScreen):
         """Create the screen. `unsaved_edits` is the number of edits not yet written to svc.toml."""
         super().__init__(client)
         self._deployer = deployer
-        self._log = DeployLog(unsaved_edits=unsaved_edits)
+        self.deploy_log = DeployLog(unsaved_edits=unsaved_edits)
 
     def body(self) -> ComposeResult:
         """Compose the log and the panel for the message."""
@@ -75,13 +75,8 @@ class DeployScreen(ConsoleScreen):
         """Build and plan."""
         self.action_plan()
 
-    @property
-    def log_state(self) -> DeployLog:
-        """The state of the deploy."""
-        return self._log
-
     def _set_log(self, log: DeployLog) -> None:
-        self._log = log
+        self.deploy_log = log
         self.pending = int(log.phase == "running")
         self.query_one("#log", Static).update(to_content(log.lines()))
         self.refresh_bindings()
@@ -91,13 +86,13 @@ class DeployScreen(ConsoleScreen):
 
     def on_deploy_screen_progressed(self, event: Progressed) -> None:
         """Add a progress event to the log."""
-        self._set_log(self._log.add(event.progress))
-        if self._log.phase == "running":
+        self._set_log(self.deploy_log.add(event.progress))
+        if self.deploy_log.phase == "running":
             self.query_one(VerticalScroll).scroll_end(animate=False)
 
     def action_plan(self) -> None:
         """Build and show what would change."""
-        self._set_log(DeployLog(message=self._log.message, unsaved_edits=self._log.unsaved_edits))
+        self._set_log(DeployLog(message=self.deploy_log.message, unsaved_edits=self.deploy_log.unsaved_edits))
         self._plan()
 
     @work(group="deploy")
@@ -105,9 +100,9 @@ class DeployScreen(ConsoleScreen):
         try:
             plan = await asyncio.to_thread(self._deployer.plan, self._on_progress)
         except SvcError as error:
-            self._set_log(replace(self._log, phase="failed", error=error))
+            self._set_log(replace(self.deploy_log, phase="failed", error=error))
         else:
-            self._set_log(replace(self._log, phase="planned", plan=plan))
+            self._set_log(replace(self.deploy_log, phase="planned", plan=plan))
 
     def action_log_in(self) -> None:
         """Log in to a service, then plan again."""
@@ -115,34 +110,34 @@ class DeployScreen(ConsoleScreen):
 
     def action_allow(self) -> None:
         """Allow new capabilities."""
-        self._set_log(replace(self._log, allowed=True))
+        self._set_log(replace(self.deploy_log, allowed=True))
 
     def action_message(self) -> None:
         """Ask for the message of the deployment."""
-        self.query_one(DetailsPanel).prompt("Message of this deployment", self._log.message)
+        self.query_one(DetailsPanel).prompt("Message of this deployment", self.deploy_log.message)
         self.refresh_bindings()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Store the message."""
         self.query_one(DetailsPanel).close()
-        self._set_log(replace(self._log, message=event.value.strip()))
+        self._set_log(replace(self.deploy_log, message=event.value.strip()))
 
     def action_go_live(self) -> None:
         """Start the deploy."""
-        self._set_log(replace(self._log, phase="running"))
+        self._set_log(replace(self.deploy_log, phase="running"))
         self._run()
 
     @work(group="deploy")
     async def _run(self) -> None:
-        log = self._log
+        log = self.deploy_log
         try:
             live: LiveDeployment = await asyncio.to_thread(
                 self._deployer.run, self._on_progress, allow=log.allowed, message=log.message
             )
         except SvcError as error:
-            self._set_log(replace(self._log, phase="failed", error=error))
+            self._set_log(replace(self.deploy_log, phase="failed", error=error))
         else:
-            self._set_log(replace(self._log, phase="live", live=live))
+            self._set_log(replace(self.deploy_log, phase="live", live=live))
 
     def action_page(self, pages: int) -> None:
         """Scroll by half pages."""
@@ -155,7 +150,7 @@ class DeployScreen(ConsoleScreen):
         if panel.asking:
             panel.close()
             self.refresh_bindings()
-        elif self._log.phase == "running":
+        elif self.deploy_log.phase == "running":
             if not self._deployer.cancel():
                 self.notify("the deploy is committing and can no longer be cancelled", timeout=4)
         else:
@@ -165,7 +160,7 @@ class DeployScreen(ConsoleScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable actions that are not available now."""
-        log, asking = self._log, bool(self.query(PanelInput)) and self.query_one(DetailsPanel).asking
+        log, asking = self.deploy_log, bool(self.query(PanelInput)) and self.query_one(DetailsPanel).asking
         plan = log.plan
         return {
             "go_live": log.ready and not asking and plan is not None and not plan.up_to_date,

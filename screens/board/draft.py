@@ -13,11 +13,10 @@ from svc_tui.client import SvcError, Unreachable
 
 @dataclass(frozen=True, slots=True)
 class ManifestPlan:
-    """The effect of edits: a diff of svc.toml, the digest of the current file, and the inverse edits."""
+    """The effect of edits: a diff of svc.toml, and the digest of the current file."""
 
     diff: str
     digest: str
-    inverse: Sequence[dict[str, Any]]
 
 
 class MountDraft:
@@ -100,4 +99,4 @@ class MountDraft:
     async def _plan(self, edits: Sequence[MountEdit]) -> ManifestPlan:
         body = {"changes": [edit.document for edit in edits]}
         answer = await self._client.call("POST", "/manifest/plan", body)
-        return ManifestPlan(answer["diff"], answer["digest"], answer["inverse"])
+        return ManifestPlan(answer["diff"], answer["digest"])

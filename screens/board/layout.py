@@ -11,7 +11,7 @@ from screens.board import edge_routing, node_layout
 from screens.board.edge_routing import Point
 from screens.board.graph import Graph
 from screens.board.node_layout import End, Rows, Side
-from screens.board.render import UNICODE, Box, DiagramCell, Hit, Route, draw_cells, text
+from screens.board.render import Box, DiagramCell, Hit, Route, draw_cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,6 @@ class GraphLayout:
         """Return the node or edge in a cell; for crossing edges, the first."""
         cell = self.cells.get((x, y))
         return cell.hit if cell is not None else None
-
-    def lines(self, glyphs: str = UNICODE) -> list[str]:
-        """Return the diagram as text, without the text of the nodes."""
-        return text(self.cells, self.width, range(self.height), glyphs)
 
 
 def layout(graph: Graph, spread: int = 0, apart: int = 0) -> GraphLayout:

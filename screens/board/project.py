@@ -44,7 +44,6 @@ class Manifest:
     resources: Mapping[str, BoardResource]
     mounts: tuple[BoardMount, ...]
     digest: str = ""
-    front: str | None = None
     error: str = ""
 
     @property
@@ -75,7 +74,7 @@ class Manifest:
             for mount in each["mounts"]
         )
         digest = (document["digest"] or "") if document["editable"] else ""
-        return cls(resources, mounts, digest, document["front"], _error_text(document["error"]))
+        return cls(resources, mounts, digest, _error_text(document["error"]))
 
 
 def _error_text(error: Mapping[str, Any] | None) -> str:

@@ -3,7 +3,7 @@
 A cell stores in which directions its line continues. Lines that meet in a cell are combined.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -111,19 +111,6 @@ def _arrow(route: Route) -> tuple[Point, int]:
     """Return the cell before the target node and the direction of the arrow."""
     (from_x, _), (x, y) = route.points[-2:]
     return ((x - 1, y), E) if from_x < x else ((x + 1, y), W)
-
-
-def text(
-    cells: Mapping[Point, DiagramCell], width: int, rows: Iterable[int], glyphs: str = UNICODE, left: int = 0
-) -> list[str]:
-    """Return rows of the diagram as lines of `width` characters, from column `left`."""
-    return [
-        "".join(
-            cell.glyph(glyphs) if (cell := cells.get((x, y))) is not None else " "
-            for x in range(left, left + width)
-        )
-        for y in rows
-    ]
 
 
 def _box(box: Box) -> Iterator[tuple[Point, int]]:

@@ -22,7 +22,6 @@ _ITS_OWN = frozenset({"x-request-id"})
 """Header fields that always differ."""
 MAX_LINES = 2_000
 """Maximum number of compared body lines."""
-_GAP: Piece = ("  ", "")
 _PER_LINE = 16
 """Bytes per line of a binary body."""
 

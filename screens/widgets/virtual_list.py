@@ -94,11 +94,6 @@ class VirtualList(ScrollView, can_focus=False):
         """The number of rows in the list. The source may have more until the next poll."""
         return self._count
 
-    @property
-    def cached_chunks(self) -> int:
-        """The number of cached chunks of rows."""
-        return len(self._cache)
-
     def row(self, index: int) -> Row | None:
         """Return a row, or None if it is not cached."""
         return self._cache.row(index)

@@ -172,8 +172,8 @@ def test_failed_build_page_shows_code_frame_in_dev_only() -> None:
         assert answer.status_code == 503
         return answer.text
 
-    assert "src/i.js:3:7" in alone(NotReady("api", error), test, dev=True)
-    assert "src/i.js" not in alone(NotReady("api", error), test)
+    assert "src/i.js:3:7" in alone(NotReady(error), test, dev=True)
+    assert "src/i.js" not in alone(NotReady(error), test)
 
 
 @pytest.mark.parametrize("outcome", ["guest-failed", "run-limit", "memory-limit"])

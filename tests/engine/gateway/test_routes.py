@@ -10,7 +10,7 @@ ROOT = Path("/")
 
 def table(*resources: Resource, domain: str = "localhost") -> RouteTable:
     project = Project("shop", ROOT, {r.name: r for r in resources})
-    return RouteTable.build(project, {r.name: NotReady(r.name, None) for r in resources}, domain=domain)
+    return RouteTable.build(project, {r.name: NotReady() for r in resources}, domain=domain)
 
 
 WEB = Resource("web", "static", ROOT, public=True)

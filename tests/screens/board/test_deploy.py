@@ -73,12 +73,12 @@ def test_deploy_shows_plan_and_starts_on_enter(
         await shown.press("D")
         screen = shown.app.screen
         assert isinstance(screen, DeployScreen)
-        await shown.until(lambda: screen.log_state.phase == "planned")
+        await shown.until(lambda: screen.deploy_log.phase == "planned")
         assert "first deploy to http://127.0.0.1" in shown.text and "+ web" in shown.text
         await shown.press("D")
-        assert screen.log_state.phase == "planned"
+        assert screen.deploy_log.phase == "planned"
         await shown.press("m", *"hello", "enter", "enter")
-        await shown.until(lambda: screen.log_state.phase == "live")
+        await shown.until(lambda: screen.deploy_log.phase == "live")
         assert "http://web--shop.apps.example:8080" in shown.text
         assert "private, mounted at web:/docs/*" in shown.text
         assert hosted.get().text == "one" and desk.belongs == [hosted.control]
@@ -98,7 +98,7 @@ def test_deploy_without_changes_is_not_offered(
         screen = shown.app.screen
         assert isinstance(screen, DeployScreen)
         await shown.press("enter")
-        assert screen.log_state.phase == "planned"
+        assert screen.deploy_log.phase == "planned"
 
     run(opened, shop, desk.deployer, test)
 
@@ -111,11 +111,11 @@ def test_failed_build_shows_error_and_can_be_planned_again(
         await shown.press("D")
         screen = shown.app.screen
         assert isinstance(screen, DeployScreen)
-        await shown.until(lambda: screen.log_state.phase == "failed")
+        await shown.until(lambda: screen.deploy_log.phase == "failed")
         assert "site" in shown.text
         (shop.root / "elsewhere").rename(shop.root / "site")
         await shown.press("r")
-        await shown.until(lambda: screen.log_state.phase == "planned")
+        await shown.until(lambda: screen.deploy_log.phase == "planned")
 
     run(opened, shop, desk.deployer, test)
 
