@@ -6,6 +6,8 @@ import re
 import signal
 import socket
 import sys
+from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -108,26 +110,29 @@ def serve(
         return
     raise_fd_limit()
     supervisor = SystemdHandoff.from_environment(os.environ, os.getpid())
-    public = _bound("--listen", supervisor.claim(public_host, public_port), public_host, public_port, workers)
-    controls = _bound("--control", supervisor.claim(control_host, control_port), control_host, control_port)
-    supervisor.require_all_claimed(f"{name}.socket")
-    scheme = "https" if certificate or proxied else "http"
-    port = public[0][0].getsockname()[1]
-    default_port = proxied or port == (443 if scheme == "https" else 80)
-    settings = ServiceSettings(
-        data=folder,
-        public=public,
-        control=controls[0],
-        domain=domain,
-        origin=f"{scheme}://{{}}" if default_port else f"{scheme}://{{}}:{port}",
-        certificate=certificate,
-        grace=grace,
-        log=stderr.log,
-        per_address=per_address,
-        proxied=proxied,
-        max_body=max_body << 20,
-    )
-    asyncio.run(_run(settings, "https" if certificate else "http", supervisor))
+    with ExitStack() as stack:  # A start that fails closes the sockets, too.
+        handed = supervisor.claim(public_host, public_port)
+        public = _bound(stack, "--listen", handed, public_host, public_port, workers)
+        handed = supervisor.claim(control_host, control_port)
+        controls = _bound(stack, "--control", handed, control_host, control_port)
+        supervisor.require_all_claimed(f"{name}.socket")
+        scheme = "https" if certificate or proxied else "http"
+        port = public[0][0].getsockname()[1]
+        default_port = proxied or port == (443 if scheme == "https" else 80)
+        settings = ServiceSettings(
+            data=folder,
+            public=public,
+            control=controls[0],
+            domain=domain,
+            origin=f"{scheme}://{{}}" if default_port else f"{scheme}://{{}}:{port}",
+            certificate=certificate,
+            grace=grace,
+            log=stderr.log,
+            per_address=per_address,
+            proxied=proxied,
+            max_body=max_body << 20,
+        )
+        asyncio.run(_run(settings, "https" if certificate else "http", supervisor))
 
 
 async def _run(settings: ServiceSettings, scheme: str, supervisor: SystemdHandoff) -> None:
@@ -157,15 +162,19 @@ def _address(option: str, text: str) -> tuple[str, int]:
 
 
 def _bound(
-    option: str, handed: list[socket.socket], host: str, port: int, count: int = 1
+    stack: ExitStack, option: str, handed: list[socket.socket], host: str, port: int, count: int = 1
 ) -> list[list[socket.socket]]:
     """Return the listening sockets of each of `count` processes: sockets from systemd, else new ones.
 
-    Raises `PortInUse`.
+    `stack` closes them. Raises `PortInUse`.
     """
-    if handed:
-        return [handed, *([opened.dup() for opened in handed] for _ in range(count - 1))]
     try:
-        return bind_reuseport(host, port, count) if count > 1 else [bind(host, port)]
+        if handed:
+            sockets = [handed, *([each.dup() for each in handed] for _ in range(count - 1))]
+        else:
+            sockets = bind_reuseport(host, port, count) if count > 1 else [bind(host, port)]
     except PortInUse as error:
         raise PortInUse(error.message, f"Stop that program, or pass another port with {option}.") from error
+    for each in chain.from_iterable(sockets):
+        stack.callback(each.close)
+    return sockets

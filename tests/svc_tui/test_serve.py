@@ -1,0 +1,58 @@
+"""`svc serve` in this process: a failing start closes the sockets that it has bound."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from engine.bucket.folder import FolderBucket
+from engine.http import sockets
+from svc_tui.commands import serve
+from svc_tui.main import run
+
+PORTS = ["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]
+
+
+@pytest.fixture
+def bound(monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
+    """All sockets that `svc serve` binds."""
+    opened: list[socket.socket] = []
+
+    def bind(host: str, port: int) -> list[socket.socket]:
+        opened.extend(new := sockets.bind(host, port))
+        return new
+
+    def bind_reuseport(host: str, port: int, count: int) -> list[list[socket.socket]]:
+        shared = sockets.bind_reuseport(host, port, count)
+        opened.extend(each for group in shared for each in group)
+        return shared
+
+    monkeypatch.setattr(serve, "bind", bind)
+    monkeypatch.setattr(serve, "bind_reuseport", bind_reuseport)
+    return opened
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_serve_with_data_in_use_closes_its_sockets(
+    bound: list[socket.socket], tmp_path: Path, capsys: pytest.CaptureFixture[str], workers: str
+) -> None:
+    (tmp_path / "data").mkdir()
+    in_use = FolderBucket(tmp_path / "data", "another service")
+    assert run(["serve", *PORTS, "--workers", workers, "--data", str(tmp_path / "data")]) == 1
+    asyncio.run(in_use.aclose())
+    assert "another service" in capsys.readouterr().err
+    assert bound and all(each.fileno() == -1 for each in bound)
+
+
+def test_serve_with_control_port_in_use_closes_the_public_socket(
+    bound: list[socket.socket], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        control = f"127.0.0.1:{taken.getsockname()[1]}"
+        arguments = ["--listen", "127.0.0.1:0", "--control", control, "--data", str(tmp_path)]
+        assert run(["serve", *arguments]) == 1
+    assert "another port with --control." in capsys.readouterr().err
+    assert bound and all(each.fileno() == -1 for each in bound)
