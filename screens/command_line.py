@@ -70,15 +70,15 @@ class CommandLine(ModalScreen[str]):
 
     def _show(self, text: str) -> None:
         word = text.split(" ", 1)[0]
-        fits = [command for command in self._commands if command.word.startswith(word)]
-        width = max((len(command.usage) for command in fits), default=0)
+        matching = [command for command in self._commands if command.word.startswith(word)]
+        width = max((len(command.usage) for command in matching), default=0)
         lines = [
             Content.from_markup(
                 "[$primary]$usage[/]  $summary",
                 usage=command.usage.ljust(width),
                 summary=command.summary,
             )
-            for command in fits
+            for command in matching
         ]
-        known = Content("\n").join(lines) if fits else Content(f'unknown command "{word}"')
-        self.query_one("#known", Static).update(known)
+        content = Content("\n").join(lines) if matching else Content(f'unknown command "{word}"')
+        self.query_one("#known", Static).update(content)

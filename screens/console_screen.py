@@ -89,16 +89,16 @@ class TopBar(Horizontal):
     def update_status(self) -> None:
         """Show the current state."""
         wide = self.size.width >= WIDE_CELLS
-        place = self._client.info
+        info = self._client.info
         text, tone = _STATES[self._client.state]
-        address = f" {place.address}" if wide and place.address else ""
-        where = f" [b]svc[/b]  [b $primary]$project[/] [dim]─ {place.kind}$address[/] [{tone}]{text}[/]"
+        address = f" {info.address}" if wide and info.address else ""
+        markup = f" [b]svc[/b]  [b $primary]$project[/] [dim]─ {info.kind}$address[/] [{tone}]{text}[/]"
         tabs = "  ".join(
             f"[@click=app.tab('{tab}')]{'[b $primary]' if tab == self._tab else '[dim]'}{number} {name}[/][/]"
             for number, (tab, name) in enumerate(TABS.items(), 1)
         )
         key = "    [dim @click=app.command_palette]ctrl+p[/]" if wide else ""
-        self.query_one("#where", Static).update(self._content(where, project=place.project, address=address))
+        self.query_one("#where", Static).update(self._content(markup, project=info.project, address=address))
         self.query_one("#tabs", Static).update(self._content(f"{tabs}{key} "))
 
     @staticmethod

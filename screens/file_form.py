@@ -115,10 +115,10 @@ class FileForm(Form[T]):
         if path.is_dir():
             raise SvcError(f"{path} is a folder", "Enter the name of a file in it.")
         if path.exists():
-            asked = ConfirmDialog(
+            dialog = ConfirmDialog(
                 f"{path} already exists", "It is replaced after all data has been written.", "replace it"
             )
-            if not await self.app.push_screen_wait(asked):
+            if not await self.app.push_screen_wait(dialog):
                 raise SvcError("nothing was written")
 
     def action_cancel(self) -> None:

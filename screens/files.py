@@ -26,39 +26,39 @@ def parse_path(text: str) -> Path:
 
 def complete_path(text: str) -> str:
     """Return a path completed to the common prefix of the matching files; a folder ends with a slash."""
-    head, _, last = text.rpartition("/")
+    head, _, start = text.rpartition("/")
     folder = parse_path(f"{head}/" if head or text.startswith("/") else ".")
     try:
-        names = [each.name for each in os.scandir(folder) if each.name.startswith(last)]
+        names = [entry.name for entry in os.scandir(folder) if entry.name.startswith(start)]
     except OSError:
         return text
-    names = [name for name in names if last or not name.startswith(".")]
+    names = [name for name in names if start or not name.startswith(".")]
     common = _common_prefix(names)
-    if len(common) < len(last):
+    if len(common) < len(start):
         return text
-    whole = f"{head}/{common}" if "/" in text else common
-    return f"{whole}/" if len(names) == 1 and (folder / common).is_dir() else whole
+    completed = f"{head}/{common}" if "/" in text else common
+    return f"{completed}/" if len(names) == 1 and (folder / common).is_dir() else completed
 
 
 def _common_prefix(names: Sequence[str]) -> str:
     """Return the longest common prefix."""
     first, last = min(names, default=""), max(names, default="")
-    same = (index for index, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
-    return first[: next(same, min(len(first), len(last)))]
+    differing = (index for index, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
+    return first[: next(differing, min(len(first), len(last)))]
 
 
-def write_file(path: Path, pieces: Iterator[bytes], tell: OnBytes, stopped: threading.Event) -> int:
+def write_file(path: Path, chunks: Iterator[bytes], on_bytes: OnBytes, stopped: threading.Event) -> int:
     """Write a file atomically and return its size. Raises `SvcError`; the existing file is unchanged then."""
     if path.exists() and not path.is_file():
         raise SvcError(f"{path} is not a regular file", "Enter another file name.")
 
     def counted() -> Iterator[bytes]:
         size = 0
-        for piece in pieces:
+        for chunk in chunks:
             raise_if_stopped(stopped, "nothing was written")
-            yield piece
-            size += len(piece)
-            tell(size, 0)
+            yield chunk
+            size += len(chunk)
+            on_bytes(size, 0)
 
     return atomic_export.write_export(path, counted())
 

@@ -94,10 +94,12 @@ class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Move to the next field, or submit from the last one."""
-        inputs = [each for each in self.query(Input) if each.display and each.parent and each.parent.display]
-        place = inputs.index(event.input)
-        if place + 1 < len(inputs):
-            inputs[place + 1].focus()
+        inputs = [
+            field for field in self.query(Input) if field.display and field.parent and field.parent.display
+        ]
+        index = inputs.index(event.input)
+        if index + 1 < len(inputs):
+            inputs[index + 1].focus()
         else:
             self.action_submit()
 

@@ -44,15 +44,15 @@ class HelpScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Compose the description and the table of keys."""
         width = max((len(key) for rows in self._keys.values() for key, _ in rows), default=0)
-        parts = [Content(self._about)] if self._about else []
+        sections = [Content(self._about)] if self._about else []
         for group, rows in self._keys.items():
             lines = [
-                Content.from_markup("  [b $primary]$key[/]  $does", key=key.ljust(width), does=does)
-                for key, does in rows
+                Content.from_markup("  [b $primary]$key[/]  $does", key=key.ljust(width), does=description)
+                for key, description in rows
             ]
-            parts.append(Content("\n").join([Content.from_markup("[dim]$group[/]", group=group), *lines]))
+            sections.append(Content("\n").join([Content.from_markup("[dim]$group[/]", group=group), *lines]))
         with VerticalScroll():
-            yield Static(Content("\n\n").join(parts))
+            yield Static(Content("\n\n").join(sections))
 
     async def action_dismiss(self, result: None = None) -> None:
         """Close the help."""
@@ -66,6 +66,6 @@ def visible_keys(active: Iterable[ActiveBinding], display: FormatKey) -> Keys:
         if binding.id and binding.description and (group := binding_group(node)):
             groups.setdefault(group, {}).setdefault(binding.description, []).append(display(binding))
     return {
-        group: [(" ".join(dict.fromkeys(keys)), does) for does, keys in rows.items()]
+        group: [(" ".join(dict.fromkeys(keys)), description) for description, keys in rows.items()]
         for group, rows in groups.items()
     }

@@ -32,10 +32,10 @@ class PasteParser(XTermParser):
             yield from super().feed(data)
         while data:
             if self._pasted is None:
-                seen = self._before + data
-                at = seen.find(BEGIN)
+                recent = self._before + data
+                at = recent.find(BEGIN)
                 if at < 0:
-                    self._before = seen[1 - len(BEGIN) :]
+                    self._before = recent[1 - len(BEGIN) :]
                     yield from super().feed(data)
                     return
                 end = at + len(BEGIN) - len(self._before)

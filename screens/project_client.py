@@ -34,12 +34,12 @@ class ProjectClient:
 
     def __init__(
         self,
-        place: ConnectionInfo,
+        info: ConnectionInfo,
         connect: Callable[[], Client],
         watch: Callable[[LinkState], None] | None = None,
     ) -> None:
         """Create a client. `connect` opens a connection; it may block and raise `SvcError`."""
-        self.info = place
+        self.info = info
         self.state: LinkState = "starting"
         self.on_state = watch
         self._connect = connect
@@ -105,9 +105,9 @@ class ProjectClient:
         """Return the connected client. Raises `Unreachable` at once if there is none."""
         client = self._client
         if client is None:
-            how = "starts" if self.state == "starting" else "does not answer"
+            problem = "starts" if self.state == "starting" else "does not answer"
             raise Unreachable(
-                f"the engine {how}; nothing was changed", "Try again when the top line shows `live`."
+                f"the engine {problem}; nothing was changed", "Try again when the top line shows `live`."
             )
         return client
 

@@ -52,8 +52,8 @@ class TerminalApp(App[Result]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return the filters applied to each rendered line."""
-        own = (self._control_chars, self._ascii) if self._ascii.enabled else (self._control_chars,)
-        return [*super().get_line_filters(), *own]
+        filters = (self._control_chars, self._ascii) if self._ascii.enabled else (self._control_chars,)
+        return [*super().get_line_filters(), *filters]
 
     def on_mount(self) -> None:
         """Exit on SIGTERM and SIGHUP, so that the engine is stopped, too."""
@@ -78,8 +78,12 @@ class TerminalApp(App[Result]):
         """Handle keys one at a time, and reject pastes that are too large for the focused widget."""
         if isinstance(event, Key | Paste) and not event.is_forwarded and not self._keys.accepts(event):
             return
-        if isinstance(event, Paste) and (most := _max_paste(self.focused)) and len(event.text) > most:
-            size = f"pasted {len(event.text):,} characters; the limit is {most:,}"
+        if (
+            isinstance(event, Paste)
+            and (max_paste := _max_paste(self.focused))
+            and len(event.text) > max_paste
+        ):
+            size = f"pasted {len(event.text):,} characters; the limit is {max_paste:,}"
             self.notify(f"{size}. Nothing was inserted.", severity="warning")
             return
         await super().on_event(event)

@@ -267,8 +267,8 @@ class Canvas(ScrollView, can_focus=True):
         self._pressed = None
         if self._source is not None:
             hit = self._at(event)
-            ends = hit is not None and hit.kind == "node" and hit.key != self._source
-            self.post_message(self.Joined(hit.key if hit is not None and ends else None))
+            is_target = hit is not None and hit.kind == "node" and hit.key != self._source
+            self.post_message(self.Joined(hit.key if hit is not None and is_target else None))
 
     def on_click(self, event: events.Click) -> None:
         """Open the item on a double click."""
@@ -321,8 +321,8 @@ class Canvas(ScrollView, can_focus=True):
                 pieces += [*self._card_line(diagram, key, y - box.y - 1), self._cell(row[end - 1])]
         pieces.append((" " * (diagram.layout.width - end), ""))
         segments = [
-            Segment("".join(text for text, _ in run), base + self._styles(look) if look else base)
-            for look, run in groupby(pieces, itemgetter(1))
+            Segment("".join(text for text, _ in run), base + self._styles(tone) if tone else base)
+            for tone, run in groupby(pieces, itemgetter(1))
         ]
         return Strip(segments, diagram.layout.width)
 
@@ -335,9 +335,9 @@ class Canvas(ScrollView, can_focus=True):
 
     def _cell(self, cell: DiagramCell) -> tuple[str, str]:
         hit = cell.hit
-        chosen = hit == self._selected if self._source is None else hit.key in (self._source, self._aim)
+        is_selected = hit == self._selected if self._source is None else hit.key in (self._source, self._aim)
         tone = self._tones.get(hit.key, "") if hit.kind == "edge" else ""
-        if chosen:
+        if is_selected:
             wrong = self._source is not None and self._is_dimmed(hit)
             return cell.glyph(self._heavy), "warn" if wrong else tone or "selected"
         if self._is_dimmed(hit):
@@ -365,13 +365,13 @@ class Canvas(ScrollView, can_focus=True):
         ay, by = begin.y + begin.height // 2, end.y + end.height // 2
         if end.x > begin.x:
             ax, bx = begin.x + begin.width, end.x - 1
-            turn = bx - 1
+            turn_x = bx - 1
         elif end.x < begin.x:
             ax, bx = begin.x - 1, end.x + end.width
-            turn = bx + 1
+            turn_x = bx + 1
         else:
             ax = bx = begin.x + begin.width
-            turn = bx + 1
-        across = {Offset(x, ay) for x in range(min(ax, turn), max(ax, turn) + 1)}
-        down = {Offset(turn, y) for y in range(min(ay, by), max(ay, by) + 1)}
-        return across | down | {Offset(x, by) for x in range(min(turn, bx), max(turn, bx) + 1)}
+            turn_x = bx + 1
+        horizontal = {Offset(x, ay) for x in range(min(ax, turn_x), max(ax, turn_x) + 1)}
+        vertical = {Offset(turn_x, y) for y in range(min(ay, by), max(ay, by) + 1)}
+        return horizontal | vertical | {Offset(x, by) for x in range(min(turn_x, bx), max(turn_x, bx) + 1)}

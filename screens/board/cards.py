@@ -137,6 +137,6 @@ def format_bytes(count: float) -> str:
     return f"{count / 1000:.0f} kB" if count < 500_000 else f"{count / 1e6:.1f} MB"
 
 
-def format_percent(part: float) -> str:
+def format_percent(fraction: float) -> str:
     """Return a fraction as text: `2.1 %`."""
-    return f"{part * 100:.1f} %" if part < 0.1 else f"{part * 100:.0f} %"
+    return f"{fraction * 100:.1f} %" if fraction < 0.1 else f"{fraction * 100:.0f} %"

@@ -147,7 +147,7 @@ class DeployScreen(ConsoleScreen):
     def action_back(self) -> None:
         """Close the input, cancel the deploy, or return to the Board."""
         panel = self.query_one(DetailsPanel)
-        if panel.asking:
+        if panel.prompting:
             panel.close()
             self.refresh_bindings()
         elif self.deploy_log.phase == "running":
@@ -160,12 +160,12 @@ class DeployScreen(ConsoleScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable actions that are not available now."""
-        log, asking = self.deploy_log, bool(self.query(PanelInput)) and self.query_one(DetailsPanel).asking
+        log, prompting = self.deploy_log, bool(self.query(PanelInput)) and self.query_one(DetailsPanel).prompting
         plan = log.plan
         return {
-            "go_live": log.ready and not asking and plan is not None and not plan.up_to_date,
-            "message": log.phase == "planned" and not asking,
+            "go_live": log.ready and not prompting and plan is not None and not plan.up_to_date,
+            "message": log.phase == "planned" and not prompting,
             "allow": log.phase == "planned" and plan is not None and plan.needs_approval and not log.allowed,
             "log_in": log.error is not None and log.error.code == "unauthenticated",
-            "plan": log.phase in ("planned", "failed") and not asking,
+            "plan": log.phase in ("planned", "failed") and not prompting,
         }.get(action, True)

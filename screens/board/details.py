@@ -23,11 +23,11 @@ _STAGES: dict[Stage, str] = {
 
 def resource_summary(resource: BoardResource, health: Health) -> Line:
     """Return the summary of a resource: its address and state."""
-    place: Piece = (health.address or "", "")
+    address: Piece = (health.address or "", "")
     if not resource.public:
-        place = ("private, reached through its mounts", "dim")
-    how: Piece = (_stage(health), TONES[health.stage] if health.stage != "ready" else "dim")
-    return (resource.name, "bold"), ("  ", ""), place, ("  ", ""), how
+        address = ("private, reached through its mounts", "dim")
+    stage: Piece = (_stage(health), TONES[health.stage] if health.stage != "ready" else "dim")
+    return (resource.name, "bold"), ("  ", ""), address, ("  ", ""), stage
 
 
 def _stage(health: Health) -> str:
@@ -100,14 +100,16 @@ def _rates(rates: Rates) -> Line:
 
 def door_summary(name: str, door: BoardDoor) -> Line:
     """Return the summary of a Door."""
-    what = "SQL tables for every resource" if door.tables is not None else "logs and traces of every resource"
-    where = "SVC_TABLES_ENDPOINT" if door.tables is not None else "SVC_TELEMETRY_ENDPOINT"
-    return (name, "bold"), ("  ", ""), (f"Door: {what}, at {where}", "dim")
+    purpose = (
+        "SQL tables for every resource" if door.tables is not None else "logs and traces of every resource"
+    )
+    variable = "SVC_TABLES_ENDPOINT" if door.tables is not None else "SVC_TELEMETRY_ENDPOINT"
+    return (name, "bold"), ("  ", ""), (f"Door: {purpose}, at {variable}", "dim")
 
 
-def use_summary(resource: str, door: str, asked: int) -> Line:
+def use_summary(resource: str, door: str, calls: int) -> Line:
     """Return the summary of a resource's use of a Door."""
-    times = "once" if asked == 1 else f"{asked:,} times"
+    times = "once" if calls == 1 else f"{calls:,} times"
     return (
         (resource, "bold"),
         (" → ", "dim"),
@@ -122,10 +124,10 @@ def mount_details(edge: DrawnMount, per_second: float | None, room: int) -> list
     mount = edge.mount
     exact = not mount.pattern.endswith("/*")
     prefix = mount.pattern if exact else mount.pattern[:-2]
-    which = f"the path {mount.pattern}" if exact else f"{prefix or '/'} and all paths below it"
+    paths = f"the path {mount.pattern}" if exact else f"{prefix or '/'} and all paths below it"
     return _table(
         room,
-        ("requests", [((f"to {mount.source}, for {which}", ""),)]),
+        ("requests", [((f"to {mount.source}, for {paths}", ""),)]),
         ("answered by", [((mount.target, "bold"),)]),
         ("last minute", [((format_rate(per_second or 0.0), ""),)]),
     )
@@ -140,8 +142,8 @@ def diff_lines(diff: str) -> list[Line]:
 
 def error_lines(message: str, hint: str) -> list[Line]:
     """Return the lines of an error and its hint."""
-    wrong: list[Line] = [((sanitize(line), "bad"),) for line in message.splitlines()]
-    return wrong + [((sanitize(line), "dim"),) for line in hint.splitlines()]
+    lines: list[Line] = [((sanitize(line), "bad"),) for line in message.splitlines()]
+    return lines + [((sanitize(line), "dim"),) for line in hint.splitlines()]
 
 
 def _table(room: int, *rows: tuple[str, Sequence[Line]]) -> list[Line]:
@@ -167,4 +169,4 @@ def fold_line(line: Line, room: int) -> list[Line]:
                         continue
                 lines[-1].append((part, tone))
                 free -= cell_len(part)
-    return [tuple(each) for each in lines]
+    return [tuple(pieces) for pieces in lines]

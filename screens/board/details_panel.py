@@ -48,7 +48,7 @@ class DetailsPanel(Vertical):
         self.query_one(PanelInput).display = False
 
     @property
-    def asking(self) -> bool:
+    def prompting(self) -> bool:
         """True while the input is shown."""
         return self.display and self.query_one(PanelInput).display
 

@@ -18,7 +18,7 @@ WIDTHS = ((28, 20, 1), (22, 18, 1), (17, 12, 1), (16, 11, 1), (12, 11, 1), (10, 
 """
 MAX_SPREAD = 24
 """Maximum extra cells between two columns."""
-APART = (4, 2)
+ROW_GAPS = (4, 2)
 """Extra rows between nodes, tried in this order."""
 _DOOR_LINES = 2
 _SIGNS: dict[Mark, str] = {"": "", "added": "+ ", "removed": "- "}
@@ -53,7 +53,7 @@ def build_diagram(
     manifest: Manifest, edits: Sequence[MountEdit], doors: Uses, room: int, rows: int = 0
 ) -> Diagram:
     """Lay out a project in `room` cells, with extra space between nodes up to a height of `rows`."""
-    drawn = {edge_key(each.mount): each for each in mounts_to_draw(manifest.mounts, edits)}
+    drawn_mounts = {edge_key(each.mount): each for each in mounts_to_draw(manifest.mounts, edits)}
     uses = {
         f"{name} {door_key(door)}": Use(name, door)
         for door, users in doors.items()
@@ -61,17 +61,17 @@ def build_diagram(
         if name in users
     }
     for width, door_width, padding in WIDTHS:
-        graph = _graph(manifest, drawn, doors, uses, width + 2 * padding, door_width + 2 * padding)
+        graph = _graph(manifest, drawn_mounts, doors, uses, width + 2 * padding, door_width + 2 * padding)
         graph_layout = layout(graph)
         if graph_layout.width <= room:
             columns = {node.column for node in graph.nodes}
             spread = min((room - graph_layout.width) // max(len(columns) - 1, 1), MAX_SPREAD)
-            for apart in (*APART, 0):
-                graph_layout = layout(graph, spread, apart)
+            for row_gap in (*ROW_GAPS, 0):
+                graph_layout = layout(graph, spread, row_gap)
                 if graph_layout.height <= rows:
                     break
             break
-    return Diagram(graph, graph_layout, drawn, uses, padding)
+    return Diagram(graph, graph_layout, drawn_mounts, uses, padding)
 
 
 def edge_key(mount: BoardMount) -> str:
@@ -81,23 +81,25 @@ def edge_key(mount: BoardMount) -> str:
 
 def _graph(
     manifest: Manifest,
-    drawn: Mapping[str, DrawnMount],
+    drawn_mounts: Mapping[str, DrawnMount],
     doors: Iterable[str],
     uses: Mapping[str, Use],
     width: int,
     door_width: int,
 ) -> Graph:
-    into = {each.mount.target for each in drawn.values()}
-    out = {each.mount.source for each in drawn.values()}
-    front = {name for name, each in manifest.resources.items() if each.kind == "image" or name in out} - into
+    targets = {each.mount.target for each in drawn_mounts.values()}
+    sources = {each.mount.source for each in drawn_mounts.values()}
+    front_ends = {
+        name for name, each in manifest.resources.items() if each.kind == "image" or name in sources
+    } - targets
     nodes = [
-        Node(name, BoardColumn.FRONT_ENDS if name in front else BoardColumn.DYNAMIC, width, CARD_LINES)
+        Node(name, BoardColumn.FRONT_ENDS if name in front_ends else BoardColumn.DYNAMIC, width, CARD_LINES)
         for name in manifest.resources
     ]
     nodes += [Node(door_key(door), BoardColumn.DOORS, door_width, _DOOR_LINES) for door in doors]
     edges = [
         Edge(key, each.mount.source, each.mount.target, f"{_SIGNS[each.mark]}{each.mount.pattern}", "source")
-        for key, each in sorted(drawn.items(), key=lambda one: bool(one[1].mark))
+        for key, each in sorted(drawn_mounts.items(), key=lambda item: bool(item[1].mark))
     ]
     edges += [Edge(key, use.resource, door_key(use.door), trunk="target") for key, use in uses.items()]
     return Graph(tuple(nodes), tuple(edges))

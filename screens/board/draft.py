@@ -37,14 +37,14 @@ class MountDraft:
         """True if there is an edit to undo."""
         return bool(self.edits or self._written)
 
-    async def preview(self, *more: MountEdit) -> ManifestPlan:
+    async def preview(self, *extra: MountEdit) -> ManifestPlan:
         """Return the plan of the edits and some more, without adding them."""
-        return await self._plan([*self.edits, *more])
+        return await self._plan([*self.edits, *extra])
 
-    async def add(self, mounts: Sequence[BoardMount], *more: MountEdit) -> None:
+    async def add(self, mounts: Sequence[BoardMount], *added: MountEdit) -> None:
         """Add edits to the draft; `mounts` are those of the file. Edits that cancel out clear the draft."""
         async with self._lock:
-            edits = (*self.edits, *more)
+            edits = (*self.edits, *added)
             if set(apply_edits(mounts, edits)) == set(mounts):
                 self.clear()
                 return
@@ -66,10 +66,10 @@ class MountDraft:
     async def undo(self, mounts: Sequence[BoardMount]) -> None:
         """Remove the last edit, or add the inverse of the last saved edits."""
         if self.edits:
-            rest = self.edits[:-1]
+            remaining = self.edits[:-1]
             self.clear()
-            if rest:
-                self.edits = rest
+            if remaining:
+                self.edits = remaining
                 await self.replan()
         elif self._written:
             edits = parse_edits(self._written[-1], mounts)
@@ -88,11 +88,11 @@ class MountDraft:
                     raise self.problem
                 return False
             body = {"changes": [edit.document for edit in self.edits], "digest": self.plan.digest}
-            done = await self._client.call("POST", "/manifest/write", body)
+            response = await self._client.call("POST", "/manifest/write", body)
             if self._undoing:
                 self._written.pop()
             if self._undoing != len(self.edits):
-                self._written.append(done["inverse"])
+                self._written.append(response["inverse"])
             self.clear()
             return True
 

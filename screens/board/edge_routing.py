@@ -8,6 +8,7 @@ right-angle crossings. A label is placed at the target end, where its edge is al
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean
 
 from screens.board.node_layout import EdgeEnds, End, Rows, Side, TrackOwner
@@ -19,7 +20,7 @@ _OUT, _IN = 1, 2
 """Cells between a node and a track: at the source, and at the target with its arrow."""
 _STEP = 2
 """Cells between two tracks."""
-_LEAST = 4
+_MIN_GAP_WIDTH = 4
 """Minimum width of a gap in cells."""
 
 
@@ -50,7 +51,7 @@ class Gap:
     """The layout of a gap: its tracks, the cell after them (labels on the right start there), its width."""
 
     tracks: Mapping[TrackOwner, int]
-    behind: int
+    tracks_end: int
     width: int
 
 
@@ -72,19 +73,19 @@ def _spread_rows(
 ) -> dict[tuple[End, TrackOwner], int]:
     """Assign each remaining end a row near the middle of its node, in the order of the connected nodes."""
     taken = {(end.gap, row) for (end, _), row in end_rows.items()}
-    waiting: dict[End, dict[TrackOwner, list[float]]] = {}
+    unassigned: dict[End, dict[TrackOwner, list[float]]] = {}
     for link in links:
         for (end, name), (other, _) in zip(link.ends, link.ends[::-1], strict=True):
             if (end, name) not in end_rows:
-                waiting.setdefault(end, {}).setdefault(name, []).append(rows[other.node].middle)
-    apart: dict[tuple[End, TrackOwner], int] = {}
-    for end, middles in waiting.items():
+                unassigned.setdefault(end, {}).setdefault(name, []).append(rows[other.node].middle)
+    assigned: dict[tuple[End, TrackOwner], int] = {}
+    for end, middles in unassigned.items():
         odd = end.side is Side.RIGHT
         free = [row for row in rows[end.node].inner if row % 2 == odd and (end.gap, row) not in taken]
         first = (len(free) - len(middles)) // 2
         names = sorted(middles, key=lambda name: (fmean(middles[name]), name))
-        apart |= {(end, name): row for row, name in zip(free[first:], names, strict=False)}
-    return apart
+        assigned |= {(end, name): row for row, name in zip(free[first:], names, strict=False)}
+    return assigned
 
 
 def _vertical_distance(link: EdgeEnds, rows: Mapping[str, Rows]) -> float:
@@ -103,63 +104,66 @@ def _straight_row(link: EdgeEnds, rows: Mapping[str, Rows], taken: set[tuple[int
 
 def assign_lanes(links: Iterable[EdgeEnds], rows: Mapping[str, Rows]) -> dict[str, int]:
     """Return the lane, a row below all nodes, of each edge that passes a column."""
-    below = max((each.bottom for each in rows.values()), default=0) + 2
-    far = [link.edge.key for link in links if link.source.gap != link.target.gap]
-    return {key: below + index for index, key in enumerate(far)}
+    first_lane = max((each.bottom for each in rows.values()), default=0) + 2
+    long_edges = [link.edge.key for link in links if link.source.gap != link.target.gap]
+    return {key: first_lane + index for index, key in enumerate(long_edges)}
 
 
 def vertical_segments(
-    links: Iterable[EdgeEnds], rows: Mapping[str, Ports], below: Mapping[str, int]
+    links: Iterable[EdgeEnds], rows: Mapping[str, Ports], lanes: Mapping[str, int]
 ) -> dict[str, list[VerticalSegment]]:
     """Return the vertical parts of each edge: none, one, or two."""
     segments: dict[str, list[VerticalSegment]] = {}
     for link in links:
         key, source, target = link.edge.key, link.source, link.target
         begin, end = rows[key].source, rows[key].target
-        if key in below:
-            lane = below[key]
-            parts = [
+        if key in lanes:
+            lane = lanes[key]
+            edge_segments = [
                 VerticalSegment(link.track(source), source.gap, begin, lane, turns=False),
                 VerticalSegment(link.track(target), target.gap, lane, end, turns=False),
             ]
         elif begin != end:
             turns = source.side is target.side
-            parts = [VerticalSegment(link.track(source), source.gap, begin, end, turns)]
+            edge_segments = [VerticalSegment(link.track(source), source.gap, begin, end, turns)]
         else:
-            parts = []
-        segments[key] = parts
+            edge_segments = []
+        segments[key] = edge_segments
     return segments
 
 
 def divide_gaps(
-    links: Sequence[EdgeEnds], parts: Mapping[str, Sequence[VerticalSegment]], count: int
+    links: Sequence[EdgeEnds], segments: Mapping[str, Sequence[VerticalSegment]], count: int
 ) -> list[Gap]:
     """Return the layout of each of `count` gaps; the last one has no column on its right."""
     sides = {link.track(end): link.source.side for link in links for end in (link.source, link.target)}
-    divided = []
+    gaps = []
     for gap in range(count):
-        back = [_IN + len(label_text(link)) for link in links if _ends_in(link, gap, Side.RIGHT)]
-        on = [
+        left_labels = [_IN + len(label_text(link)) for link in links if _ends_in(link, gap, Side.RIGHT)]
+        right_labels = [
             _IN + len(f"─{text}") if (text := label_text(link)) else _IN
             for link in links
             if _ends_in(link, gap, Side.LEFT)
         ]
-        before, after = max(back, default=_OUT), max(on, default=_IN)
-        inside: dict[TrackOwner, list[VerticalSegment]] = {}
-        for part in (part for each in parts.values() for part in each if part.gap == gap):
-            inside.setdefault(part.track, []).append(part)
-        order = sorted(inside, key=lambda name: _rank(inside[name], sides[name]))
-        tracks = {name: before + _STEP * index for index, name in enumerate(order)}
-        behind = before + (_STEP * len(order) - 1 if order else 0)
-        outside = behind if order else 0
-        divided.append(Gap(tracks, behind, outside if gap == count - 1 else max(behind + after, _LEAST)))
-    return divided
+        left_margin, right_margin = max(left_labels, default=_OUT), max(right_labels, default=_IN)
+        by_track: dict[TrackOwner, list[VerticalSegment]] = {}
+        for segment in chain.from_iterable(segments.values()):
+            if segment.gap == gap:
+                by_track.setdefault(segment.track, []).append(segment)
+        order = sorted(by_track, key=lambda name: _rank(by_track[name], sides[name]))
+        tracks = {name: left_margin + _STEP * index for index, name in enumerate(order)}
+        tracks_end = left_margin + (_STEP * len(order) - 1 if order else 0)
+        width = max(tracks_end + right_margin, _MIN_GAP_WIDTH)
+        if gap == count - 1:
+            width = tracks_end if order else 0
+        gaps.append(Gap(tracks, tracks_end, width))
+    return gaps
 
 
-def _rank(parts: Sequence[VerticalSegment], side: Side) -> tuple[int, float]:
+def _rank(segments: Sequence[VerticalSegment], side: Side) -> tuple[int, float]:
     """Return a sort key that orders tracks from left to right with few crossings."""
-    begin, end = fmean(part.begin for part in parts), fmean(part.end for part in parts)
-    if any(part.turns for part in parts):
+    begin, end = fmean(segment.begin for segment in segments), fmean(segment.end for segment in segments)
+    if any(segment.turns for segment in segments):
         return 0, abs(begin - end)
     left, right = (begin, end) if side is Side.RIGHT else (end, begin)
     return (1, left) if right < left else (2, -left)

@@ -90,39 +90,39 @@ def mounts_to_draw(mounts: Sequence[BoardMount], edits: Sequence[MountEdit]) -> 
 
 def target_problems(manifest: Manifest, mounts: Sequence[BoardMount], source: str) -> dict[str, str]:
     """Return for each resource why it cannot be mounted in `source`; "" if it can."""
-    into: dict[str, list[str]] = {}
+    targets: dict[str, list[str]] = {}
     for mount in mounts:
-        into.setdefault(mount.source, []).append(mount.target)
+        targets.setdefault(mount.source, []).append(mount.target)
     problems = {}
     for name in manifest.resources:
-        way = _path(into, name, source)
+        path = _path(targets, name, source)
         if name == source:
             problems[name] = "a resource cannot be mounted in itself"
-        elif way:
-            problems[name] = f"this would create a cycle: {' → '.join([source, *way])}"
+        elif path:
+            problems[name] = f"this would create a cycle: {' → '.join([source, *path])}"
         else:
             problems[name] = ""
     return problems
 
 
-def _path(into: dict[str, list[str]], begin: str, end: str) -> list[str]:
+def _path(targets: dict[str, list[str]], begin: str, end: str) -> list[str]:
     """Return the shortest path of mounts between two resources, both included; empty if none exists."""
-    ways = [[begin]]
-    seen = {begin}
-    for way in ways:
-        if way[-1] == end:
-            return way
-        for target in into.get(way[-1], ()):
-            if target not in seen:
-                seen.add(target)
-                ways.append([*way, target])
+    paths = [[begin]]
+    visited = {begin}
+    for path in paths:
+        if path[-1] == end:
+            return path
+        for target in targets.get(path[-1], ()):
+            if target not in visited:
+                visited.add(target)
+                paths.append([*path, target])
     return []
 
 
 def default_pattern(mounts: Iterable[BoardMount], source: str, target: str) -> str:
     """Return an unused pattern for a mount in `source`, such as `/<target>/*`."""
-    taken = {mount.pattern for mount in mounts if mount.source == source}
+    used = {mount.pattern for mount in mounts if mount.source == source}
     pattern, count = f"/{target}/*", 2
-    while pattern in taken:
+    while pattern in used:
         pattern, count = f"/{target}-{count}/*", count + 1
     return pattern

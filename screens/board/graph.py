@@ -51,11 +51,11 @@ class Graph:
     edges: tuple[Edge, ...] = ()
 
     def __post_init__(self) -> None:
-        known = {node.key for node in self.nodes}
+        node_keys = {node.key for node in self.nodes}
         for keys in ([node.key for node in self.nodes], [edge.key for edge in self.edges]):
-            twice = [key for key, count in Counter(keys).items() if count > 1]
-            if twice:
-                raise ValueError(f"duplicate key {twice[0]}")
+            duplicates = [key for key, count in Counter(keys).items() if count > 1]
+            if duplicates:
+                raise ValueError(f"duplicate key {duplicates[0]}")
         for edge in self.edges:
-            if edge.source == edge.target or not {edge.source, edge.target} <= known:
+            if edge.source == edge.target or not {edge.source, edge.target} <= node_keys:
                 raise ValueError(f"{edge.key} does not connect two nodes")

@@ -50,16 +50,16 @@ class DeploymentRows:
         """Return the rows from `start` to `start + n`."""
         return [self._row(each) for each in self.deployments[start : start + n]]
 
-    def _row(self, each: HistoryEntry) -> Row:
+    def _row(self, deployment: HistoryEntry) -> Row:
         cells: dict[str, Piece] = {
-            "": ("●" if each.live else "", "good"),
-            "deployment": (each.id, "bold" if each.live else ""),
-            "when": (each.created, "dim"),
-            "by": (each.by, ""),
-            "commit": (each.commit, "dim"),
-            "message": (each.message, ""),
+            "": ("●" if deployment.live else "", "good"),
+            "deployment": (deployment.id, "bold" if deployment.live else ""),
+            "when": (deployment.created, "dim"),
+            "by": (deployment.by, ""),
+            "commit": (deployment.commit, "dim"),
+            "message": (deployment.message, ""),
         }
-        return Row(each.id, tuple((cells[column.title],) for column in self.columns))
+        return Row(deployment.id, tuple((cells[column.title],) for column in self.columns))
 
 
 class HistoryScreen(ConsoleScreen):
@@ -129,15 +129,17 @@ class HistoryScreen(ConsoleScreen):
             self._login_required = error.code == "unauthenticated"
             self.refresh_bindings()
             return
-        was, rows = self._selected, self.query_one(VirtualRows)
+        selected, rows = self._selected, self.query_one(VirtualRows)
         self._rows.deployments = deployments
         rows.set_source(self._rows)
-        rows.cursor_row = next((at for at, each in enumerate(deployments) if was and each.id == was.id), 0)
+        rows.cursor_row = next(
+            (at for at, deployment in enumerate(deployments) if selected and deployment.id == selected.id), 0
+        )
         await self._compare()
 
     def on_virtual_rows_moved(self) -> None:
         """Show what a rollback to the selected deployment would change."""
-        if not self.query_one(DetailsPanel).asking:
+        if not self.query_one(DetailsPanel).prompting:
             self._start_compare()
 
     @work(group="compare", exclusive=True)
@@ -145,27 +147,29 @@ class HistoryScreen(ConsoleScreen):
         await self._compare()
 
     async def _compare(self) -> None:
-        each, panel = self._selected, self.query_one(DetailsPanel)
+        deployment, panel = self._selected, self.query_one(DetailsPanel)
         self._plan = None
         self.refresh_bindings()
-        if each is None:
+        if deployment is None:
             panel.show("No deployments yet", [(("press D on the Board to deploy", "dim"),)])
             return
-        if each.live:
-            panel.show(f"{each.id} is live", [((each.rolled_back or "since it was deployed", "dim"),)])
+        if deployment.live:
+            panel.show(
+                f"{deployment.id} is live", [((deployment.rolled_back or "since it was deployed", "dim"),)]
+            )
             return
         try:
-            plan = await asyncio.to_thread(self._deployer.rollback_plan, each.id)
+            plan = await asyncio.to_thread(self._deployer.rollback_plan, deployment.id)
         except SvcError as error:
-            panel.show(each.id, error_lines(error.message, error.hint))
+            panel.show(deployment.id, error_lines(error.message, error.hint))
             return
-        if self._selected != each:
+        if self._selected != deployment:
             return
         self._plan = plan
         lines: list[Line] = [*difference_lines(plan.differences)]
         if not lines:
             lines = [(("no changes: it is the same as the live version", "dim"),)]
-        panel.show(f"Roll back from {plan.live} to {each.id}", lines)
+        panel.show(f"Roll back from {plan.live} to {deployment.id}", lines)
         self.refresh_bindings()
 
     def action_log_in(self) -> None:
@@ -207,7 +211,7 @@ class HistoryScreen(ConsoleScreen):
     def action_back(self) -> None:
         """Close the input, or return to the Board."""
         panel = self.query_one(DetailsPanel)
-        if panel.asking:
+        if panel.prompting:
             panel.hide_input()
             self.query_one(VirtualRows).focus()
             self.on_virtual_rows_moved()
@@ -221,4 +225,6 @@ class HistoryScreen(ConsoleScreen):
         """Disable actions that are not available now."""
         if action == "log_in":
             return self._login_required
-        return action != "roll_back" or (self._plan is not None and not self.query_one(DetailsPanel).asking)
+        return action != "roll_back" or (
+            self._plan is not None and not self.query_one(DetailsPanel).prompting
+        )

@@ -34,14 +34,14 @@ class GraphLayout:
         return cell.hit if cell is not None else None
 
 
-def layout(graph: Graph, spread: int = 0, apart: int = 0) -> GraphLayout:
+def layout(graph: Graph, spread: int = 0, row_gap: int = 0) -> GraphLayout:
     """Lay out a graph.
 
-    `spread` is added to the distance of columns, `apart` (an even number) to the distance of nodes.
+    `spread` is added to the distance of columns, `row_gap` (an even number) to the distance of nodes.
     """
     columns = node_layout.order_nodes(graph)
     links = node_layout.edge_ends(graph, columns)
-    rows = node_layout.assign_rows(graph, columns, links, apart)
+    rows = node_layout.assign_rows(graph, columns, links, row_gap)
     ports = edge_routing.assign_ports(links, rows)
     lanes = edge_routing.assign_lanes(links, rows)
     segments = edge_routing.vertical_segments(links, ports, lanes)
@@ -51,14 +51,14 @@ def layout(graph: Graph, spread: int = 0, apart: int = 0) -> GraphLayout:
     for link in links:
         key, begin, end = link.edge.key, ports[link.edge.key].source, ports[link.edge.key].target
         corners = [
-            (gap_at[part.gap] + spread // 2 + gaps[part.gap].tracks[part.track], row)
-            for part in segments[key]
-            for row in (part.begin, part.end)
+            (gap_at[segment.gap] + spread // 2 + gaps[segment.gap].tracks[segment.track], row)
+            for segment in segments[key]
+            for row in (segment.begin, segment.end)
         ]
         points = ((_border(boxes, link.source), begin), *corners, (_border(boxes, link.target), end))
-        beside = spread // 2 + gaps[link.target.gap].behind if link.target.side is Side.LEFT else 0
+        label_offset = spread // 2 + gaps[link.target.gap].tracks_end if link.target.side is Side.LEFT else 0
         label = edge_routing.label_text(link)
-        label_at = (gap_at[link.target.gap] + beside + 1, end) if label else points[0]
+        label_at = (gap_at[link.target.gap] + label_offset + 1, end) if label else points[0]
         routes[key] = Route(points, label, label_at)
     cells = draw_cells(boxes, routes)
     width = max((x for x, _ in cells), default=-1) + 1

@@ -126,9 +126,9 @@ class BoardModel:
         if (name := self.resource(hit)) is None or self.manifest is None:
             return None
         resource, mounts = self.manifest.resources[name], self.manifest.mounts
-        own = [mount for mount in mounts if mount.source == name]
+        outgoing = [mount for mount in mounts if mount.source == name]
         routes = [f"{mount.source}:{mount.pattern}" for mount in mounts if mount.target == name]
-        lines = details.resource_details(resource, self.health(name), own, routes, width)
+        lines = details.resource_details(resource, self.health(name), outgoing, routes, width)
         return f"{name}  {resource.lane}", lines
 
     def _mount_rate(self, mount: BoardMount) -> float | None:
@@ -150,7 +150,9 @@ class BoardModel:
     def tones(self) -> Mapping[str, Tone]:
         """Return the tone of each edited edge of the diagram."""
         mounts = self.diagram.mounts if self.diagram is not None else {}
-        return {key: "accent" if each.mark == "added" else "bad" for key, each in mounts.items() if each.mark}
+        return {
+            key: "accent" if mount.mark == "added" else "bad" for key, mount in mounts.items() if mount.mark
+        }
 
     def hint(self, *, edited: bool) -> str:
         """Return what the user can do next; "" if the Board needs no explanation."""

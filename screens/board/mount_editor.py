@@ -83,8 +83,8 @@ class MountEditor:
         mounts = self._mounts()
         self._problems = target_problems(manifest, mounts, source)
         valid = [name for name, problem in self._problems.items() if not problem]
-        mounted = {mount.target for mount in mounts if mount.source == source}
-        likely = next((name for name in valid if name not in mounted), next(iter(valid), None))
+        targets = {mount.target for mount in mounts if mount.source == source}
+        likely = next((name for name in valid if name not in targets), next(iter(valid), None))
         self.connecting = source
         self._canvas().start_connecting(source, frozenset(valid), None if dragged else likely)
         self._on_change()

@@ -88,14 +88,16 @@ def order_nodes(graph: Graph) -> list[list[str]]:
         for sweep in (range(1, len(columns)), range(len(columns) - 2, -1, -1), range(1, len(columns))):
             for index in sweep:
                 fixed = columns[:index] if sweep.step > 0 else columns[index + 1 :]
-                columns[index] = _by_barycentre(columns[index], fixed, neighbors)
+                columns[index] = _by_barycenter(columns[index], fixed, neighbors)
     return columns
 
 
-def _by_barycentre(
+def _by_barycenter(
     column: list[str], fixed: Sequence[Sequence[str]], neighbors: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    positions_of = {key: index / len(other) for other in fixed for index, key in enumerate(other)}
+    positions_of = {
+        key: index / len(other_column) for other_column in fixed for index, key in enumerate(other_column)
+    }
 
     def weight(key: str) -> float:
         positions = [positions_of[each] for each in neighbors.get(key, ()) if each in positions_of]
@@ -122,15 +124,15 @@ def edge_ends(graph: Graph, columns: Sequence[Sequence[str]]) -> list[EdgeEnds]:
     links = []
     for edge in graph.edges:
         source, target = column_of[edge.source], column_of[edge.target]
-        leaves = Side.RIGHT if source <= target else Side.LEFT
-        arrives = Side.LEFT if source < target else Side.RIGHT
-        ends = ((edge.source, source, leaves), (edge.target, target, arrives))
+        source_side = Side.RIGHT if source <= target else Side.LEFT
+        target_side = Side.LEFT if source < target else Side.RIGHT
+        ends = ((edge.source, source, source_side), (edge.target, target, target_side))
         links.append(EdgeEnds(edge, *(End(key, side, column + side.value) for key, column, side in ends)))
     return links
 
 
 def assign_rows(
-    graph: Graph, columns: Sequence[Sequence[str]], links: Sequence[EdgeEnds], apart: int = 0
+    graph: Graph, columns: Sequence[Sequence[str]], links: Sequence[EdgeEnds], row_gap: int = 0
 ) -> dict[str, Rows]:
     """Return the rows of each node: level with its neighbors on the left, below the previous node.
 
@@ -138,28 +140,28 @@ def assign_rows(
     inner rows as `edge_routing` needs for its ends.
     """
     heights = {node.key: node.height for node in graph.nodes}
-    for key, least in _min_inner_rows(links).items():
-        heights[key] = max(heights[key], least)
+    for key, min_rows in _min_inner_rows(links).items():
+        heights[key] = max(heights[key], min_rows)
     neighbors = _neighbors(graph.edges)
-    placed: dict[str, Rows] = {}
+    rows: dict[str, Rows] = {}
     for column in columns:
         middle = (
-            fmean([min(each.top for each in placed.values()), max(each.bottom for each in placed.values())])
-            if placed
+            fmean([min(each.top for each in rows.values()), max(each.bottom for each in rows.values())])
+            if rows
             else 0.0
         )
         targets = []
         for key in column:
-            middles = [placed[each].middle for each in neighbors.get(key, ()) if each in placed]
+            middles = [rows[each].middle for each in neighbors.get(key, ()) if each in rows]
             targets.append((fmean(middles) if middles else middle) - (heights[key] + 1) / 2)
-        tops = _stack(targets, [heights[key] + 2 + apart for key in column])
-        placed |= {key: Rows(top, top + heights[key] + 1) for key, top in zip(column, tops, strict=True)}
-    first = min((each.top for each in placed.values()), default=0)
-    return {key: Rows(each.top - first, each.bottom - first) for key, each in placed.items()}
+        tops = _stack(targets, [heights[key] + 2 + row_gap for key in column])
+        rows |= {key: Rows(top, top + heights[key] + 1) for key, top in zip(column, tops, strict=True)}
+    top_row = min((each.top for each in rows.values()), default=0)
+    return {key: Rows(each.top - top_row, each.bottom - top_row) for key, each in rows.items()}
 
 
 def _stack(targets: Sequence[float], heights: Sequence[int]) -> list[int]:
-    """Return even rows for stacked nodes with a row between them, as close as possible to the wanted ones.
+    """Return even rows for stacked nodes with a row between them, as close as possible to their targets.
 
     Overlapping neighbors become a block around the mean of their positions (pool adjacent violators).
     """
@@ -167,8 +169,8 @@ def _stack(targets: Sequence[float], heights: Sequence[int]) -> list[int]:
     for height in heights[:-1]:
         offsets.append(offsets[-1] + height + 1 + (height + 1) % 2)
     blocks: list[list[float]] = []
-    for place, offset in zip(targets, offsets, strict=False):
-        blocks.append([place - offset])
+    for target, offset in zip(targets, offsets, strict=False):
+        blocks.append([target - offset])
         while len(blocks) > 1 and fmean(blocks[-2]) > fmean(blocks[-1]):
             blocks[-2:] = [blocks[-2] + blocks[-1]]
     tops = [2 * round(fmean(block) / 2) for block in blocks for _ in block]
@@ -181,7 +183,7 @@ def _min_inner_rows(links: Iterable[EdgeEnds]) -> dict[str, int]:
     for link in links:
         for end, name in link.ends:
             ends.setdefault((end.node, end.side), set()).add(name)
-    least: dict[str, int] = {}
+    min_rows: dict[str, int] = {}
     for (key, side), names in ends.items():
-        least[key] = max(2 * len(names) - (side is Side.RIGHT), least.get(key, 0))
-    return least
+        min_rows[key] = max(2 * len(names) - (side is Side.RIGHT), min_rows.get(key, 0))
+    return min_rows

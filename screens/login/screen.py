@@ -22,9 +22,9 @@ class LoginScreen(Form[str]):
     TITLE_TEXT: ClassVar[str] = "Log in to a service"
     DONE: ClassVar[str] = "log in"
 
-    def __init__(self, claimed: Claimed, enter: Enter, url: str = "", user: str = "") -> None:
+    def __init__(self, is_claimed: Claimed, log_in: Enter, url: str = "", user: str = "") -> None:
         super().__init__()
-        self._claimed, self._enter = claimed, enter
+        self._is_claimed, self._log_in = is_claimed, log_in
         self._url, self._user = url, user
 
     def fields(self) -> ComposeResult:
@@ -47,12 +47,12 @@ class LoginScreen(Form[str]):
         """Log in. Show the claim code field if the service has no owner."""
         url, user, password = self.value("url").strip(), self.value("user").strip(), self.value("password")
         require_filled([("address", url), ("user name", user), ("password", password)])
-        claimed = await asyncio.to_thread(self._claimed, url)
+        is_claimed = await asyncio.to_thread(self._is_claimed, url)
         code = self.query_one("#code", Input)
         assert code.parent is not None
-        if not claimed and not code.value:
+        if not is_claimed and not code.value:
             code.parent.display = True
             code.focus()
             require_filled([(f"claim code ({CODE_WANTED})", "")])
-        claim = None if claimed else code.value.strip()
-        return await asyncio.to_thread(self._enter, url, user, password, claim)
+        claim = None if is_claimed else code.value.strip()
+        return await asyncio.to_thread(self._log_in, url, user, password, claim)

@@ -21,13 +21,13 @@ OnExportProgress = Callable[[int, float], None]
 
 def is_text_file(path: Path) -> bool:
     """Return whether a file is for text lines, not JSON, by its suffix. Raises `SvcError` for others."""
-    ending = path.suffix.lower()
-    if ending not in LINES | JSON:
+    suffix = path.suffix.lower()
+    if suffix not in LINES | JSON:
         raise SvcError(
             f"unknown file format: {path}",
             "Use .jsonl for complete JSON records, or .txt or .log for text lines.",
         )
-    return ending in LINES
+    return suffix in LINES
 
 
 def export_records(
@@ -37,7 +37,7 @@ def export_records(
 
     Records are requested page by page, which bounds memory on both sides.
     """
-    written, after, first, last = 0, 0, 0, None
+    count, after, first, last = 0, 0, 0, None
     began = monotonic()
     while True:
         params: dict[str, Any] = {
@@ -51,9 +51,9 @@ def export_records(
             first, last = answer["first"], answer["last"]
         records = [document for document in answer["records"] if document["cursor"] <= last]
         yield b"".join(_encoded(document, lines) for document in records)
-        written += len(records)
+        count += len(records)
         after = records[-1]["cursor"] if records else last
-        on_progress(written, (after - first + 1) / max(last - first + 1, 1))
+        on_progress(count, (after - first + 1) / max(last - first + 1, 1))
         if len(records) < PAGE_RECORDS:
             return
 

@@ -50,8 +50,8 @@ class LogExportForm(FileForm[Path]):
         return path
 
     def _save(self, path: Path, lines: bool) -> int:
-        pieces = export_records(self._client, self._filter, lines=lines, on_progress=self._update_count)
-        return write_file(path, pieces, lambda done, total: None, self.stopped)
+        chunks = export_records(self._client, self._filter, lines=lines, on_progress=self._update_count)
+        return write_file(path, chunks, lambda done, total: None, self.stopped)
 
     def _update_count(self, records: int, share: float) -> None:
         self._records = records

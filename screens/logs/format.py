@@ -57,7 +57,7 @@ _ATTRIBUTES = 400
 
 def row(
     document: Document,
-    below: Sequence[Document] = (),
+    mounted: Sequence[Document] = (),
     zone: tzinfo | None = None,
     *,
     room: int = 0,
@@ -66,36 +66,36 @@ def row(
 ) -> Row:
     """Return the row of a record for `COLUMNS`, with its cursor as key.
 
-    If `room` is not 0, it is the text width on a narrow screen, and the row is for `NARROW`. `below` has the
+    If `room` is not 0, it is the text width on a narrow screen, and the row is for `NARROW`. `mounted` has the
     spans that a request called through mounts, innermost first. `zone` None means the local time zone. A
     request is shown at its end, so that times ascend. A record that is not of `today` shows its date instead
     of seconds. Matches of `search` are highlighted.
     """
     request = document["request_id"]
-    cells = _request_cells(document, below) if document["kind"] == "request" else _log_cells(document)
-    when: Cell = ((_when(_display_time(document), zone, today), "dim"),)
-    sign, way, text, more = cells
+    cells = _request_cells(document, mounted) if document["kind"] == "request" else _log_cells(document)
+    time: Cell = ((_format_time(_display_time(document), zone, today), "dim"),)
+    sign, route, text, usage = cells
     if room:
-        text = _narrow(text, more, room) if document["kind"] == "request" else (*text, _GAP, *more)
+        text = _narrow(text, usage, room) if document["kind"] == "request" else (*text, _GAP, *usage)
     if search:
-        text, more = highlight(text, search), highlight(more, search)
+        text, usage = highlight(text, search), highlight(usage, search)
     if room:
-        return Row(document["cursor"], (when, sign, way, text))
-    return Row(document["cursor"], (when, sign, way, text, more, ((request[-8:], "dim"),)))
+        return Row(document["cursor"], (time, sign, route, text))
+    return Row(document["cursor"], (time, sign, route, text, usage, ((request[-8:], "dim"),)))
 
 
-def _narrow(asked: Cell, took: Cell, room: int) -> Cell:
+def _narrow(request: Cell, usage: Cell, room: int) -> Cell:
     """Return duration and request in one cell, followed by as many of the other numbers as fit."""
-    code, wall, spent = took
-    text: Cell = (code, wall, _GAP, *asked)
-    parts = spent[0].split("  ")
+    code, wall, resources = usage
+    text: Cell = (code, wall, _GAP, *request)
+    parts = resources[0].split("  ")
     if room < MIN_DURATION_CELLS:
-        text, parts = (code, (" ", ""), *asked), [wall[0], *parts]
+        text, parts = (code, (" ", ""), *request), [wall[0], *parts]
     free = room - sum(cell_len(sanitize(piece)) for piece, _ in text)
-    more = [f"  {part.strip()}" for part in parts if part.strip()]
-    while more and sum(map(len, more)) > free:
-        more.pop()
-    return (*text, ("".join(more), "dim"))
+    fitting = [f"  {part.strip()}" for part in parts if part.strip()]
+    while fitting and sum(map(len, fitting)) > free:
+        fitting.pop()
+    return (*text, ("".join(fitting), "dim"))
 
 
 def highlight(cell: Cell, search: str) -> Cell:
@@ -114,10 +114,10 @@ def highlight(cell: Cell, search: str) -> Cell:
     return tuple(pieces)
 
 
-def line(document: Document, below: Sequence[Document] = ()) -> str:
+def line(document: Document, mounted: Sequence[Document] = ()) -> str:
     """Return a record as one complete text line."""
     if document["kind"] == "request":
-        cells = _request_cells(document, below)
+        cells = _request_cells(document, mounted)
     else:
         parts = document["body"].rstrip("\n"), _format_attributes(document.get("attributes", {}), None)
         cells = (badge(document),), ((document["resource"], ""),), *(((text, ""),) for text in parts)
@@ -131,15 +131,15 @@ def removed_row(cursor: int) -> Row:
     return Row(cursor, ((), (), (), text, (), ()))
 
 
-def _when(time_ns: int, zone: tzinfo | None, today: date | None) -> str:
+def _format_time(time_ns: int, zone: tzinfo | None, today: date | None) -> str:
     at = datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).astimezone(zone)
     return clock(time_ns, zone) if today is None or at.date() == today else f"{at:%m-%d  %H:%M}"
 
 
 def clock(time_ns: int, zone: tzinfo | None = None) -> str:
     """Return the time of day with milliseconds; `time_ns` is in nanoseconds of the Unix epoch."""
-    seconds, rest = divmod(time_ns, 1_000_000_000)
-    return f"{_second(seconds, zone)}.{rest // 1_000_000:03}"
+    seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
+    return f"{_second(seconds, zone)}.{nanoseconds // 1_000_000:03}"
 
 
 def day(time_ns: int, zone: tzinfo | None = None) -> str:
@@ -181,25 +181,25 @@ def badge(document: Document) -> Piece:
 
 def began(document: Document) -> int:
     """Return the start of a record in nanoseconds of the Unix epoch."""
-    whole, _, rest = document["time"].removesuffix("Z").partition(".")
-    return _epoch(whole) * 1_000_000_000 + int(rest.ljust(9, "0"))
+    seconds, _, fraction = document["time"].removesuffix("Z").partition(".")
+    return _epoch(seconds) * 1_000_000_000 + int(fraction.ljust(9, "0"))
 
 
-def _request_cells(document: Document, below: Sequence[Document]) -> tuple[Cell, ...]:
+def _request_cells(document: Document, mounted: Sequence[Document]) -> tuple[Cell, ...]:
     """Return badge, route, request and usage cells; usage is that of the innermost span."""
-    inner = below[0] if below else document
-    way = " → ".join(span["resource"] or "–" for span in (document, *reversed(below)))
-    asked: Cell = ((document["method"], "bold"), (f" {document['target']}", ""))
+    inner = mounted[0] if mounted else document
+    route = " → ".join(span["resource"] or "–" for span in (document, *reversed(mounted)))
+    request: Cell = ((document["method"], "bold"), (f" {document['target']}", ""))
     if code := inner["code"]:
-        asked = ((f"{code} ", "dim" if code in _QUIET else "bad"), *asked)
+        request = ((f"{code} ", "dim" if code in _QUIET else "bad"), *request)
     compute = f"{duration(inner['compute_ns'])} cpu" if inner["compute_ns"] else ""
-    took: Cell = (
+    usage: Cell = (
         status(document["status"]),
         (f"  {duration(document['wall_ns']):>7}", ""),
         (f"  {compute:>11}  {size(inner['peak_memory']):>8}", "dim"),
     )
     sign: Piece = ("REQ", "bad" if document["level"] in _BAD else "dim")
-    return (sign,), ((way, "accent"),), asked, took
+    return (sign,), ((route, "accent"),), request, usage
 
 
 def _log_cells(document: Document) -> tuple[Cell, ...]:
@@ -210,16 +210,16 @@ def _log_cells(document: Document) -> tuple[Cell, ...]:
     return (badge(document),), ((document["resource"], "accent"),), (text,), (attributes,)
 
 
-def _format_attributes(attributes: Mapping[str, str], most: int | None = _ATTRIBUTES) -> str:
-    """Return `key=value key="a value"`, truncated to about `most` characters."""
-    joined = ""
+def _format_attributes(attributes: Mapping[str, str], max_length: int | None = _ATTRIBUTES) -> str:
+    """Return `key=value key="a value"`, truncated to about `max_length` characters."""
+    text = ""
     for key, value in attributes.items():
-        if most is not None and len(joined) > most:
+        if max_length is not None and len(text) > max_length:
             break
-        cut = value[:most]
-        plain = cut and not any(character in cut for character in ' \t\n"=')
-        joined += f"{key}={cut if plain else json.dumps(cut, ensure_ascii=False)} "
-    return joined.rstrip(" ")
+        truncated = value[:max_length]
+        plain = truncated and not any(character in truncated for character in ' \t\n"=')
+        text += f"{key}={truncated if plain else json.dumps(truncated, ensure_ascii=False)} "
+    return text.rstrip(" ")
 
 
 def _display_time(document: Document) -> int:

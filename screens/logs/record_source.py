@@ -128,33 +128,33 @@ class RecordSource:
     def nearest(self, cursor: int) -> int | None:
         """Return the row of a cursor or the next one, or None if it is not loaded yet."""
         with self._lock:
-            known = self.complete or (self._cursors and self._cursors[0] <= cursor)
-            return min(bisect_left(self._cursors, cursor), len(self._cursors) - 1) if known else None
+            is_loaded = self.complete or (self._cursors and self._cursors[0] <= cursor)
+            return min(bisect_left(self._cursors, cursor), len(self._cursors) - 1) if is_loaded else None
 
     def merge_history(self) -> int:
         """Insert the loaded history before the rows, and drop records beyond the maximum.
 
         Returns the change of the row indexes; negative if records were dropped.
         """
-        came = 0
+        added = 0
         with self._lock:
             if self._history_read and not self.complete:
                 cursors = array("q")
                 for stretch in reversed(self._before):
                     cursors.extend(stretch)
-                came = len(cursors)
+                added = len(cursors)
                 cursors.extend(self._cursors)
                 self._cursors, self._before, self.complete = cursors, [], True
                 if self._paused_at is not None:
-                    self._paused_at += came
+                    self._paused_at += added
             if self._paused_at is None and len(self._cursors) > MAX_RECORDS:
                 del self._cursors[: MAX_RECORDS // 2]
-                came -= MAX_RECORDS // 2
+                added -= MAX_RECORDS // 2
             elif self.waiting() > MAX_RECORDS:
                 assert self._paused_at is not None
                 del self._cursors[self._paused_at : self._paused_at + MAX_RECORDS // 2]
                 self.dropped += MAX_RECORDS // 2
-        return came
+        return added
 
     def _read_history(self, generation: int) -> None:
         """Read existing records from the end backwards, while another thread follows new ones."""
@@ -231,8 +231,8 @@ class RecordSource:
     def _get(self, params: dict[str, Any]) -> list[dict[str, Any]]:
         return list(self._client.call_sync("GET", "/logs/records", params=params)["records"])
 
-    def next(self, cursor: int, step: int, more: Mapping[str, Any]) -> int | None:
-        """Return the cursor of the next (`step` 1) or previous (-1) shown record that also matches `more`."""
-        params = {**self._params(), **more, "n": 1, ("after" if step > 0 else "before"): cursor}
+    def next(self, cursor: int, step: int, filters: Mapping[str, Any]) -> int | None:
+        """Return the cursor of the next (`step` 1) or previous (-1) shown record that also matches `filters`."""
+        params = {**self._params(), **filters, "n": 1, ("after" if step > 0 else "before"): cursor}
         records = self._client.call_sync("GET", "/logs/window", params=params)["records"]
         return int(records[0]["cursor"]) if records else None

@@ -33,7 +33,7 @@ def compare(before: Recorded, after: Recorded, width: int) -> list[Line]:
         *_pair("recorded", "now", room, "dim", mark=False),
         *_pair(before["request_id"], after["request_id"], room, "dim", mark=False),
         *_sides([_answer(before)], [_answer(after)], room, _status(before) != _status(after)),
-        *_sides([(_took(before), "dim")], [(_took(after), "dim")], room, differs=False),
+        *_sides([(_usage(before), "dim")], [(_usage(after), "dim")], room, differs=False),
     ]
     if omitted := after.get("omitted_headers"):
         lines.append([(f"not recorded, so not sent: {', '.join(omitted)}", "warn")])
@@ -45,14 +45,16 @@ def compare(before: Recorded, after: Recorded, width: int) -> list[Line]:
     return lines
 
 
-def body_lines(sent: Mapping[str, Any]) -> list[str]:
+def body_lines(message: Mapping[str, Any]) -> list[str]:
     """Return the lines of a body: formatted JSON, text, or a hex dump."""
-    body = b64decode(sent["body"])
+    body = b64decode(message["body"])
     lines = _text_lines(body)
-    more = (
-        [f"… truncated: {size(len(body))} of {size(sent['size'])} were recorded"] if sent["truncated"] else []
+    note = (
+        [f"… truncated: {size(len(body))} of {size(message['size'])} were recorded"]
+        if message["truncated"]
+        else []
     )
-    return [*lines[:MAX_LINES], *(["… truncated"] if len(lines) > MAX_LINES else []), *more]
+    return [*lines[:MAX_LINES], *(["… truncated"] if len(lines) > MAX_LINES else []), *note]
 
 
 def _text_lines(body: bytes) -> list[str]:
@@ -77,7 +79,7 @@ def _answer(recorded: Recorded) -> Piece:
     return f"{text} {recorded['code']}".rstrip(), tone
 
 
-def _took(recorded: Recorded) -> str:
+def _usage(recorded: Recorded) -> str:
     parts = (
         duration(recorded["wall_ns"]),
         f"{duration(recorded['compute_ns'])} cpu",
@@ -86,8 +88,8 @@ def _took(recorded: Recorded) -> str:
     return "   ".join(part for part in parts if part)
 
 
-def _fields(sent: Mapping[str, Any]) -> list[str]:
-    return sorted(sanitize(f"{name}: {value}") for name, value in sent["headers"] if name not in _ITS_OWN)
+def _fields(message: Mapping[str, Any]) -> list[str]:
+    return sorted(sanitize(f"{name}: {value}") for name, value in message["headers"] if name not in _ITS_OWN)
 
 
 def _records(recorded: Recorded) -> list[str]:
@@ -104,22 +106,24 @@ def _diff(before: Sequence[str], after: Sequence[str], room: int) -> Iterator[Li
     if not before and not after:
         yield [("none", "dim")]
     for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        left, right = before[a:b], after[c:d]
-        for number in range(max(len(left), len(right))):
-            one = left[number] if number < len(left) else ""
-            other = right[number] if number < len(right) else ""
-            yield from _pair(one, other, room, "", mark=kind != "equal")
+        left_lines, right_lines = before[a:b], after[c:d]
+        for number in range(max(len(left_lines), len(right_lines))):
+            left = left_lines[number] if number < len(left_lines) else ""
+            right = right_lines[number] if number < len(right_lines) else ""
+            yield from _pair(left, right, room, "", mark=kind != "equal")
 
 
-def _pair(one: str, other: str, room: int, tone: Tone, *, mark: bool) -> Iterator[Line]:
-    left: Tone = "bad" if mark and one else tone
-    right: Tone = "good" if mark and other else tone
-    return _sides([(one, left)], [(other, right)], room, mark)
+def _pair(left: str, right: str, room: int, tone: Tone, *, mark: bool) -> Iterator[Line]:
+    left_tone: Tone = "bad" if mark and left else tone
+    right_tone: Tone = "good" if mark and right else tone
+    return _sides([(left, left_tone)], [(right, right_tone)], room, mark)
 
 
-def _sides(one: Line, other: Line, room: int, differs: bool) -> Iterator[Line]:
+def _sides(left: Line, right: Line, room: int, differs: bool) -> Iterator[Line]:
     """Yield two texts side by side in columns of their own width."""
-    for number, (left, right) in enumerate(zip_longest(*(wrap_lines([line], room) for line in (one, other)))):
-        text, tone = (left or [("", "")])[0]
+    for number, (left_part, right_part) in enumerate(
+        zip_longest(*(wrap_lines([line], room) for line in (left, right)))
+    ):
+        text, tone = (left_part or [("", "")])[0]
         sign: Piece = (" ≠ " if differs and not number else "   ", "warn")
-        yield [(set_cell_size(text, room), tone), sign, *(right or ())]
+        yield [(set_cell_size(text, room), tone), sign, *(right_part or ())]

@@ -107,10 +107,10 @@ class LogsScreen(ConsoleScreen):
             if self.size.width < WIDE_CELLS
             else 0
         )
-        was, self._source.room = self._source.room, room
-        if bool(was) != bool(room):
+        old_room, self._source.room = self._source.room, room
+        if bool(old_room) != bool(room):
             self.rows.set_columns(NARROW if room else COLUMNS)
-        elif was != room:
+        elif old_room != room:
             self.rows.reload()
 
     def on_unmount(self) -> None:
@@ -136,17 +136,17 @@ class LogsScreen(ConsoleScreen):
 
     def navigate(self, words: Sequence[str]) -> None:
         """Set the filter."""
-        self._show(RecordSelection.of(words), stay=False)
+        self._show(RecordSelection.of(words), keep_cursor=False)
 
-    def _show(self, filter: RecordSelection, *, stay: bool = True) -> None:
+    def _show(self, filter: RecordSelection, *, keep_cursor: bool = True) -> None:
         """Set another filter. The cursor stays on its record, unless the list is followed."""
         if filter == self._source.filter and self._source.complete:
             return
-        self._anchor_cursor = self._cursor() if stay and not self.rows.following else None
-        before = self._source
-        before.stop()
+        self._anchor_cursor = self._cursor() if keep_cursor and not self.rows.following else None
+        old = self._source
+        old.stop()
         self._source = RecordSource(self.client, filter, self._on_error, self._now)
-        self._source.room, self._source.search = before.room, before.search
+        self._source.room, self._source.search = old.room, old.search
         self.rows.set_source(self._source)
         self._update_filter_bar()
         if self.client.state == "live":
@@ -178,10 +178,12 @@ class LogsScreen(ConsoleScreen):
             self._anchor_cursor = None
             self.rows.go_to(row)
 
-    def _update_new_records(self, unseen: int) -> None:
+    def _update_new_records(self, count: int) -> None:
         panel = self.query_one("#details")
-        below = int(panel.styles.height.value) if panel.display and panel.styles.height is not None else 0
-        self.query_one(NewRecordsPill).show_count(unseen, below)
+        panel_rows = (
+            int(panel.styles.height.value) if panel.display and panel.styles.height is not None else 0
+        )
+        self.query_one(NewRecordsPill).show_count(count, panel_rows)
 
     def action_bottom(self) -> None:
         """Follow new records again."""
@@ -278,8 +280,8 @@ class LogsScreen(ConsoleScreen):
     async def action_next_match(self, step: int) -> None:
         """Go to the next record that contains the search text."""
         if search := self._source.search:
-            where = "below" if step > 0 else "above"
-            await self._go_to(step, {"text": search}, f'no match for "{search}" {where}')
+            direction = "below" if step > 0 else "above"
+            await self._go_to(step, {"text": search}, f'no match for "{search}" {direction}')
         else:
             self.action_search()
 
@@ -289,11 +291,11 @@ class LogsScreen(ConsoleScreen):
         if request := await self._request():
             await self._go_to(step, {"request": request}, "no other record of this request there")
 
-    async def _go_to(self, step: int, more: Mapping[str, str], not_found_message: str) -> None:
+    async def _go_to(self, step: int, filters: Mapping[str, str], not_found_message: str) -> None:
         if (cursor := self._cursor()) is None:
             return
         try:
-            target = await asyncio.to_thread(self._source.next, cursor, step, more)
+            target = await asyncio.to_thread(self._source.next, cursor, step, filters)
         except SvcError as error:
             self.show_error(error)
             return

@@ -90,9 +90,9 @@ class NewRecordsPill(Static):
     }
     """
 
-    def show_count(self, unseen: int, below: int) -> None:
-        """Show the number of new records, `below` rows above the bottom; 0 hides the counter."""
-        self.display = unseen > 0
-        content = Content.from_markup("[@click=screen.bottom]$count new ↓[/]", count=f"{unseen:,}")
+    def show_count(self, count: int, panel_rows: int) -> None:
+        """Show the number of new records, `panel_rows` above the bottom; 0 hides the counter."""
+        self.display = count > 0
+        content = Content.from_markup("[@click=screen.bottom]$count new ↓[/]", count=f"{count:,}")
         self.update(content)
-        self.styles.offset = (max(self.screen.size.width - content.cell_length - 5, 0), -2 - below)
+        self.styles.offset = (max(self.screen.size.width - content.cell_length - 5, 0), -2 - panel_rows)

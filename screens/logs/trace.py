@@ -29,14 +29,14 @@ class Span:
 def spans(documents: Sequence[Document]) -> list[Span]:
     """Return the spans of a request in tree order. A span without a known parent is a root."""
     requests = [document for document in documents if document["kind"] == "request"]
-    known = {document["span_id"] for document in requests}
-    below: dict[str, list[Document]] = {}
+    span_ids = {document["span_id"] for document in requests}
+    children: dict[str, list[Document]] = {}
     for document in requests:
-        below.setdefault(document["parent"] if document["parent"] in known else "", []).append(document)
+        children.setdefault(document["parent"] if document["parent"] in span_ids else "", []).append(document)
     tree: list[Span] = []
 
     def add(parent: str, depth: int) -> None:
-        for document in sorted(below.get(parent, ()), key=began):
+        for document in sorted(children.get(parent, ()), key=began):
             tree.append(Span(document, depth))
             add(document["span_id"], depth + 1)
 
@@ -105,11 +105,11 @@ def _request_details(document: Document) -> Iterator[Line]:
         (f"  {document['method']} ", "bold"),
         (sanitize(document["target"]), ""),
     ]
-    took = [duration(document["wall_ns"])]
-    took += [f"{duration(inner['compute_ns'])} cpu"] if inner["compute_ns"] else []
-    took += [size(inner["peak_memory"])] if inner["peak_memory"] else []
-    moved = f"↑{size(document['bytes_in'])} ↓{size(document['bytes_out'])}"
-    yield [("   ".join([*took, moved]), "")]
+    usage = [duration(document["wall_ns"])]
+    usage += [f"{duration(inner['compute_ns'])} cpu"] if inner["compute_ns"] else []
+    usage += [size(inner["peak_memory"])] if inner["peak_memory"] else []
+    transfer = f"↑{size(document['bytes_in'])} ↓{size(document['bytes_out'])}"
+    yield [("   ".join([*usage, transfer]), "")]
     if inner["code"]:
         yield [(inner["code"], "bad"), (f"  {sanitize(inner['detail'])}", "")]
     yield [(f"request {document['request_id']}", "dim")]
@@ -119,8 +119,8 @@ def _bars(tree: Sequence[Span], width: int) -> Iterator[Line]:
     first = min(began(span.document) for span in tree)
     last = max(began(span.document) + span.document["wall_ns"] for span in tree)
     # Show bytes, memory and CPU time beside the bar as far as they fit.
-    beside = next((cells for cells in (_TOOK + _BYTES, _TOOK) if _HEAD + _BAR + cells <= width), 0)
-    room = max(width - _HEAD - beside, _BAR)
+    usage_cells = next((cells for cells in (_TOOK + _BYTES, _TOOK) if _HEAD + _BAR + cells <= width), 0)
+    room = max(width - _HEAD - usage_cells, _BAR)
     scale = room / max(last - first, 1)
     for span in tree:
         document = span.document
@@ -129,8 +129,8 @@ def _bars(tree: Sequence[Span], width: int) -> Iterator[Line]:
         branch = "" if not span.depth else "  " * (span.depth - 1) + "└ "
         name = f"{branch}{document['resource'] or '–'}"[:_NAME]
         compute = f"{duration(document['compute_ns'])} cpu" if document["compute_ns"] else ""
-        took = f"  {compute:>11}  {size(document['peak_memory']):>8}"
-        moved = f"  ↑{size(document['bytes_in'])} ↓{size(document['bytes_out'])}"
+        usage = f"  {compute:>11}  {size(document['peak_memory']):>8}"
+        transfer = f"  ↑{size(document['bytes_in'])} ↓{size(document['bytes_out'])}"
         yield [
             (f"{name:<{_NAME}}", "accent"),
             status(document["status"]),
@@ -139,7 +139,7 @@ def _bars(tree: Sequence[Span], width: int) -> Iterator[Line]:
                 " " * start + "━" * length + " " * (room - start - length),
                 "bad" if document["code"] else "notice",
             ),
-            (took + moved if beside > _TOOK else took[:beside], "dim"),
+            (usage + transfer if usage_cells > _TOOK else usage[:usage_cells], "dim"),
         ]
 
 

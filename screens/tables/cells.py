@@ -73,8 +73,8 @@ def read(text: str, type: TypeInfo) -> Any:
         case "format" if type.accepts_now and word.lower() == NOW:
             return NOW
         case "format" if not re.fullmatch(type.pattern, word):
-            now = f", or {NOW}" if type.accepts_now else ""
-            raise ValueError(f"write a {type.name} as {type.example}{now}")
+            or_now = f", or {NOW}" if type.accepts_now else ""
+            raise ValueError(f"write a {type.name} as {type.example}{or_now}")
         case "format":
             return word
         case "document":

@@ -38,8 +38,8 @@ def targets(pasted: PastedRange, columns: Sequence[TableColumn], first: int) -> 
     A header with names of columns selects them by name. Otherwise the columns from index `first` follow.
     """
     if pasted.header:
-        named = {column.name.lower(): column for column in columns}
-        matches = [named.get(name.lower()) for name in pasted.names]
+        by_name = {column.name.lower(): column for column in columns}
+        matches = [by_name.get(name.lower()) for name in pasted.names]
         if any(matches):
             return [column if column and not column.generated else None for column in matches]
     free = [column for column in columns[first:] if not column.generated]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-LEAST, MOST, STEP = 4, 200, 4
+MIN_WIDTH, MAX_WIDTH, STEP = 4, 200, 4
 """Cells that a column may have, and by how many it changes."""
 
 
@@ -48,7 +48,7 @@ class ColumnLayout:
     def widened(self, index: int, by: int, now: int) -> "ColumnLayout":
         """Return this with a column wider or narrower; `now` is its default width."""
         column = self.columns[index]
-        width = max(LEAST, min((column.width or now) + by * STEP, MOST))
+        width = max(MIN_WIDTH, min((column.width or now) + by * STEP, MAX_WIDTH))
         return self._with(index, replace(column, width=width))
 
     def _with(self, index: int, column: LayoutColumn) -> "ColumnLayout":

@@ -87,18 +87,18 @@ class Draft:
                 edit = _with(edit, column, was, now)
             if edit.now:
                 edits[key] = edit
-        written = tuple(
+        rows_after = tuple(
             replace(row, cells={**row.cells, **new[row.number]}) if new and row.number in new else row
             for row in self._state.new
         )
-        self._step(_State(edits, (*self._numbered(rows), *written)))
+        self._step(_State(edits, (*self._numbered(rows), *rows_after)))
 
     def delete(self, rows: Mapping[Key, Mapping[str, Any]]) -> None:
         """Delete rows, given with their current cells. Restore them if all are deleted already."""
         edits = dict(self._state.edits)
-        back = all(key in edits and edits[key].deleted for key in rows)
+        restore = all(key in edits and edits[key].deleted for key in rows)
         for key, was in rows.items():
-            if back:
+            if restore:
                 del edits[key]
             else:
                 edits[key] = CellEdit(dict(was), deleted=True)
@@ -165,10 +165,10 @@ class Draft:
                 edits[key] = replace(edit, was={name: now.get(name, cell) for name, cell in edit.was.items()})
         self._step(replace(self._state, edits=edits))
 
-    def applied(self, left: Sequence[Key | int]) -> None:
-        """Remove the applied edits, all except those of the rows `left`, and all steps."""
-        edits = {key: edit for key, edit in self._state.edits.items() if key in left}
-        new = tuple(row for row in self._state.new if row.number in left)
+    def applied(self, remaining: Sequence[Key | int]) -> None:
+        """Remove the applied edits, all except those of the `remaining` rows, and all steps."""
+        edits = {key: edit for key, edit in self._state.edits.items() if key in remaining}
+        new = tuple(row for row in self._state.new if row.number in remaining)
         self.clear()
         self._state = _State(edits, new)
 
@@ -181,22 +181,22 @@ class Draft:
         self._before = [*self._before, self._state][-MAX_STEPS:]
         self._state, self._after = state, []
 
-    def _move(self, back: list[_State], forth: list[_State]) -> bool:
-        if not back:
+    def _move(self, source: list[_State], destination: list[_State]) -> bool:
+        if not source:
             return False
-        forth.append(self._state)
-        self._state = back.pop()
+        destination.append(self._state)
+        self._state = source.pop()
         return True
 
 
 def _with(edit: CellEdit, column: str, was: Any, now: Any) -> CellEdit:
     """Return an edit with one more cell. The original value removes the cell from it."""
-    first = edit.was.get(column, was)
+    original = edit.was.get(column, was)
     cells = {name: cell for name, cell in edit.now.items() if name != column}
-    seen = {name: cell for name, cell in edit.was.items() if name != column}
-    if now != first or type(now) is not type(first):
-        cells[column], seen[column] = now, first
-    return CellEdit(seen, cells)
+    originals = {name: cell for name, cell in edit.was.items() if name != column}
+    if now != original or type(now) is not type(original):
+        cells[column], originals[column] = now, original
+    return CellEdit(originals, cells)
 
 
 def _complete(cells: Mapping[str, Any]) -> dict[str, Any]:

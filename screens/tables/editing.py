@@ -113,8 +113,8 @@ class TableEditor(TableView):
         """Return what can be typed into a column."""
         parts = ["ctrl+n null"] if column.nullable else []
         if column.type.form == "format":
-            now = f", or {NOW}" if column.type.accepts_now else ""
-            parts.insert(0, f"{column.type.example}{now}")
+            or_now = f", or {NOW}" if column.type.accepts_now else ""
+            parts.insert(0, f"{column.type.example}{or_now}")
         if column.type.form == "bytes":
             parts.insert(0, "base64, or @ and the path of a file")
         return " · ".join([*parts, *([column.note] if column.note else [])])
@@ -209,9 +209,9 @@ class TableEditor(TableView):
         grid.draft.add([{}])
         self._redraw()
         self.rows.cursor_row = 0
-        needed = [column for column in grid.columns if default(column) == "needed"]
-        other = [column for column in grid.columns if not column.primary_key]
-        if first := (*needed, *other)[:1]:
+        required = [column for column in grid.columns if default(column) == "needed"]
+        others = [column for column in grid.columns if not column.primary_key]
+        if first := (*required, *others)[:1]:
             self.rows.cursor_column = grid.number(first[0].name) or 1
 
     def action_delete(self) -> None:

@@ -14,7 +14,7 @@ from screens.tables.cells import is_cut, piece
 from screens.tables.column_layout import ColumnLayout
 from screens.tables.draft import CellEdit, Draft, Key, New
 from screens.tables.query import RowQuery
-from screens.tables.widths import DEFAULT_MAX_WIDTH, MEASURED, Width, measured
+from screens.tables.widths import DEFAULT_MAX_WIDTH, MEASURED_ROWS, Width, measure_widths
 from screens.widgets.columns import ListColumn
 from screens.widgets.row_source import Cell, Piece, Row, RowsUnavailable
 from svc_tui.client import SvcError
@@ -80,7 +80,7 @@ class RemoteGrid:
         self.reason: str = opened["reason"]
         self.editable: bool = opened["editable"]
         self.total: int = opened["count"]
-        self.arrangement = ColumnLayout().for_columns([column.name for column in self.columns])
+        self.layout = ColumnLayout().for_columns([column.name for column in self.columns])
         self.widths = self._measured(())
         self.changed: dict[Key, str] = {}
         """Rows that others have changed while they were shown."""
@@ -91,7 +91,7 @@ class RemoteGrid:
 
     def shown(self) -> list[TableColumn]:
         """Return the columns that are shown, in their order."""
-        return [self.columns[self.names[each.name]] for each in self.arrangement.shown()]
+        return [self.columns[self.names[each.name]] for each in self.layout.shown()]
 
     def number(self, name: str) -> int | None:
         """Return where a column stands in the list; None where it is hidden."""
@@ -100,14 +100,14 @@ class RemoteGrid:
 
     def titles(self) -> tuple[ListColumn, ...]:
         """Return the columns of the list, signs first; that of the longest texts grows, or else the last."""
-        wanted = [each.width for each in self.arrangement.shown()]
+        wanted = [each.width for each in self.layout.shown()]
         columns = [ListColumn("", 1)]
         long: list[tuple[int, int]] = []
         for at, (column, width) in enumerate(zip(self.shown(), wanted, strict=True), 1):
             own = self.widths[self.names[column.name]]
-            wish = own.wish if width is None else width
+            wish = own.longest if width is None else width
             columns.append(
-                ListColumn(title(column), width or own.own, column.type.align_right, preferred=wish)
+                ListColumn(title(column), width or own.default, column.type.align_right, preferred=wish)
             )
             if width is None and column.type.is_long and (wish > DEFAULT_MAX_WIDTH or at == len(wanted)):
                 long.append((wish, at))
@@ -129,11 +129,15 @@ class RemoteGrid:
         ):
             self.widths = before.widths
             return
-        rows = [row.cells for row in self.rows_at(len(self.draft.new), MEASURED) if isinstance(row, TableRow)]
+        rows = [
+            row.cells for row in self.rows_at(len(self.draft.new), MEASURED_ROWS) if isinstance(row, TableRow)
+        ]
         self.widths = self._measured(rows)
 
     def _measured(self, rows: Sequence[Sequence[Any]]) -> tuple[Width, ...]:
-        return measured([title(each) for each in self.columns], [each.type for each in self.columns], rows)
+        return measure_widths(
+            [title(each) for each in self.columns], [each.type for each in self.columns], rows
+        )
 
     def count(self) -> int:
         """Return how many rows there are, with those that are new."""

@@ -165,7 +165,7 @@ class TablesScreen(TableEditor):
         with self.shown_errors():
             outcome = await self.client.call("POST", "/rows", body)
             if outcome["errors"]:
-                self._show_mistakes(grid, edits, outcome["errors"])
+                self._show_errors(grid, edits, outcome["errors"])
                 return
             if outcome["conflicts"] and conflicts == "refuse":
                 self._resolve(grid, edits, outcome["conflicts"])
@@ -173,9 +173,9 @@ class TablesScreen(TableEditor):
             grid.draft.applied([edits[each["index"]][0] for each in outcome["conflicts"]])
             text = f"{counted(outcome['applied'], 'row')} changed in {grid.table}"
             self.notify(text, markup=False, timeout=3)
-            await self._refresh(grid, marked=False)
+            await self._refresh(grid, mark_changes=False)
 
-    def _show_mistakes(self, grid: RemoteGrid, edits: Sequence[StagedChange], errors: Sequence[Any]) -> None:
+    def _show_errors(self, grid: RemoteGrid, edits: Sequence[StagedChange], errors: Sequence[Any]) -> None:
         """Show the first invalid change, and move the cursor there."""
         first = errors[0]
         more = f"\n… and {len(errors) - 1} more" if len(errors) > 1 else ""
@@ -184,10 +184,10 @@ class TablesScreen(TableEditor):
             return
         key, column = edits[first["index"]][0], first["column"]
         row = "the new row" if isinstance(key, int) else f"row {', '.join(map(str, key))}"
-        where = f"{row}, {column}" if column else row
-        self.banner = f"nothing was changed: {where}: {first['message']}{more}"
-        new = [each.number for each in grid.draft.new]
-        index = new.index(key) if isinstance(key, int) else grid.row_of(key)
+        location = f"{row}, {column}" if column else row
+        self.banner = f"nothing was changed: {location}: {first['message']}{more}"
+        numbers = [new_row.number for new_row in grid.draft.new]
+        index = numbers.index(key) if isinstance(key, int) else grid.row_of(key)
         if index is not None:
             self.rows.cursor_row = index
         if column and (number := grid.number(column)) is not None:
@@ -196,10 +196,10 @@ class TablesScreen(TableEditor):
     def _resolve(self, grid: RemoteGrid, edits: Sequence[StagedChange], conflicts: Sequence[Any]) -> None:
         """Ask how to resolve rows with concurrent changes."""
         rows: list[ConflictRow] = []
-        for each in conflicts:
-            key, change = edits[each["index"]]
+        for conflict in conflicts:
+            key, change = edits[conflict["index"]]
             if not isinstance(key, int):
-                rows.append((key, change, each["current"]))
+                rows.append((key, change, conflict["current"]))
 
         def on_choice(choice: str | None) -> None:
             if choice == "rest":

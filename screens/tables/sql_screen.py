@@ -86,8 +86,8 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         self._show_outcome("tab goes to the rows, ↑ to earlier statements", "$foreground 60%")
 
     def _update_head(self) -> None:
-        how = "[$text-warning]may write[/]" if self._writes else "[dim]only reads[/]"
-        text = f" [b]SQL[/]  [b $primary]$project[/]  [@click=screen.writes]{how}[/]"
+        mode = "[$text-warning]may write[/]" if self._writes else "[dim]only reads[/]"
+        text = f" [b]SQL[/]  [b $primary]$project[/]  [@click=screen.writes]{mode}[/]"
         content = Content.from_markup(text, project=self._client.info.project)
         self.query_one("#head", Static).update(content)
 

@@ -97,24 +97,24 @@ class TableView(ConsoleScreen):
             await self._close_grid(grid)
             grid = await self._open_grid(table, query.filtered(line, grid.names), draft)
         await asyncio.to_thread(grid.measure, self._grid)
-        before, self._grid = self._grid, grid
+        old, self._grid = self._grid, grid
         self.banner = ""
         self.rows.empty = NO_ROWS if grid.editable else NO_ROWS_READ_ONLY
         if query.conditions or query.search or line:
             self.rows.empty = NO_MATCH
-        grid.arrangement = self._layouts.get(grid.table, grid.arrangement).for_columns(list(grid.names))
-        column = self.rows.cursor_column if before is not None and before.table == grid.table else 1
+        grid.layout = self._layouts.get(grid.table, grid.layout).for_columns(list(grid.names))
+        column = self.rows.cursor_column if old is not None and old.table == grid.table else 1
         self.rows.set_source(grid, grid.titles())
         self.rows.cursor_column = column
         self._update_status()
         self.refresh_bindings()
-        if before is not None:
-            await self._close_grid(before)
+        if old is not None:
+            await self._close_grid(old)
 
     async def _open_grid(self, table: str, query: RowQuery, draft: Draft) -> RemoteGrid:
         types = await self.client.column_types()
-        opened = await self.client.call("POST", "/grid", query.body(table))
-        return RemoteGrid(self.client, types, query, draft, opened)
+        document = await self.client.call("POST", "/grid", query.body(table))
+        return RemoteGrid(self.client, types, query, draft, document)
 
     async def _close_grid(self, grid: RemoteGrid) -> None:
         """Close a grid, which may be closed already."""
@@ -150,8 +150,8 @@ class TableView(ConsoleScreen):
             Content.from_markup("[@click=screen.tables][b $primary]$name[/] ▾[/]", name=grid.table),
             Content.from_markup("[dim]$count[/]", count=counted(grid.total, "row")),
         ]
-        if words := sort_words(grid.query.sorts):
-            parts.append(Content.from_markup("[dim]$words[/]", words=words))
+        if sort_text := sort_words(grid.query.sorts):
+            parts.append(Content.from_markup("[dim]$words[/]", words=sort_text))
         parts += [
             Content.from_markup(
                 f"[on $panel] $chip [@click=screen.drop_filter({index})][dim]×[/][/] [/]", chip=chip
@@ -270,20 +270,20 @@ class TableView(ConsoleScreen):
         """Open the dialog for columns."""
         if (grid := self._grid) is not None:
             about = {
-                column.name: (column.type.name, width.own)
+                column.name: (column.type.name, width.default)
                 for column, width in zip(grid.columns, grid.widths, strict=True)
             }
-            self.app.push_screen(ColumnsScreen(grid.arrangement, about, partial(self._arrange, grid)))
+            self.app.push_screen(ColumnsScreen(grid.layout, about, partial(self._apply_column_layout, grid)))
 
     def action_column(self) -> None:
         """Go to a column by its name. A hidden column is shown again."""
         if (grid := self._grid) is None:
             return
         choices = []
-        for each in grid.arrangement.columns:
-            column = grid.columns[grid.names[each.name]]
-            about = [column.type.name, "hidden" if each.hidden else "", column.note]
-            choices.append(Choice(each.name, "  ".join(filter(None, about))))
+        for layout_column in grid.layout.columns:
+            column = grid.columns[grid.names[layout_column.name]]
+            about = [column.type.name, "hidden" if layout_column.hidden else "", column.note]
+            choices.append(Choice(layout_column.name, "  ".join(filter(None, about))))
         self.app.push_screen(ColumnPicker(choices), self._go_to_column)
 
     def _go_to_column(self, name: str | None) -> None:
@@ -291,19 +291,19 @@ class TableView(ConsoleScreen):
         if not name or grid is None or name not in grid.names:
             return
         if grid.number(name) is None:
-            index = [each.name for each in grid.arrangement.columns].index(name)
-            self._arrange(grid, grid.arrangement.toggled(index))
+            index = [each.name for each in grid.layout.columns].index(name)
+            self._apply_column_layout(grid, grid.layout.toggled(index))
         self.rows.cursor_column = grid.number(name) or 0
 
-    def _arrange(self, grid: RemoteGrid, arrangement: ColumnLayout) -> None:
-        grid.arrangement = self._layouts[grid.table] = arrangement
+    def _apply_column_layout(self, grid: RemoteGrid, layout: ColumnLayout) -> None:
+        grid.layout = self._layouts[grid.table] = layout
         if grid is self._grid:
             self.rows.set_columns(grid.titles())
 
-    def action_sort(self, more: bool) -> None:
+    def action_sort(self, append: bool) -> None:
         """Sort by the column of the cursor: ascending, descending, unsorted."""
         if self._grid is not None and (column := self._current_column()) is not None:
-            self._open(self._grid.table, self._grid.query.sorted_by(column.name, more=more))
+            self._open(self._grid.table, self._grid.query.sorted_by(column.name, more=append))
 
     # Changes by others
 
@@ -330,8 +330,8 @@ class TableView(ConsoleScreen):
         grid.changed.clear()
         await self._refresh(grid)
 
-    async def _refresh(self, grid: RemoteGrid, *, marked: bool = True) -> None:
-        """Show the current rows; `marked` marks concurrent changes. The cursor stays on its row."""
+    async def _refresh(self, grid: RemoteGrid, *, mark_changes: bool = True) -> None:
+        """Show the current rows; `mark_changes` marks concurrent changes. The cursor stays on its row."""
         top = self.rows.scroll_offset.y
         visible, current = grid.shown_rows(top, top + self.size.height), self._current_row()
         rows = [*visible, *([current] if isinstance(current, TableRow) and current not in visible else [])]
@@ -345,7 +345,7 @@ class TableView(ConsoleScreen):
             return
         grid.total = answer["count"]
         for row, state in zip(rows, answer["rows"], strict=True):
-            if marked and state["state"] == "changed":
+            if mark_changes and state["state"] == "changed":
                 grid.changed[row.key] = "changed"
             if row is current and state["position"] is not None:
                 self.rows.cursor_row = state["position"] + len(grid.draft.new)

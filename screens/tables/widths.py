@@ -13,7 +13,7 @@ from screens.tables.cells import piece
 from screens.widgets.columns import sanitize
 from svc_tui.column_types import TypeInfo
 
-MEASURED = 50
+MEASURED_ROWS = 50
 """Rows that are measured."""
 DEFAULT_MAX_WIDTH = 24
 """Default maximum width of a column, in terminal cells. A column grows beyond it if there is room."""
@@ -25,11 +25,11 @@ MAX_WIDTH = 200
 class Width:
     """The default width of a column, and the width that shows its longest value."""
 
-    own: int
-    wish: int
+    default: int
+    longest: int
 
 
-def measured(
+def measure_widths(
     titles: Sequence[str], types: Sequence[TypeInfo], rows: Iterable[Sequence[Any]]
 ) -> tuple[Width, ...]:
     """Return the widths of columns with these rows."""
@@ -42,11 +42,11 @@ def measured(
 
 def _width(title: str, type: TypeInfo, values: Sequence[Any]) -> Width:
     """Return the width of one column."""
-    least = max(cell_len(sanitize(title)), type.min_width)
+    min_width = max(cell_len(sanitize(title)), type.min_width)
     if not values:
-        own = max(least, type.width)
-        return Width(own, own)
-    wish = min(
-        max(least, *(cell_len(sanitize(piece(value)[0][: MAX_WIDTH + 1])) for value in values)), MAX_WIDTH
+        default = max(min_width, type.width)
+        return Width(default, default)
+    longest = min(
+        max(min_width, *(cell_len(sanitize(piece(value)[0][: MAX_WIDTH + 1])) for value in values)), MAX_WIDTH
     )
-    return Width(min(wish, max(DEFAULT_MAX_WIDTH, least)), wish)
+    return Width(min(longest, max(DEFAULT_MAX_WIDTH, min_width)), longest)

@@ -47,9 +47,9 @@ def layout_columns(columns: Sequence[ListColumn], room: int) -> tuple[PlacedColu
     spare = max(room - sum(widths) - COLUMN_GAP * max(len(columns) - 1, 0), 0)
     lacks = {i: each.preferred - each.width for i, each in enumerate(columns) if each.preferred > each.width}
     for lack in (lacks, dict.fromkeys((i for i, each in enumerate(columns) if each.grow), spare)):
-        for left, i in zip(range(len(lack), 0, -1), sorted(lack, key=lack.__getitem__), strict=True):
-            more = min(lack[i], spare // left)
-            widths[i], spare = widths[i] + more, spare - more
+        for remaining, i in zip(range(len(lack), 0, -1), sorted(lack, key=lack.__getitem__), strict=True):
+            extra = min(lack[i], spare // remaining)
+            widths[i], spare = widths[i] + extra, spare - extra
     placed, x = [], 0
     for column, width in zip(columns, widths, strict=True):
         placed.append(PlacedColumn(x, width, column.right))
@@ -76,8 +76,8 @@ def fit_cell(cell: Cell, column: PlacedColumn) -> list[Piece]:
         clean = sanitize(text[: room * _MAX_CHARS_PER_CELL + 1])
         width = cell_len(clean)
         if width > room or len(clean) > room * _MAX_CHARS_PER_CELL:
-            cut = set_cell_size(clean, max(room - 1, 0)) + "…" if room else ""
-            pieces.append((_isolate_direction(cut), tone))
+            truncated = set_cell_size(clean, max(room - 1, 0)) + "…" if room else ""
+            pieces.append((_isolate_direction(truncated), tone))
             used = column.width
             break
         pieces.append((_isolate_direction(clean), tone))
@@ -90,7 +90,9 @@ def fit_cell(cell: Cell, column: PlacedColumn) -> list[Piece]:
 
 def _isolate_direction(text: str) -> str:
     """Return text that does not change the direction of the following cells on bidirectional terminals."""
-    if text.isascii() or not any(unicodedata.bidirectional(each) in _RIGHT_TO_LEFT for each in text):
+    if text.isascii() or not any(
+        unicodedata.bidirectional(character) in _RIGHT_TO_LEFT for character in text
+    ):
         return text
     return text + _LEFT_TO_RIGHT_MARK
 

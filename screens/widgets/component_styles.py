@@ -29,11 +29,11 @@ class ComponentStyles:
 
     def _resolve(self, component: str) -> Style:
         styles = self._widget.get_component_styles(component)
-        below, color, background = self._widget.background_colors[1], None, None
+        base, color, background = self._widget.background_colors[1], None, None
         if styles.has_rule("background") and styles.background.a > 0:
-            below += styles.background
-            background = below.rich_color
+            base += styles.background
+            background = base.rich_color
         if styles.has_rule("color") and styles.color.a > 0:
-            own = below.get_contrast_text(styles.color.a) if styles.auto_color else styles.color
-            color = (below + own).rich_color
+            foreground = base.get_contrast_text(styles.color.a) if styles.auto_color else styles.color
+            color = (base + foreground).rich_color
         return Style(color=color, bgcolor=background) + styles.text_style

@@ -41,9 +41,9 @@ class RowCache:
 
     def row(self, index: int) -> Row | None:
         """Return a row, or None if it is not cached."""
-        chunk, place = divmod(index, CHUNK_ROWS)
+        chunk, offset = divmod(index, CHUNK_ROWS)
         rows = self._rows.get(chunk)
-        return rows[place] if rows is not None and place < len(rows) else None
+        return rows[offset] if rows is not None and offset < len(rows) else None
 
     def clear(self) -> None:
         """Clear the cache: the list has another source."""

@@ -193,8 +193,8 @@ class VirtualList(ScrollView, can_focus=False):
         finally:
             self._fetching = False
         if self._pending_count is not None:
-            coming, self._pending_count = self._pending_count, None
-            self._set_count(coming)
+            count, self._pending_count = self._pending_count, None
+            self._set_count(count)
 
     def _store_rows(self, window: FetchWindow, rows: Sequence[Row]) -> None:
         if self._cache.put(window, rows) and self._pending_count is None and self._is_visible(window):
@@ -248,9 +248,9 @@ class VirtualList(ScrollView, can_focus=False):
         segments = [] if left else [Segment(sign, style + self._styles_for("accent"))]
         gap = Segment(" " * COLUMN_GAP, style)
         for number, (cell, column) in enumerate(zip(cells, self._placed, strict=False)):
-            own = style + self._styles_for("cell") if number == cursor else style
+            line_style = style + self._styles_for("cell") if number == cursor else style
             for text, tone in fit_cell(cell, column):
-                segments.append(Segment(text, own + self._styles_for(tone) if tone else own))
+                segments.append(Segment(text, line_style + self._styles_for(tone) if tone else line_style))
             segments.append(gap)
         if not left:
             return Strip(segments).adjust_cell_length(GUTTER + room, style)

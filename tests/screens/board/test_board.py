@@ -92,7 +92,7 @@ def test_requests_update_rates(opened: Opened, shop: Shop) -> None:
 def test_connect_previews_and_saves_mount(opened: Opened, shop: Shop, snapshot: Snapshot) -> None:
     async def test(shown: Board) -> None:
         await shown.press("c", "enter")
-        assert shown.screen.panel.asking
+        assert shown.screen.panel.prompting
         await shown.shows('+mounts = { "/docs/*" = "docs", "/blog/*" = "blog" } # kept')
         await shown.press("enter")
         assert shown.screen.pending == 1 and shop.manifest == SHOP
@@ -125,7 +125,7 @@ def test_invalid_target_shows_reason(opened: Opened, shop: Shop, snapshot: Snaps
         await idle(shown.pilot)
         snapshot(shown.app)
         await shown.press("enter")
-        assert not shown.screen.panel.asking
+        assert not shown.screen.panel.prompting
         await shown.press("escape")
         assert shown.screen.canvas.aim is None
 
@@ -137,7 +137,7 @@ def test_invalid_pattern_shows_error_and_stays_editable(
 ) -> None:
     async def test(shown: Board) -> None:
         await shown.press("c", "enter", *["backspace"] * 8, "b", "enter")
-        assert shown.screen.panel.asking and shown.screen.pending == 0
+        assert shown.screen.panel.prompting and shown.screen.pending == 0
         await shown.shows('the path "b" does not start with /')
         await idle(shown.pilot)
         snapshot(shown.app)

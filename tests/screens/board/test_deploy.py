@@ -238,7 +238,7 @@ def test_deployed_project_is_read_only(
 
     async def test(shown: Board) -> None:
         await shown.press("tab", "d", "e", "c")
-        assert shown.screen.pending == 0 and not shown.screen.panel.asking
+        assert shown.screen.pending == 0 and not shown.screen.panel.prompting
         await shown.shows("This is the live version")
         shown.screen.navigate(["docs"])
         await idle(shown.pilot)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App
 
-from screens.tables.column_layout import LEAST, MOST, ColumnLayout
+from screens.tables.column_layout import MAX_WIDTH, MIN_WIDTH, ColumnLayout
 from screens.tables.external_editor import command_of, edited
 from svc_tui.client import SvcError
 from tests.screens.tables.conftest import Shop, tables
@@ -37,7 +37,7 @@ def test_column_layout_keeps_all_columns_and_shows_one(done: list[tuple[int, str
             arranged = arranged.widened(index, by, 10)
     assert sorted(each.name for each in arranged.columns) == NAMES
     assert arranged.shown()
-    assert all(each.width is None or LEAST <= each.width <= MOST for each in arranged.columns)
+    assert all(each.width is None or MIN_WIDTH <= each.width <= MAX_WIDTH for each in arranged.columns)
 
 
 def test_added_and_removed_columns_preserve_layout_of_others() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from textual.app import App
 
-from screens.tables.widths import DEFAULT_MAX_WIDTH, MAX_WIDTH, Width, measured
+from screens.tables.widths import DEFAULT_MAX_WIDTH, MAX_WIDTH, Width, measure_widths
 from tests.screens.tables.conftest import Shop, tables
 from tests.support.column_types import TYPES
 
@@ -12,7 +12,7 @@ Snapshot = Callable[[App[Any]], None]
 
 
 def width(type: str, *values: Any, title: str = "t") -> Width:
-    return measured([title], [TYPES[type]], [(value,) for value in values])[0]
+    return measure_widths([title], [TYPES[type]], [(value,) for value in values])[0]
 
 
 def test_column_width_fits_texts_and_title() -> None:
