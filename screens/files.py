@@ -1,4 +1,4 @@
-"""Files named by the user: path completion, atomic writing with progress, and size formatting."""
+"""Files named by the user: path completion, and atomic writing with progress."""
 
 import os
 import threading
@@ -61,13 +61,6 @@ def write_file(path: Path, chunks: Iterator[bytes], on_bytes: OnBytes, stopped: 
             on_bytes(size, 0)
 
     return atomic_export.write_export(path, counted())
-
-
-def format_size(count: int) -> str:
-    """Return a number of bytes as text."""
-    if count >> 20:
-        return f"{count / (1 << 20):,.1f} MiB"
-    return f"{count / 1024:.1f} KiB" if count >> 10 else f"{count} B"
 
 
 def progress_bar(done: int, total: int) -> str:

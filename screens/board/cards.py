@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from screens.board.project import BoardDoor, BoardResource, Health, Rates, Stage
 from screens.widgets.columns import PlacedColumn, fit_cell
 from screens.widgets.row_source import Piece, Tone
+from svc_tui.terminal.units import size
 
 Line = tuple[Piece, ...]
 CARD_LINES = 3
@@ -73,7 +74,7 @@ def _third(health: Health, *, narrow: bool) -> tuple[Sequence[Piece], Sequence[P
         return (("  building", "warn"),), ()
     if rates.p95_ms is None:
         return (("  ready" if health.stage == "ready" else "  not built yet", "dim"),), ()
-    right: Piece = (format_bytes(rates.peak_memory), "dim") if rates.peak_memory else ("", "")
+    right: Piece = (size(rates.peak_memory), "dim") if rates.peak_memory else ("", "")
     if rates.errors and narrow:
         return ((f"  {format_percent(rates.errors)} failed", "bad"),), ()
     if rates.errors:
@@ -91,7 +92,7 @@ def door_card(name: str, door: BoardDoor, width: int, signs: Signs) -> tuple[Lin
     left, right = "", ""
     if door.tables is not None:
         left = "no tables" if not door.tables else "1 table" if door.tables == 1 else f"{door.tables} tables"
-        right = format_bytes(door.size) if door.size and width >= NARROW_DOOR else ""
+        right = size(door.size) if door.size and width >= NARROW_DOOR else ""
     if door.records is not None:
         texts = [format_frequency(door.records, unit) for unit in (" records", " rec", "")]
         left = next((text for text in texts if len(text) <= width - 2), texts[-1])
@@ -128,13 +129,6 @@ def format_milliseconds(value: float) -> str:
     if value >= 1000:
         return f"{value / 1000:.1f} s"
     return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
-
-
-def format_bytes(count: float) -> str:
-    """Return a number of bytes as text: `480 kB`, `0.9 MB`."""
-    if count < 1000:
-        return f"{count:.0f} B"
-    return f"{count / 1000:.0f} kB" if count < 500_000 else f"{count / 1e6:.1f} MB"
 
 
 def format_percent(fraction: float) -> str:

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, chop_cells
 
-from screens.board.cards import TONES, Line, format_bytes, format_milliseconds, format_percent, format_rate
+from screens.board.cards import TONES, Line, format_milliseconds, format_percent, format_rate
 from screens.board.edits import DrawnMount
 from screens.board.project import BoardDoor, BoardMount, BoardResource, Health, Rates, Stage
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Piece, Tone
+from svc_tui.terminal.units import size
 
 _KEY = 11
 """Width of the labels in cells."""
@@ -67,7 +68,7 @@ def resource_details(
         ("last minute", [_rates(health.rates)]),
         (
             "limits",
-            [((f"{resource.run_limit_secs} s per request, {resource.memory_limit_mb} MB of memory", ""),)],
+            [((f"{resource.run_limit_secs} s per request, {resource.memory_limit_mb} MiB of memory", ""),)],
         ),
         ("egress", [((origin, ""),) for origin in resource.egress] or [(("none", "dim"),)]),
         ("env", [((", ".join(resource.env), ""),)] if resource.env else []),
@@ -92,7 +93,7 @@ def _rates(rates: Rates) -> Line:
         return (("no requests", "dim"),)
     pieces: list[Piece] = [(f"{format_rate(rates.per_second)}, p95 {format_milliseconds(rates.p95_ms)}", "")]
     if rates.peak_memory is not None:
-        pieces.append((f", peak memory {format_bytes(rates.peak_memory)}", ""))
+        pieces.append((f", peak memory {size(rates.peak_memory)}", ""))
     if rates.errors:
         pieces.append((f", {format_percent(rates.errors)} failed", "bad"))
     return tuple(pieces)

@@ -9,11 +9,12 @@ from textual.content import Content
 from textual.widgets import Static
 
 from screens.file_form import FileForm, PathField
-from screens.files import format_size, parse_path, progress_bar, write_file
+from screens.files import parse_path, progress_bar, write_file
 from screens.form import require_filled
 from screens.logs.export import export_records, is_text_file
 from screens.logs.filter import RecordSelection
 from screens.project_client import ProjectClient
+from svc_tui.terminal.units import size
 
 
 class LogExportForm(FileForm[Path]):
@@ -46,7 +47,7 @@ class LogExportForm(FileForm[Path]):
         lines = is_text_file(path)
         await self.confirm_overwrite(path)
         done = await asyncio.to_thread(self._save, path, lines)
-        self.app.notify(f"exported {self._records:,} records ({format_size(done)}) to {path}", markup=False)
+        self.app.notify(f"exported {self._records:,} records ({size(done)}) to {path}", markup=False)
         return path
 
     def _save(self, path: Path, lines: bool) -> int:

@@ -13,6 +13,7 @@ from rich.cells import cell_len
 
 from screens.widgets.columns import ListColumn, sanitize
 from screens.widgets.row_source import Cell, Piece, Row, Tone
+from svc_tui.terminal import units
 
 Document = Mapping[str, Any]
 
@@ -66,8 +67,8 @@ def row(
 ) -> Row:
     """Return the row of a record for `COLUMNS`, with its cursor as key.
 
-    If `room` is not 0, it is the text width on a narrow screen, and the row is for `NARROW`. `mounted` has the
-    spans that a request called through mounts, innermost first. `zone` None means the local time zone. A
+    If `room` is not 0, it is the text width on a narrow screen, and the row is for `NARROW`. `mounted` has
+    the spans that a request called through mounts, innermost first. `zone` None means the local time zone. A
     request is shown at its end, so that times ascend. A record that is not of `today` shows its date instead
     of seconds. Matches of `search` are highlighted.
     """
@@ -159,12 +160,8 @@ def duration(nanoseconds: int) -> str:
 
 
 def size(count: int | None) -> str:
-    """Return a number of bytes in at most 8 characters: `312 B`, `0.9 MiB`; "" if it is unknown."""
-    if count is None:
-        return ""
-    if count < 1000:
-        return f"{count} B"
-    return f"{count / 1024:.0f} KiB" if count < 100 << 10 else f"{count / (1 << 20):.1f} MiB"
+    """Return a number of bytes in at most 8 characters; "" if it is unknown."""
+    return units.size(count) if count is not None else ""
 
 
 def status(code: int) -> Piece:

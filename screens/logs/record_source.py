@@ -232,7 +232,7 @@ class RecordSource:
         return list(self._client.call_sync("GET", "/logs/records", params=params)["records"])
 
     def next(self, cursor: int, step: int, filters: Mapping[str, Any]) -> int | None:
-        """Return the cursor of the next (`step` 1) or previous (-1) shown record that also matches `filters`."""
+        """Return the cursor of the next (`step` 1) or previous (-1) shown record that matches `filters`."""
         params = {**self._params(), **filters, "n": 1, ("after" if step > 0 else "before"): cursor}
         records = self._client.call_sync("GET", "/logs/window", params=params)["records"]
         return int(records[0]["cursor"]) if records else None

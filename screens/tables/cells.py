@@ -13,6 +13,7 @@ from typing import Any
 
 from screens.widgets.row_source import Piece
 from svc_tui.column_types import TypeInfo
+from svc_tui.terminal.units import size
 
 NOW = "now()"
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
@@ -110,5 +111,4 @@ def _number(word: str) -> float:
 
 
 def _size(value: dict[str, Any]) -> str:
-    count = value.get("size", len(value.get("base64", "")) * 3 // 4)
-    return f"{count} B" if count < 1000 else f"{count / 1024:,.0f} KiB"
+    return size(value.get("size", len(value.get("base64", "")) * 3 // 4))

@@ -9,13 +9,14 @@ from textual.content import Content
 from textual.widgets import Static
 
 from screens.file_form import FileForm, PathField
-from screens.files import format_size, parse_path, write_file
+from screens.files import parse_path, write_file
 from screens.form import Field, require_filled
 from screens.project_client import ProjectClient
 from screens.tables.files import DATABASE_FORMATS, format_of
 from screens.tables.grid import RemoteGrid
 from screens.tables.query import RowQuery
 from svc_tui.client import SvcError
+from svc_tui.terminal.units import size
 
 SHOWN, ALL = "shown", "all"
 
@@ -55,7 +56,7 @@ class TableExportForm(FileForm[Path]):
         source = self._source(format)
         await self.confirm_overwrite(path)
         done = await asyncio.to_thread(self._save, path, *source)
-        self.app.notify(f"exported {format_size(done)} to {path}", markup=False)
+        self.app.notify(f"exported {size(done)} to {path}", markup=False)
         return path
 
     def _source(self, format: str) -> tuple[str, dict[str, Any]]:
@@ -77,4 +78,4 @@ class TableExportForm(FileForm[Path]):
             return write_file(path, bytes, self._written, self.stopped)
 
     def _written(self, done: int, total: int) -> None:
-        self.progress = f"{format_size(done)} written"
+        self.progress = f"{size(done)} written"

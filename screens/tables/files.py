@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from screens.files import OnBytes, format_size, raise_if_stopped
+from screens.files import OnBytes, raise_if_stopped
 from svc_tui.client import SvcError
+from svc_tui.terminal.units import size
 
 FORMATS = {
     ".csv": "csv",
@@ -54,9 +55,7 @@ def blob_of(path: Path) -> dict[str, str]:
     with _reading(path), path.open("rb") as file:
         found = file.read(MAX_BLOB_BYTES + 1)
     if len(found) > MAX_BLOB_BYTES:
-        raise SvcError(
-            f"{path} has more than {format_size(MAX_BLOB_BYTES)}", "A cell that is edited takes no more."
-        )
+        raise SvcError(f"{path} has more than {size(MAX_BLOB_BYTES)}", "A cell that is edited takes no more.")
     return {"base64": b64encode(found).decode()}
 
 

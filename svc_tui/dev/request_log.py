@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 from svc_tui.terminal.stdout import Styled
-from svc_tui.terminal.units import duration
+from svc_tui.terminal.units import duration, size
 
 TARGET_WIDTH = 24
 LIVE_AFTER_NS = 400_000_000
@@ -109,7 +109,7 @@ def request_line(spans: Sequence[RequestRecord], when: str) -> Styled:
         line.append((f" {inner.code}", "red"))
     line.append((f"  {duration(front.wall_ns):>6}", ""))
     compute = f"cpu {duration(inner.compute_ns):>6}" if inner.compute_ns else ""
-    peak = f"{inner.peak_memory / (1 << 20):.1f} MiB" if inner.peak_memory is not None else ""
+    peak = size(inner.peak_memory) if inner.peak_memory is not None else ""
     meters = f"  {compute:<10}  {peak:>8}"
     path = " → ".join(span.resource or "–" for span in reversed(spans))
     line += [(meters, "dim"), (f"  {path}", "cyan"), (f"  {front.request_id}", "dim")]

@@ -278,7 +278,9 @@ def test_enter_opens_resource_details_and_doors(opened: Opened, shop: Shop) -> N
     async def test(shown: Board) -> None:
         shown.screen.navigate(["docs"])
         await shown.press("enter")
-        assert "mounted at   web:/docs/*" in shown.text and "30 s per request, 128 MB of memory" in shown.text
+        assert (
+            "mounted at   web:/docs/*" in shown.text and "30 s per request, 128 MiB of memory" in shown.text
+        )
         await shown.press("L")
         await shown.press("escape")
         assert "mounted at" not in shown.text

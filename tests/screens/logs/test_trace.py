@@ -70,8 +70,8 @@ def test_lines_show_span_tree_and_records() -> None:
         "POST /api/entries",
         f"request {ID}   trace b0e71d321e61a724264ff0e661c70d89",
         "",
-        "web                 201   8.0 ms  ━━━━━━━━━━━━━━━━━━                         ↑12 B ↓2 KiB",
-        "└ api               201   6.0 ms    ━━━━━━━━━━━━━━     5.1 ms cpu   3.0 MiB  ↑12 B ↓2 KiB",
+        "web                 201   8.0 ms  ━━━━━━━━━━━━━━━━━━                         ↑12 B ↓2.0 KiB",
+        "└ api               201   6.0 ms    ━━━━━━━━━━━━━━     5.1 ms cpu   3.0 MiB  ↑12 B ↓2.0 KiB",
         "",
         "  +3.0 ms  INFO    api           entry saved",
         "                                 id=12407",
@@ -96,7 +96,7 @@ def test_request_details_show_usage_and_failure() -> None:
     inner = request("api", "b", "a", 3.119, 6, code="run-limit", detail="30 s reached")
     shown = text(record_details(request("web", "a", "", 3.118, 8, status=504, spans=[inner])))
     assert "web → api" in shown and "504  POST /api/entries" in shown
-    assert "8.0 ms   5.1 ms cpu   3.0 MiB   ↑12 B ↓2 KiB" in shown
+    assert "8.0 ms   5.1 ms cpu   3.0 MiB   ↑12 B ↓2.0 KiB" in shown
     assert "run-limit  30 s reached" in shown and "2026-11-21 " in shown
 
 

@@ -100,7 +100,7 @@ def test_boolean_words_match_api(word: str, value: bool) -> None:
         (2.0, ("2", "")),
         (1e300, ("1e+300", "")),
         ({"size": 5_242_880, "text": "begins"}, ("begins…", "")),
-        ({"size": 5_242_880, "base64": "AA=="}, ("blob, 5,120 KiB", "dim")),
+        ({"size": 5_242_880, "base64": "AA=="}, ("blob, 5.0 MiB", "dim")),
         ({"base64": b64encode(b"abc").decode()}, ("blob, 3 B", "dim")),
     ],
 )
