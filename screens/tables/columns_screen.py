@@ -16,32 +16,32 @@ from screens.widgets.row_source import Row
 from screens.widgets.virtual_rows import VirtualRows
 
 
-class _Listed:
-    """The columns as rows of a list."""
+class _ColumnRows:
+    """The rows of the list, one per column."""
 
-    def __init__(self, arrangement: ColumnLayout, about: Mapping[str, str]) -> None:
-        self.arrangement, self._about = arrangement, about
+    def __init__(self, layout: ColumnLayout, types: Mapping[str, str]) -> None:
+        self.layout, self._types = layout, types
 
     def count(self) -> int:
-        return len(self.arrangement.columns)
+        return len(self.layout.columns)
 
     def window(self, start: int, n: int) -> Sequence[Row]:
         return [
             Row(
-                each.name,
+                column.name,
                 (
-                    (("·" if each.hidden else "✓", "dim" if each.hidden else "good"),),
-                    ((each.name, "dim" if each.hidden else ""),),
-                    ((self._about[each.name], "dim"),),
-                    ((str(each.width) if each.width else "own", "dim"),),
+                    (("·" if column.hidden else "✓", "dim" if column.hidden else "good"),),
+                    ((column.name, "dim" if column.hidden else ""),),
+                    ((self._types[column.name], "dim"),),
+                    ((str(column.width) if column.width else "auto", "dim"),),
                 ),
             )
-            for each in self.arrangement.columns[start : start + n]
+            for column in self.layout.columns[start : start + n]
         ]
 
 
 class ColumnsScreen(ModalScreen[None]):
-    """Edits a column layout, and calls `heard` after each change."""
+    """Edits a column layout, and calls `on_change` after each change."""
 
     GROUP: ClassVar[str] = "Columns"
     AUTO_FOCUS = "VirtualRows"
@@ -55,8 +55,8 @@ class ColumnsScreen(ModalScreen[None]):
     ColumnsScreen .keys { height: auto; color: $foreground-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("K,shift+up", "move(-1)", "Before", id="columns.before"),
-        Binding("J,shift+down", "move(1)", "After", id="columns.after"),
+        Binding("K,shift+up", "move(-1)", "Move left", id="columns.before"),
+        Binding("J,shift+down", "move(1)", "Move right", id="columns.after"),
         Binding("plus", "widen(1)", "Wider", id="columns.wider"),
         Binding("minus", "widen(-1)", "Narrower", id="columns.narrower"),
         Binding("escape", "leave", "Back", id="columns.back"),
@@ -64,18 +64,18 @@ class ColumnsScreen(ModalScreen[None]):
 
     def __init__(
         self,
-        arrangement: ColumnLayout,
-        about: Mapping[str, tuple[str, int]],
-        heard: Callable[[ColumnLayout], None],
+        layout: ColumnLayout,
+        columns: Mapping[str, tuple[str, int]],
+        on_change: Callable[[ColumnLayout], None],
     ) -> None:
-        """`about` has the type of each column, and its own width."""
+        """Create the dialog. `columns` has type and default width of each column."""
         super().__init__()
-        self._widths = {name: width for name, (_, width) in about.items()}
-        self._listed = _Listed(arrangement, {name: type for name, (type, _) in about.items()})
-        self._heard = heard
+        self._widths = {name: width for name, (_, width) in columns.items()}
+        self._columns = _ColumnRows(layout, {name: type for name, (type, _) in columns.items()})
+        self._on_change = on_change
 
     def compose(self) -> ComposeResult:
-        """Place the list and its keys."""
+        """Compose the list and its keys."""
         titles = (
             ListColumn("", 1),
             ListColumn("column", 20, grow=True),
@@ -83,7 +83,7 @@ class ColumnsScreen(ModalScreen[None]):
             ListColumn("width", 5),
         )
         with Vertical():
-            yield VirtualRows(self._listed, titles)
+            yield VirtualRows(self._columns, titles)
             yield Static(Content("enter show or hide · J K move · + - width · esc back"), classes="keys")
 
     @property
@@ -91,25 +91,25 @@ class ColumnsScreen(ModalScreen[None]):
         return self.query_one(VirtualRows).cursor_row
 
     def on_virtual_rows_opened(self) -> None:
-        """Hide the column, or show it."""
-        self._take(self._listed.arrangement.toggled(self._row))
+        """Hide or show the column."""
+        self._set(self._columns.layout.toggled(self._row))
 
     def action_move(self, by: int) -> None:
         """Move the column."""
         row = self._row
-        self._take(self._listed.arrangement.moved(row, by))
+        self._set(self._columns.layout.moved(row, by))
         self.query_one(VirtualRows).cursor_row = row + by
 
     def action_widen(self, by: int) -> None:
-        """Make the column wider, or narrower."""
-        name = self._listed.arrangement.columns[self._row].name
-        self._take(self._listed.arrangement.widened(self._row, by, self._widths[name]))
+        """Make the column wider or narrower."""
+        name = self._columns.layout.columns[self._row].name
+        self._set(self._columns.layout.widened(self._row, by, self._widths[name]))
 
-    def _take(self, arrangement: ColumnLayout) -> None:
-        self._listed.arrangement = arrangement
+    def _set(self, layout: ColumnLayout) -> None:
+        self._columns.layout = layout
         self.query_one(VirtualRows).reload()
-        self._heard(arrangement)
+        self._on_change(layout)
 
     def action_leave(self) -> None:
-        """Go back to the grid."""
+        """Close the dialog."""
         self.dismiss(None)

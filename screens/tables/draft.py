@@ -30,7 +30,7 @@ class CellEdit:
 
 
 @dataclass(frozen=True, slots=True)
-class New:
+class NewRow:
     """A staged new row, identified by `number`."""
 
     number: int
@@ -40,7 +40,7 @@ class New:
 @dataclass(frozen=True, slots=True)
 class _State:
     edits: Mapping[Key, CellEdit] = field(default_factory=dict)
-    new: tuple[New, ...] = ()
+    new: tuple[NewRow, ...] = ()
 
 
 class Draft:
@@ -57,7 +57,7 @@ class Draft:
         return len(self._state.edits) + len(self._state.new)
 
     @property
-    def new(self) -> tuple[New, ...]:
+    def new(self) -> tuple[NewRow, ...]:
         """The new rows, those of the latest step first."""
         return self._state.new
 
@@ -172,10 +172,10 @@ class Draft:
         self.clear()
         self._state = _State(edits, new)
 
-    def _numbered(self, rows: Sequence[Mapping[str, Any]]) -> list[New]:
+    def _numbered(self, rows: Sequence[Mapping[str, Any]]) -> list[NewRow]:
         first = self._numbers + 1
         self._numbers += len(rows)
-        return [New(number, dict(cells)) for number, cells in enumerate(rows, first)]
+        return [NewRow(number, dict(cells)) for number, cells in enumerate(rows, first)]
 
     def _step(self, state: _State) -> None:
         self._before = [*self._before, self._state][-MAX_STEPS:]

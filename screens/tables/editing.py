@@ -16,10 +16,10 @@ from screens.files import parse_path
 from screens.tables.cell_input import CellInput
 from screens.tables.cells import NOW, as_text, is_cut, read
 from screens.tables.clipboard_range import MAX_ROWS, PastedRange, cells, targets
-from screens.tables.draft import New
-from screens.tables.external_editor import command_of, edited
-from screens.tables.files import PIECE, blob_of
-from screens.tables.grid import RemoteGrid, TableColumn, TableRow, default
+from screens.tables.draft import NewRow
+from screens.tables.external_editor import edit_text, editor_command
+from screens.tables.files import CHUNK_BYTES, read_blob
+from screens.tables.grid import RemoteGrid, TableColumn, TableRow, default_text
 from screens.tables.paste_screen import PasteScreen
 from screens.tables.table_view import TableView
 from screens.tables.text_screen import TextScreen
@@ -61,11 +61,11 @@ class TableEditor(TableView):
             self._edit_text(row, column, as_text(value))
 
     @work(group="edit", exclusive=True)
-    async def _edit_full_value(self, row: New | TableRow, column: TableColumn) -> None:
+    async def _edit_full_value(self, row: NewRow | TableRow, column: TableColumn) -> None:
         with self.shown_errors():
             self._edit_text(row, column, as_text(await self._full_value(row, column)))
 
-    def _edit_text(self, row: New | TableRow, column: TableColumn, text: str) -> None:
+    def _edit_text(self, row: NewRow | TableRow, column: TableColumn, text: str) -> None:
         """Edit a text in the line, or in a field if it is long."""
         title = f"{column.name}  {column.type.name}"
         if len(text) > MAX_TEXT_LENGTH:
@@ -85,25 +85,25 @@ class TableEditor(TableView):
         with self.shown_errors():
             try:
                 value = await self._full_value(row, column)
-                command = command_of(os.environ)
+                command = editor_command(os.environ)
                 with self.app.suspend():
-                    text = edited(as_text(value), column.type, command)
+                    text = edit_text(as_text(value), column.type, command)
                 self._set_text(row, column, text)
             except SuspendNotSupported:
                 self.notify("no terminal is available for an editor", severity="warning")
             except ValueError as error:
                 self.notify(f"{error}; {column.name} is unchanged", severity="error", markup=False)
 
-    async def _full_value(self, row: New | TableRow, column: TableColumn) -> Any:
+    async def _full_value(self, row: NewRow | TableRow, column: TableColumn) -> Any:
         """Return the complete value of a cell. Raises `SvcError`."""
         value = self._value(row, column)
-        if not is_cut(value) or isinstance(row, New):
+        if not is_cut(value) or isinstance(row, NewRow):
             return value
         params = {"key": json.dumps(list(row.key)), "column": column.name}
         path = f"/grid/{self._current_grid().id}/cell"
         return (await self.client.call("GET", path, params=params))["value"]
 
-    def _set_text(self, row: New | TableRow, column: TableColumn, text: str | None) -> None:
+    def _set_text(self, row: NewRow | TableRow, column: TableColumn, text: str | None) -> None:
         """Stage a text as the value of a cell; None stages nothing. Raises `ValueError`."""
         if text is not None:
             self._set(row, column, read(text, column.type))
@@ -169,10 +169,10 @@ class TableEditor(TableView):
         return True
 
     @work(group="edit", exclusive=True)
-    async def _set_file(self, row: New | TableRow, column: TableColumn, name: str) -> None:
+    async def _set_file(self, row: NewRow | TableRow, column: TableColumn, name: str) -> None:
         """Stage the content of a file as the value of a blob cell."""
         with self.shown_errors():
-            self._set(row, column, await asyncio.to_thread(blob_of, parse_path(name)))
+            self._set(row, column, await asyncio.to_thread(read_blob, parse_path(name)))
 
     def action_null(self) -> None:
         """Set the cell to null."""
@@ -188,17 +188,17 @@ class TableEditor(TableView):
     def action_default(self) -> None:
         """Reset the cell of a new row to its default."""
         row, column = self._editing or (None, None)
-        if isinstance(row, New) and column is not None:
+        if isinstance(row, NewRow) and column is not None:
             self.action_close_line()
             self._current_grid().draft.clear_new(row.number, column.name)
             self._redraw()
 
-    def _set(self, row: New | TableRow, column: TableColumn, value: Any) -> None:
+    def _set(self, row: NewRow | TableRow, column: TableColumn, value: Any) -> None:
         grid = self._current_grid()
-        if isinstance(row, New):
+        if isinstance(row, NewRow):
             grid.draft.set_new(row.number, column.name, value)
         else:
-            grid.draft.set(row.key, column.name, row.cells[grid.names[column.name]], value)
+            grid.draft.set(row.key, column.name, row.cells[grid.column_index[column.name]], value)
         self._redraw()
 
     def action_add(self) -> None:
@@ -209,10 +209,10 @@ class TableEditor(TableView):
         grid.draft.add([{}])
         self._redraw()
         self.rows.cursor_row = 0
-        required = [column for column in grid.columns if default(column) == "needed"]
+        required = [column for column in grid.columns if default_text(column) == "required"]
         others = [column for column in grid.columns if not column.primary_key]
         if first := (*required, *others)[:1]:
-            self.rows.cursor_column = grid.number(first[0].name) or 1
+            self.rows.cursor_column = grid.position(first[0].name) or 1
 
     def action_delete(self) -> None:
         """Delete the marked rows, or that of the cursor. Restore them if all are deleted already."""
@@ -221,9 +221,9 @@ class TableEditor(TableView):
         grid, current, marks = self._current_grid(), self._current_row(), self.rows.marks
         if marks:
             new = [row.number for row in grid.draft.new if ("new", row.number) in marks]
-            rows = [row for row in grid.shown_rows(0, grid.count()) if row.key in marks]
+            rows = [row for row in grid.cached_rows(0, grid.count()) if row.key in marks]
         else:
-            new = [current.number] if isinstance(current, New) else []
+            new = [current.number] if isinstance(current, NewRow) else []
             rows = [current] if isinstance(current, TableRow) else []
         if len(new) + len(rows) < len(marks):
             self.notify(
@@ -288,7 +288,7 @@ class TableEditor(TableView):
         with self.shown_errors():
             preview = await asyncio.to_thread(self._preview, text)
             pasted = PastedRange.from_preview(preview)
-            columns = targets(pasted, grid.shown(), max(self.rows.cursor_column - 1, 0))
+            columns = targets(pasted, grid.shown_columns(), max(self.rows.cursor_column - 1, 0))
             rows = await asyncio.to_thread(cells, pasted, columns)
             at = self.rows.cursor_row
             if len(rows) == 1 and len(columns) == 1 and not pasted.header:
@@ -304,7 +304,7 @@ class TableEditor(TableView):
 
     def _preview(self, text: str) -> Any:
         data = text.encode("utf-8", "replace")
-        chunks = (data[at : at + PIECE] for at in range(0, len(data), PIECE))
+        chunks = (data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES))
         params = {"format": "tsv", "rows": MAX_ROWS}
         return self.client.call_sync("POST", "/import/preview", params=params, content=chunks)
 
@@ -314,10 +314,12 @@ class TableEditor(TableView):
         existing: dict[Any, dict[str, tuple[Any, Any]]] = {}
         new: dict[int, Mapping[str, Any]] = {}
         for row, values in zip(current, rows, strict=False):
-            if isinstance(row, New):
+            if isinstance(row, NewRow):
                 new[row.number] = values
             elif row is not None and not ((edit := grid.draft.edit(row.key)) and edit.deleted):
                 old = row.cells
-                existing[row.key] = {name: (old[grid.names[name]], now) for name, now in values.items()}
+                existing[row.key] = {
+                    name: (old[grid.column_index[name]], now) for name, now in values.items()
+                }
         grid.draft.write(existing, new, rows[len(current) :])
         self._redraw()

@@ -1,4 +1,4 @@
-"""A table, or what is shown of it, into a file, which is there whole in the end or as it was before."""
+"""The form that exports a table, or its shown rows, to a file."""
 
 import asyncio
 from pathlib import Path
@@ -22,7 +22,7 @@ SHOWN, ALL = "shown", "all"
 
 
 class TableExportForm(FileForm[Path]):
-    """Gives the path of the file that was written."""
+    """Exports rows. Returns the path of the file."""
 
     DONE: ClassVar[str] = "export"
     TITLE_TEXT: ClassVar[str] = "Export the table"
@@ -31,51 +31,51 @@ class TableExportForm(FileForm[Path]):
     TableExportForm .about { margin-bottom: 1; color: $foreground-muted; }
     """
 
-    def __init__(self, link: ProjectClient, grid: RemoteGrid) -> None:
+    def __init__(self, client: ProjectClient, grid: RemoteGrid) -> None:
         super().__init__()
-        self._link, self._grid = link, grid
-        self._plain = grid.query == RowQuery()
+        self._client, self._grid = client, grid
+        self._is_unfiltered = grid.query == RowQuery()
 
     def fields(self) -> ComposeResult:
-        """Yield the file, which rows it gets where some are not shown, and how."""
+        """Yield the file, the choice of rows if the grid is filtered or sorted, and the formats."""
         yield PathField("file", "file", f"{self._grid.table}.csv", example="people.csv")
         about = "All rows, as .csv, .json, .jsonl, .sql or .db."
-        if not self._plain:
+        if not self._is_unfiltered:
             yield Field("rows", "rows", SHOWN, example=f"{SHOWN} or {ALL}")
             about = (
-                f"{SHOWN}: the {self._grid.total:,} rows that are shown, in their order, as .csv, .json or"
-                f" .jsonl; {ALL}: the table, as .sql or .db, too."
+                f"{SHOWN}: the {self._grid.total:,} shown rows in their order, as .csv, .json or .jsonl;"
+                f" {ALL}: the whole table, also as .sql or .db."
             )
         yield Static(Content(about), classes="about")
         yield Static(id="progress")
 
     async def work(self) -> Path:
-        """Write it, and ask before another file goes."""
+        """Write the file; confirm before replacing an existing one. Raises `SvcError`."""
         require_filled([("file", self.value("file"))])
         path, format = parse_path(self.value("file")), format_of(self.value("file"))
         source = self._source(format)
         await self.confirm_overwrite(path)
-        done = await asyncio.to_thread(self._save, path, *source)
-        self.app.notify(f"exported {size(done)} to {path}", markup=False)
+        written = await asyncio.to_thread(self._save, path, *source)
+        self.app.notify(f"exported {size(written)} to {path}", markup=False)
         return path
 
     def _source(self, format: str) -> tuple[str, dict[str, Any]]:
-        """Return what of the control API has the rows that are wanted. Raises `SvcError`."""
-        wanted = ALL if self._plain else self.value("rows").strip() or SHOWN
-        if wanted == ALL:
+        """Return path and parameters of the API request for the chosen rows. Raises `SvcError`."""
+        rows = ALL if self._is_unfiltered else self.value("rows").strip() or SHOWN
+        if rows == ALL:
             return "/export", {"format": format, "table": self._grid.table}
-        if wanted != SHOWN:
-            raise SvcError(f"rows cannot be {wanted}", f"Write {SHOWN} or {ALL}.")
+        if rows != SHOWN:
+            raise SvcError(f"rows cannot be {rows}", f"Enter {SHOWN} or {ALL}.")
         if format in DATABASE_FORMATS:
             raise SvcError(
-                f"a .{format} file has whole tables, not the rows that are shown",
-                f"Write {ALL} at rows, or a file of rows: .csv, .json or .jsonl.",
+                f"a .{format} file has whole tables, not a selection of rows",
+                f"Enter {ALL} for rows, or use .csv, .json or .jsonl.",
             )
         return f"/grid/{self._grid.id}/export", {"format": format}
 
     def _save(self, path: Path, source: str, params: dict[str, Any]) -> int:
-        with self._link.download(source, params=params) as bytes:
-            return write_file(path, bytes, self._written, self.stopped)
+        with self._client.download(source, params=params) as chunks:
+            return write_file(path, chunks, self._show_written, self.stopped)
 
-    def _written(self, done: int, total: int) -> None:
+    def _show_written(self, done: int, total: int) -> None:
         self.progress = f"{size(done)} written"

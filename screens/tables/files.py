@@ -1,4 +1,4 @@
-"""Files that tables come from and go to: their formats and their bytes. Pure."""
+"""Files of tables: their formats, and reading them. Pure."""
 
 import os
 import threading
@@ -22,52 +22,52 @@ FORMATS = {
     ".sqlite3": "db",
 }
 DATABASE_FORMATS = frozenset({"sql", "db"})
-"""Formats whose files bring tables of their own."""
-PIECE = 1 << 18
+"""Formats of files with whole tables."""
+CHUNK_BYTES = 1 << 18
 PREVIEW_BYTES = 4 << 20
-"""Bytes at the beginning of a file that are looked at for a preview."""
+"""Maximum bytes of a file that are read for its preview."""
 MAX_BLOB_BYTES = 20 << 20
-"""Bytes of a file that becomes a cell: all changes together have 32 MiB, as base64."""
+"""Maximum bytes of a file as a cell. It is sent as base64; all changes together have at most 32 MiB."""
 
 
 def format_of(path: str) -> str:
-    """Return the format that the ending of a file's name stands for. Raises `SvcError`."""
-    found = FORMATS.get(Path(path).suffix.lower())
-    if found is None:
-        raise SvcError(f"cannot determine the format of {path}", f"Names end in {', '.join(FORMATS)}.")
-    return found
+    """Return the format for the suffix of a path. Raises `SvcError`."""
+    format = FORMATS.get(Path(path).suffix.lower())
+    if format is None:
+        raise SvcError(f"cannot determine the format of {path}", f"Available: {', '.join(FORMATS)}.")
+    return format
 
 
-def beginning(path: Path, format: str) -> tuple[bytes, bool]:
-    """Return the bytes that a preview is made of, and whether they are the whole file. Raises `SvcError`.
+def read_beginning(path: Path, format: str) -> tuple[bytes, bool]:
+    """Return bytes for a preview, and whether they are the complete file. Raises `SvcError`.
 
-    Of a longer file it is its first lines, as far as the format has lines; else nothing.
+    For a larger file, returns its first lines, or nothing if the format does not consist of lines.
     """
     with _reading(path), path.open("rb") as file:
-        found = file.read(PREVIEW_BYTES + 1)
-    if len(found) <= PREVIEW_BYTES:
-        return found, True
-    return (found[: found.rfind(b"\n") + 1], False) if format in ("csv", "jsonl") else (b"", False)
+        data = file.read(PREVIEW_BYTES + 1)
+    if len(data) <= PREVIEW_BYTES:
+        return data, True
+    return (data[: data.rfind(b"\n") + 1], False) if format in ("csv", "jsonl") else (b"", False)
 
 
-def blob_of(path: Path) -> dict[str, str]:
-    """Return a file as the cell of a blob. Raises `SvcError`."""
+def read_blob(path: Path) -> dict[str, str]:
+    """Return the contents of a file as a blob cell. Raises `SvcError`."""
     with _reading(path), path.open("rb") as file:
-        found = file.read(MAX_BLOB_BYTES + 1)
-    if len(found) > MAX_BLOB_BYTES:
-        raise SvcError(f"{path} has more than {size(MAX_BLOB_BYTES)}", "A cell that is edited takes no more.")
-    return {"base64": b64encode(found).decode()}
+        data = file.read(MAX_BLOB_BYTES + 1)
+    if len(data) > MAX_BLOB_BYTES:
+        raise SvcError(f"{path} is larger than {size(MAX_BLOB_BYTES)}", "Use a smaller file.")
+    return {"base64": b64encode(data).decode()}
 
 
-def pieces(path: Path, tell: OnBytes, stopped: threading.Event) -> Iterator[bytes]:
-    """Yield a file, piece by piece. Raises `SvcError`."""
+def read_chunks(path: Path, on_bytes: OnBytes, stopped: threading.Event) -> Iterator[bytes]:
+    """Yield a file in chunks. Raises `SvcError`."""
     with _reading(path), path.open("rb") as file:
         total, sent = os.fstat(file.fileno()).st_size, 0
-        while piece := file.read(PIECE):
+        while chunk := file.read(CHUNK_BYTES):
             raise_if_stopped(stopped, "nothing was imported")
-            yield piece
-            sent += len(piece)
-            tell(sent, total)
+            yield chunk
+            sent += len(chunk)
+            on_bytes(sent, total)
 
 
 @contextmanager

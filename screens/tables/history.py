@@ -1,54 +1,55 @@
-"""The statements that one has run, and the way back to them. Pure."""
+"""History of SQL statements. Pure."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 MAX_STATEMENTS = 500
-"""How many statements are remembered."""
+"""Maximum stored statements."""
 
 
 class HistoryStore(Protocol):
-    """Where statements stay when the Console ends. What cannot be read or written is left out."""
+    """Persistent storage of statements. Read and write errors are ignored."""
 
     def read(self) -> Sequence[str]:
-        """Return the statements of before, the latest last."""
+        """Return the stored statements, the latest last."""
 
     def write(self, statements: Sequence[str]) -> None:
         """Replace the stored statements."""
 
 
-class DraftHistory:
-    """All statements, the latest last, and which of them is looked at."""
+class StatementHistory:
+    """The statements, the latest last, with a cursor for browsing."""
 
-    def __init__(self, kept: HistoryStore | None = None) -> None:
-        self._kept = kept
-        self._all: list[str] | None = None
-        self._back = 0
-        self._begun = ""
+    def __init__(self, store: HistoryStore | None = None) -> None:
+        self._store = store
+        self._statements: list[str] | None = None
+        self._steps_back = 0
+        self._typed = ""
 
-    def ran(self, statement: str) -> None:
-        """Remember a statement; one that was run before moves to the end."""
+    def add(self, statement: str) -> None:
+        """Append a statement; an earlier equal one is removed."""
         statement = statement.strip()
-        self._all = [*(each for each in self._read() if each != statement), statement][-MAX_STATEMENTS:]
-        self._back = 0
-        if self._kept is not None:
-            self._kept.write(self._all)
+        others = [other for other in self._read() if other != statement]
+        self._statements = [*others, statement][-MAX_STATEMENTS:]
+        self._steps_back = 0
+        if self._store is not None:
+            self._store.write(self._statements)
 
-    def step(self, back: int, now: str) -> str | None:
-        """Return the statement so many steps back, None where there is none; `now` is what is written.
+    def step(self, steps: int, typed: str) -> str | None:
+        """Return the statement `steps` back (negative: forward), or None if there is none.
 
-        What was written first comes again in the end.
+        `typed` is the current text, which is returned again after the latest statement.
         """
-        every = self._read()
-        to = self._back + back
-        if not 0 <= to <= len(every):
+        statements = self._read()
+        steps_back = self._steps_back + steps
+        if not 0 <= steps_back <= len(statements):
             return None
-        if self._back == 0:
-            self._begun = now
-        self._back = to
-        return every[-to] if to else self._begun
+        if self._steps_back == 0:
+            self._typed = typed
+        self._steps_back = steps_back
+        return statements[-steps_back] if steps_back else self._typed
 
     def _read(self) -> list[str]:
-        if self._all is None:
-            self._all = list(self._kept.read()) if self._kept is not None else []
-        return self._all
+        if self._statements is None:
+            self._statements = list(self._store.read()) if self._store is not None else []
+        return self._statements

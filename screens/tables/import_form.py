@@ -1,4 +1,4 @@
-"""A file into a table: what it would become, then how far it is."""
+"""The form that imports a file into a table, with a preview and its progress."""
 
 import asyncio
 from collections.abc import Collection
@@ -14,17 +14,17 @@ from screens.file_form import FileForm, PathField
 from screens.files import parse_path, progress_bar
 from screens.form import Field, require_filled
 from screens.project_client import ProjectClient
-from screens.tables.files import DATABASE_FORMATS, beginning, format_of, pieces
-from screens.tables.preview import lines
+from screens.tables.files import DATABASE_FORMATS, format_of, read_beginning, read_chunks
+from screens.tables.preview import preview_lines
 from screens.widgets.content import to_content
 from svc_tui.client import SvcError
 
-_CHANGED_SECONDS = 0.3
+_TYPING_SECONDS = 0.3
 ADD, REPLACE = "add", "replace"
 
 
 class ImportForm(FileForm[str]):
-    """Gives the name of the table that has the rows now; empty where the file brought its own."""
+    """Imports a file. Returns the name of the table, or "" if the file contains whole tables."""
 
     TITLE_TEXT: ClassVar[str] = "Import a file"
     DONE: ClassVar[str] = "import it"
@@ -34,12 +34,12 @@ class ImportForm(FileForm[str]):
     """
 
     def __init__(self, client: ProjectClient, table: str) -> None:
-        """`table` is the one that is shown."""
+        """Create the form. `table` is the initial target table, "" for none."""
         super().__init__()
         self._client, self._table = client, table
 
     def fields(self) -> ComposeResult:
-        """Yield the file, the table, and what becomes of them."""
+        """Yield the fields, the preview and the progress."""
         yield PathField("file", "file", example="people.csv, .json, .jsonl, .sql or .db")
         yield Field("table", "table", self._table, example="the name of a new table")
         yield Field("rows", "rows", ADD, example=f"{ADD} or {REPLACE}: replaces all rows")
@@ -48,24 +48,24 @@ class ImportForm(FileForm[str]):
 
     @on(Input.Changed)
     def _changed(self) -> None:
-        look: Any = self._look
-        self.run_worker(look, group="preview", exclusive=True)
+        update: Any = self._update_preview
+        self.run_worker(update, group="preview", exclusive=True)
 
-    async def _look(self) -> None:
-        """Show what the file would become, once one has stopped writing."""
-        await asyncio.sleep(_CHANGED_SECONDS)
-        said = self.query_one("#preview", Static)
+    async def _update_preview(self) -> None:
+        """Show the preview once the user has stopped typing."""
+        await asyncio.sleep(_TYPING_SECONDS)
+        preview = self.query_one("#preview", Static)
         path = parse_path(self.value("file"))
         if not self.value("file").strip() or not path.is_file():
-            said.update("")
+            preview.update("")
             return
         try:
             tables = await self._client.table_names()
-            wish = (self.value("file"), self.value("table"), tables, said.size.width)
-            said.update(await asyncio.to_thread(self._preview, *wish))
+            arguments = (self.value("file"), self.value("table"), tables, preview.size.width)
+            preview.update(await asyncio.to_thread(self._preview, *arguments))
         except SvcError as error:
             self.show_problem("")
-            said.update(
+            preview.update(
                 Content.from_markup(
                     "[$text-error]$what[/]\n[dim]$hint[/]", what=error.message, hint=error.hint
                 )
@@ -80,20 +80,20 @@ class ImportForm(FileForm[str]):
     def _preview(self, name: str, table: str, tables: Collection[str], room: int) -> Content:
         path, format = parse_path(name), format_of(name)
         if format in DATABASE_FORMATS:
-            return Content("the file has tables of its own")
-        to = table or path.stem
-        found, whole = beginning(path, format)
-        if not found and not whole:
-            return Content(f"{self._becomes(to, tables)}; the file is too long for a look at it")
-        asked = {"format": format}
-        told = self._client.call_sync("POST", "/import/preview", params=asked, content=iter([found]))
-        return to_content(lines(self._becomes(to, tables), told, room, whole=whole))
+            return Content("the file contains whole tables")
+        title = self._preview_title(table or path.stem, tables)
+        data, complete = read_beginning(path, format)
+        if not data and not complete:
+            return Content(f"{title}; the file is too large for a preview")
+        params = {"format": format}
+        preview = self._client.call_sync("POST", "/import/preview", params=params, content=iter([data]))
+        return to_content(preview_lines(title, preview, room, complete=complete))
 
-    def _becomes(self, table: str, tables: Collection[str]) -> str:
+    def _preview_title(self, table: str, tables: Collection[str]) -> str:
         if table not in tables:
             return f"a new table {table}"
         if self.value("rows").strip() == REPLACE:
-            return f"instead of all rows of {table}"
+            return f"replaces all rows of {table}"
         return f"rows for {table}"
 
     async def work(self) -> str:
@@ -105,20 +105,20 @@ class ImportForm(FileForm[str]):
         params = {"format": format, "table": table}
         if table and table not in await self._client.table_names():
             params["create"] = "true"
-        how = self.value("rows").strip() or ADD
-        if how not in (ADD, REPLACE):
-            raise SvcError(f"rows cannot be {how}", f"Write {ADD} or {REPLACE}.")
-        if how == REPLACE and "create" not in params:
+        mode = self.value("rows").strip() or ADD
+        if mode not in (ADD, REPLACE):
+            raise SvcError(f"rows cannot be {mode}", f"Enter {ADD} or {REPLACE}.")
+        if mode == REPLACE and "create" not in params:
             params["replace"] = "true"
-        done = await asyncio.to_thread(self._send, name, params)
-        left_out = f"; left out: {', '.join(done['skipped'])}" if done["skipped"] else ""
-        self.app.notify(f"imported {done['rows']:,} rows{left_out}", markup=False)
+        result = await asyncio.to_thread(self._send, name, params)
+        skipped = f"; skipped: {', '.join(result['skipped'])}" if result["skipped"] else ""
+        self.app.notify(f"imported {result['rows']:,} rows{skipped}", markup=False)
         return table
 
     def _send(self, name: str, params: dict[str, Any]) -> Any:
-        sent = pieces(parse_path(name), self._sending, self.stopped)
-        with closing(self._client.lines("POST", "/import", params=params, content=sent)) as told:  # type: ignore[type-var]
-            for line in told:
+        chunks = read_chunks(parse_path(name), self._show_sent, self.stopped)
+        with closing(self._client.lines("POST", "/import", params=params, content=chunks)) as lines:  # type: ignore[type-var]
+            for line in lines:
                 if "error" in line:
                     error = line["error"]
                     raise SvcError(error["title"], error["hint"], code=error["code"])
@@ -126,11 +126,11 @@ class ImportForm(FileForm[str]):
                     return line
                 if self.stopped.is_set():
                     raise SvcError(
-                        "broken off; unless the engine had just finished, nothing was imported",
-                        "The grid shows which.",
+                        "stopped; nothing was imported, unless the import had just finished",
+                        "Check the rows in the grid.",
                     )
                 self.progress = f"{progress_bar(line['bytes'], line['total'] or 0)}  {line['rows']:,} rows"
-        raise SvcError("the import ended without an answer", "See whether the engine runs, and try again.")
+        raise SvcError("the import ended without a result", "Check that the engine runs, and try again.")
 
-    def _sending(self, done: int, total: int) -> None:
+    def _show_sent(self, done: int, total: int) -> None:
         self.progress = f"{progress_bar(done, total)}  sent"

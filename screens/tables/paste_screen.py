@@ -10,7 +10,7 @@ from textual.widgets import Static
 
 from screens.dialog import ChoiceDialog
 from screens.tables.grid import TableColumn
-from screens.tables.preview import lines
+from screens.tables.preview import preview_lines
 from screens.widgets.content import to_content
 
 WIDTH, MAX_SHARE = 90, 0.96
@@ -43,5 +43,5 @@ class PasteScreen(ChoiceDialog):
         """Yield the preview and the target columns."""
         names = ", ".join(column.name if column else "(skipped)" for column in self._columns)
         room = min(WIDTH, int(self.app.size.width * MAX_SHARE)) - PADDING
-        yield Static(to_content(lines(f"pasted for {self._table}", self._preview, room)))
+        yield Static(to_content(preview_lines(f"pasted for {self._table}", self._preview, room)))
         yield Static(Content.from_markup("[dim]into[/] $names", names=names))

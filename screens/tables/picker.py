@@ -1,4 +1,4 @@
-"""Lists to choose a name from, narrowed by what is typed: the tables of a Project, the columns of a table."""
+"""Searchable lists: the tables of a project, and the columns of a table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from svc_tui.client import SvcError
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A name, and what stands beside it."""
+    """A name with its description."""
 
     name: str
-    about: str
+    description: str
 
 
 class Picker(StopWorkersFirst, ModalScreen[str]):
-    """Gives a name, empty where none is chosen."""
+    """A list filtered by the typed text. Returns the chosen name, or "" for none."""
 
     GROUP: ClassVar[str] = "Tables"
     DEFAULT_CSS = """
@@ -47,49 +47,49 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
         Binding("up", "move(-1)", "Up", show=False, priority=True, id="tables.picker-up"),
     ]
 
-    def __init__(self, asked: str, choices: Sequence[Choice] = ()) -> None:
-        """`asked` stands in the empty line; `choices` may come later, by `offer`."""
+    def __init__(self, placeholder: str, choices: Sequence[Choice] = ()) -> None:
+        """Create the list. `placeholder` is shown in the empty input; `offer` can set the choices later."""
         super().__init__()
-        self._asked, self._choices = asked, choices
+        self._placeholder, self._choices = placeholder, choices
 
     def compose(self) -> ComposeResult:
-        """Place the line and the list."""
+        """Compose the input and the list."""
         with Vertical():
-            yield Input(placeholder=self._asked)
+            yield Input(placeholder=self._placeholder)
             yield OptionList()
             yield Static(id="none")
 
     def on_mount(self) -> None:
-        """Begin with the line."""
+        """Move the focus to the input."""
         self.query_one(Input).focus()
 
     def offer(self, choices: Sequence[Choice]) -> None:
-        """List these, those first that begin with what is typed."""
+        """Show the choices that contain the typed text; those that start with it come first."""
         self._choices = choices
         typed = self.query_one(Input).value.lower()
-        fits = sorted(
-            (each for each in choices if typed in each.name.lower()),
-            key=lambda each: not each.name.lower().startswith(typed),
+        matches = sorted(
+            (choice for choice in choices if typed in choice.name.lower()),
+            key=lambda choice: not choice.name.lower().startswith(typed),
         )
-        width = max((len(each.name) for each in fits), default=0)
+        width = max((len(choice.name) for choice in matches), default=0)
         options = self.query_one(OptionList)
         options.clear_options()
         options.add_options(
             Option(
                 Content.from_markup(
-                    "[b]$name[/]  [dim]$about[/]", name=each.name.ljust(width), about=each.about
+                    "[b]$name[/]  [dim]$about[/]", name=choice.name.ljust(width), about=choice.description
                 ),
-                id=each.name,
+                id=choice.name,
             )
-            for each in fits
+            for choice in matches
         )
-        options.highlighted = 0 if fits else None
-        none = self.query_one("#none", Static)
-        none.update("no name has this in it" if choices else "there are none yet")
-        none.display = not fits
+        options.highlighted = 0 if matches else None
+        no_match = self.query_one("#none", Static)
+        no_match.update("no matching name" if choices else "none yet")
+        no_match.display = not matches
 
     def on_input_changed(self) -> None:
-        """Narrow the list."""
+        """Filter the list."""
         self.offer(self._choices)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -103,17 +103,17 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
         self.dismiss(str(event.option.id))
 
     def action_move(self, rows: int) -> None:
-        """Choose another name."""
+        """Move the highlight."""
         options = self.query_one(OptionList)
         (options.action_cursor_down if rows > 0 else options.action_cursor_up)()
 
     def action_leave(self) -> None:
-        """Choose none."""
+        """Close without a choice."""
         self.dismiss("")
 
 
 class ColumnPicker(Picker):
-    """Gives the name of one of the columns that there are."""
+    """A list of columns."""
 
     def __init__(self, columns: Sequence[Choice]) -> None:
         super().__init__("which column?", columns)
@@ -124,11 +124,11 @@ class ColumnPicker(Picker):
 
 
 class TablePicker(Picker):
-    """Gives the name of a table."""
+    """A list of the tables of a project."""
 
-    def __init__(self, link: ProjectClient) -> None:
+    def __init__(self, client: ProjectClient) -> None:
         super().__init__("which table?")
-        self._link = link
+        self._client = client
 
     def on_mount(self) -> None:
         """Fetch the tables."""
@@ -136,16 +136,16 @@ class TablePicker(Picker):
 
     async def _fetch(self) -> None:
         try:
-            found = await self._link.call("GET", "/tables")
+            document = await self._client.call("GET", "/tables")
         except SvcError as error:
             self.notify(error.message, severity="error", markup=False)
             self.dismiss("")
             return
-        self.offer([_table(each) for each in found["tables"]])
+        self.offer([_table_choice(table) for table in document["tables"]])
 
 
-def _table(told: Mapping[str, Any]) -> Choice:
-    """Return a table of the control API's document."""
-    count = "many rows" if told["rows"] is None else f"{told['rows']:,} rows"
-    what = "view" if told["kind"] == "view" else count
-    return Choice(told["name"], f"{what:>16}  {told['note']}")
+def _table_choice(table: Mapping[str, Any]) -> Choice:
+    """Return the choice for a table of `GET /tables`."""
+    count = "many rows" if table["rows"] is None else f"{table['rows']:,} rows"
+    kind = "view" if table["kind"] == "view" else count
+    return Choice(table["name"], f"{kind:>16}  {table['note']}")

@@ -1,33 +1,39 @@
-"""The preview of a file or a pasted range: columns with inferred types, and first rows. Pure."""
+"""Preview of a file or a pasted range: columns with inferred types, and the first rows. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from screens.tables.cells import counted
 from screens.widgets.columns import COLUMN_GAP, PlacedColumn, fit_cell
 from screens.widgets.row_source import Cell, Line, Piece
 
 MAX_COLUMNS, MAX_ROWS = 5, 5
 WIDTH = 14
-"""Cells of a column; more columns and rows are counted."""
+"""Width of a column in cells."""
 
 
-def lines(title: str, told: Mapping[str, Any], room: int, *, whole: bool = True) -> Iterator[Line]:
-    """Yield the lines, `room` cells wide at most.
+def preview_lines(
+    title: str, preview: Mapping[str, Any], room: int, *, complete: bool = True
+) -> Iterator[Line]:
+    """Yield the lines of a preview, at most `room` cells wide.
 
-    `told` is what `POST /import/preview` answers, of the file or of its first lines.
+    `preview` is the response of `POST /import/preview`. `complete` is False if it has only the first lines of
+    the file.
     """
-    fitting = min(MAX_COLUMNS, max((room + COLUMN_GAP) // (WIDTH + COLUMN_GAP), 1))
-    columns, rows = told["columns"][:fitting], told["rows"][:MAX_ROWS]
-    more = len(told["columns"]) - len(columns)
-    count = f"{told['count']:,} row{'' if told['count'] == 1 else 's'}" if whole else "by its first lines"
-    beside = f", {more} more column{'' if more == 1 else 's'}" if more else ""
-    yield [(title, "bold"), (f"   {count}{beside}", "dim")]
-    yield _line([(each["name"], "accent") for each in columns])
-    yield _line([(f"{each['type']} key" if each["primary_key"] else each["type"], "dim") for each in columns])
+    shown = min(MAX_COLUMNS, max((room + COLUMN_GAP) // (WIDTH + COLUMN_GAP), 1))
+    columns, rows = preview["columns"][:shown], preview["rows"][:MAX_ROWS]
+    about = counted(preview["count"], "row") if complete else "first lines only"
+    if more := len(preview["columns"]) - len(columns):
+        about += f", {counted(more, 'more column')}"
+    yield [(title, "bold"), (f"   {about}", "dim")]
+    yield _line([(column["name"], "accent") for column in columns])
+    yield _line(
+        [(f"{column['type']} key" if column["primary_key"] else column["type"], "dim") for column in columns]
+    )
     for row in rows:
-        yield _line([("null", "dim") if cell is None else (cell, "") for cell in row[:fitting]])
-    if (left := told["count"] - len(rows)) > 0:
-        yield [(f"… {left:,} more" if whole else "…", "dim")]
+        yield _line([("null", "dim") if cell is None else (cell, "") for cell in row[:shown]])
+    if (remaining := preview["count"] - len(rows)) > 0:
+        yield [(f"… {remaining:,} more" if complete else "…", "dim")]
 
 
 def _line(cells: Sequence[Piece]) -> Line:

@@ -1,7 +1,7 @@
 """Sort order and filters of a grid: as text, as chips, and as API documents. Pure.
 
-Words are `name~an` (contains), `name^an` (begins so), `age>=30`, `mood=null`, `mood!=null`; other words are a
-text that any column contains.
+Terms are `name~an` (contains), `name^an` (starts with), `age>=30`, `mood=null` and `mood!=null`. Other words
+are a text to find in any column.
 """
 
 import re
@@ -19,32 +19,32 @@ _WORD = re.compile(r"(.+?)(!=|<=|>=|[~^=<>])(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One thing that has to hold of a column; `value` is what was written, `null` where it is nothing."""
+    """One condition on a column. `value` is the typed text, or None for null."""
 
     column: str
     op: str
     value: str | None
 
     def __str__(self) -> str:
-        """Return the word that says this."""
+        """Return the condition as a term."""
         return f"{self.column}{_SIGNS[self.op]}{'null' if self.value is None else self.value}"
 
 
 @dataclass(frozen=True, slots=True)
 class RowQuery:
-    """All conditions hold at once; sorts count in their order, each a column and whether it descends."""
+    """Filters and sort order. All conditions must hold. `sorts` are columns, and whether each descends."""
 
     conditions: tuple[Condition, ...] = ()
     search: str = ""
     sorts: tuple[tuple[str, bool], ...] = ()
 
     def filtered(self, line: str, columns: Collection[str]) -> "RowQuery":
-        """Return this with its conditions replaced by those of a line. Raises `SvcError`."""
+        """Return the query with the filters of a line instead. Raises `SvcError`."""
         try:
             words = shlex.split(line)
         except ValueError as error:
             raise SvcError(
-                f"a quote is open in: {line}", "Close it, or put a backslash before it."
+                f"unclosed quote in: {line}", "Close the quote, or put a backslash before it."
             ) from error
         conditions: list[Condition] = []
         search: list[str] = []
@@ -53,48 +53,49 @@ class RowQuery:
             if match is None:
                 search.append(word)
             elif match[1] not in columns:
-                raise SvcError(f"there is no column {match[1]}", f"There are {', '.join(columns)}.")
+                raise SvcError(f"unknown column: {match[1]}", f"Available: {', '.join(columns)}.")
             else:
-                nothing = match[3] == "null" and match[2] in ("=", "!=")
-                conditions.append(Condition(match[1], _OPS[match[2]], None if nothing else match[3]))
+                is_null = match[3] == "null" and match[2] in ("=", "!=")
+                conditions.append(Condition(match[1], _OPS[match[2]], None if is_null else match[3]))
         return replace(self, conditions=tuple(conditions), search=" ".join(search))
 
-    def words(self) -> str:
-        """Return the line that says the conditions."""
-        parts = [*map(str, self.conditions), *([self.search] if self.search else [])]
-        return " ".join(shlex.quote(part) if re.search(r"[\s'\"\\]", part) else part for part in parts)
+    def text(self) -> str:
+        """Return the filters as a line."""
+        terms = [*map(str, self.conditions), *([self.search] if self.search else [])]
+        return " ".join(shlex.quote(term) if re.search(r"[\s'\"\\]", term) else term for term in terms)
 
     def chips(self) -> list[str]:
-        """Return the conditions, each as its word."""
+        """Return the text of each filter."""
         return [*map(str, self.conditions), *([f'"{self.search}"'] if self.search else [])]
 
     def without(self, index: int) -> "RowQuery":
-        """Return this without one of its chips."""
+        """Return the query without one of its filters."""
         if index < len(self.conditions):
             return replace(self, conditions=self.conditions[:index] + self.conditions[index + 1 :])
         return replace(self, search="")
 
-    def sorted_by(self, column: str, *, more: bool) -> "RowQuery":
-        """Return this sorted by a column: up, then down, then not. `more` leaves other sorts before it."""
-        before = dict(self.sorts)
-        kept = tuple(each for each in self.sorts if each[0] != column) if more else ()
-        if column not in before:
-            return replace(self, sorts=(*kept, (column, False)))
-        return replace(self, sorts=(*kept, (column, True)) if not before[column] else kept)
+    def sorted_by(self, column: str, *, append: bool) -> "RowQuery":
+        """Toggle the sort by a column: ascending, descending, unsorted. `append` retains the other sorts."""
+        descends = dict(self.sorts).get(column)
+        others = tuple(sort for sort in self.sorts if sort[0] != column) if append else ()
+        if descends is None:
+            return replace(self, sorts=(*others, (column, False)))
+        return replace(self, sorts=others if descends else (*others, (column, True)))
 
-    def body(self, table: str) -> dict[str, Any]:
-        """Return what `POST /grid` takes."""
+    def document(self, table: str) -> dict[str, Any]:
+        """Return the body of `POST /grid`."""
         return {
             "table": table,
-            "sort": [{"column": column, "descending": down} for column, down in self.sorts],
+            "sort": [{"column": column, "descending": descends} for column, descends in self.sorts],
             "filter": [
-                {"column": each.column, "op": each.op, "value": each.value} for each in self.conditions
+                {"column": condition.column, "op": condition.op, "value": condition.value}
+                for condition in self.conditions
             ],
             "search": self.search,
         }
 
 
-def sort_words(sorts: Sequence[tuple[str, bool]]) -> str:
-    """Return the order for people: `sorted by at ↓, name ↑`."""
-    parts = [f"{column} {'↓' if down else '↑'}" for column, down in sorts]
-    return f"sorted by {', '.join(parts)}" if parts else ""
+def describe_sort(sorts: Sequence[tuple[str, bool]]) -> str:
+    """Return the sort order as text: `sorted by at ↓, name ↑`."""
+    columns = [f"{column} {'↓' if descends else '↑'}" for column, descends in sorts]
+    return f"sorted by {', '.join(columns)}" if columns else ""

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from screens.tables.cells import as_text, piece
+from screens.tables.cells import as_text, counted, piece
 from screens.widgets.columns import ListColumn
 from screens.widgets.row_source import Piece, Row
 from svc_tui.column_types import COMPUTED, ColumnTypes, TypeInfo
@@ -17,8 +17,8 @@ class ResultRows:
     """The rows of a result. A `RowSource`."""
 
     def __init__(self, result: Mapping[str, Any], types: ColumnTypes) -> None:
-        """`result` is the answer to `POST /sql`."""
-        self._names = [(each["name"], types[each["type"]]) for each in result["columns"]]
+        """Create the rows. `result` is the response of `POST /sql`."""
+        self._names = [(column["name"], types[column["type"]]) for column in result["columns"]]
         self._rows: Sequence[Mapping[str, Any]] = result["rows"]
 
     def columns(self) -> tuple[ListColumn, ...]:
@@ -38,7 +38,7 @@ class ResultRows:
         return bool(self._rows) and isinstance(self._rows[0][name], int | float)
 
     def count(self) -> int:
-        """Return how many rows there are."""
+        """Return the number of rows."""
         return len(self._rows)
 
     def window(self, start: int, n: int) -> Sequence[Row]:
@@ -56,25 +56,23 @@ class ResultRows:
 
 
 def describe_result(result: Mapping[str, Any]) -> str:
-    """Return what a statement did, for people."""
+    """Return the outcome of a statement as text."""
     if result["columns"]:
-        count = len(result["rows"])
-        rows = f"{count:,} row{'' if count == 1 else 's'}"
+        rows = counted(len(result["rows"]), "row")
         if result["truncated"] is not None:
-            return f"{rows}, and there are more: a result ends after 10,000 rows or 16 MiB"
+            return f"{rows}, truncated: a result has at most 10,000 rows and 16 MiB"
         return rows
-    changes = result["changes"]
-    return f"{changes:,} row{'' if changes == 1 else 's'} changed"
+    return f"{counted(result['changes'], 'row')} changed"
 
 
-def position(message: str) -> int | None:
-    """Return which character of the statement an error is about, counted from 0."""
-    found = _AT.search(message)
-    return int(found[1]) - 1 if found else None
+def error_position(message: str) -> int | None:
+    """Return the index in the statement that an error message names, or None."""
+    match = _AT.search(message)
+    return int(match[1]) - 1 if match else None
 
 
 def line_and_column(text: str, character: int) -> tuple[int, int]:
-    """Return where a character stands, line and column counted from 0."""
+    """Return line and column of a character, from 0."""
     before = text[:character]
     return before.count("\n"), len(before) - before.rfind("\n") - 1
 

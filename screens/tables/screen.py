@@ -15,7 +15,7 @@ from screens.tables.draft import StagedChange
 from screens.tables.editing import TableEditor
 from screens.tables.export_form import TableExportForm
 from screens.tables.grid import RemoteGrid
-from screens.tables.history import DraftHistory, HistoryStore
+from screens.tables.history import HistoryStore, StatementHistory
 from screens.tables.import_form import ImportForm
 from screens.tables.schema_forms import AlterForm, CreateForm
 from screens.tables.sql_screen import SqlScreen
@@ -86,7 +86,7 @@ class TablesScreen(TableEditor):
     def __init__(self, client: ProjectClient, history: HistoryStore | None = None) -> None:
         """Create the screen. `history` stores the SQL statements."""
         super().__init__(client)
-        self._history = DraftHistory(history)
+        self._history = StatementHistory(history)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable actions on rows while no table is shown."""
@@ -190,7 +190,7 @@ class TablesScreen(TableEditor):
         index = numbers.index(key) if isinstance(key, int) else grid.row_of(key)
         if index is not None:
             self.rows.cursor_row = index
-        if column and (number := grid.number(column)) is not None:
+        if column and (number := grid.position(column)) is not None:
             self.rows.cursor_column = number
 
     def _resolve(self, grid: RemoteGrid, edits: Sequence[StagedChange], conflicts: Sequence[Any]) -> None:

@@ -11,8 +11,8 @@ from textual.widgets import Footer, Static, TextArea
 
 from screens.console_screen import StopWorkersFirst
 from screens.project_client import ProjectClient
-from screens.tables.history import DraftHistory
-from screens.tables.result import ResultRows, describe_result, line_and_column, position
+from screens.tables.history import StatementHistory
+from screens.tables.result import ResultRows, describe_result, error_position, line_and_column
 from screens.widgets.lines import TextLines
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
@@ -64,7 +64,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         Binding("escape", "leave", "Back", priority=True, id="sql.back"),
     ]
 
-    def __init__(self, client: ProjectClient, history: DraftHistory, text: str = "") -> None:
+    def __init__(self, client: ProjectClient, history: StatementHistory, text: str = "") -> None:
         super().__init__()
         self._client, self._history, self._text = client, history, text
         self._writes = self._wrote = False
@@ -114,7 +114,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
 
     @work(group="sql", exclusive=True)
     async def _run_statement(self, text: str, writes: bool) -> None:
-        self._history.ran(text)
+        self._history.add(text)
         self._show_outcome("…", "$foreground 60%")
         try:
             types = await self._client.column_types()
@@ -133,7 +133,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
     def _show_failure(self, text: str, error: SvcError) -> None:
         """Show an error, and select its position in the statement."""
         self._show_outcome(error.text, "$text-error")
-        at = position(error.message)
+        at = error_position(error.message)
         if at is not None:
             field = self.query_one(SqlInput)
             start = line_and_column(text, at)

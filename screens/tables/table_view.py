@@ -17,10 +17,10 @@ from screens.tables.cell_input import CellInput
 from screens.tables.cells import counted, piece
 from screens.tables.column_layout import ColumnLayout
 from screens.tables.columns_screen import ColumnsScreen
-from screens.tables.draft import Draft, New
+from screens.tables.draft import Draft, NewRow
 from screens.tables.grid import RemoteGrid, TableColumn, TableRow
 from screens.tables.picker import Choice, ColumnPicker, TablePicker
-from screens.tables.query import RowQuery, sort_words
+from screens.tables.query import RowQuery, describe_sort
 from screens.widgets.columns import ListColumn, sanitize
 from screens.widgets.lines import TextLines
 from screens.widgets.virtual_rows import VirtualRows
@@ -47,7 +47,7 @@ class TableView(ConsoleScreen):
         self._grid: RemoteGrid | None = None
         self._layouts: dict[str, ColumnLayout] = {}
         self._first_table = ""
-        self._editing: tuple[New | TableRow, TableColumn] | None = None
+        self._editing: tuple[NewRow | TableRow, TableColumn] | None = None
 
     def body(self) -> ComposeResult:
         """Compose the status line, the grid and the input line."""
@@ -95,16 +95,16 @@ class TableView(ConsoleScreen):
         grid = await self._open_grid(table, query, draft)
         if line:
             await self._close_grid(grid)
-            grid = await self._open_grid(table, query.filtered(line, grid.names), draft)
+            grid = await self._open_grid(table, query.filtered(line, grid.column_index), draft)
         await asyncio.to_thread(grid.measure, self._grid)
         old, self._grid = self._grid, grid
         self.banner = ""
         self.rows.empty = NO_ROWS if grid.editable else NO_ROWS_READ_ONLY
         if query.conditions or query.search or line:
             self.rows.empty = NO_MATCH
-        grid.layout = self._layouts.get(grid.table, grid.layout).for_columns(list(grid.names))
+        grid.layout = self._layouts.get(grid.table, grid.layout).for_columns(list(grid.column_index))
         column = self.rows.cursor_column if old is not None and old.table == grid.table else 1
-        self.rows.set_source(grid, grid.titles())
+        self.rows.set_source(grid, grid.list_columns())
         self.rows.cursor_column = column
         self._update_status()
         self.refresh_bindings()
@@ -113,7 +113,7 @@ class TableView(ConsoleScreen):
 
     async def _open_grid(self, table: str, query: RowQuery, draft: Draft) -> RemoteGrid:
         types = await self.client.column_types()
-        document = await self.client.call("POST", "/grid", query.body(table))
+        document = await self.client.call("POST", "/grid", query.document(table))
         return RemoteGrid(self.client, types, query, draft, document)
 
     async def _close_grid(self, grid: RemoteGrid) -> None:
@@ -150,7 +150,7 @@ class TableView(ConsoleScreen):
             Content.from_markup("[@click=screen.tables][b $primary]$name[/] ▾[/]", name=grid.table),
             Content.from_markup("[dim]$count[/]", count=counted(grid.total, "row")),
         ]
-        if sort_text := sort_words(grid.query.sorts):
+        if sort_text := describe_sort(grid.query.sorts):
             parts.append(Content.from_markup("[dim]$words[/]", words=sort_text))
         parts += [
             Content.from_markup(
@@ -159,7 +159,9 @@ class TableView(ConsoleScreen):
             for index, chip in enumerate(grid.query.chips())
         ]
         if not grid.editable:
-            parts.append(Content.from_markup("[$text-warning]read-only: $reason[/]", reason=grid.reason))
+            parts.append(
+                Content.from_markup("[$text-warning]read-only: $reason[/]", reason=grid.read_only_reason)
+            )
         line.update(Content("   ").join(parts))
 
     @on(VirtualRows.Moved)
@@ -172,7 +174,7 @@ class TableView(ConsoleScreen):
         if grid is not None and len(grid.draft):
             text = f"{counted(len(grid.draft), 'row')} changed · ctrl+s applies"
         if grid is not None and isinstance(row, TableRow) and column and grid.has_conflict(row, column):
-            theirs, _ = piece(row.cells[grid.names[column.name]])
+            theirs, _ = piece(row.cells[grid.column_index[column.name]])
             if len(theirs) > MAX_THEIRS_LENGTH:
                 theirs = f"{theirs[: MAX_THEIRS_LENGTH - 1]}…"
             text = f"others wrote {sanitize(theirs)} here · ctrl+s asks"
@@ -193,31 +195,33 @@ class TableView(ConsoleScreen):
         assert self._grid is not None
         return self._grid
 
-    def _current_row(self) -> New | TableRow | None:
+    def _current_row(self) -> NewRow | TableRow | None:
         return self._grid.at(self.rows.cursor_row) if self._grid is not None else None
 
     def _current_column(self) -> TableColumn | None:
         number = self.rows.cursor_column - 1
-        shown = self._grid.shown() if self._grid is not None else []
+        shown = self._grid.shown_columns() if self._grid is not None else []
         return shown[number] if 0 <= number < len(shown) else None
 
-    def _value(self, row: New | TableRow, column: TableColumn) -> Any:
+    def _value(self, row: NewRow | TableRow, column: TableColumn) -> Any:
         """Return the value of a cell, with its staged edit."""
         grid = self._current_grid()
-        if isinstance(row, New):
+        if isinstance(row, NewRow):
             return row.cells.get(column.name)
         edit = grid.draft.edit(row.key)
         if edit is not None and column.name in edit.now:
             return edit.now[column.name]
-        return row.cells[grid.names[column.name]]
+        return row.cells[grid.column_index[column.name]]
 
     def _can_edit(self) -> bool:
         """Return whether rows can be edited; notify the user of the reason if not."""
         if self._grid is None:
             return False
         if not self._grid.editable:
-            hint = f"\n{KEYLESS}" if "primary key" in self._grid.reason else ""
-            self.notify(f"{self._grid.table} {self._grid.reason}{hint}", severity="warning", markup=False)
+            hint = f"\n{KEYLESS}" if "primary key" in self._grid.read_only_reason else ""
+            self.notify(
+                f"{self._grid.table} {self._grid.read_only_reason}{hint}", severity="warning", markup=False
+            )
         return self._grid.editable
 
     # Filter, columns and sort order
@@ -242,13 +246,13 @@ class TableView(ConsoleScreen):
         """Edit the filter."""
         if self._grid is not None:
             self._editing = None
-            self._open_line("filter", self._grid.query.words(), FILTERS)
+            self._open_line("filter", self._grid.query.text(), FILTERS)
 
     @work(group="open", exclusive=True)
     async def _filter(self, grid: RemoteGrid, line: str) -> None:
         """Show the rows that match a filter. The input stays open with the error of an invalid one."""
         try:
-            await self._show(grid.table, grid.query.filtered(line, grid.names))
+            await self._show(grid.table, grid.query.filtered(line, grid.column_index))
         except SvcError as error:
             text = "[$text-error]$message[/]  [dim]$hint[/]"
             content = Content.from_markup(text, message=error.message, hint=error.hint)
@@ -281,29 +285,29 @@ class TableView(ConsoleScreen):
             return
         choices = []
         for layout_column in grid.layout.columns:
-            column = grid.columns[grid.names[layout_column.name]]
+            column = grid.columns[grid.column_index[layout_column.name]]
             about = [column.type.name, "hidden" if layout_column.hidden else "", column.note]
             choices.append(Choice(layout_column.name, "  ".join(filter(None, about))))
         self.app.push_screen(ColumnPicker(choices), self._go_to_column)
 
     def _go_to_column(self, name: str | None) -> None:
         grid = self._grid
-        if not name or grid is None or name not in grid.names:
+        if not name or grid is None or name not in grid.column_index:
             return
-        if grid.number(name) is None:
+        if grid.position(name) is None:
             index = [each.name for each in grid.layout.columns].index(name)
             self._apply_column_layout(grid, grid.layout.toggled(index))
-        self.rows.cursor_column = grid.number(name) or 0
+        self.rows.cursor_column = grid.position(name) or 0
 
     def _apply_column_layout(self, grid: RemoteGrid, layout: ColumnLayout) -> None:
         grid.layout = self._layouts[grid.table] = layout
         if grid is self._grid:
-            self.rows.set_columns(grid.titles())
+            self.rows.set_columns(grid.list_columns())
 
     def action_sort(self, append: bool) -> None:
         """Sort by the column of the cursor: ascending, descending, unsorted."""
         if self._grid is not None and (column := self._current_column()) is not None:
-            self._open(self._grid.table, self._grid.query.sorted_by(column.name, more=append))
+            self._open(self._grid.table, self._grid.query.sorted_by(column.name, append=append))
 
     # Changes by others
 
@@ -333,7 +337,7 @@ class TableView(ConsoleScreen):
     async def _refresh(self, grid: RemoteGrid, *, mark_changes: bool = True) -> None:
         """Show the current rows; `mark_changes` marks concurrent changes. The cursor stays on its row."""
         top = self.rows.scroll_offset.y
-        visible, current = grid.shown_rows(top, top + self.size.height), self._current_row()
+        visible, current = grid.cached_rows(top, top + self.size.height), self._current_row()
         rows = [*visible, *([current] if isinstance(current, TableRow) and current not in visible else [])]
         body = {"rows": [{"key": list(row.key), "version": row.version} for row in rows]}
         try:

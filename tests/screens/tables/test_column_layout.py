@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from textual.app import App
 
 from screens.tables.column_layout import MAX_WIDTH, MIN_WIDTH, ColumnLayout
-from screens.tables.external_editor import command_of, edited
+from screens.tables.external_editor import edit_text, editor_command
 from svc_tui.client import SvcError
 from tests.screens.tables.conftest import Shop, tables
 from tests.support.column_types import TYPES
@@ -59,34 +59,34 @@ def program(tmp_path: Path, body: str) -> list[str]:
 
 def test_editor_changes_text(tmp_path: Path) -> None:
     append = program(tmp_path, "file.write_text(file.read_text() + ' more\\n')")
-    assert edited("één\ntwo", TYPES["text"], append) == "één\ntwo more"
+    assert edit_text("één\ntwo", TYPES["text"], append) == "één\ntwo more"
 
 
 def test_editor_without_change_returns_none(tmp_path: Path) -> None:
-    assert edited("one", TYPES["text"], program(tmp_path, "")) is None
-    assert edited("one", TYPES["text"], program(tmp_path, "file.write_text('one\\n')")) is None
+    assert edit_text("one", TYPES["text"], program(tmp_path, "")) is None
+    assert edit_text("one", TYPES["text"], program(tmp_path, "file.write_text('one\\n')")) is None
 
 
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("sys.exit(3)", "ended with 3"),
-        ("file.unlink()", "not text"),
-        ("file.write_bytes(b'\\xff')", "not text"),
+        ("sys.exit(3)", "failed with status 3"),
+        ("file.unlink()", "cannot be read as text"),
+        ("file.write_bytes(b'\\xff')", "cannot be read as text"),
     ],
 )
 def test_failed_editor_raises_error(tmp_path: Path, body: str, message: str) -> None:
     with pytest.raises(SvcError, match=message):
-        edited("one", TYPES["text"], program(tmp_path, body))
+        edit_text("one", TYPES["text"], program(tmp_path, body))
     with pytest.raises(SvcError, match="cannot be run"):
-        edited("one", TYPES["text"], [str(tmp_path / "none")])
+        edit_text("one", TYPES["text"], [str(tmp_path / "none")])
 
 
 def test_editor_command_comes_from_environment() -> None:
-    assert command_of({"EDITOR": "code -w", "VISUAL": ""}) == ["code", "-w"]
-    assert command_of({}) == ["vi"]
+    assert editor_command({"EDITOR": "code -w", "VISUAL": ""}) == ["code", "-w"]
+    assert editor_command({}) == ["vi"]
     with pytest.raises(SvcError):
-        command_of({"EDITOR": "'open"})
+        editor_command({"EDITOR": "'open"})
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ async def test_edited_cell_is_staged_and_applied_by_ctrl_s(people: Shop, snapsho
 async def test_staged_inserts_and_deletes_apply_together(people: Shop, snapshot: Snapshot) -> None:
     async with tables(people) as shown:
         await shown.press("d", "j", "d", "u", "a")
-        await shown.shows("needed")
+        await shown.shows("required")
         await shown.press("e")
         await shown.write("Dora")
         await shown.press("l", "e")

@@ -33,9 +33,9 @@ async def test_invalid_filter_shows_error_and_stays_editable(people: Shop) -> No
     async with tables(people) as shown:
         await shown.press("slash")
         await shown.write("agee>3")
-        await shown.shows("there is no column agee", "agee>3")
+        await shown.shows("unknown column: agee", "agee>3")
         await shown.write("name='")
-        await shown.shows("a quote is open", "name='")
+        await shown.shows("unclosed quote", "name='")
         await shown.write("age>=40")
         await shown.shows("1 row ", "age>=40 ×")
         assert not shown.screen.query_one("#line").display

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screens.tables.query import Condition, RowQuery, sort_words
+from screens.tables.query import Condition, RowQuery, describe_sort
 from svc_tui.client import SvcError
 
 COLUMNS = ("name", "age", "é a")
@@ -19,7 +19,7 @@ searches = st.text(st.characters(categories=["L", "Nd"]), max_size=8)
 @given(st.lists(conditions, max_size=4), searches)
 def test_filter_words_round_trip(listed: list[Condition], search: str) -> None:
     query = RowQuery(tuple(listed), search)
-    assert RowQuery().filtered(query.words(), COLUMNS) == query
+    assert RowQuery().filtered(query.text(), COLUMNS) == query
 
 
 def test_words_are_parsed_into_conditions_and_search() -> None:
@@ -37,7 +37,7 @@ def test_words_are_parsed_into_conditions_and_search() -> None:
     assert query.without(3).search == ""
 
 
-@pytest.mark.parametrize(("line", "message"), [("nme~x", "no column nme"), ("'open", "a quote is open")])
+@pytest.mark.parametrize(("line", "message"), [("nme~x", "unknown column: nme"), ("'open", "unclosed quote")])
 def test_invalid_filter_raises_error(line: str, message: str) -> None:
     with pytest.raises(SvcError) as error:
         RowQuery().filtered(line, ["name"])
@@ -45,9 +45,9 @@ def test_invalid_filter_raises_error(line: str, message: str) -> None:
 
 
 def test_sort_cycles_ascending_descending_none() -> None:
-    up = RowQuery().sorted_by("age", more=False)
-    down = up.sorted_by("age", more=False)
-    both = down.sorted_by("name", more=True)
-    assert (sort_words(up.sorts), sort_words(down.sorts)) == ("sorted by age ↑", "sorted by age ↓")
-    assert sort_words(both.sorts) == "sorted by age ↓, name ↑"
-    assert down.sorted_by("age", more=False).sorts == ()
+    up = RowQuery().sorted_by("age", append=False)
+    down = up.sorted_by("age", append=False)
+    both = down.sorted_by("name", append=True)
+    assert (describe_sort(up.sorts), describe_sort(down.sorts)) == ("sorted by age ↑", "sorted by age ↓")
+    assert describe_sort(both.sorts) == "sorted by age ↓, name ↑"
+    assert down.sorted_by("age", append=False).sorts == ()

@@ -28,7 +28,7 @@ async def test_create_form_creates_table(shop: Shop, snapshot: Snapshot) -> None
         await shown.press("ctrl+s")
         await shown.shows("pets ▾", "no rows yet")
         await shown.press("a")
-        await shown.shows("next", "needed", "now()")
+        await shown.shows("next", "required", "now()")
 
 
 @pytest.mark.slow

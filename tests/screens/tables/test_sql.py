@@ -8,8 +8,8 @@ import pytest
 from textual.app import App
 from textual.widgets import TextArea
 
-from screens.tables.history import DraftHistory
-from screens.tables.result import describe_result, line_and_column, position
+from screens.tables.history import StatementHistory
+from screens.tables.result import describe_result, error_position, line_and_column
 from svc_tui.console.preferences import SqlHistory
 from tests.screens.tables.conftest import Shop, tables
 
@@ -17,35 +17,35 @@ Snapshot = Callable[[App[Any]], None]
 
 
 def test_history_returns_statements_and_unfinished_draft(tmp_path: Path) -> None:
-    history = DraftHistory(SqlHistory(tmp_path / "home"))
+    history = StatementHistory(SqlHistory(tmp_path / "home"))
     for statement in ("select 1", "select 2", "select 1"):
-        history.ran(statement)
+        history.add(statement)
     steps: Sequence[str | None] = [history.step(1, "begun"), history.step(1, ""), history.step(1, "")]
     assert steps == ["select 1", "select 2", None]
     assert [history.step(-1, ""), history.step(-1, ""), history.step(-1, "")] == ["select 1", "begun", None]
-    assert DraftHistory(SqlHistory(tmp_path / "home")).step(1, "") == "select 1"
+    assert StatementHistory(SqlHistory(tmp_path / "home")).step(1, "") == "select 1"
     assert (tmp_path / "home" / "sql-history.json").stat().st_mode & 0o777 == 0o600
 
 
 def test_unreadable_history_is_empty(tmp_path: Path) -> None:
     (tmp_path / "sql-history.json").write_text("{broken")
-    assert DraftHistory(SqlHistory(tmp_path)).step(1, "") is None
-    assert DraftHistory(SqlHistory(tmp_path / "sql-history.json")).step(1, "") is None
+    assert StatementHistory(SqlHistory(tmp_path)).step(1, "") is None
+    assert StatementHistory(SqlHistory(tmp_path / "sql-history.json")).step(1, "") is None
     SqlHistory(tmp_path / "sql-history.json").write(["select 1"])
 
 
 def test_describe_result_counts_rows_and_changes() -> None:
     columns = [{"name": "n", "type": ""}]
     assert describe_result({"columns": columns, "rows": [{"n": 1}], "truncated": None}) == "1 row"
-    assert "there are more" in describe_result(
+    assert "truncated" in describe_result(
         {"columns": columns, "rows": [{"n": 1}] * 2, "truncated": "rows"}
     )
     assert describe_result({"columns": [], "rows": [], "truncated": None, "changes": 2}) == "2 rows changed"
 
 
 def test_error_position_maps_to_line_and_column() -> None:
-    assert position("no such column: x, at character 12 of the SQL") == 11
-    assert position("near the end") is None
+    assert error_position("no such column: x, at character 12 of the SQL") == 11
+    assert error_position("near the end") is None
     assert line_and_column("select\n  nme", 9) == (1, 2)
     assert line_and_column("select", 2) == (0, 2)
 
@@ -99,4 +99,4 @@ async def test_truncated_result_is_reported(people: Shop) -> None:
             "with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000) select i from n"
         )
         await shown.press("ctrl+s")
-        await shown.shows("10,000 rows, and there are more")
+        await shown.shows("10,000 rows, truncated")

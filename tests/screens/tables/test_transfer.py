@@ -15,9 +15,9 @@ from textual.app import App
 
 from screens.dialog import ConfirmDialog
 from screens.files import Interrupted, complete_path, progress_bar, write_file
-from screens.tables.files import beginning, format_of, pieces
+from screens.tables.files import format_of, read_beginning, read_chunks
 from screens.tables.import_form import ImportForm
-from screens.tables.preview import lines
+from screens.tables.preview import preview_lines
 from svc_tui.client import SvcError
 from tests.screens.tables.conftest import Shop, tables
 
@@ -81,17 +81,17 @@ def test_write_file_follows_links_and_refuses_special_files(files: Path) -> None
 
 def test_unreadable_file_raises_error(files: Path) -> None:
     with pytest.raises(SvcError, match="cannot read"):
-        list(pieces(files / "none.csv", lambda done, total: None, threading.Event()))
+        list(read_chunks(files / "none.csv", lambda done, total: None, threading.Event()))
     with pytest.raises(SvcError, match="cannot determine the format"):
         format_of("people.xlsx")
 
 
 def test_beginning_of_long_file_has_whole_lines(files: Path) -> None:
     (files / "long.csv").write_bytes(b"a,b\n" + b"1,2\n" * 2_000_000)
-    result, whole = beginning(files / "long.csv", "csv")
+    result, whole = read_beginning(files / "long.csv", "csv")
     assert not whole and result.endswith(b"1,2\n")
     (files / "long.json").write_bytes(b" " * 5_000_000 + b"[]")
-    assert beginning(files / "long.json", "json") == (b"", False)
+    assert read_beginning(files / "long.json", "json") == (b"", False)
 
 
 def test_progress_bar_shows_percentage() -> None:
@@ -162,7 +162,7 @@ def test_preview_shows_columns_that_fit() -> None:
     columns = [{"name": f"c{number}", "type": "text", "primary_key": False} for number in range(9)]
     preview = {"columns": columns, "rows": [["x" * 50] * 9], "count": 1}
     for room, shown in ((5, 1), (45, 2), (46, 3), (78, 5), (300, 5)):
-        title, head, *rest = lines("new", preview, room)
+        title, head, *rest = preview_lines("new", preview, room)
         assert [text for text, tone in head if tone == "accent"] == [f"c{n}" for n in range(shown)]
         assert (f"   1 row, {9 - shown} more columns", "dim") in title
         assert all(sum(len(text) for text, _ in line) <= max(room, 14) for line in (head, *rest))
@@ -217,7 +217,7 @@ async def test_export_form_exports_filtered_rows_or_whole_tables(people: Shop, f
         await shown.write("age>=30")
         await shown.shows("2 rows")
         await shown.press("l", "l", "s", "x")
-        await shown.shows("the 2 rows that are shown")
+        await shown.shows("the 2 shown rows")
         await shown.press("ctrl+s")
         await shown.until(lambda: "exported" in shown.notifications)
         assert [line[:2] for line in (files / "people.csv").read_text().splitlines()[1:]] == ["3,", "1,"]
