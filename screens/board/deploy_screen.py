@@ -160,7 +160,10 @@ class DeployScreen(ConsoleScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable actions that are not available now."""
-        log, prompting = self.deploy_log, bool(self.query(PanelInput)) and self.query_one(DetailsPanel).prompting
+        log, prompting = (
+            self.deploy_log,
+            bool(self.query(PanelInput)) and self.query_one(DetailsPanel).prompting,
+        )
         plan = log.plan
         return {
             "go_live": log.ready and not prompting and plan is not None and not plan.up_to_date,

@@ -37,9 +37,7 @@ def test_unreadable_history_is_empty(tmp_path: Path) -> None:
 def test_describe_result_counts_rows_and_changes() -> None:
     columns = [{"name": "n", "type": ""}]
     assert describe_result({"columns": columns, "rows": [{"n": 1}], "truncated": None}) == "1 row"
-    assert "truncated" in describe_result(
-        {"columns": columns, "rows": [{"n": 1}] * 2, "truncated": "rows"}
-    )
+    assert "truncated" in describe_result({"columns": columns, "rows": [{"n": 1}] * 2, "truncated": "rows"})
     assert describe_result({"columns": [], "rows": [], "truncated": None, "changes": 2}) == "2 rows changed"
 
 
