@@ -1,5 +1,6 @@
 """Entry point of a worker process: the engine's worker with the installed Doors."""
 
+import gc
 import sys
 
 from engine.workers.worker import main
@@ -7,3 +8,4 @@ from svc_tui.composition import doors
 
 if __name__ == "__main__":
     main(sys.argv[1:], doors())
+    gc.freeze()  # no collection at exit
