@@ -31,7 +31,7 @@ class DeployedResource:
     (`engine.manifest.model.Resource`).
 
     `package` is the package's name in the bucket, `artifact` the sha256 that `svc build` prints. `imports`
-    are the sorted capabilities of its component (`compile.check.capabilities`); `None` without a component,
+    are the sorted capabilities of its component (`service.policy.capabilities`); `None` without a component,
     and in records of an older svc.
     """
 

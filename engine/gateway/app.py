@@ -12,14 +12,13 @@ from engine.gateway.problem import send_problem, wants_page
 from engine.gateway.routes import DynamicVersion, Endpoint, NotReady, RouteTable
 from engine.gateway.static.body import FileChanged
 from engine.gateway.tracing import SpanContext, request_id
-from engine.http.exchange import Exchange, Headers
+from engine.http.exchange import MAX_BODY, Exchange, Headers
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
 from engine.timeline.recording import Recording
 from engine.wasm.execution.request import GuestRequest, RunReport
 
 MAX_DEPTH = 8
-MAX_BODY = 32 << 20
 LINES_SHOWN = 60
 FIRST_BUILD_SECONDS = 30.0
 """How long a request waits for the first build of its Resource in development."""

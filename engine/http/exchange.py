@@ -9,6 +9,8 @@ from typing import Protocol
 Headers = list[tuple[bytes, bytes]]
 OnBody = Callable[[bytes | None], bool]
 """Takes a part of a body, `b""` at its end, or `None` on an interruption; returns whether to continue."""
+MAX_BODY = 32 << 20
+"""Default limit of a request body, in bytes."""
 BODY_BYTES = 256 << 10
 """Bytes of a body that are buffered for the application before the client is throttled."""
 

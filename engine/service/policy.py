@@ -7,7 +7,8 @@ from engine.artifact import Artifact, ComponentArtifact
 from engine.bucket.protocols import Digest
 from engine.deploy.deployment import DeployedResource
 from engine.errors import SvcError
-from engine.wasm.compile.check import capabilities
+from engine.wasm.binary.reader import read_outline
+from engine.wasm_binary import UnsupportedBinary
 
 
 class PolicyViolation(SvcError):
@@ -30,8 +31,21 @@ class Change:
     new_capability: bool = False
 
 
+def capabilities(component: bytes) -> frozenset[str]:
+    """Return the packages whose interfaces a component imports: `wasi:http`, `wasi:sockets`.
+
+    Imports added by svc's own lanes (`svc:...`) grant nothing extra and are omitted. A component with an
+    unsupported outline has the single capability `unknown`.
+    """
+    try:
+        packages = {name.partition("/")[0] for name in read_outline(component).imports}
+        return frozenset(package for package in packages if not package.startswith("svc:"))
+    except UnsupportedBinary:
+        return frozenset({"unknown"})
+
+
 def component_imports(artifact: Artifact) -> frozenset[str] | None:
-    """Return the imports of an artifact's component (`compile.check.capabilities`), `None` without one.
+    """Return the imports of an artifact's component (`capabilities`), `None` without one.
 
     Blocks while it reads.
     """

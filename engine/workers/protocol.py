@@ -13,8 +13,8 @@ from typing import Any
 
 from engine.deploy.doors import DoorUsage
 from engine.deploy.versions import Publication
-from engine.gateway.app import MAX_BODY
 from engine.http.connection_limits import PER_ADDRESS
+from engine.http.exchange import MAX_BODY
 from engine.http.tls import Certificate
 from engine.lane import BuildMode
 from engine.timeline.record import Record

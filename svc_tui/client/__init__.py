@@ -4,13 +4,13 @@ import json
 import ssl
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
-
-import certifi
-import httpx
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import InvalidUsage as InvalidUsage
 from engine.errors import SvcError as SvcError
+
+if TYPE_CHECKING:
+    import httpx
 
 CONNECT_SECONDS = 5.0
 
@@ -48,10 +48,15 @@ class Client:
 
         `expired_error` returns the error to raise when the API rejects the token.
         """
+        # Imported on demand: it takes as long as the rest of a start, and not every command sends a request.
+        import httpx
+
         self.url = url
         self._expired_error = expired_error
         verify: ssl.SSLContext | bool = False  # loading certificates is slow, and plain http needs none
         if url.startswith("https:"):
+            import certifi
+
             verify = ssl.create_default_context()  # the system's certificates and SSL_CERT_FILE
             verify.load_verify_locations(certifi.where())
         headers = {"authorization": f"Bearer {token}"} if token else {}
@@ -112,7 +117,7 @@ class Client:
         with self._response("GET", path, params) as response:
             yield self._bytes(response)
 
-    def _bytes(self, response: httpx.Response) -> Iterator[bytes]:
+    def _bytes(self, response: "httpx.Response") -> Iterator[bytes]:
         with self._failures():
             yield from response.iter_bytes()
 
@@ -124,7 +129,7 @@ class Client:
         params: dict[str, Any] | None,
         body: Any = None,
         content: Iterable[bytes] | None = None,
-    ) -> Iterator[httpx.Response]:
+    ) -> "Iterator[httpx.Response]":
         payload: dict[str, Any] = {"json": body} if content is None else {"content": content}
         query = {key: value for key, value in (params or {}).items() if value is not None}
         with self._failures():
@@ -146,6 +151,8 @@ class Client:
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
+        import httpx
+
         try:
             yield
         except httpx.ConnectError as error:
@@ -164,7 +171,7 @@ class Client:
             raise Unreachable(f"lost the connection to {self.url}: {error}", hint) from error
 
 
-def _api_error(response: httpx.Response) -> SvcError:
+def _api_error(response: "httpx.Response") -> SvcError:
     try:
         members = response.json()
     except ValueError:
@@ -174,7 +181,7 @@ def _api_error(response: httpx.Response) -> SvcError:
     return ApiError.from_problem(members)
 
 
-def _not_the_api(response: httpx.Response) -> Unreachable:
+def _not_the_api(response: "httpx.Response") -> Unreachable:
     hint = "Check for a proxy in between, or another server at this address."
     return Unreachable(
         f"{response.url} returned {response.status_code}, but not a response of the control API", hint

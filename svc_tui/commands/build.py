@@ -14,8 +14,6 @@ from engine.build.builder import Builder
 from engine.errors import SvcError
 from engine.manifest.load import find, load
 from engine.manifest.model import Project, Resource
-from engine.wasm.compile.check import error_context
-from engine.wasm.compile.code_cache import compile_component
 from svc_tui.deploy.build import build_each, build_resource
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.units import duration
@@ -61,6 +59,10 @@ async def _build(
 
     artifact, unchanged = await build_resource(builder, resource, project.root, report, cached=cached)
     if isinstance(artifact, ComponentArtifact):
+        # Imported on demand: it imports all host functions.
+        from engine.wasm.compile.check import error_context
+        from engine.wasm.compile.code_cache import compile_component
+
         with error_context(resource.name):
             await compile_component(artifact.component, artifact.digest, cache, fast=False, report=report)
     digest = artifact.digest if isinstance(artifact, ComponentArtifact | StaticBundle) else ""

@@ -9,21 +9,23 @@ import sys
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from engine.errors import InvalidUsage
-from engine.gateway.app import MAX_BODY
 from engine.http.connection_limits import PER_ADDRESS, is_loopback
+from engine.http.exchange import MAX_BODY
 from engine.http.sockets import PortInUse, authority, bind, bind_reuseport, raise_fd_limit
 from engine.http.tls import Certificate
 from svc_tui.commands.options import MaxBody, Workers
-from svc_tui.serve.server import ServiceSettings, run_service
 from svc_tui.serve.systemd import SystemdHandoff
 from svc_tui.serve.systemd_units import check_name, service_unit, socket_unit
 from svc_tui.terminal import stderr, stdout
 from svc_tui.user_home import Home
+
+if TYPE_CHECKING:
+    from svc_tui.serve.server import ServiceSettings
 
 GRACE_SECONDS = 10.0
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
@@ -108,6 +110,9 @@ def serve(
         stdout.line(socket_unit(name, [(public_host, public_port), (control_host, control_port)]))
     if print_unit or print_socket:
         return
+    # Imported on demand: with the control API, it takes most of a start.
+    from svc_tui.serve.server import ServiceSettings
+
     raise_fd_limit()
     supervisor = SystemdHandoff.from_environment(os.environ, os.getpid())
     with ExitStack() as stack:  # A start that fails closes the sockets, too.
@@ -135,7 +140,9 @@ def serve(
         asyncio.run(_run(settings, "https" if certificate else "http", supervisor))
 
 
-async def _run(settings: ServiceSettings, scheme: str, supervisor: SystemdHandoff) -> None:
+async def _run(settings: "ServiceSettings", scheme: str, supervisor: SystemdHandoff) -> None:
+    from svc_tui.serve.server import run_service
+
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def on_signal() -> None:

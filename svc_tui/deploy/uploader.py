@@ -21,7 +21,6 @@ from engine.errors import SvcError
 from engine.manifest import MANIFEST
 from engine.manifest.model import Project, Resource
 from engine.service.policy import component_imports
-from engine.wasm.compile.check import check_component, error_context
 from svc_tui.client import ApiError, Client
 from svc_tui.deploy.build import build_each, build_resource
 
@@ -104,6 +103,9 @@ async def _build(builder: Builder, resource: Resource, root: Path, progress: Upl
     report = partial(progress.building, resource.name)
     artifact, unchanged = await build_resource(builder, resource, root, report)
     if isinstance(artifact, ComponentArtifact):
+        # Imported on demand: it imports all host functions.
+        from engine.wasm.compile.check import check_component, error_context
+
         with error_context(resource.name):
             check_component(artifact.component)
     progress.built(resource, artifact, clock() - started, unchanged=unchanged)

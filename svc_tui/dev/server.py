@@ -22,8 +22,9 @@ from engine.dev.project import BuildFinished, DevConfig, DevProject
 from engine.dev.watch import SourceListener, Watcher
 from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
-from engine.gateway.app import MAX_BODY, Gateway, GatewaySettings
+from engine.gateway.app import Gateway, GatewaySettings
 from engine.gateway.replay import Replayer
+from engine.http.exchange import MAX_BODY
 from engine.http.server import serve
 from engine.lane import BuildFailed, BuildMode
 from engine.manifest.load import load, warnings

@@ -35,10 +35,10 @@ from engine.deploy.doors import Tenants
 from engine.deploy.serving import ServingTable
 from engine.deploy.versions import VersionFactory
 from engine.errors import SvcError
-from engine.gateway.app import MAX_BODY, Gateway, GatewaySettings
+from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.asgi import asgi_handler
 from engine.http.connection_limits import PER_ADDRESS, ConnectionLimiter
-from engine.http.exchange import Handler
+from engine.http.exchange import MAX_BODY, Handler
 from engine.http.server import serve
 from engine.http.sockets import authority, bind
 from engine.http.tls import Certificate

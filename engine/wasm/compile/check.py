@@ -91,19 +91,6 @@ def check_component(path: Path) -> None:
     check_names(outline.imports, outline.exports)
 
 
-def capabilities(component: bytes) -> frozenset[str]:
-    """Return the packages whose interfaces a component imports: `wasi:http`, `wasi:sockets`.
-
-    Imports added by svc's own lanes (`svc:...`) grant nothing extra and are omitted. A component with an
-    unsupported outline has the single capability `unknown`.
-    """
-    try:
-        packages = {name.partition("/")[0] for name in read_outline(component).imports}
-        return frozenset(package for package in packages if not package.startswith("svc:"))
-    except UnsupportedBinary:
-        return frozenset({"unknown"})
-
-
 @contextmanager
 def error_context(resource: str) -> Iterator[None]:
     """Prefix a rejection with the name of the resource. Raises `ComponentRejected`."""

@@ -9,8 +9,7 @@ import pytest
 
 from engine.artifact import ComponentArtifact
 from engine.deploy.package import pack
-from engine.service.policy import Change, PolicyViolation
-from engine.wasm.compile.check import capabilities
+from engine.service.policy import Change, PolicyViolation, capabilities
 from tests.engine.service.serving import Served, served
 from tests.lanes.components import component
 

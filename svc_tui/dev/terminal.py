@@ -1,0 +1,133 @@
+"""The development server in a terminal: its addresses, request log and builds."""
+
+import asyncio
+import signal
+import time
+from typing import Any
+
+from rich.text import Text
+
+from engine.control.discovery import ControlEndpoint
+from engine.dev.project import BuildFinished
+from engine.errors import SvcError
+from engine.manifest.model import Project
+from engine.timeline.bus import TimelineBus
+from svc_tui.deploy.format import address_lines
+from svc_tui.dev.request_log import RequestLog
+from svc_tui.dev.server import DOMAIN, Settings, run_dev
+from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.stdout import Styled
+from svc_tui.terminal.units import duration
+
+TICK_SECONDS = 0.2
+FLUSH_DELAY_SECONDS = 0.02
+
+
+async def run(project: Project, settings: Settings) -> None:
+    """Serve the project until SIGINT, SIGTERM or a closed pipe. Prints its addresses, requests and builds."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    lines = _LineBuffer(loop, stop)
+    log = RequestLog(lines.add)
+    timeline = TimelineBus()
+    timeline.subscribe(log)
+    ticker = loop.create_task(_tick(log))
+    try:
+        async with run_dev(project, settings, timeline, _Reporter(), stop) as running:
+            running.presence.add_done_callback(_warn_of_control)
+            ready = loop.create_task(running.dev.ready())
+            stopped = loop.create_task(stop.wait())
+            waited: set[asyncio.Future[Any]] = {ready, stopped, running.ended}
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            if not stop.is_set() and not running.ended.done():
+                for line in addresses(running.dev.project, settings.port):
+                    stdout.line(line)
+                await running.ended
+            stopped.cancel()
+            ready.cancel()
+    finally:
+        ticker.cancel()
+        lines.write()
+
+
+class _Reporter:
+    """Reports builds, warnings and errors on stderr."""
+
+    def error(self, error: SvcError) -> None:
+        stderr.render(error)
+
+    def warn(self, error: SvcError) -> None:
+        stderr.warn(error.message, error.hint)
+
+    def note(self, text: str) -> None:
+        stderr.note(text)
+
+    def progress(self, text: str) -> None:
+        stderr.progress(text)
+
+    def built(self, event: BuildFinished) -> None:
+        if event.error is not None:
+            stderr.render(event.error)
+            stderr.note(f"{event.resource}: still serving the last successful build" if event.rebuild else "")
+            return
+        verb = "rebuilt" if event.rebuild else "ready"
+        stderr.note(f"{event.resource} {verb} in {duration(int(event.seconds * 1e9))}")
+
+
+def _warn_of_control(presence: "asyncio.Future[ControlEndpoint]") -> None:
+    if not presence.cancelled() and isinstance(error := presence.exception(), SvcError):
+        stderr.warn(error.message, error.hint)
+
+
+class _LineBuffer:
+    """A buffer of log lines that are written in batches."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+        self._loop = loop
+        self._stop = stop
+        self._buffer: list[Styled] = []
+
+    def add(self, line: Styled) -> None:
+        """Add a line; it is written within 20 ms."""
+        if not self._buffer:
+            self._loop.call_later(FLUSH_DELAY_SECONDS, self.write)
+        self._buffer.append(line)
+
+    def write(self) -> None:
+        """Write all buffered lines. A closed pipe stops the server gracefully."""
+        lines, self._buffer = self._buffer, []
+        if not lines:
+            return
+        try:
+            stdout.styled_lines(lines)
+        except SystemExit:
+            self._stop.set()
+
+
+async def _tick(log: RequestLog) -> None:
+    while True:
+        await asyncio.sleep(TICK_SECONDS)
+        log.tick(time.time_ns())
+
+
+def addresses(project: Project, port: int) -> list[Text]:
+    """Return the lines with the address of each resource."""
+    mounted: dict[str, list[str]] = {}
+    for resource in project.resources.values():
+        for mount in resource.mounts:
+            mounted.setdefault(mount.target, []).append(f"{resource.name}:{mount.pattern}")
+    lines = [Text.assemble("\n  ", (project.name, "bold"), f"  http://localhost:{port}/\n")]
+    rows = [
+        {
+            "resource": name,
+            "lane": resource.lane,
+            "url": f"http://{name}--{project.name}.{DOMAIN}:{port}/" if resource.public else None,
+            "mounted": mounted.get(name, []),
+        }
+        for name, resource in project.resources.items()
+    ]
+    lines += [Text.assemble("  ", line) for line in address_lines(rows)]
+    lines.append(Text("\n  watching for changes · press Ctrl+C to stop\n", "dim"))
+    return lines
