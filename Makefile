@@ -7,14 +7,21 @@ BIN := $(VENV)/bin
 SECONDS ?= 600
 # Number of test processes, or auto for one per processor.
 WORKERS ?= auto
-PYTEST = "$(BIN)/pytest" -q -n $(WORKERS) --maxprocesses 8
+# cargo would look for the job server of make.
+PYTEST = MAKEFLAGS= "$(BIN)/pytest" -q
+PYTESTS = $(PYTEST) -n $(WORKERS) --maxprocesses 8
 PIP = "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
 # Cache for the toolchains and compiled components of the tests. Any folder works.
 export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 # Tests start Python several hundred times, so bytecode files pay off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test js-and-go rust-target chromium-and-tmux lint check format docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many soak clean
+.PHONY: demo install test toolchains bytecode js-and-go rust-target chromium-and-tmux lint check format docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many soak clean
+
+# Downloads and compilations of the toolchains run at the same time.
+ifneq ($(filter test,$(MAKECMDGOALS)),)
+MAKEFLAGS += --jobs=5
+endif
 
 # Scripts in a virtual environment contain its path, so a moved or copied checkout needs a new one.
 ifneq ($(shell cat '$(VENV)/.python' 2>/dev/null),$(CURDIR))
@@ -44,20 +51,26 @@ $(VENV)/.installed: $(VENV)/.python pyproject.toml
 	@$(PIP) --editable .
 	@touch "$@"
 
-$(VENV)/.installed-dev: $(VENV)/.python pyproject.toml
-	@echo "· installing svc, its dependencies and the development tools, about a minute"
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@echo "· installing the development tools, about half a minute"
 	@$(PIP) --editable '.[dev]'
-	@touch "$(VENV)/.installed" "$@"
+	@touch "$@"
 
-test:
-	@$(MAKE) --no-print-directory -j3 chromium-and-tmux rust-target js-and-go
+test: toolchains bytecode
 	@echo "· running all tests"
-	@$(PYTEST) -m "not alone"
+	@$(PYTESTS) -m "not alone"
 	@echo "· running the tests that measure, one by one"
-	@"$(BIN)/pytest" -q -m alone
+	@$(PYTEST) -m alone
 
-# The lanes' toolchains. Where one cannot be installed, the tests that need it are skipped or fail, and say so.
-js-and-go: $(VENV)/.installed-dev
+# What the tests need besides Python packages. Where a part cannot be installed, the tests that need it are skipped or
+# fail, and say so.
+toolchains: chromium-and-tmux rust-target js-and-go
+
+# Collecting the tests stores their bytecode, which each test process would compile for itself.
+bytecode: $(VENV)/.installed-dev
+	@$(PYTEST) --collect-only >/dev/null
+
+js-and-go: $(VENV)/.installed
 	@echo "· installing the js and go toolchains for the tests, once"
 	@"$(BIN)/python" -m tests.toolchains.install "$(SVC_TEST_CACHE)"
 
@@ -93,7 +106,7 @@ lint: $(VENV)/.installed-dev
 	@"$(BIN)/mypy" --no-error-summary
 
 check: lint
-	@$(PYTEST) -m "not slow"
+	@$(PYTESTS) -m "not slow"
 
 format: $(VENV)/.installed-dev
 	@"$(BIN)/ruff" format .

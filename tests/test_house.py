@@ -50,7 +50,7 @@ def test_make_targets_are_documented() -> None:
     phony = re.search(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert phony
     text = "\n".join((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md"))
-    steps = {"chromium-and-tmux", "js-and-go", "rust-target", "clean"}
+    steps = {"toolchains", "bytecode", "chromium-and-tmux", "js-and-go", "rust-target", "clean"}
     silent = {target for target in phony[1].split() if f"make {target}" not in text}
     assert {target for target in silent if not target.startswith("bench-")} <= steps
 
