@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.artifact import Artifact, ComponentArtifact, StaticBundle
-from engine.build.inputs import TooManyInputs, content_digest, input_digest
+from engine.build.inputs import TooManyInputs, input_digest
 from engine.files.atomic import write_atomic
+from engine.files.digest import content_digest
 from engine.lane import BuildMode
 from engine.manifest.model import Resource
 from engine.static_files.bundle import BundleCorrupt, blob_path, read_index

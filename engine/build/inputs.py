@@ -3,10 +3,11 @@
 import os
 import stat
 from collections.abc import Iterator
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path
 
 from engine.build.ignore import IgnoreRules
+from engine.files.digest import content_digest
 from engine.lane import GENERATED_HEADER
 from engine.manifest import MANIFEST
 from engine.manifest.model import Resource
@@ -42,12 +43,6 @@ def input_digest(resource: Resource, root: Path) -> str:
         name = path.relative_to(folder).as_posix()
         digest.update(f"{name!r} {executable} {content_digest(path)}\n".encode(errors="surrogateescape"))
     return digest.hexdigest()
-
-
-def content_digest(path: Path) -> str:
-    """Return the sha256 (hex) of a file. Raises OSError."""
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
 
 
 def _is_generated(path: Path) -> bool:

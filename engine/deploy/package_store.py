@@ -19,8 +19,8 @@ from typing import TypeVar
 from engine.artifact import Artifact, ComponentArtifact, StaticBundle
 from engine.bucket.errors import BlobMissing
 from engine.bucket.protocols import Blobs, Digest, is_digest
-from engine.build.inputs import content_digest
 from engine.deploy.package import COMPONENT, SCRIPT, SOURCE_MAP, Package, PackageError, decode
+from engine.files.digest import content_digest
 from engine.static_files.bundle import BLOBS, BundleCorrupt, blob_path, read_index
 
 T = TypeVar("T")

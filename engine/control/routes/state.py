@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 from quart import Blueprint
@@ -18,11 +18,13 @@ from engine.control.projects import Projects, unknown_project
 from engine.control.schema import QueryModel, StrictModel
 from engine.deploy.doors import DoorUsage
 from engine.deploy.serving import ResourceStatus, State
-from engine.dev.project import DevProject
 from engine.errors import SvcError
 from engine.lane import BuildFailed
 from engine.manifest.model import Project, Resource
 from engine.timeline.rates import WINDOW_SECONDS, Rate, RateMeter, RateWindow
+
+if TYPE_CHECKING:
+    from engine.dev.project import DevProject
 
 Kind = Literal["dev", "service"]
 Measure = Callable[[Path], tuple[int, int] | None]
@@ -129,7 +131,7 @@ class StatusSource:
     front_url: str = ""
 
 
-def dev_status(dev: DevProject, rates: RateMeter, uses: DoorUsage, port: int) -> StatusSource:
+def dev_status(dev: "DevProject", rates: RateMeter, uses: DoorUsage, port: int) -> StatusSource:
     """Return the status of a project in development, served on a local port."""
     return StatusSource(
         kind="dev",
