@@ -12,7 +12,7 @@ from lanes.process import MAX_TAIL_BYTES, OutputLines, Tail, run_group
 
 LIMIT_SECS = 600.0
 _REPORTED_LINES = 1000
-_LONGEST_LINE = 500
+_MAX_LINE_BYTES = 500
 _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
@@ -24,7 +24,7 @@ class _Output:
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self._tail = Tail()
-        self._lines = OutputLines(self._say, _LONGEST_LINE)
+        self._lines = OutputLines(self._say, _MAX_LINE_BYTES)
         self._reported = 0
 
     def feed(self, block: bytes) -> None:
@@ -36,7 +36,7 @@ class _Output:
         self._lines.close()
 
     def _say(self, line: bytes) -> None:
-        text = _plain(line[:_LONGEST_LINE])
+        text = _plain(line[:_MAX_LINE_BYTES])
         if not text.strip() or self._reported > _REPORTED_LINES:
             return
         self._reported += 1
@@ -61,7 +61,7 @@ async def run_build(request: BuildRequest) -> None:
     assert resource.build is not None
     await run_command(
         resource.build,
-        what=f"the build command of resource {resource.name}",
+        name=f"the build command of resource {resource.name}",
         workdir=resource.workdir,
         report=request.report,
     )
@@ -70,14 +70,14 @@ async def run_build(request: BuildRequest) -> None:
 async def run_command(
     command: str,
     *,
-    what: str,
+    name: str,
     workdir: Path,
     report: Callable[[str], None],
     limit_secs: float = LIMIT_SECS,
 ) -> str:
     """Run a shell command in `workdir`; return the end of its output.
 
-    `what` names it in errors ("the build command of resource front"). `report` receives its first 1000
+    `name` describes it in errors ("the build command of resource front"). `report` receives its first 1000
     lines, stdout and stderr merged. Standard input is empty. Background processes are killed at its end.
     Raises `BuildFailed` with the last 64 KiB of output if it fails, exceeds `limit_secs` or cannot start.
     """
@@ -87,19 +87,19 @@ async def run_command(
             status = await run_group(command, workdir, output.feed)
     except TimeoutError:
         raise BuildFailed(
-            f"{what} did not end within {limit_secs:g} seconds and was stopped: {command}",
+            f"{name} did not end within {limit_secs:g} seconds and was stopped: {command}",
             "A build command must exit. Remove options that watch files or start a server.",
             output=output.tail,
         ) from None
     except OSError as error:
-        place = error.filename or workdir
+        path = error.filename or workdir
         raise BuildFailed(
-            f"{what} cannot start in {workdir}: {place}: {error.strerror or error}",
+            f"{name} cannot start in {workdir}: {path}: {error.strerror or error}",
             "Check that the folder exists and that you may enter it.",
         ) from error
     output.close()
     if status:
-        raise BuildFailed(f"{what} {_ending(status)}: {command}", _hint(status, workdir), output=output.tail)
+        raise BuildFailed(f"{name} {_ending(status)}: {command}", _hint(status, workdir), output=output.tail)
     return output.tail
 
 

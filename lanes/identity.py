@@ -10,7 +10,7 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
-_MADE = {"__pycache__", "node_modules", "target"}
+_BUILD_OUTPUTS = {"__pycache__", "node_modules", "target"}
 """Folders that tools create among svc's sources."""
 
 
@@ -32,10 +32,10 @@ def _stamp(program: str | Path | None) -> tuple[str, int, int] | None:
         return None
     path = os.path.realpath(program)
     try:
-        found = os.stat(path)  # noqa: PTH116
+        status = os.stat(path)  # noqa: PTH116
     except OSError:
         return path, -1, -1
-    return path, found.st_size, found.st_mtime_ns
+    return path, status.st_size, status.st_mtime_ns
 
 
 @cache
@@ -44,7 +44,7 @@ def _own_code() -> str:
     here = Path(__file__).parent
     digest = sha256(version("svc-tui").encode())
     for folder, folders, files in os.walk(here):
-        folders[:] = sorted(set(folders) - _MADE)
+        folders[:] = sorted(set(folders) - _BUILD_OUTPUTS)
         for path in (Path(folder) / name for name in sorted(files)):
             digest.update(path.relative_to(here).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

@@ -13,21 +13,21 @@ POLL_SECONDS = 0.1
 
 
 @asynccontextmanager
-async def locked(path: Path, report: Callable[[str], None], doing: str) -> AsyncIterator[None]:
-    """Lock a file while the body runs; `doing` describes the work of the holder in progress messages.
+async def locked(path: Path, report: Callable[[str], None], activity: str) -> AsyncIterator[None]:
+    """Lock a file while the body runs; `activity` describes the work of the holder in progress messages.
 
     The lock ends with its process. Waiting can be cancelled.
     """
     with path.open("w") as lock:
-        told = False
+        reported = False
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if not told:
-                    report(f"waiting for another build that is {doing} …")
-                    told = True
+                if not reported:
+                    report(f"waiting for another build that is {activity} …")
+                    reported = True
                 await asyncio.sleep(POLL_SECONDS)
         yield
 
@@ -40,14 +40,14 @@ async def exclusive(request: BuildRequest) -> AsyncIterator[None]:
     """
     resource = request.resource
     name = sha256(str(resource.workdir).encode(errors="surrogateescape")).hexdigest()
-    place = request.cache / "locks" / f"{name[:32]}.lock"
+    path = request.cache / "locks" / f"{name[:32]}.lock"
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.touch()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
     except OSError as error:
         raise BuildFailed(
-            f"resource {resource.name}: {place} cannot be made: {error.strerror}",
+            f"resource {resource.name}: {path} cannot be made: {error.strerror}",
             "Check the free space and permissions of the cache folder (SVC_HOME).",
         ) from error
-    async with locked(place, request.report, f"running the build command of resource {resource.name}"):
+    async with locked(path, request.report, f"running the build command of resource {resource.name}"):
         yield

@@ -56,77 +56,77 @@ async def prebuilt_component(request: BuildRequest) -> ComponentArtifact:
     assert resource.output is not None  # guaranteed by manifest validation
     async with exclusive(request):
         await run_build(request)
-        return await asyncio.to_thread(_take, resource.output, request)
+        return await asyncio.to_thread(_read_output, resource.output, request)
 
 
-def _take(output: Path, request: BuildRequest) -> ComponentArtifact:
-    shown = request.shown(output)
+def _read_output(output: Path, request: BuildRequest) -> ComponentArtifact:
+    name = request.shown(output)
     try:
         # Opening a named pipe here would block forever.
         source = open(output, "rb", 0, opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK))  # noqa: SIM115
     except FileNotFoundError:
-        raise _refused(request, f"the build command wrote no file {shown}") from None
+        raise _refused(request, f"the build command wrote no file {name}") from None
     except IsADirectoryError:
-        raise _refused(request, f"{shown} is not a file") from None
+        raise _refused(request, f"{name} is not a file") from None
     except OSError as error:
-        raise _refused(request, f"{shown} cannot be read: {error.strerror}") from error
+        raise _refused(request, f"{name} cannot be read: {error.strerror}") from error
     with source:
         if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
-            raise _refused(request, f"{shown} is not a file")
+            raise _refused(request, f"{name} is not a file")
         try:
-            return _copied(source, request, shown)
+            return _copy_to_cache(source, request, name)
         except OSError as error:
             raise BuildFailed(
-                f"resource {request.resource.name}: {shown} could not be copied to {request.cache}: "
+                f"resource {request.resource.name}: {name} could not be copied to {request.cache}: "
                 f"{error.strerror}",
                 "Check the free space of the cache folder (SVC_HOME).",
             ) from error
 
 
-def _copied(source: IO[bytes], request: BuildRequest, shown: str) -> ComponentArtifact:
+def _copy_to_cache(source: IO[bytes], request: BuildRequest, name: str) -> ComponentArtifact:
     """Copy the component into the cache under its sha256, and check the copy."""
     folder = request.cache / "components"
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, prefix="new-", delete=False) as copy:
-        made = Path(copy.name)
+        path = Path(copy.name)
         try:
             digest = sha256()
             while chunk := source.read(_CHUNK):
                 digest.update(chunk)
                 copy.write(chunk)
             copy.flush()
-            _check(made, shown, request)
-            target = made.replace(folder / f"{digest.hexdigest()}.wasm")
+            _check(path, name, request)
+            target = path.replace(folder / f"{digest.hexdigest()}.wasm")
         finally:
-            made.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
     return ComponentArtifact(target, target.stem)
 
 
-def _check(copy: Path, shown: str, request: BuildRequest) -> None:
+def _check(copy: Path, name: str, request: BuildRequest) -> None:
     with copy.open("rb") as file:
         start = file.read(256)
     if start.startswith(COMPONENT_HEADER):
         return
     if not start:
-        raise _refused(request, f"{shown} is empty")
+        raise _refused(request, f"{name} is empty")
     if start.startswith(MODULE_HEADER):
         raise BuildFailed(
-            f"resource {request.resource.name}: {shown} is a core WebAssembly module, not a component",
+            f"resource {request.resource.name}: {name} is a core WebAssembly module, not a component",
             "Convert it to a component as the last step of `build`, as with "
             "`wasm-tools component new --adapt ADAPTER.wasm IN.wasm -o OUT.wasm`.",
         )
     if start.lstrip().startswith((b"(component", b"(module", b";;", b"(;")):
         raise BuildFailed(
-            f"resource {request.resource.name}: {shown} is WebAssembly text, not a component's binary",
+            f"resource {request.resource.name}: {name} is WebAssembly text, not a component's binary",
             "Convert it to a binary in `build`, as with `wasm-tools parse`.",
         )
-    raise _refused(request, f"{shown} is not a WebAssembly component")
+    raise _refused(request, f"{name} is not a WebAssembly component")
 
 
-def _refused(request: BuildRequest, what: str) -> BuildFailed:
+def _refused(request: BuildRequest, problem: str) -> BuildFailed:
     name = request.resource.name
     return BuildFailed(
-        f"resource {name}: {what}",
+        f"resource {name}: {problem}",
         f"`build` must write a component there: check its output path, or correct `output` of "
         f"[resource.{name}] in svc.toml.",
     )

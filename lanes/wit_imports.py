@@ -27,26 +27,26 @@ class Interfaces:
     functions: dict[str, frozenset[str]]
 
 
-def parse_interfaces(called: Mapping[str, Collection[str]]) -> Interfaces:
+def parse_interfaces(calls: Mapping[str, Collection[str]]) -> Interfaces:
     """Return the imports of a component that calls these functions: names by interface.
 
     An interface is imported if one of its functions is called or another one needs its types.
     """
     forms = _forms()
-    needed = {form[2] for form in forms if form[0] == "alias"}
-    kept, instances, functions = [], {}, {}
+    aliased = {form[2] for form in forms if form[0] == "alias"}
+    imports, instances, functions = [], {}, {}
     for form in forms:
         if form[0] == "import":
             name, instance = str(form[1]).strip('"'), form[2]
             functions[name] = frozenset(str(item[1]).strip('"') for item in instance if _is_function(item))
-            wanted = set(called.get(name, ())) & functions[name]
-            if not wanted and instance[1] not in needed:
+            called = set(calls.get(name, ())) & functions[name]
+            if not called and instance[1] not in aliased:
                 continue
             instances[name] = str(instance[1])
-            body = [i for i in instance if not _is_function(i) or str(i[1]).strip('"') in wanted]
+            body = [i for i in instance if not _is_function(i) or str(i[1]).strip('"') in called]
             form = [*form[:2], body]
-        kept.append(_written(form))
-    return Interfaces("\n".join(kept), instances, functions)
+        imports.append(_written(form))
+    return Interfaces("\n".join(imports), instances, functions)
 
 
 def _is_function(item: Expression) -> bool:
@@ -62,8 +62,8 @@ def _forms() -> list[list[Expression]]:
         if token == "(":
             stack.append([])
         elif token == ")":
-            done = stack.pop()
-            stack[-1].append(done)
+            form = stack.pop()
+            stack[-1].append(form)
         elif token is not None:
             stack[-1].append(token)
     return stack[0]  # type: ignore[return-value]

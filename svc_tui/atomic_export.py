@@ -15,28 +15,28 @@ def write_export(path: Path, chunks: Iterable[bytes]) -> int:
     A device or pipe, such as /dev/stdout, receives each chunk directly. Raises `SvcError` when writing fails.
     """
     size = 0
-    part: Path | None = None
+    temporary: Path | None = None
     try:
         if path.exists() and not path.is_file():
             with path.open("wb") as target:
                 return sum(target.write(chunk) for chunk in chunks)
         real = Path(os.path.realpath(path))
         with tempfile.NamedTemporaryFile(dir=real.parent, prefix=f".{real.name}.", delete=False) as file:
-            part = Path(file.name)
+            temporary = Path(file.name)
             for chunk in chunks:
                 size += file.write(chunk)
             file.flush()
             os.fsync(file.fileno())
         mask = os.umask(0)
         os.umask(mask)
-        part.chmod(0o666 & ~mask)
-        part.replace(real)
+        temporary.chmod(0o666 & ~mask)
+        temporary.replace(real)
     except OSError as error:
         raise SvcError(
             f"cannot write {path}: {error.strerror}", "Choose another path, or free disk space there."
         ) from error
     finally:
-        if part is not None:
+        if temporary is not None:
             with suppress(OSError):
-                part.unlink()
+                temporary.unlink()
     return size

@@ -170,14 +170,14 @@ def format_column(column: Mapping[str, Any]) -> str:
 
 def rules(column: Mapping[str, Any]) -> list[str]:
     """Return the rules of a column in this syntax, without its note."""
-    found = ["primary key"] if column.get("primary_key") else []
-    if not column.get("nullable", True) and not found:
-        found.append("not null")
+    result = ["primary key"] if column.get("primary_key") else []
+    if not column.get("nullable", True) and not result:
+        result.append("not null")
     if column.get("unique"):
-        found.append("unique")
+        result.append("unique")
     if column.get("default") is not None:
-        found.append(f"default {column['default']}")
-    return found
+        result.append(f"default {column['default']}")
+    return result
 
 
 def parse_name(word: str) -> str:
@@ -243,8 +243,8 @@ def _change(
             raise InvalidUsage(f"column {name} does not exist", f"Available: {', '.join(columns)}.")
         return known
 
-    folded = [word.lower() for word in words]
-    match folded:
+    lower = [word.lower() for word in words]
+    match lower:
         case ["add", _, *_]:
             return {"op": "add-column", "column": parse_column(words[1:], types)}
         case ["drop", "table", _]:

@@ -53,12 +53,12 @@ def component(module: UnboundModule) -> bytes:
     if not {HANDLE, _ARENA, "_initialize", "memory"} <= module.exports:
         raise NoHandler
     frame: bytes = bytes(wasmtime.wat2wasm(_text(module)))
-    out, pending = bytearray(COMPONENT_HEADER), True
+    binary, pending = bytearray(COMPONENT_HEADER), True
     for kind, body in read_sections(frame, COMPONENT_HEADER):
         if pending and kind == _CORE_MODULE_SECTION:
             body, pending = module.binary, False
-        out += section(kind, body)
-    return bytes(out)
+        binary += section(kind, body)
+    return bytes(binary)
 
 
 @cache
@@ -67,20 +67,20 @@ def _adapter() -> str:
 
 
 def _text(module: UnboundModule) -> str:
-    called: dict[str, set[str]] = {
+    calls: dict[str, set[str]] = {
         f"{name}@{VERSION}": set(functions) for name, functions in _ADAPTER_CALLS.items()
     }
     for item in module.imports:
         if item.module.startswith("wasi:"):
-            called.setdefault(item.module, set()).add(item.name)
-    hosted = parse_interfaces(called)
-    strange = sorted({f"{i.module} {i.name}" for i in module.imports if not _known(i, hosted.functions)})
-    if strange:
-        raise NotHosted(strange)
+            calls.setdefault(item.module, set()).add(item.name)
+    interfaces = parse_interfaces(calls)
+    unknown = sorted({f"{i.module} {i.name}" for i in module.imports if not _known(i, interfaces.functions)})
+    if unknown:
+        raise NotHosted(unknown)
     lowered, stubs = [], []
     names: dict[tuple[str, str], str] = {}
-    for interface, functions in called.items():
-        instance = hosted.instances[interface]
+    for interface, functions in calls.items():
+        instance = interfaces.instances[interface]
         for function in sorted(functions):
             name = names[interface, function] = f"$host-{len(names)}"
             lowered.append(_lower(name, instance, function))
@@ -98,7 +98,7 @@ def _text(module: UnboundModule) -> str:
     count = len(module.imports)
     nl = "\n"
     return f"""(component $world
-{hosted.text}
+{interfaces.text}
 (core module $main
   (memory (export "memory") 1)
   (func (export "_initialize"))
@@ -130,8 +130,8 @@ def _text(module: UnboundModule) -> str:
   (export "table" (table $shim "table"))
 {nl.join(f'  (export "{n}" (func {target}))' for n, target in enumerate(targets))}))))
 (core instance (instantiate $initialize (with "main" (instance $main))))
-(alias export {hosted.instances[f"wasi:http/types@{VERSION}"]} "incoming-request" (type $handled))
-(alias export {hosted.instances[f"wasi:http/types@{VERSION}"]} "response-outparam" (type $answered))
+(alias export {interfaces.instances[f"wasi:http/types@{VERSION}"]} "incoming-request" (type $handled))
+(alias export {interfaces.instances[f"wasi:http/types@{VERSION}"]} "response-outparam" (type $answered))
 (func $handle (param "request" (own $handled)) (param "response-out" (own $answered))
   (canon lift (core func $main "{HANDLE}")))
 (instance $handler (export "handle" (func $handle)))
@@ -158,12 +158,12 @@ def _lower(name: str, instance: str, function: str) -> str:
 
 
 def _adapter_imports(names: dict[tuple[str, str], str]) -> list[str]:
-    found = []
+    exports = []
     for interface, functions in _ADAPTER_CALLS.items():
         for function in functions:
-            called = "wall-clock now" if interface == "wasi:clocks/wall-clock" else function
-            found.append(f'(export "{called}" (func {names[f"{interface}@{VERSION}", function]}))')
-    return found
+            export = "wall-clock now" if interface == "wasi:clocks/wall-clock" else function
+            exports.append(f'(export "{export}" (func {names[f"{interface}@{VERSION}", function]}))')
+    return exports
 
 
 def _signature(item: Import) -> str:

@@ -50,7 +50,7 @@ def read(data: bytes) -> UnboundModule:
 
 
 def _read(data: bytes) -> UnboundModule:
-    out = bytearray(MODULE_HEADER)
+    binary = bytearray(MODULE_HEADER)
     types: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
     imports: tuple[Import, ...] = ()
     exports: frozenset[str] = frozenset()
@@ -62,29 +62,29 @@ def _read(data: bytes) -> UnboundModule:
                     raise UnsupportedBinary("a type that is not a function's")
                 types.append((_values(reader), _values(reader)))
         elif kind == _IMPORTS:
-            body, imports = _renamed(reader, types)
+            body, imports = _rename_imports(reader, types)
         elif kind == _EXPORTS:
             exports = frozenset(_exports(reader))
-        out += section(kind, body)
-    return UnboundModule(bytes(out), imports, exports)
+        binary += section(kind, body)
+    return UnboundModule(bytes(binary), imports, exports)
 
 
-def _renamed(
+def _rename_imports(
     reader: BinaryReader, types: list[tuple[tuple[str, ...], tuple[str, ...]]]
 ) -> tuple[bytes, tuple[Import, ...]]:
     count = reader.uleb()
-    out, imports = bytearray(uleb(count)), []
-    seen: dict[tuple[str, str], int] = {}
+    binary, imports = bytearray(uleb(count)), []
+    counts: dict[tuple[str, str], int] = {}
     for _ in range(count):
         module, field = reader.name().decode(), reader.name().decode()
         if reader.byte() != 0:
             raise UnsupportedBinary(f"{module} {field} is imported and is not a function")
         index = reader.uleb()
-        times = seen[module, field] = seen.get((module, field), 0) + 1
-        alias = field if times == 1 else f"{field} {times}"
+        occurrence = counts[module, field] = counts.get((module, field), 0) + 1
+        alias = field if occurrence == 1 else f"{field} {occurrence}"
         imports.append(Import(module, field, alias, *types[index]))
-        out += name(module.encode()) + name(alias.encode()) + b"\0" + uleb(index)
-    return bytes(out), tuple(imports)
+        binary += name(module.encode()) + name(alias.encode()) + b"\0" + uleb(index)
+    return bytes(binary), tuple(imports)
 
 
 def _exports(reader: BinaryReader) -> Iterator[str]:

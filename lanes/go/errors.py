@@ -13,13 +13,13 @@ _NETWORK = re.compile(
 _GET = re.compile(r"^\s*(go get \S+|go mod \S+.*)$", re.MULTILINE)
 _NEWER = re.compile(r"requires go >= (?P<wanted>[\w.]+) \(running go (?P<used>[\w.]+)")
 _NO_ROOM = re.compile(r"no space left on device|read-only file system|file too large|disk quota")
-_SHOWN = 20
+_MAX_DIAGNOSTICS = 20
 
 
 def explain(request: BuildRequest, output: str) -> BuildFailed:
     """Return the error for a `go build` that failed."""
     name = request.resource.name
-    found = diagnostics(request, output)
+    errors = diagnostics(request, output)
     if _NO_ROOM.search(output):
         return BuildFailed(
             f"resource {name} could not be built: the disk is full or read-only",
@@ -42,7 +42,7 @@ def explain(request: BuildRequest, output: str) -> BuildFailed:
         return BuildFailed(
             f"resource {name} needs a module that its go.mod does not name",
             f"Run `{command[1]}` in {request.shown(request.resource.workdir)}.",
-            diagnostics=found,
+            diagnostics=errors,
             output=output,
         )
     if "is not a main package" in output or "requires exactly one main package" in output:
@@ -51,11 +51,11 @@ def explain(request: BuildRequest, output: str) -> BuildFailed:
             "Set `workdir` in svc.toml to the folder of `package main`, whose main calls guest.Serve.",
             output=output,
         )
-    if found:
-        count = len(found)
+    if errors:
+        count = len(errors)
         return BuildFailed(
             f"resource {name} does not compile: {count} error{'s' if count > 1 else ''}",
-            diagnostics=found,
+            diagnostics=errors,
             output=output,
         )
     return BuildFailed(
@@ -65,25 +65,25 @@ def explain(request: BuildRequest, output: str) -> BuildFailed:
 
 def diagnostics(request: BuildRequest, output: str) -> tuple[Diagnostic, ...]:
     """Return the diagnostics with positions, each with its continuation lines."""
-    found: list[Diagnostic] = []
+    result: list[Diagnostic] = []
     for line in output.splitlines():
         match = _PLACE.match(line)
         if match is None:
             continue
-        if len(found) == _SHOWN:
+        if len(result) == _MAX_DIAGNOSTICS:
             break
         path = Path(match["file"])
-        place = request.resource.workdir / path
-        found.append(
+        file = request.resource.workdir / path
+        result.append(
             Diagnostic(
                 match["message"],
-                request.shown(place.resolve()),
+                request.shown(file.resolve()),
                 int(match["line"]),
                 int(match["column"] or 0),
-                _frame(place, int(match["line"]), int(match["column"] or 0)),
+                _frame(file, int(match["line"]), int(match["column"] or 0)),
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def _frame(file: Path, line: int, column: int) -> str:
@@ -93,8 +93,8 @@ def _frame(file: Path, line: int, column: int) -> str:
     except (OSError, IndexError):
         return ""
     number = f"{line:>5} │ "
-    shown = text.decode(errors="replace").replace("\t", "    ").rstrip()
+    source = text.decode(errors="replace").replace("\t", "    ").rstrip()
     if not column:
-        return number + shown
-    before = text[: column - 1].decode(errors="replace").replace("\t", "    ")
-    return f"{number}{shown}\n{' ' * 6}│ {' ' * len(before)}^"
+        return number + source
+    indent = text[: column - 1].decode(errors="replace").replace("\t", "    ")
+    return f"{number}{source}\n{' ' * 6}│ {' ' * len(indent)}^"

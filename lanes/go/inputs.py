@@ -16,18 +16,18 @@ _FIELDS = "Dir,Standard,Module,GoFiles,SFiles,EmbedFiles"
 
 async def inputs(go: Go, request: BuildRequest, work: Workspace) -> frozenset[Path]:
     """Return these files; none if Go cannot list them, for example if the program does not compile."""
-    printed = bytearray()
+    output = bytearray()
     environ = {**go.environ(os.environ), "GOWORK": str(work.file)}
     command = [go.program, "list", "-deps", f"-json={_FIELDS}", "."]
-    if await run_group(command, request.resource.workdir, printed.extend, lambda _: None, environ) != 0:
+    if await run_group(command, request.resource.workdir, output.extend, lambda _: None, environ) != 0:
         return frozenset()
     paths = {folder / name for folder in {work.module, *work.modules} for name in ("go.mod", "go.sum")}
-    if work.users is not None:
-        paths |= {work.users, work.users.with_name("go.work.sum")}
-    for package in _packages(printed.decode()):
+    if work.user_file is not None:
+        paths |= {work.user_file, work.user_file.with_name("go.work.sum")}
+    for package in _packages(output.decode()):
         folder = Path(package["Dir"]).resolve()
-        downloaded = folder.is_relative_to(work.downloads)
-        if package.get("Standard") or downloaded or folder.is_relative_to(LIBRARY):
+        is_downloaded = folder.is_relative_to(work.downloads)
+        if package.get("Standard") or is_downloaded or folder.is_relative_to(LIBRARY):
             continue
         names = [name for kind in ("GoFiles", "SFiles", "EmbedFiles") for name in package.get(kind) or ()]
         paths |= {folder / name for name in names}

@@ -80,27 +80,27 @@ class GoLane:
                 await asyncio.wait([listing])
 
     async def _compile(self, go: Go, request: BuildRequest, work: Workspace, module: Path) -> None:
-        printed = Tail()
+        output = Tail()
         environ = {**go.environ(os.environ), "GOWORK": str(work.file)}
         command = compilation(go, work.root, request.cache, module, ".")
         try:
             async with asyncio.timeout(self._limit_secs):
-                status = await run_group(command, request.resource.workdir, printed.feed, environ=environ)
+                status = await run_group(command, request.resource.workdir, output.feed, environ=environ)
         except TimeoutError:
             raise BuildFailed(
                 f"resource {request.resource.name}: Go did not end within {self._limit_secs:g} seconds and "
                 "was stopped",
                 "Try again: Go continues with the packages it has compiled.",
-                output=printed.text,
+                output=output.text,
             ) from None
         if status < 0:
             raise BuildFailed(
                 f"resource {request.resource.name}: Go was ended by signal {-status}",
                 "SIGKILL (9) often means that the machine ran out of memory.",
-                output=printed.text,
+                output=output.text,
             )
         if status != 0:
-            raise explain(request, printed.text)
+            raise explain(request, output.text)
 
     async def aclose(self) -> None:
         """Do nothing: no process runs between builds."""
@@ -110,7 +110,7 @@ def _component(request: BuildRequest, module: Path) -> Path:
     """Write the component of a module to the cache, named by its sha256; return its path."""
     name = request.resource.name
     try:
-        made = component(read(module.read_bytes()))
+        binary = component(read(module.read_bytes()))
     except NotHosted as error:
         raise BuildFailed(
             f"resource {name} imports {error}, which is not available",
@@ -126,4 +126,4 @@ def _component(request: BuildRequest, module: Path) -> Path:
             f"resource {name}: the module made by Go cannot be read: {error}",
             "Check `go version`: the lane supports Go 1.24 to 1.27.",
         ) from None
-    return cache_component(request.cache / "go" / "components", made)
+    return cache_component(request.cache / "go" / "components", binary)

@@ -38,10 +38,10 @@ class _Change:
             return None
         if source.count(self.before) != 1:
             return None
-        changed = source.replace(self.before, self.after)
+        patched = source.replace(self.before, self.after)
         if self.added is None:
-            return changed
-        return changed + "\n" + (_LIBRARY / self.added).read_text(encoding="utf-8")
+            return patched
+        return patched + "\n" + (_LIBRARY / self.added).read_text(encoding="utf-8")
 
 
 _CHANGES = (
@@ -76,13 +76,13 @@ def overlay(root: Path, folder: Path) -> list[str]:
     if not copies:
         return []
     digest = sha256(json.dumps([str(root), copies]).encode()).hexdigest()
-    place = folder / f"library-{digest[:16]}"
-    replaced = {}
+    target = folder / f"library-{digest[:16]}"
+    replacements = {}
     for file, text in copies.items():
-        write(place / file, text)
-        replaced[str(root / "src" / file)] = str(place / file)
-    write(place / "overlay.json", json.dumps({"Replace": replaced}))
-    return ["-overlay", str(place / "overlay.json")]
+        write(target / file, text)
+        replacements[str(root / "src" / file)] = str(target / file)
+    write(target / "overlay.json", json.dumps({"Replace": replacements}))
+    return ["-overlay", str(target / "overlay.json")]
 
 
 @cache

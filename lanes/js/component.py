@@ -26,10 +26,10 @@ LIMIT_SECONDS = 120.0
 class ComponentRefused(Exception):
     """The module cannot be made a component; `output` is the output of the tool and the module."""
 
-    def __init__(self, output: str, *, late: bool = False) -> None:
+    def __init__(self, output: str, *, timed_out: bool = False) -> None:
         super().__init__(output)
         self.output = output
-        self.late = late
+        self.timed_out = timed_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ class SnapshotSpec:
     toolchain: Toolchain
     world: str
     _: KW_ONLY
-    kept: Path
+    cache_folder: Path
     write: Callable[[Path], Awaitable[None]]
     report: Callable[[str], None]
-    doing: str
+    activity: str
     limit: float = LIMIT_SECONDS
 
 
@@ -51,40 +51,46 @@ def cached_component(folder: Path) -> Path | None:
     return next(folder.glob("*.wasm"), None)
 
 
-async def component(order: SnapshotSpec) -> tuple[Path, str]:
+async def component(spec: SnapshotSpec) -> tuple[Path, str]:
     """Return the component and the output of its creation; a cached one has none.
 
     Raises `ComponentRefused`.
     """
-    if found := cached_component(order.kept):
-        return found, ""
-    order.kept.mkdir(parents=True, exist_ok=True)
-    async with locked(order.kept / "lock", order.report, order.doing):
-        if found := cached_component(order.kept):
-            return found, ""
-        order.report(f"{order.doing} …")
-        with tempfile.TemporaryDirectory(prefix="svc-js-") as making:
-            module = Path(making) / MODULES[order.world]
-            await order.write(module)
-            return await _make(order, module)
+    if cached := cached_component(spec.cache_folder):
+        return cached, ""
+    spec.cache_folder.mkdir(parents=True, exist_ok=True)
+    async with locked(spec.cache_folder / "lock", spec.report, spec.activity):
+        if cached := cached_component(spec.cache_folder):
+            return cached, ""
+        spec.report(f"{spec.activity} …")
+        with tempfile.TemporaryDirectory(prefix="svc-js-") as folder:
+            module = Path(folder) / MODULES[spec.world]
+            await spec.write(module)
+            return await _make(spec, module)
 
 
-async def _make(order: SnapshotSpec, module: Path) -> tuple[Path, str]:
-    out = module.with_suffix(".wasm")
-    toolchain = order.toolchain
-    template = await _template(toolchain, order.world, order.report)
-    command = [toolchain.node, toolchain.script("component.mjs"), str(template), str(module), str(out)]
+async def _make(spec: SnapshotSpec, module: Path) -> tuple[Path, str]:
+    output_file = module.with_suffix(".wasm")
+    toolchain = spec.toolchain
+    template = await _template(toolchain, spec.world, spec.report)
+    command = [
+        toolchain.node,
+        toolchain.script("component.mjs"),
+        str(template),
+        str(module),
+        str(output_file),
+    ]
     try:
-        async with asyncio.timeout(order.limit):
+        async with asyncio.timeout(spec.limit):
             code, output = await run(command, module.parent, nice=True)
     except TimeoutError as error:
-        raise ComponentRefused("", late=True) from error
-    if code != 0 or not out.exists():
+        raise ComponentRefused("", timed_out=True) from error
+    if code != 0 or not output_file.exists():
         raise ComponentRefused(output)
-    digest = await asyncio.to_thread(lambda: sha256(out.read_bytes()).hexdigest())
-    arriving = order.kept / "arriving"
-    await asyncio.to_thread(shutil.copyfile, out, arriving)
-    return arriving.replace(order.kept / f"{digest}.wasm"), output
+    digest = await asyncio.to_thread(lambda: sha256(output_file.read_bytes()).hexdigest())
+    arriving = spec.cache_folder / "arriving"
+    await asyncio.to_thread(shutil.copyfile, output_file, arriving)
+    return arriving.replace(spec.cache_folder / f"{digest}.wasm"), output
 
 
 async def _template(toolchain: Toolchain, world: str, report: Callable[[str], None]) -> Path:
@@ -98,8 +104,8 @@ async def _template(toolchain: Toolchain, world: str, report: Callable[[str], No
     async with locked(toolchain.folder / f"{folder.name}.lock", report, "preparing the js toolchain"):
         if folder.exists():
             return folder
-        with tempfile.TemporaryDirectory(prefix="making-", dir=toolchain.folder) as making:
-            module, template = Path(making) / MODULES[world], Path(making) / folder.name
+        with tempfile.TemporaryDirectory(prefix="making-", dir=toolchain.folder) as temporary:
+            module, template = Path(temporary) / MODULES[world], Path(temporary) / folder.name
             module.write_text("addEventListener('fetch', () => {});\n")
             template.mkdir()
             script, wit = toolchain.script("template.mjs"), str(toolchain.wit / world)

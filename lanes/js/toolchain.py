@@ -25,7 +25,7 @@ SCRIPTS = _HERE / "node"
 GLUE = _HERE / "glue"
 GUEST = _HERE / "guest" / "index.js"
 PACKAGES = ("package.json", "package-lock.json")
-TOLD_LINES = 8
+MAX_ERROR_LINES = 8
 ROOM = "Free some space, or set SVC_HOME to a folder with 500 MB free."
 SHOWN = ("@bytecodealliance/componentize-js", "esbuild")
 _GLUE = "".join(
@@ -74,8 +74,8 @@ class Toolchain:
         return str(self.folder / name)
 
 
-def _digest(paths: list[Path], more: str = "") -> str:
-    digest = sha256(more.encode())
+def _digest(paths: list[Path], extra: str = "") -> str:
+    digest = sha256(extra.encode())
     for path in sorted(paths):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
@@ -89,13 +89,13 @@ def packages_folder(cache: Path) -> Path:
 async def tools(cache: Path) -> tuple[Tool, ...]:
     """Return node and the npm packages with their state."""
     packages = packages_folder(cache)
-    there = (packages / "complete").exists()
+    installed = (packages / "complete").exists()
     pinned = json.loads((SCRIPTS / "package.json").read_text())["dependencies"]
     return (
         tool(await find(cache)),
         *(
             Tool(name.rpartition("/")[2], version, path=str(packages), managed=True)
-            if there
+            if installed
             else Tool(
                 name.rpartition("/")[2], problem="not installed yet", remedy="svc doctor --fix", managed=True
             )
@@ -123,49 +123,49 @@ async def ensure(cache: Path, report: Callable[[str], None]) -> Toolchain:
 
 
 async def _ensure_node(cache: Path, report: Callable[[str], None]) -> NodeProgram:
-    found = await find(cache)
-    if isinstance(found, NodeProgram):
-        return found
-    report(f"{found}: svc takes a node of its own")
+    node = await find(cache)
+    if isinstance(node, NodeProgram):
+        return node
+    report(f"{node}: svc takes a node of its own")
     await install(NODE, cache, report)
     return managed(cache)
 
 
 async def _install(node: NodeProgram, folder: Path, report: Callable[[str], None]) -> None:
     report("installing the js toolchain (componentize-js, esbuild) with npm: about 400 MB, once …")
-    for left in folder.parent.glob(f".installing-{folder.name}-*"):
-        shutil.rmtree(left, ignore_errors=True)
-    making = Path(tempfile.mkdtemp(prefix=f".installing-{folder.name}-", dir=folder.parent))
+    for leftover in folder.parent.glob(f".installing-{folder.name}-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".installing-{folder.name}-", dir=folder.parent))
     try:
         for path in SCRIPTS.iterdir():
             if path.name in PACKAGES:
-                shutil.copyfile(path, making / path.name)
+                shutil.copyfile(path, temporary / path.name)
         # npm retries an unreachable registry for minutes per package, so one request checks it first.
         await _npm(
-            node, making, "view", "esbuild", "name", "--fetch-retries=1", "--fetch-retry-mintimeout=500"
+            node, temporary, "view", "esbuild", "name", "--fetch-retries=1", "--fetch-retry-mintimeout=500"
         )
         # `npm ci` would refuse a lock file without packages for some platforms.
         flags = ("--no-save", "--package-lock", "--include=optional", "--ignore-scripts")
-        await _npm(node, making, "install", *flags, "--no-audit", "--no-fund")
-        (making / "complete").touch()
+        await _npm(node, temporary, "install", *flags, "--no-audit", "--no-fund")
+        (temporary / "complete").touch()
         shutil.rmtree(folder, ignore_errors=True)
-        making.replace(folder)
+        temporary.replace(folder)
     except OSError as error:
         raise ToolchainMissing(
             f"the js toolchain could not be written to {folder.parent}: {error.strerror}",
             ROOM,
         ) from error
     finally:
-        shutil.rmtree(making, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 async def _npm(node: NodeProgram, folder: Path, *arguments: str) -> None:
     """Run npm. Raises `ToolchainMissing` if it fails."""
     code, output = await run([*node.npm, *arguments], folder, environ=_environment(node))
     if code != 0:
-        told = [line for line in output.splitlines() if line.startswith("npm error")] or [output]
-        told = [line for line in told if not line.startswith("npm error     at ")]
-        tail = "\n".join(told[:TOLD_LINES])
+        errors = [line for line in output.splitlines() if line.startswith("npm error")] or [output]
+        errors = [line for line in errors if not line.startswith("npm error     at ")]
+        tail = "\n".join(errors[:MAX_ERROR_LINES])
         full = any(sign in output for sign in ("ENOSPC", "EDQUOT", "EFBIG"))
         raise ToolchainMissing(
             f"npm could not install the js toolchain:\n{tail}",
@@ -181,30 +181,30 @@ def _environment(node: NodeProgram) -> dict[str, str]:
 
 def _equip(packages: Path, folder: Path) -> None:
     """Add svc's scripts and worlds to the installed packages."""
-    making = Path(tempfile.mkdtemp(prefix=".equipping-", dir=packages))
+    temporary = Path(tempfile.mkdtemp(prefix=".equipping-", dir=packages))
     try:
         for path in SCRIPTS.glob("*.mjs"):
-            shutil.copyfile(path, making / path.name)
-        (making / "wizer.mjs").chmod(0o755)
-        _write_wit(packages, making)
-        making.replace(folder)
+            shutil.copyfile(path, temporary / path.name)
+        (temporary / "wizer.mjs").chmod(0o755)
+        _write_wit(packages, temporary)
+        temporary.replace(folder)
     finally:
-        shutil.rmtree(making, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _write_wit(packages: Path, folder: Path) -> None:
     """Write svc's worlds beside the WASI packages of jco, at the version of the handler."""
     source = packages / "node_modules/@bytecodealliance/jco/lib/wit/builtin/0.2.12"
     for world, imports in WORLDS.items():
-        out = folder / "wit" / world
+        folder_of_world = folder / "wit" / world
         for package in _WIT_PACKAGES:
             text = (source / f"wasi-{package}" / "package.wit").read_text()
-            target = out / "deps" / package
+            target = folder_of_world / "deps" / package
             target.mkdir(parents=True)
             (target / "package.wit").write_text(text.replace("@0.2.12", f"@{_WIT_VERSION}"))
         for package, text in {"svc-dev": _SCRIPT_WIT, "svc-doors": _DOORS_WIT}.items():
             if package.replace("-", ":") in imports:
-                (out / "deps" / package).mkdir()
-                (out / "deps" / package / "package.wit").write_text(text)
+                (folder_of_world / "deps" / package).mkdir()
+                (folder_of_world / "deps" / package / "package.wit").write_text(text)
         body = f"{imports}  export wasi:http/incoming-handler@{_WIT_VERSION};\n"
-        (out / "world.wit").write_text(f"package svc:js;\n\nworld {world} {{\n{body}}}\n")
+        (folder_of_world / "world.wit").write_text(f"package svc:js;\n\nworld {world} {{\n{body}}}\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engine.lane import BuildMode
 from lanes.process import MAX_TAIL_BYTES, OutputLines, Tail, run_group
-from lanes.rust.messages import LONGEST_LINE, Messages
+from lanes.rust.messages import MAX_LINE_BYTES, Messages
 
 TARGET = "wasm32-wasip2"
 LIMIT_SECS = 900.0
@@ -28,7 +28,7 @@ class Finished:
 
     status: int
     messages: Messages
-    printed: str
+    stderr: str
 
 
 class CargoTimeout(Exception):
@@ -66,31 +66,31 @@ async def build(
 
     Raises `CargoTimeout`, and `OSError` if cargo cannot be started.
     """
-    messages, printed = Messages(root), _Printed(report)
-    told = OutputLines(messages.take, LONGEST_LINE)
+    messages, stderr = Messages(root), _Stderr(report)
+    stdout = OutputLines(messages.take, MAX_LINE_BYTES)
     environ = {**os.environ, "CARGO_TERM_COLOR": "never", "CARGO_TERM_PROGRESS_WHEN": "never"}
     try:
         async with asyncio.timeout(limit_secs):
-            status = await run_group(command(cargo, mode), workdir, told.feed, printed.feed, environ)
+            status = await run_group(command(cargo, mode), workdir, stdout.feed, stderr.feed, environ)
     except TimeoutError:
-        raise CargoTimeout(printed.text) from None
-    return Finished(status, messages, printed.text)
+        raise CargoTimeout(stderr.text) from None
+    return Finished(status, messages, stderr.text)
 
 
-class _Printed:
+class _Stderr:
     """Sink for cargo's stderr: retains its end and reports slow steps."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self._tail = Tail()
-        self._lines = OutputLines(self._say, MAX_TAIL_BYTES)
+        self._lines = OutputLines(self._report_step, MAX_TAIL_BYTES)
         self._reported = 0
 
     def feed(self, block: bytes) -> None:
         self._tail.feed(block)
         self._lines.feed(block)
 
-    def _say(self, line: bytes) -> None:
+    def _report_step(self, line: bytes) -> None:
         text = line.decode(errors="replace")
         if self._reported < _LINES_REPORTED and _STEP.match(text):
             self._reported += 1

@@ -24,45 +24,45 @@ def copy_component(request: BuildRequest, messages: Messages) -> ComponentArtifa
         if data.startswith(COMPONENT_HEADER) and HANDLER in data:
             handlers.append((name, path, data))
     if len(handlers) != 1:
-        raise _none(request, messages) if not handlers else _several(request, handlers)
+        raise _no_handler(request, messages) if not handlers else _several_handlers(request, handlers)
     _, path, data = handlers[0]
-    cached = cache_component(request.cache / "rust", data)
-    return ComponentArtifact(cached, cached.stem, inputs=_inputs(request, messages, path))
+    path_in_cache = cache_component(request.cache / "rust", data)
+    return ComponentArtifact(path_in_cache, path_in_cache.stem, inputs=_inputs(request, messages, path))
 
 
-def _none(request: BuildRequest, messages: Messages) -> BuildFailed:
+def _no_handler(request: BuildRequest, messages: Messages) -> BuildFailed:
     name = request.resource.name
     if not messages.artifacts:
         return BuildFailed(
             f"resource {name}: the crate is not built as a runnable component",
             'Add to its Cargo.toml: [lib] crate-type = ["cdylib"]',
         )
-    made = ", ".join(path.name for _, path in messages.artifacts)
+    names = ", ".join(path.name for _, path in messages.artifacts)
     return BuildFailed(
-        f"resource {name}: {made} answers no requests: wasi:http/incoming-handler is not exported",
+        f"resource {name}: {names} answers no requests: wasi:http/incoming-handler is not exported",
         "Export a handler: svc_guest::handler!(handle); or use another crate that exports it.",
     )
 
 
-def _several(request: BuildRequest, handlers: list[tuple[str, Path, bytes]]) -> BuildFailed:
-    made = ", ".join(sorted(f"{path.name} (package {name})" for name, path, _ in handlers))
+def _several_handlers(request: BuildRequest, handlers: list[tuple[str, Path, bytes]]) -> BuildFailed:
+    names = ", ".join(sorted(f"{path.name} (package {name})" for name, path, _ in handlers))
     return BuildFailed(
-        f"resource {request.resource.name}: more than one component answers requests: {made}",
+        f"resource {request.resource.name}: more than one component answers requests: {names}",
         "Set `workdir` in svc.toml to the folder of one package with one handler.",
     )
 
 
 def _inputs(request: BuildRequest, messages: Messages, component: Path) -> frozenset[Path]:
     """Return every local source of the component, including cargo settings in the folders around it."""
-    found = set(messages.manifests)
+    paths = set(messages.manifests)
     for folder in {manifest.parent for manifest in messages.manifests} | {request.resource.workdir}:
         inside = [folder, *folder.parents]
         inside = inside[: inside.index(request.root) + 1] if request.root in inside else [folder]
-        found |= {around / name for around in inside for name in _SETTINGS}
+        paths |= {around / name for around in inside for name in _SETTINGS}
     # Output of build scripts must not start another build.
     target = component.parents[2]
-    found |= {path for path in _sources(component.with_suffix(".d")) if not path.is_relative_to(target)}
-    return frozenset(Path(os.path.normpath(path)) for path in found if path.is_file())
+    paths |= {path for path in _sources(component.with_suffix(".d")) if not path.is_relative_to(target)}
+    return frozenset(Path(os.path.normpath(path)) for path in paths if path.is_file())
 
 
 def _sources(listing: Path) -> set[Path]:

@@ -21,12 +21,12 @@ _READ_ONLY = re.compile(r"Read-only file system|Permission denied|failed to crea
 _ERROR = re.compile(r"^error(?:\[\w+\])?: (.*)$", re.MULTILINE)
 
 
-async def explain(request: BuildRequest, done: Finished) -> BuildFailed | ToolchainMissing:
+async def explain(request: BuildRequest, result: Finished) -> BuildFailed | ToolchainMissing:
     """Return the error for a failed run of cargo."""
     name, workdir = request.resource.name, request.resource.workdir
-    messages = done.messages
+    messages = result.messages
     unusual = "E0463" in messages.codes and any(_NO_STD.match(error.message) for error in messages.errors)
-    if unusual or _TOOLS.search(done.printed):
+    if unusual or _TOOLS.search(result.stderr):
         missing = await problem(workdir)
         if missing is not None:
             return missing
@@ -37,38 +37,42 @@ async def explain(request: BuildRequest, done: Finished) -> BuildFailed | Toolch
             diagnostics=tuple(messages.errors),
             output="".join(messages.rendered),
         )
-    said = _ERROR.search(done.printed)
-    what = f"resource {name}: cargo failed: {said[1]}" if said else _ended(name, done.status)
-    return BuildFailed(what, _hint(done, request), output=done.printed)
+    first_error = _ERROR.search(result.stderr)
+    message = (
+        f"resource {name}: cargo failed: {first_error[1]}"
+        if first_error
+        else _status_text(name, result.status)
+    )
+    return BuildFailed(message, _hint(result, request), output=result.stderr)
 
 
-def timeout_error(request: BuildRequest, limit_secs: float, printed: str) -> BuildFailed:
+def timeout_error(request: BuildRequest, limit_secs: float, output: str) -> BuildFailed:
     """Return the error for a run that exceeded its time limit."""
     name = request.resource.name
     return BuildFailed(
         f"resource {name}: cargo did not end within {limit_secs / 60:g} minutes and was stopped",
         "Check the build scripts: one that waits never ends. A new build continues with the compiled crates.",
-        output=printed,
+        output=output,
     )
 
 
-def _ended(name: str, status: int) -> str:
+def _status_text(name: str, status: int) -> str:
     if status < 0:
         return f"resource {name}: cargo was ended by signal {-status}"
     return f"resource {name}: cargo failed with exit status {status}"
 
 
-def _hint(done: Finished, request: BuildRequest) -> str:
-    if _NETWORK.search(done.printed):
+def _hint(result: Finished, request: BuildRequest) -> str:
+    if _NETWORK.search(result.stderr):
         return (
             "A crate has to be downloaded and could not be. Run `cargo fetch` while the machine is online, "
             "or add the crates to the Project with `cargo vendor`."
         )
-    if _READ_ONLY.search(done.printed):
+    if _READ_ONLY.search(result.stderr):
         return (
             "cargo writes to the folder target beside Cargo.lock: make it writable, free some space, or set "
             "CARGO_TARGET_DIR."
         )
-    if done.status in (-9, 137):
+    if result.status in (-9, 137):
         return "SIGKILL often means that the machine ran out of memory."
     return f"Run `cargo build --target wasm32-wasip2` in {request.resource.workdir} to see more."

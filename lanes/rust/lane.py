@@ -57,24 +57,24 @@ class RustLane:
         if program is None:
             raise await toolchain.problem(workdir) or ToolchainMissing("cargo is not on PATH")
         try:
-            done = await cargo.build(
+            result = await cargo.build(
                 program, request.mode, workdir, request.root, request.report, self._limit_secs
             )
         except cargo.CargoTimeout as error:
             raise timeout_error(request, self._limit_secs, str(error)) from None
-        if done.status != 0:
-            raise await explain(request, done)
-        _tell_warnings(request, done.messages)
-        return await asyncio.to_thread(copy_component, request, done.messages)
+        if result.status != 0:
+            raise await explain(request, result)
+        _report_warnings(request, result.messages)
+        return await asyncio.to_thread(copy_component, request, result.messages)
 
     async def aclose(self) -> None:
         """Do nothing: no process runs between builds."""
 
 
-def _tell_warnings(request: BuildRequest, messages: Messages) -> None:
-    for found in messages.warnings[:_WARNINGS_SHOWN]:
-        place = f"{found.file}:{found.line}:{found.column}"
-        request.report(f"{request.resource.name}: {place}: warning: {found.message}")
+def _report_warnings(request: BuildRequest, messages: Messages) -> None:
+    for warning in messages.warnings[:_WARNINGS_SHOWN]:
+        position = f"{warning.file}:{warning.line}:{warning.column}"
+        request.report(f"{request.resource.name}: {position}: warning: {warning.message}")
     more = len(messages.warnings) - _WARNINGS_SHOWN
     if more > 0:
         request.report(f"{request.resource.name}: and {more} more warning{'s' if more > 1 else ''}")

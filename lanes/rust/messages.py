@@ -9,10 +9,10 @@ from urllib.parse import unquote, urlsplit
 
 from engine.lane import Diagnostic
 
-LONGEST_LINE = 8 << 20
-_MOST_KEPT = 50
-_LONGEST_FRAME = 8192
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+MAX_LINE_BYTES = 8 << 20
+_MAX_DIAGNOSTICS = 50
+_MAX_FRAME_LENGTH = 8192
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _NOT_A_PLACE = re.compile(r"aborting due to|\d+ warnings? emitted")
 
 
@@ -62,24 +62,24 @@ class Messages:
         code = (message.get("code") or {}).get("code")
         rendered = message.get("rendered") or ""
         span = _local(message["spans"])
-        shown = f"{text} [{code}]" if code and level != "warning" else text
+        full_text = f"{text} [{code}]" if code and level != "warning" else text
         file = _file(span["file_name"], folder, self.root) if span else ""
-        found = Diagnostic(
-            shown,
+        diagnostic = Diagnostic(
+            full_text,
             file,
             span["line_start"] if span else 0,
             span["column_start"] if span else 0,
             _frame(rendered),
         )
         if level == "warning":
-            if span and len(self.warnings) < _MOST_KEPT:
-                self.warnings.append(found)
+            if span and len(self.warnings) < _MAX_DIAGNOSTICS:
+                self.warnings.append(diagnostic)
         else:
             if code:
                 self.codes.add(code)
-            if len(self.errors) < _MOST_KEPT:
-                self.errors.append(found)
-                self.rendered.append(rendered[:_LONGEST_FRAME])
+            if len(self.errors) < _MAX_DIAGNOSTICS:
+                self.errors.append(diagnostic)
+                self.rendered.append(rendered[:_MAX_FRAME_LENGTH])
 
 
 def package(identifier: str) -> str:
@@ -113,6 +113,6 @@ def _file(name: str, folder: Path, root: Path) -> str:
 
 def _frame(rendered: str) -> str:
     """Return the rendered text after message and position, with its colors."""
-    lines = rendered[:_LONGEST_FRAME].rstrip().split("\n")
-    place = next((i for i, line in enumerate(lines) if "--> " in _COLOUR.sub("", line)), 0)
-    return "\n".join(lines[place + 1 :])
+    lines = rendered[:_MAX_FRAME_LENGTH].rstrip().split("\n")
+    position_line = next((i for i, line in enumerate(lines) if "--> " in _COLOR.sub("", line)), 0)
+    return "\n".join(lines[position_line + 1 :])

@@ -11,7 +11,7 @@ from engine.lane import Tool, ToolchainMissing
 from lanes.process import run
 from lanes.rust.cargo import TARGET
 
-OLDEST = (1, 82)
+MIN_VERSION = (1, 82)
 """The first Rust with a stable wasm32-wasip2."""
 ANSWER_SECS = 30.0
 ADD_TARGET = f"rustup target add {TARGET}"
@@ -33,8 +33,8 @@ def decisive() -> tuple[list[str | Path | None], dict[str, str]]:
     rustup = Path(os.environ.get("RUSTUP_HOME") or home / ".rustup")
     settings = Path(os.environ.get("CARGO_HOME") or home / ".cargo") / "config.toml"
     # rustup writes these when a toolchain or a target changes.
-    installed = sorted(rustup.glob("toolchains/*/lib/rustlib/components"))
-    files = [program("cargo"), program("rustc"), settings, rustup / "settings.toml", *installed]
+    components = sorted(rustup.glob("toolchains/*/lib/rustlib/components"))
+    files = [program("cargo"), program("rustc"), settings, rustup / "settings.toml", *components]
     names = (name for name in os.environ if name.startswith(("CARGO", "RUST")))
     return files, {name: os.environ[name] for name in names if name not in _OF_NO_EFFECT}
 
@@ -50,8 +50,8 @@ async def problem(folder: Path) -> ToolchainMissing | None:
     missing = [tool for tool in await tools(folder) if tool.problem]
     if not missing:
         return None
-    worst = missing[0]
-    return ToolchainMissing(f"the rust lane: {worst.problem}", f"Run: {worst.remedy}")
+    first = missing[0]
+    return ToolchainMissing(f"the rust lane: {first.problem}", f"Run: {first.remedy}")
 
 
 def error_line(output: str) -> str:
@@ -65,14 +65,14 @@ async def _tool(name: str, folder: Path) -> Tool:
     path = program(name)
     if path is None:
         return Tool(name, problem=f"{name} is not on PATH", remedy=INSTALL)
-    status, printed = await _ask([path, "--version"], folder)
-    match = _VERSION.search(printed)
+    status, output = await _ask([path, "--version"], folder)
+    match = _VERSION.search(output)
     if status != 0 or match is None:
-        return Tool(name, path=path, problem=f"{path} does not work: {error_line(printed)}", remedy=UPDATE)
+        return Tool(name, path=path, problem=f"{path} does not work: {error_line(output)}", remedy=UPDATE)
     version = match.group().split(" ")[1]
-    if (int(match[1]), int(match[2])) < OLDEST:
-        oldest = ".".join(str(number) for number in OLDEST)
-        problem = f"{name} {version} is too old: {TARGET} needs Rust {oldest} or newer"
+    if (int(match[1]), int(match[2])) < MIN_VERSION:
+        minimum = ".".join(str(number) for number in MIN_VERSION)
+        problem = f"{name} {version} is too old: {TARGET} needs Rust {minimum} or newer"
         return Tool(name, version, path=path, problem=problem, remedy=UPDATE)
     return Tool(name, version, path=path)
 
@@ -80,11 +80,11 @@ async def _tool(name: str, folder: Path) -> Tool:
 async def _target(rustc: Tool, folder: Path) -> Tool:
     if rustc.problem:
         return Tool(TARGET, problem=f"{TARGET} comes with rustc: {rustc.problem}", remedy=rustc.remedy)
-    status, printed = await _ask([rustc.path, "--print", "target-libdir", "--target", TARGET], folder)
-    place = Path(printed.strip().splitlines()[-1] if printed.strip() else "")
-    if status != 0 or not any(place.glob("libstd-*.rlib")):
+    status, output = await _ask([rustc.path, "--print", "target-libdir", "--target", TARGET], folder)
+    libraries = Path(output.strip().splitlines()[-1] if output.strip() else "")
+    if status != 0 or not any(libraries.glob("libstd-*.rlib")):
         return Tool(TARGET, problem=f"rustc {rustc.version} has no {TARGET}", remedy=ADD_TARGET)
-    return Tool(TARGET, rustc.version, path=str(place))
+    return Tool(TARGET, rustc.version, path=str(libraries))
 
 
 async def _ask(command: Sequence[str], folder: Path) -> tuple[int, str]:

@@ -79,20 +79,20 @@ class BlobStore:
 
     def _at(self, blob: Blob, coding: str, quality: int) -> Blob | None:
         note = self._packed / f"{blob.sha256}.{coding}-{quality}"
-        known = self._known(note)
-        if known is not None and (known.size >= blob.size or self.path(known).exists()):
-            return known if known.size < blob.size else None
+        recorded = self._known(note)
+        if recorded is not None and (recorded.size >= blob.size or self.path(recorded).exists()):
+            return recorded if recorded.size < blob.size else None
         data = self.path(blob).read_bytes()
-        packed = _compress(data, coding, quality)
-        result = Blob(hashlib.sha256(packed).hexdigest(), len(packed))
+        compressed = _compress(data, coding, quality)
+        result = Blob(hashlib.sha256(compressed).hexdigest(), len(compressed))
         if result.size < blob.size:
             with _unnamed(self._blobs) as copy:
-                copy.write(packed)
+                copy.write(compressed)
                 self._name(copy, result)
-        with _unnamed(self._packed) as written:
-            written.write(f"{result.sha256} {result.size}".encode())
-            written.flush()
-            os.replace(written.name, note)  # noqa: PTH105
+        with _unnamed(self._packed) as note_file:
+            note_file.write(f"{result.sha256} {result.size}".encode())
+            note_file.flush()
+            os.replace(note_file.name, note)  # noqa: PTH105
         return result if result.size < blob.size else None
 
     @staticmethod

@@ -46,14 +46,14 @@ async def pack(root: Path, packing: Packing) -> StaticBundle:
 
 
 async def _pack(root: Path, packing: Packing) -> StaticBundle:
-    found = await asyncio.to_thread(walk, root)
-    for note in found.notes:
+    content = await asyncio.to_thread(walk, root)
+    for note in content.notes:
         packing.report(note)
     store = await asyncio.to_thread(BlobStore, packing.cache / "static")
     loop = asyncio.get_running_loop()
     jobs = {
-        loop.run_in_executor(packing.workers, _image_file, store, name, place, packing)
-        for name, place in found.files.items()
+        loop.run_in_executor(packing.workers, _image_file, store, name, path, packing)
+        for name, path in content.files.items()
     }
     pending = set(jobs)
     try:
@@ -73,14 +73,14 @@ async def _pack(root: Path, packing: Packing) -> StaticBundle:
     return await asyncio.to_thread(_assemble, files, store, packing.cache / "images")
 
 
-def _image_file(store: BlobStore, name: str, place: Path, packing: Packing) -> BundleFile:
-    blob = store.add(place)
+def _image_file(store: BlobStore, name: str, path: Path, packing: Packing) -> BundleFile:
+    blob = store.add(path)
     encodings = {"identity": (blob.sha256, blob.size)}
     if compressible(name):
         for coding, quality in (("br", packing.brotli), ("gzip", packing.gzip)):
-            packed = store.compressed(blob, coding, quality)
-            if packed is not None:
-                encodings[coding] = (packed.sha256, packed.size)
+            compressed = store.compressed(blob, coding, quality)
+            if compressed is not None:
+                encodings[coding] = (compressed.sha256, compressed.size)
     return BundleFile(name, content_type(name), encodings)
 
 
@@ -92,33 +92,33 @@ def _assemble(files: list[BundleFile], store: BlobStore, images: Path) -> Static
     if _complete(image.folder, index, blobs):
         return image
     images.mkdir(parents=True, exist_ok=True)
-    making = Path(tempfile.mkdtemp(dir=images, prefix="new-"))
+    temporary = Path(tempfile.mkdtemp(dir=images, prefix="new-"))
     try:
-        (making / BLOBS).mkdir()
+        (temporary / BLOBS).mkdir()
         for blob in blobs:
-            place_blob(store.path(blob), blob_path(making, blob.sha256))
-        (making / INDEX).write_bytes(index)
-        making.chmod(0o755)
-        _install(making, image.folder, index, blobs)
+            place_blob(store.path(blob), blob_path(temporary, blob.sha256))
+        (temporary / INDEX).write_bytes(index)
+        temporary.chmod(0o755)
+        _install(temporary, image.folder, index, blobs)
     finally:
-        shutil.rmtree(making, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     return image
 
 
-def _install(making: Path, folder: Path, index: bytes, blobs: set[Blob]) -> None:
+def _install(new: Path, folder: Path, index: bytes, blobs: set[Blob]) -> None:
     try:
-        making.rename(folder)
+        new.rename(folder)
         return
     except OSError:
         # Another process was faster, or the existing bundle is incomplete.
         if _complete(folder, index, blobs):
             return
-    damaged = Path(tempfile.mkdtemp(dir=folder.parent, prefix="old-"))
+    discarded = Path(tempfile.mkdtemp(dir=folder.parent, prefix="old-"))
     try:
-        os.replace(folder, damaged / "image")  # noqa: PTH105
-        making.rename(folder)
+        os.replace(folder, discarded / "image")  # noqa: PTH105
+        new.rename(folder)
     finally:
-        shutil.rmtree(damaged, ignore_errors=True)
+        shutil.rmtree(discarded, ignore_errors=True)
 
 
 def _complete(folder: Path, index: bytes, blobs: set[Blob]) -> bool:

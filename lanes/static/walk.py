@@ -25,9 +25,9 @@ def walk(root: Path) -> FoundFile:
     files: dict[str, Path] = {}
     notes: list[str] = []
     # Folders to read: path in the bundle, real path, real paths of the folders above it.
-    waiting: list[tuple[str, Path, frozenset[Path]]] = [("", real_root, frozenset())]
-    while waiting:
-        prefix, folder, above = waiting.pop()
+    pending: list[tuple[str, Path, frozenset[Path]]] = [("", real_root, frozenset())]
+    while pending:
+        prefix, folder, parents = pending.pop()
         with os.scandir(folder) as entries:
             for entry in entries:
                 if not is_servable(entry.name):
@@ -35,21 +35,21 @@ def walk(root: Path) -> FoundFile:
                         notes.append(f"left out {prefix + entry.name!r}: its name is not valid in a URL")
                     continue
                 name = prefix + entry.name
-                place = Path(entry.path)
+                path = Path(entry.path)
                 if entry.is_symlink():
-                    reason = _refusal(place, real_root)
+                    reason = _refusal(path, real_root)
                     if reason:
                         notes.append(f"left out {name}: {reason}")
                         continue
-                    place = Path(os.path.realpath(place))
-                mode = place.stat().st_mode
+                    path = Path(os.path.realpath(path))
+                mode = path.stat().st_mode
                 if stat.S_ISDIR(mode):
-                    if place == folder or place in above:
+                    if path == folder or path in parents:
                         notes.append(f"left out {name}: the link leads back to a folder that contains it")
                     else:
-                        waiting.append((name + "/", place, above | {folder}))
+                        pending.append((name + "/", path, parents | {folder}))
                 elif stat.S_ISREG(mode):
-                    files[name] = place
+                    files[name] = path
                 else:
                     notes.append(f"left out {name}: neither a file nor a folder")
     return FoundFile(files, tuple(sorted(notes)))

@@ -146,12 +146,12 @@ class VirtualList(ScrollView, can_focus=False):
 
     def _set_count(self, count: int) -> None:
         """Set the number of rows and update the layout."""
-        came, self._count = count - self._count, count
-        if came < 0:
+        added, self._count = count - self._count, count
+        if added < 0:
             self._cache.invalidate()
         self._placed = layout_columns(self._columns, max(self._room.width - GUTTER, 0))
         self.virtual_size = Size(GUTTER + line_width(self._placed), count + self._header_rows)
-        self._count_changed(came)
+        self._count_changed(added)
         self._request_visible()
         self.refresh()
 

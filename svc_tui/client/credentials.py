@@ -110,54 +110,56 @@ class CredentialStore:
         key = url or (self._service_of(project) if project else "") or sessions.current
         if not key:
             raise NotLoggedIn("you are not logged in", "Log in with `svc login URL`.")
-        known = sessions.services.get(key)
-        if known is None:
+        session = sessions.services.get(key)
+        if session is None:
             raise NotLoggedIn(f"you are not logged in to {key}", f"Log in with `svc login {key}`.")
-        return self._credentials(key, known)
+        return self._credentials(key, session)
 
     def services(self) -> list[str]:
         """Return the keys of all services, the current one first."""
         sessions = self._read()
         return sorted(sessions.services, key=lambda key: (key != sessions.current, key))
 
-    def _credentials(self, key: str, known: Mapping[str, Any]) -> Credentials:
-        if known.get("folder") is True:
-            return Credentials(key, folder=Path(key), user=str(known.get("user", "")))
-        token = self._keyring.get(_entry(key, known)) if known.get("keyring") else known.get("token")
+    def _credentials(self, key: str, session: Mapping[str, Any]) -> Credentials:
+        if session.get("folder") is True:
+            return Credentials(key, folder=Path(key), user=str(session.get("user", "")))
+        token = self._keyring.get(_entry(key, session)) if session.get("keyring") else session.get("token")
         if not isinstance(token, str) or not _is_token(token):
-            source = "the system's keyring" if known.get("keyring") else self._path
+            source = "the system's keyring" if session.get("keyring") else self._path
             raise NotLoggedIn(f"{source} has no session with {key}", f"Log in with `svc login {key}`.")
-        insecure = known.get("insecure") is True
+        insecure = session.get("insecure") is True
         url = service_url(key)
         check_encryption(url, insecure=insecure)
-        return Credentials(key, url, token=token, user=str(known.get("user", "")), insecure=insecure)
+        return Credentials(key, url, token=token, user=str(session.get("user", "")), insecure=insecure)
 
     def save(self, credentials: Credentials) -> bool:
         """Store credentials as the current ones; return whether the token is in the system's keyring."""
-        known: dict[str, Any] = {"user": credentials.user}
+        session: dict[str, Any] = {"user": credentials.user}
         in_keyring = False
         if credentials.folder is not None:
-            known["folder"] = True
+            session["folder"] = True
         else:
-            in_keyring = self._keyring.save(_entry(credentials.key, known), credentials.token)
-            known |= {"keyring": True} if in_keyring else {"token": credentials.token}
-            known |= {"insecure": True} if credentials.insecure else {}
+            in_keyring = self._keyring.save(_entry(credentials.key, session), credentials.token)
+            session |= {"keyring": True} if in_keyring else {"token": credentials.token}
+            session |= {"insecure": True} if credentials.insecure else {}
         with self._locked() as sessions:
-            before = sessions.services.get(credentials.key, {})
-            self._write(_Sessions(credentials.key, {**sessions.services, credentials.key: known}))
-        if before.get("keyring") and _entry(credentials.key, before) != _entry(credentials.key, known):
-            self._keyring.delete(_entry(credentials.key, before))
+            old_session = sessions.services.get(credentials.key, {})
+            self._write(_Sessions(credentials.key, {**sessions.services, credentials.key: session}))
+        if old_session.get("keyring") and _entry(credentials.key, old_session) != _entry(
+            credentials.key, session
+        ):
+            self._keyring.delete(_entry(credentials.key, old_session))
         return in_keyring
 
     def delete(self, key: str) -> None:
         """Delete the credentials of a service."""
         with self._locked() as sessions:
-            known = sessions.services.get(key, {})
+            session = sessions.services.get(key, {})
             others = {other: value for other, value in sessions.services.items() if other != key}
             current = sessions.current if sessions.current != key else next(iter(others), "")
             self._write(replace(sessions, current=current, services=others))
-        if known.get("keyring"):
-            self._keyring.delete(_entry(key, known))
+        if session.get("keyring"):
+            self._keyring.delete(_entry(key, session))
 
     def link_project(self, project: Path, key: str) -> None:
         """Link a project to a service: commands in its folder use it from now on.
@@ -185,7 +187,7 @@ class CredentialStore:
             document = json.loads(self._path.read_bytes())
             version, current, services = document["version"], document["current"], document["services"]
             valid = isinstance(current, str) and isinstance(services, dict)
-            if not valid or not all(isinstance(known, dict) for known in services.values()):
+            if not valid or not all(isinstance(session, dict) for session in services.values()):
                 raise TypeError(SESSIONS_FILE)
         except FileNotFoundError:
             return _Sessions()
@@ -233,9 +235,9 @@ class CredentialStore:
         )
 
 
-def _entry(key: str, known: Mapping[str, Any]) -> str:
+def _entry(key: str, session: Mapping[str, Any]) -> str:
     """Return the keyring name of a session. Every `SVC_HOME` of a user shares one keyring."""
-    return f"{known.get('user', '')}@{key}"
+    return f"{session.get('user', '')}@{key}"
 
 
 def _is_token(text: str) -> bool:

@@ -36,9 +36,9 @@ class LoginClient:
         if not isinstance(health, dict) or health.get("status") != "ok":
             raise self._not_a_service()
         if health.get("api") != API or health.get("version", version()) != version():
-            theirs = health.get("version", f"API {health.get('api')}")
+            service_version = health.get("version", f"API {health.get('api')}")
             raise SvcError(
-                f"version mismatch: this is svc {version()}, {self._client.url} runs {theirs}",
+                f"version mismatch: this is svc {version()}, {self._client.url} runs {service_version}",
                 "Install the same version on both.",
             )
         claim = self._client.call("GET", "/v1/claim")

@@ -18,20 +18,20 @@ def service_url(text: str) -> str:
     The default scheme is https, and http for loopback addresses. Raises `InvalidUrl`.
     """
     try:
-        parts = urlsplit(text.strip() if "://" in text else f"//{text.strip()}")
-        host, port = (parts.hostname or "").lower().rstrip("."), parts.port
+        url = urlsplit(text.strip() if "://" in text else f"//{text.strip()}")
+        host, port = (url.hostname or "").lower().rstrip("."), url.port
         host.encode("idna")
     except ValueError as error:
         raise _invalid(text) from error
-    scheme = parts.scheme or ("http" if is_loopback(host) else "https")
+    scheme = url.scheme or ("http" if is_loopback(host) else "https")
     if scheme not in _PORTS or not host or any(c.isspace() or ord(c) < 32 for c in text.strip()):
         raise _invalid(text)
-    if parts.username is not None or parts.password is not None:
+    if url.username is not None or url.password is not None:
         raise InvalidUrl("the URL contains a user name", "Pass the user name with --user.")
-    if parts.query or parts.fragment or parts.path not in ("", "/"):
+    if url.query or url.fragment or url.path not in ("", "/"):
         raise _invalid(text)
-    shown = f"[{host}]" if ":" in host else host
-    return f"{scheme}://{shown}" if port in (None, _PORTS[scheme]) else f"{scheme}://{shown}:{port}"
+    url_host = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{url_host}" if port in (None, _PORTS[scheme]) else f"{scheme}://{url_host}:{port}"
 
 
 def check_encryption(url: str, *, insecure: bool) -> bool:

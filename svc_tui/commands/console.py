@@ -83,12 +83,12 @@ def console(
     keys = read_keymap(home, app.binding_ids())
     login_actions = LoginActions()
     if needs_project:
-        here = Path.cwd()
-        choice = app.StartApp(_short(here), StartActions(here), login_actions, keys).run()
+        current_folder = Path.cwd()
+        choice = app.StartApp(_short(current_folder), StartActions(current_folder), login_actions, keys).run()
         if choice is None:
             return
         if isinstance(choice, Created):
-            folder = here / choice.name
+            folder = current_folder / choice.name
             os.chdir(folder)
         else:
             project = choice.project

@@ -46,34 +46,34 @@ def deploy(
         progress = _TerminalProgress(max(map(len, project.resources)))
         cache = Home.from_environment(os.environ).cache()
         bundle = asyncio.run(uploader.build(project, cache, progress))
-        planned = uploader.plan(client, bundle)
+        plan_document = uploader.plan(client, bundle)
         if plan:
-            _show_plan(planned, uploader.upload_size(bundle, planned["missing"]), as_json=as_json)
+            _show_plan(plan_document, uploader.upload_size(bundle, plan_document["missing"]), as_json=as_json)
             return
-        if planned["live"] and not planned["changes"] and not planned["migrations"]:
+        if plan_document["live"] and not plan_document["changes"] and not plan_document["migrations"]:
             stderr.note("nothing changed")
             _show(client.call("GET", f"/v1/projects/{project.name}"), as_json=as_json)
             return
-        for line in plan_lines(planned):
+        for line in plan_lines(plan_document):
             stderr.line(line)
-        enforce_policy((Change(**each) for each in planned["changes"]), allow=allow_new_capability)
+        enforce_policy((Change(**each) for each in plan_document["changes"]), allow=allow_new_capability)
         stderr.progress("2/4 upload")
-        uploaded = uploader.upload(client, bundle, planned["missing"], progress)
+        upload_size = uploader.upload(client, bundle, plan_document["missing"], progress)
         stderr.note(
-            f"  {size(uploaded)} in {plural(len(planned['missing']), 'file')}"
-            if uploaded
+            f"  {size(upload_size)} in {plural(len(plan_document['missing']), 'file')}"
+            if upload_size
             else "  nothing to upload"
         )
-        done = uploader.deploy(
+        result = uploader.deploy(
             client,
             bundle,
-            planned["revision"],
+            plan_document["revision"],
             progress,
             commit=uploader.commit_of(root),
             message=message,
             allow=allow_new_capability,
         )
-    _show(done, as_json=as_json)
+    _show(result, as_json=as_json)
 
 
 def _show(live: dict[str, Any], *, as_json: bool) -> None:
@@ -98,9 +98,9 @@ class _TerminalProgress:
     def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
         stderr.note(f"  {built_line(resource, artifact, seconds, self._width, unchanged=unchanged)}")
 
-    def uploading(self, done: int, total: int) -> None:
+    def uploading(self, sent: int, total: int) -> None:
         """Update the upload progress on a terminal."""
-        stderr.transient(f"  {size(done)} of {size(total)}", finished=done >= total)
+        stderr.transient(f"  {size(sent)} of {size(total)}", finished=sent >= total)
 
     def step(self, step: str, text: str) -> None:
         if step != self._last:
@@ -109,17 +109,17 @@ class _TerminalProgress:
         stderr.note(f"  {text}")
 
 
-def _show_plan(planned: dict[str, Any], missing: int, *, as_json: bool) -> None:
-    uploads = len(planned["missing"])
+def _show_plan(plan: dict[str, Any], missing: int, *, as_json: bool) -> None:
+    uploads = len(plan["missing"])
     if as_json:
-        document = {key: planned[key] for key in ("live", "changes", "migrations")}
+        document = {key: plan[key] for key in ("live", "changes", "migrations")}
         stdout.data(document | {"uploads": uploads, "upload_bytes": missing})
         return
-    lines = plan_lines(planned)
+    lines = plan_lines(plan)
     for line in lines:
         stdout.line(line)
     if uploads:
         stderr.note(f"{size(missing)} in {plural(uploads, 'file')} would be uploaded")
     if not lines:
-        live = planned["live"]
+        live = plan["live"]
         stderr.note(f"no changes: {live} is up to date" if live else "nothing to deploy")

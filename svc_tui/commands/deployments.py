@@ -58,23 +58,23 @@ def rollback(
     with project_service() as (client, project):
         path = f"/v1/projects/{project.name}"
         target = deployment or _before(client, project.name)
-        planned = client.call("GET", f"{path}/deployments/{quote(target, safe='')}/rollback")
-        for line in change_lines(planned["changes"]):
+        plan = client.call("GET", f"{path}/deployments/{quote(target, safe='')}/rollback")
+        for line in change_lines(plan["changes"]):
             stderr.line(line)
-        if target == planned["live"]:
+        if target == plan["live"]:
             raise SvcError(f"{target} is already live", "Run `svc deployments` to list the others.")
-        if not planned["changes"]:
+        if not plan["changes"]:
             stderr.note(f"{target} has the same content as the live deployment")
         stderr.note("rows and schema of tables are not rolled back")
         if not yes:
-            prompt.confirm(f"roll back from {planned['live']} to {target}?")
-        body = {"deployment": target, "revision": planned["revision"], "message": message}
-        done = client.call("POST", f"{path}/rollback", body)
+            prompt.confirm(f"roll back from {plan['live']} to {target}?")
+        body = {"deployment": target, "revision": plan["revision"], "message": message}
+        result = client.call("POST", f"{path}/rollback", body)
     if as_json:
-        stdout.data(done)
+        stdout.data(result)
         return
-    stderr.note(f"live: {done['deployment']['id']}")
-    for line in address_lines(done["addresses"]):
+    stderr.note(f"live: {result['deployment']['id']}")
+    for line in address_lines(result["addresses"]):
         stdout.line(line)
 
 

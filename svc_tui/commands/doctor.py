@@ -29,21 +29,21 @@ def doctor(
     as_json: AsJson = False,
 ) -> int:
     """Check build prerequisites, and print the command that installs each missing one."""
-    used = _used()
+    lanes_in_use = _project_lanes()
     home = Home.from_environment(os.environ)
-    checks, fixed = asyncio.run(_examine(used, home, fix=fix))
-    ok = fixed and not any(check.failed for check in checks)
+    checks, installed = asyncio.run(_run_checks(lanes_in_use, home, fix=fix))
+    ok = installed and not any(check.failed for check in checks)
     if as_json:
         stdout.data({"ok": ok, "checks": [_document(check) for check in checks]})
     elif stdout.is_terminal():
-        _table(checks, used)
+        _table(checks, lanes_in_use)
     else:
         for check in checks:
             stdout.styled([("\t".join(str(field) for field in _document(check).values()), "")])
     return ExitCode.OK if ok else ExitCode.FAILED
 
 
-def _used() -> set[str] | None:
+def _project_lanes() -> set[str] | None:
     """Return the lanes of the current project; None outside of one or if its manifest is invalid."""
     try:
         return {resource.lane for resource in load(find(Path.cwd())).resources.values()}
@@ -57,30 +57,30 @@ def _used() -> set[str] | None:
     return None
 
 
-async def _examine(used: set[str] | None, home: Home, *, fix: bool) -> tuple[list[Check], bool]:
+async def _run_checks(lanes_in_use: set[str] | None, home: Home, *, fix: bool) -> tuple[list[Check], bool]:
     """Return the checks, and whether every requested installation succeeded."""
     available = lanes()
-    fixed = True
+    installed = True
     try:
         if fix:
-            fixed = await _install(available, used, home.cache())
-        return await run_checks(available, used, home), fixed
+            installed = await _install(available, lanes_in_use, home.cache())
+        return await run_checks(available, lanes_in_use, home), installed
     finally:
         await asyncio.gather(*(lane.aclose() for lane in available.values()))
 
 
-async def _install(available: Mapping[str, Lane], used: set[str] | None, cache: Path) -> bool:
+async def _install(available: Mapping[str, Lane], lanes_in_use: set[str] | None, cache: Path) -> bool:
     """Install the toolchains of the project's lanes, or of all lanes; return whether all succeeded."""
-    fixed = True
+    installed = True
     for name, lane in available.items():
-        if used is not None and name not in used:
+        if lanes_in_use is not None and name not in lanes_in_use:
             continue
         try:
             await lane.install(cache, lambda line, name=name: stderr.progress(f"{name}: {line}"))  # type: ignore[misc]
         except SvcError as error:
             stderr.render(error)
-            fixed = False
-    return fixed
+            installed = False
+    return installed
 
 
 def _document(check: Check) -> dict[str, str | bool]:
@@ -98,7 +98,7 @@ def _document(check: Check) -> dict[str, str | bool]:
     }
 
 
-def _table(checks: list[Check], used: set[str] | None) -> None:
+def _table(checks: list[Check], lanes_in_use: set[str] | None) -> None:
     names = max(len(check.tool.name) for check in checks)
     versions = max(len(check.tool.version) for check in checks)
     group = ""
@@ -106,7 +106,7 @@ def _table(checks: list[Check], used: set[str] | None) -> None:
         tool = check.tool
         if check.group != group:
             group = check.group
-            note = "  (not used by this project)" if used is not None and not check.needed else ""
+            note = "  (not used by this project)" if lanes_in_use is not None and not check.needed else ""
             stdout.styled([("" if check is checks[0] else "\n", ""), (group, "bold"), (note, "dim")])
         stdout.styled(
             [

@@ -77,18 +77,18 @@ def _service(url: str, user: str, claim: str, password_stdin: bool, insecure: bo
             f"the password is sent to {url} unencrypted", "Use https:// on networks that you do not trust."
         )
     with login_client(url, insecure=insecure) as client:
-        claimed = client.is_claimed()
-        if claim and claimed:
+        is_claimed = client.is_claimed()
+        if claim and is_claimed:
             raise SvcError(
                 f"{url} already has an owner", f"Log in without --claim: `svc login {url}`.", code="conflict"
             )
-        if not claimed:
+        if not is_claimed:
             stderr.note(f"{url} has no owner yet: enter the claim code that `svc serve` printed at its start")
-        code = None if claimed else claim or prompt.line("claim code")
+        code = None if is_claimed else claim or prompt.line("claim code")
         name = user or (_own_name() if password_stdin else prompt.line("user name", _own_name()))
         if password_stdin:
             password = prompt.from_stdin()
-        elif claimed:
+        elif is_claimed:
             password = prompt.secret("password")
         else:
             password = prompt.new_secret("password, at least 10 characters")
@@ -130,13 +130,13 @@ def whoami(as_json: AsJson = False) -> None:
     """Show your user name and roles on the service."""
     credentials = CredentialStore.from_environment(os.environ).get(current_project())
     with open_client(credentials) as client:
-        who = client.call("GET", "/v1/whoami")
+        account = client.call("GET", "/v1/whoami")
     if as_json:
-        stdout.data({"service": credentials.key, **who})
+        stdout.data({"service": credentials.key, **account})
         return
-    name = f"{who['user']} (token {who['token']})" if who["token"] else who["user"]
+    name = f"{account['user']} (token {account['token']})" if account["token"] else account["user"]
     stdout.line(f"{name} at {credentials.key}")
-    for project, role in sorted(who["roles"].items()):
+    for project, role in sorted(account["roles"].items()):
         stdout.line(f"  {role} of {'all projects' if project == '*' else project}")
 
 

@@ -70,14 +70,16 @@ def logs(
     _check_times(seconds, older, follow=follow)
     if tail is None and since is None and after is None and request is None:
         tail = DEFAULT_TAIL
-    shown = 0
-    formatter = LogFormatter(dated=not stdout.is_terminal(), apart=resource is not None or grep is not None)
+    count = 0
+    formatter = LogFormatter(
+        dated=not stdout.is_terminal(), separate_spans=resource is not None or grep is not None
+    )
 
     def show(entries: Sequence[StoredRecord]) -> None:
-        nonlocal shown
+        nonlocal count
         if not entries:
             return
-        shown += len(entries)
+        count += len(entries)
         if as_json:
             stdout.data_lines([to_json(entry) for entry in entries])
         else:
@@ -91,22 +93,22 @@ def logs(
         RemoteLogs(credentials, load(root).name, query, show, _warn_dropped).run()
     else:
         _check_resource(root, resource, path)
-        recorded = path.exists()
-        if not recorded:
+        has_records = path.exists()
+        if not has_records:
             stderr.note("no records yet: " + ("waiting for `svc dev`" if follow else "start `svc dev`"))
             if not follow:
                 return
         record_range = RecordRange(_time_of_age(seconds), after, tail, _time_of_age(older))
         position = after or 0
         # After "no records yet", records that are written before the first poll must not be skipped.
-        for page in select(path, record_filter, record_range) if recorded else ():
+        for page in select(path, record_filter, record_range) if has_records else ():
             _warn_dropped(page.dropped)
             show(page.entries)
             position = page.position
         if follow:
             _follow(TimelineFollower(path, record_filter, position), show)
     stdout.styled_lines(list(formatter.flush()))
-    if not shown and tail != 0:
+    if not count and tail != 0:
         stderr.note("no matching records")
 
 
@@ -171,12 +173,12 @@ def _check_resource(root: Path, name: str | None, path: Path) -> None:
     """Raise `SvcError` for a resource that is neither in the manifest nor in the records."""
     if name is None:
         return
-    recorded: set[str] = set()
+    resources: set[str] = set()
     if (reader := open_reader(path)) is not None:
         with closing(reader):
-            recorded = reader.resources()
+            resources = reader.resources()
     try:
-        names = recorded | set(load(root).resources)
+        names = resources | set(load(root).resources)
     except SvcError:
         return  # An invalid manifest must not fail this command, so any name is accepted.
     if name in names:

@@ -64,10 +64,10 @@ def rm(resource: Parent, pattern: Pattern, plan: Plan = False, as_json: AsJson =
 
 
 def _edit(root: Path, change: edit.Change, *, plan: bool, as_json: bool) -> None:
-    planned = edit.plan(root, [change])
-    diff = planned.diff
+    manifest_plan = edit.plan(root, [change])
+    diff = manifest_plan.diff
     if not plan:
-        edit.write(planned)
+        edit.write(manifest_plan)
     if as_json:
         stdout.data({"written": bool(diff) and not plan, "diff": diff})
         return

@@ -169,15 +169,15 @@ def _address(option: str, text: str) -> tuple[str, int]:
 
 
 def _bound(
-    stack: ExitStack, option: str, handed: list[socket.socket], host: str, port: int, count: int = 1
+    stack: ExitStack, option: str, from_systemd: list[socket.socket], host: str, port: int, count: int = 1
 ) -> list[list[socket.socket]]:
     """Return the listening sockets of each of `count` processes: sockets from systemd, else new ones.
 
     `stack` closes them. Raises `PortInUse`.
     """
     try:
-        if handed:
-            sockets = [handed, *([each.dup() for each in handed] for _ in range(count - 1))]
+        if from_systemd:
+            sockets = [from_systemd, *([each.dup() for each in from_systemd] for _ in range(count - 1))]
         else:
             sockets = bind_reuseport(host, port, count) if count > 1 else [bind(host, port)]
     except PortInUse as error:

@@ -183,7 +183,7 @@ class Console(TerminalApp[None]):
         )
 
     def _commands(self) -> list[ConsoleCommand]:
-        own = self.screen.commands() if isinstance(self.screen, ConsoleScreen) else ()
+        screen_commands = self.screen.commands() if isinstance(self.screen, ConsoleScreen) else ()
         tabs = [
             ConsoleCommand(
                 f"{tab} [WORDS]", f"Open {name}; WORDS select what it shows", partial(self._open_tab, tab)
@@ -191,7 +191,7 @@ class Console(TerminalApp[None]):
             for tab, name in TABS.items()
         ]
         return [
-            *own,
+            *screen_commands,
             *tabs,
             ConsoleCommand("theme NAME", "Change the theme", self._theme),
             ConsoleCommand("help", "Show the keys that work now", lambda words: self.action_keys()),

@@ -82,17 +82,17 @@ class ConsoleDeployer:
                 uploader.require_deployer(client, project.name)
                 reporter.raise_if_cancelled()
                 bundle = asyncio.run(self._build(uploader.build(project, self._files.cache, reporter)))
-                planned = uploader.plan(client, bundle)
+                plan = uploader.plan(client, bundle)
             reporter.raise_if_cancelled()
-        missing = planned["missing"]
-        self._planned = bundle, planned
+        missing = plan["missing"]
+        self._planned = bundle, plan
         return DeployPlan(
             service=login.key,
-            live=planned["live"],
-            differences=tuple(differences(planned["changes"])),
+            live=plan["live"],
+            differences=tuple(differences(plan["changes"])),
             files=len(missing),
             size=uploader.upload_size(bundle, missing),
-            migrations=tuple(planned["migrations"]),
+            migrations=tuple(plan["migrations"]),
         )
 
     async def _build(self, building: "Coroutine[Any, Any, Bundle]") -> "Bundle":
@@ -109,20 +109,20 @@ class ConsoleDeployer:
         """Upload missing blobs and make the planned deployment live. Raises `SvcError`."""
         if self._planned is None or self._files is None:
             raise SvcError("the deploy has no plan", "Press r to build and plan.")
-        (bundle, planned), files = self._planned, self._files
+        (bundle, plan), files = self._planned, self._files
         from svc_tui.deploy import uploader
 
         self._reporter = reporter = _ProgressReporter(on_progress)
         login = self._login()
         with open_client(login) as client:
-            sent = uploader.upload(client, bundle, planned["missing"], reporter)
-            what = f"{size(sent)} in {plural(len(planned['missing']), 'file')}"
-            on_progress(DeployProgress("upload", what if sent else "nothing to upload"))
+            sent = uploader.upload(client, bundle, plan["missing"], reporter)
+            summary = f"{size(sent)} in {plural(len(plan['missing']), 'file')}"
+            on_progress(DeployProgress("upload", summary if sent else "nothing to upload"))
             reporter.committing()
-            done = uploader.deploy(
+            result = uploader.deploy(
                 client,
                 bundle,
-                planned["revision"],
+                plan["revision"],
                 reporter,
                 commit=uploader.commit_of(files.root),
                 message=message,
@@ -130,7 +130,7 @@ class ConsoleDeployer:
             )
         files.link_service(login.key)
         self._planned = None
-        return _live(done)
+        return _live(result)
 
     def cancel(self) -> bool:
         """Cancel the build or the upload. Return False if the deploy is already committing."""
@@ -153,9 +153,9 @@ class ConsoleDeployer:
         """Return what a rollback to a deployment would change."""
         with open_client(self._login()) as client:
             path = f"/v1/projects/{self._project}/deployments/{deployment}/rollback"
-            planned = client.call("GET", path)
-        changes = tuple(differences(planned["changes"]))
-        return Rollback(deployment, planned["live"], planned["revision"], changes)
+            plan = client.call("GET", path)
+        changes = tuple(differences(plan["changes"]))
+        return Rollback(deployment, plan["live"], plan["revision"], changes)
 
     def rollback(self, plan: Rollback, reason: str) -> LiveDeployment:
         """Make an earlier deployment live."""

@@ -176,15 +176,15 @@ def connect_service(project: str) -> tuple[Credentials, EngineConnection]:
     An empty `project` means the project of this folder, or the only one of the service. Raises `SvcError` if
     neither decides.
     """
-    here = current_project()
-    login = CredentialStore.from_environment(os.environ).get(here)
-    return login, ServiceProject(login, project or _project_of(login, here))
+    project_folder = current_project()
+    login = CredentialStore.from_environment(os.environ).get(project_folder)
+    return login, ServiceProject(login, project or _project_of(login, project_folder))
 
 
-def _project_of(login: Credentials, here: Path | None) -> str:
+def _project_of(login: Credentials, project_folder: Path | None) -> str:
     with open_client(login) as client:
         names = list(client.call("GET", "/v1/projects")["projects"])
-    if here is not None and (name := load(here).name) in names:
+    if project_folder is not None and (name := load(project_folder).name) in names:
         return name
     if len(names) == 1:
         return str(names[0])

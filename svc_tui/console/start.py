@@ -26,13 +26,13 @@ class LoginActions:
                 "SVC_TOKEN is set and overrides saved sessions",
                 "Unset SVC_TOKEN and start svc again to log in.",
             )
-        with login_client(_checked(url)) as way:
-            return way.is_claimed()
+        with login_client(_checked(url)) as client:
+            return client.is_claimed()
 
     def log_in(self, url: str, user: str, password: str, code: str | None) -> str:
         """Log in, or create the first owner with the claim code. Save the session; return its key."""
-        with login_client(_checked(url)) as way:
-            login = way.login(user, password, code)
+        with login_client(_checked(url)) as client:
+            login = client.login(user, password, code)
         logins = CredentialStore.from_environment(os.environ)
         logins.save(login)
         if (project := current_project()) is not None:

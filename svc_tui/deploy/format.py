@@ -10,10 +10,12 @@ from rich.text import Text
 from svc_tui.terminal.units import size
 
 
-def plan_lines(planned: dict[str, Any]) -> list[Text]:
+def plan_lines(plan: dict[str, Any]) -> list[Text]:
     """Return the lines of a plan: changes and new migrations."""
-    new = [Text.assemble(("  + ", "green"), (name, "bold"), "  migration") for name in planned["migrations"]]
-    return [*change_lines(planned["changes"]), *new]
+    migrations = [
+        Text.assemble(("  + ", "green"), (name, "bold"), "  migration") for name in plan["migrations"]
+    ]
+    return [*change_lines(plan["changes"]), *migrations]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +81,16 @@ def address_lines(addresses: Sequence[dict[str, Any]]) -> list[Text]:
 
 def location(address: dict[str, Any]) -> str:
     """Return the URL or the mounts of a resource, from its address in the control API."""
-    mounted = ", ".join(address["mounted"])
-    return address["url"] or (f"private, mounted at {mounted}" if mounted else "private, not mounted")
+    mounts = ", ".join(address["mounted"])
+    return address["url"] or (f"private, mounted at {mounts}" if mounts else "private, not mounted")
 
 
 def rollback_text(activations: Sequence[dict[str, Any]], live: str) -> str:
     """Return time, user and reason of the rollback to the live deployment; empty if it was only deployed."""
-    of_live = [each for each in activations if each["deployment"] == live]
-    if len(of_live) < 2:
+    of_deployment = [each for each in activations if each["deployment"] == live]
+    if len(of_deployment) < 2:
         return ""
-    latest = of_live[0]
+    latest = of_deployment[0]
     reason = f": {one_line(latest['message'])}" if latest["message"] else ""
     return f"rolled back {local_time(latest['at'])} by {latest['by']}{reason}"
 

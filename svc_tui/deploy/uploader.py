@@ -68,9 +68,9 @@ class Bundle:
 
 def require_deployer(client: Client, project: str) -> None:
     """Check the user's role before the build. Raises `Forbidden` if it does not permit a deploy."""
-    who = client.call("GET", "/v1/whoami")
-    name = f"{who['user']}/{who['token']}" if who["token"] else who["user"]
-    Principal(name, who["roles"]).require(project, "deployer")
+    account = client.call("GET", "/v1/whoami")
+    name = f"{account['user']}/{account['token']}" if account["token"] else account["user"]
+    Principal(name, account["roles"]).require(project, "deployer")
 
 
 async def build(project: Project, cache: Path, progress: UploadProgress) -> Bundle:
@@ -151,15 +151,15 @@ def upload(client: Client, bundle: Bundle, missing: list[str], progress: UploadP
     contents = bundle.contents()
     documents = {digest for digest, _ in bundle.packages.values()}
     sizes = {digest: _size(contents[Digest(digest)]) for digest in missing}
-    total, done = sum(sizes.values()), 0
+    total, sent = sum(sizes.values()), 0
     for group in (
         [digest for digest in missing if digest not in documents],
         [digest for digest in missing if digest in documents],
     ):
         with ThreadPoolExecutor(MAX_CONCURRENT_UPLOADS, thread_name_prefix="upload") as threads:
             for digest in threads.map(lambda blob: _send(client, bundle.project, blob, contents), group):
-                done += sizes[digest]
-                progress.uploading(done, total)
+                sent += sizes[digest]
+                progress.uploading(sent, total)
     return total
 
 
@@ -209,8 +209,8 @@ def deploy(
         if "error" in line:
             raise ApiError.from_problem(line["error"])
         if "done" in line:
-            done: dict[str, Any] = line["done"]
-            return done
+            result: dict[str, Any] = line["done"]
+            return result
         progress.step(line["step"], line["text"])
     raise SvcError(
         "lost the connection to the service during the deploy; it may be live",

@@ -46,8 +46,8 @@ class _OpenRequest:
 
 def clock(time_ns: int) -> str:
     """Return the local time of day with milliseconds."""
-    seconds, rest = divmod(time_ns, 1_000_000_000)
-    return f"{_second(seconds)}.{rest // 1_000_000:03}"
+    seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
+    return f"{_second(seconds)}.{nanoseconds // 1_000_000:03}"
 
 
 @lru_cache(maxsize=4)
@@ -96,11 +96,11 @@ class RequestLog:
             self._write(record_line(line, "", ""))
 
 
-def request_line(spans: Sequence[RequestRecord], when: str) -> Styled:
+def request_line(spans: Sequence[RequestRecord], time: str) -> Styled:
     """Return the line of a request; `spans` has the innermost one first."""
     front, inner = spans[-1], spans[0]
     line: Styled = [
-        (when, "dim"),
+        (time, "dim"),
         (f" {front.method:<6} ", "bold"),
         (f"{front.target:<{TARGET_WIDTH}}", ""),
         (f"  {front.status}", _STATUS.get(front.status // 100, "bold")),
@@ -120,10 +120,10 @@ def request_line(spans: Sequence[RequestRecord], when: str) -> Styled:
     return line
 
 
-def record_line(record: LogRecord, when: str, request_id: str) -> Styled:
-    """Return the line of a record with a text. An empty `when` indents it below the line of its request."""
-    line: Styled = [(f"{when} " if when else "    │ ", "dim"), _badge(record)]
-    if when and record.resource:
+def record_line(record: LogRecord, time: str, request_id: str) -> Styled:
+    """Return the line of a record with a text. An empty `time` indents it below the line of its request."""
+    line: Styled = [(f"{time} " if time else "    │ ", "dim"), _badge(record)]
+    if time and record.resource:
         line.append((f"{record.resource}  ", "cyan"))
     # Further lines are indented, so that they cannot pass for log lines.
     if isinstance(record, StructuredRecord):

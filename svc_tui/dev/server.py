@@ -172,14 +172,14 @@ async def run_dev(
         stack.push_async_callback(migrating.aclose)
         watching = loop.create_task(watcher.run(stop))
         stack.push_async_callback(asyncio.gather, watching)
-        ended = loop.create_task(_first_done(watching, serving))
+        stopped = loop.create_task(_first_done(watching, serving))
         stack.push_async_callback(dev.aclose)
         stack.callback(runner.stop_all)
         stack.callback(stop.set)
         _warn_of_manifest(project, reporter)
         await watcher.ready.wait()
         dev.rebuild(set(project.resources))
-        yield DevServer(dev, presence, ended)
+        yield DevServer(dev, presence, stopped)
 
 
 async def _first_done(*tasks: "asyncio.Task[None]") -> None:
@@ -237,8 +237,8 @@ def _warn_of_manifest(project: Project, reporter: Reporter) -> None:
 
 def _record(event: BuildFinished) -> PlatformRecord:
     if event.error is not None:
-        said = event.error.output_text if isinstance(event.error, BuildFailed) else ""
-        text = f"did not build: {event.error.message}\n{said}".rstrip("\n")
+        output = event.error.output_text if isinstance(event.error, BuildFailed) else ""
+        text = f"did not build: {event.error.message}\n{output}".rstrip("\n")
         return PlatformRecord(time.time_ns(), event.resource, "ERROR", text)
     text = f"built in {duration(int(event.seconds * 1e9))}"
     return PlatformRecord(time.time_ns(), event.resource, "INFO", text)

@@ -15,24 +15,24 @@ MAX_PENDING = 1000
 class LogFormatter:
     """Formats records as lines."""
 
-    def __init__(self, *, dated: bool, apart: bool, today: Callable[[], date] = date.today) -> None:
+    def __init__(self, *, dated: bool, separate_spans: bool, today: Callable[[], date] = date.today) -> None:
         """`dated` writes the date into every line; otherwise each new day gets a heading.
 
-        `apart` gives every span its own line, for filters that match only some spans of a request.
+        `separate_spans` gives every span its own line, for filters that match only some spans of a request.
         """
         self._dated = dated
-        self._apart = apart
+        self._separate_spans = separate_spans
         self._day = None if dated else today()
         self._spans: OrderedDict[str, list[RequestRecord]] = OrderedDict()
 
     def lines(self, record: Record) -> Iterator[Styled]:
         """Yield the lines for the next record; inner spans wait for the root span of their request."""
         if not isinstance(record, RequestRecord):
-            yield from self._at(record.time_ns, lambda when: record_line(record, when, record.request_id))
+            yield from self._at(record.time_ns, lambda time: record_line(record, time, record.request_id))
             return
         spans = self._spans.pop(record.request_id, [])
         spans.append(record)
-        if record.root or self._apart:
+        if record.root or self._separate_spans:
             yield from self._request(spans)
             return
         self._spans[record.request_id] = spans
@@ -45,8 +45,8 @@ class LogFormatter:
             yield from self._request(self._spans.popitem(last=False)[1])
 
     def _request(self, spans: list[RequestRecord]) -> Iterator[Styled]:
-        ended = spans[-1].time_ns + spans[-1].wall_ns
-        return self._at(ended, lambda when: request_line(spans, when))
+        end_ns = spans[-1].time_ns + spans[-1].wall_ns
+        return self._at(end_ns, lambda time: request_line(spans, time))
 
     def _at(self, time_ns: int, line: Callable[[str], Styled]) -> Iterator[Styled]:
         """Yield a line with its time, after a heading if its day differs from the previous line's."""

@@ -90,7 +90,7 @@ class RemoteLogs:
             return
         if "error" in line:
             raise ApiError.from_problem(line["error"])
-        stored = from_json(line)
-        self._position = stored.cursor
-        if self._query.pattern is None or self._query.pattern.search(searchable(encode(stored.record))):
-            take(stored)
+        record = from_json(line)
+        self._position = record.cursor
+        if self._query.pattern is None or self._query.pattern.search(searchable(encode(record.record))):
+            take(record)

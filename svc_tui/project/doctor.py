@@ -41,15 +41,15 @@ class Check:
         return self.needed and self.state == "missing"
 
 
-async def run_checks(lanes: Mapping[str, Lane], used: set[str] | None, home: Home) -> list[Check]:
-    """Run all checks. `used` has the lanes of the project, or is None outside of one."""
+async def run_checks(lanes: Mapping[str, Lane], lanes_in_use: set[str] | None, home: Home) -> list[Check]:
+    """Run all checks. `lanes_in_use` has the lanes of the project, or is None outside of one."""
     python = Tool("python", platform.python_version(), path=sys.executable)
     checks = [Check("svc", tool, needed=True) for tool in (python, _pip(), _wasmtime(), _home(home))]
     lane_tools = await asyncio.gather(*(lane.tools(home.root / "cache") for lane in lanes.values()))
     for name, tools in zip(lanes, lane_tools, strict=True):
-        needed = used is not None and name in used
-        checks += [Check(name, tool, needed) for tool in tools or (Tool(name, "nothing needed"),)]
-    for name in sorted((used or set()) - set(lanes)):
+        required = lanes_in_use is not None and name in lanes_in_use
+        checks += [Check(name, tool, required) for tool in tools or (Tool(name, "nothing needed"),)]
+    for name in sorted((lanes_in_use or set()) - set(lanes)):
         problem = f"this version of svc has no lane {name}"
         checks.append(Check(name, Tool(name, problem=problem, remedy="install a newer svc"), needed=True))
     return checks

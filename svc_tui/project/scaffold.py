@@ -98,11 +98,11 @@ def _copy(source: Path, target: Path, name: str, extra_files: tuple[Path, ...]) 
             shutil.copyfile(path, project / path.name)
         for path in (file for file in project.rglob("*") if file.suffix in _TEXT_SUFFIXES):
             text = path.read_text(encoding="utf-8")
-            changed = text.replace(PLACEHOLDER, name)
+            replaced = text.replace(PLACEHOLDER, name)
             if path == project / "svc.toml":
-                changed = changed.replace(f'name = "{source.name}"', f'name = "{name}"', 1)
-            if changed != text:
-                path.write_text(changed, encoding="utf-8")
+                replaced = replaced.replace(f'name = "{source.name}"', f'name = "{name}"', 1)
+            if replaced != text:
+                path.write_text(replaced, encoding="utf-8")
         write_schema(project)
         if target.is_dir():
             target.rmdir()

@@ -276,12 +276,12 @@ def create_control_api(
     subjects = (
         routes.blueprint(auth),
         user_routes.blueprint(auth),
-        projects.blueprint(places := ProjectDirs(settings.data, service)),
-        tables(places),
-        usage.blueprint(places),
-        logs.blueprint(places),
+        projects.blueprint(project_dirs := ProjectDirs(settings.data, service)),
+        tables(project_dirs),
+        usage.blueprint(project_dirs),
+        logs.blueprint(project_dirs),
         manifest.blueprint(DeployedManifest(service.history)),
-        state.blueprint(status, places, door_stats()),
+        state.blueprint(status, project_dirs, door_stats()),
         gc.blueprint(service.collect_garbage),
         deployments.blueprint(service, settings.url_of),
     )

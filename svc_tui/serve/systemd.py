@@ -50,9 +50,9 @@ class SystemdHandoff:
 
         `unit` names the socket unit in the hint.
         """
-        for left in self.sockets:
+        for unclaimed in self.sockets:
             raise InvalidUsage(
-                f"the systemd socket {authority(left)} matches neither --listen nor --control",
+                f"the systemd socket {authority(unclaimed)} matches neither --listen nor --control",
                 f"Use the same addresses in the options of svc serve and in ListenStream= of {unit}.",
             )
 

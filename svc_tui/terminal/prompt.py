@@ -64,8 +64,8 @@ def from_stdin() -> str:
 
 
 def _read_answer(question: str, default: str = "") -> str:
-    shown = f"{question} [{default}]: " if default else f"{question}: "
-    stderr.question(shown)
+    text = f"{question} [{default}]: " if default else f"{question}: "
+    stderr.question(text)
     answer = sys.stdin.readline(MAX_LINE_CHARS)
     if not answer:
         raise KeyboardInterrupt

@@ -23,13 +23,13 @@ _SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\
 def create_console(mode: ColorMode, *, stderr: bool) -> Console:
     """Return a writer that never wraps; `auto` uses color on a terminal unless NO_COLOR is set."""
     always = mode == "always"
-    never = mode == "never" or (mode == "auto" and bool(os.environ.get("NO_COLOR")))
+    no_color = mode == "never" or (mode == "auto" and bool(os.environ.get("NO_COLOR")))
     return Console(
         stderr=stderr,
         highlight=False,
         soft_wrap=True,
         force_terminal=True if always else None,
-        color_system="standard" if always else None if never else "auto",
+        color_system="standard" if always else None if no_color else "auto",
         no_color=False if always else None,
     )
 

@@ -38,11 +38,11 @@ def format_table(
     widths = [
         max([cell_len(name), *(cell_len(row[index][0]) for row in cells)]) for index, name in enumerate(names)
     ]
-    fitted = _fit(widths, width)
-    if fitted is None:
+    fitted_widths = _fit(widths, width)
+    if fitted_widths is None:
         return _records(names, cells, width)
-    lines = [_line([(name, "bold") for name in names], fitted, right)]
-    lines += [_line(row, fitted, right) for row in cells]
+    lines = [_line([(name, "bold") for name in names], fitted_widths, right)]
+    lines += [_line(row, fitted_widths, right) for row in cells]
     return lines
 
 
@@ -59,21 +59,23 @@ def _fit(widths: list[int], width: int) -> list[int] | None:
         next_widest = max([column for column in widths if column < widest], default=0)
         count = widths.count(widest)
         excess = sum(widths) - room
-        cut = max(1, min(widest - max(next_widest, 1), -(-excess // count)))
-        widths = [column - cut if column == widest else column for column in widths]
+        reduction = max(1, min(widest - max(next_widest, 1), -(-excess // count)))
+        widths = [column - reduction if column == widest else column for column in widths]
     return widths
 
 
 def _line(cells: Sequence[Cell], widths: Sequence[int], right: frozenset[int]) -> Styled:
     pieces: Styled = []
     for index, ((text, style), width) in enumerate(zip(cells, widths, strict=True)):
-        cut = _cut(text, width)
-        blank = " " * (width - cell_len(cut))
-        last = index == len(widths) - 1
+        truncated = _cut(text, width)
+        blank = " " * (width - cell_len(truncated))
+        is_last = index == len(widths) - 1
         if index:
             pieces.append((_GAP, ""))
         pieces += (
-            [(blank, ""), (cut, style)] if index in right else [(cut, style), ("" if last else blank, "")]
+            [(blank, ""), (truncated, style)]
+            if index in right
+            else [(truncated, style), ("" if is_last else blank, "")]
         )
     return [piece for piece in pieces if piece[0]]
 

@@ -15,7 +15,7 @@ from tests.support.waiting import until
 def run(command: str, workdir: Path, lines: list[str] | None = None, limit: float = 60) -> str:
     report = (lines if lines is not None else []).append
     return asyncio.run(
-        run_command(command, what="the build", workdir=workdir, report=report, limit_secs=limit)
+        run_command(command, name="the build", workdir=workdir, report=report, limit_secs=limit)
     )
 
 
@@ -139,7 +139,7 @@ def test_cancellation_ends_the_process_group(tmp_path: Path) -> None:
 
         task = asyncio.create_task(
             run_command(
-                "sleep 1000 & echo $! > child; echo up; wait", what="x", workdir=tmp_path, report=report
+                "sleep 1000 & echo $! > child; echo up; wait", name="x", workdir=tmp_path, report=report
             )
         )
         await started.wait()

@@ -274,7 +274,7 @@ def test_logs_indents_further_lines_of_a_record(project: Path, capsys: pytest.Ca
 
 
 def test_logs_on_a_terminal_prints_a_heading_per_day(project: Path) -> None:
-    view = LogFormatter(dated=False, apart=False, today=lambda: date.fromtimestamp(NOW / 1e9))
+    view = LogFormatter(dated=False, separate_spans=False, today=lambda: date.fromtimestamp(NOW / 1e9))
     earlier = replace(PRINTED, time_ns=NOW - 3 * 24 * 60 * MINUTE)
     shown = [
         "".join(text for text, _ in line)

@@ -59,8 +59,8 @@ def load(
         if preview:
             (result,) = tables.upload("import/preview", chunks, format=kind)
         else:
-            how = {"format": kind, "table": table, "create": create or None, "replace": replace or None}
-            result = _imported(tables.upload("import", chunks, **how), progress.show)
+            options = {"format": kind, "table": table, "create": create or None, "replace": replace or None}
+            result = _imported(tables.upload("import", chunks, **options), progress.show)
     if as_json:
         stdout.data(result)
     elif preview:
@@ -100,13 +100,13 @@ def _chunks(file: BinaryIO, report: Callable[[str], None]) -> Iterator[bytes]:
         while chunk := file.read(_CHUNK_BYTES):
             yield chunk
             sent += len(chunk)
-            report(f"sending: {_of(sent, total)}")
+            report(f"sending: {_progress_text(sent, total)}")
     except OSError as error:
         raise SvcError(f"cannot read the file: {error.strerror}", "Nothing was imported.") from error
 
 
-def _of(done: int, total: int) -> str:
-    return f"{size(done)}, {min(done * 100 // total, 100)} %" if total else size(done)
+def _progress_text(sent: int, total: int) -> str:
+    return f"{size(sent)}, {min(sent * 100 // total, 100)} %" if total else size(sent)
 
 
 def _imported(lines: Iterator[Any], report: Callable[[str], None]) -> Any:
@@ -116,7 +116,7 @@ def _imported(lines: Iterator[Any], report: Callable[[str], None]) -> Any:
             raise SvcError(error["title"], error["hint"], code=error["code"])
         if line["done"]:
             return line
-        report(f"importing: {line['rows']} rows, {_of(line['bytes'], line['total'] or 0)}")
+        report(f"importing: {line['rows']} rows, {_progress_text(line['bytes'], line['total'] or 0)}")
     raise SvcError("lost the connection during the import", "Check that the service runs, then try again.")
 
 
@@ -165,13 +165,13 @@ def save(
             for chunk in chunks:
                 raw.write(chunk)
             return
-        written = write_export(Path(name), _counted(chunks, progress.show))
-    stderr.note(f"exported {size(written)} to {name}")
+        size_written = write_export(Path(name), _counted(chunks, progress.show))
+    stderr.note(f"exported {size(size_written)} to {name}")
 
 
 def _counted(chunks: Iterator[bytes], report: Callable[[str], None]) -> Iterator[bytes]:
-    done = 0
+    written = 0
     for chunk in chunks:
         yield chunk
-        done += len(chunk)
-        report(f"exporting: {size(done)}")
+        written += len(chunk)
+        report(f"exporting: {size(written)}")

@@ -125,16 +125,16 @@ def migrate(
     with open_tables(context) as tables:
         files = [{"name": file.name, "sql": file.sql} for file in find(tables.root)]
         pending = tables.post("migrations", {"files": files, "plan": plan})["applied"]
-        applied = tables.get("migrations")["applied"]
+        names = tables.get("migrations")["applied"]
     if as_json:
-        stdout.data({"plan": plan, "new": pending, "applied": applied})
+        stdout.data({"plan": plan, "new": pending, "applied": names})
         return
     for name in pending:
         stdout.line(name)
     if not files:
         stderr.note(f"the project has no migrations; the first one is a file {FOLDER}/0001-name.sql")
     elif not pending:
-        stderr.note(f"no pending migrations; {len(applied)} applied before")
+        stderr.note(f"no pending migrations; {len(names)} applied before")
     else:
         stderr.note(f"{plural(len(pending), 'migration')} {'pending' if plan else 'applied'}")
 

@@ -94,8 +94,8 @@ def _interrupted(page: Page, stop: asyncio.Event) -> None:
 
 def _browser_address(opened: socket.socket) -> str:
     """Return the address at which a browser on this machine reaches a socket."""
-    shown = urlsplit(f"//{authority(opened)}")
-    return f"127.0.0.1:{shown.port}" if shown.hostname in ("0.0.0.0", "::") else shown.netloc
+    url = urlsplit(f"//{authority(opened)}")
+    return f"127.0.0.1:{url.port}" if url.hostname in ("0.0.0.0", "::") else url.netloc
 
 
 def _report(severity: Severity, message: str, hint: str) -> None:

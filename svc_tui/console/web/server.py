@@ -135,10 +135,10 @@ class Page:
     async def _acquire_session(self) -> BrowserSession:
         """Return the last detached session with pending edits, or a new one."""
         while self._detached:
-            left = self._detached.pop()
-            if left.pending:
-                return left
-            await self._close_session(left)  # Its process has exited.
+            detached = self._detached.pop()
+            if detached.pending:
+                return detached
+            await self._close_session(detached)  # Its process has exited.
         session = BrowserSession(self._command)
         self._sessions.add(session)
         return session

@@ -258,10 +258,10 @@ def test_component_from_the_template_equals_that_of_componentize_js(sources: Sou
         spec = SnapshotSpec(
             toolchain,
             "service",
-            kept=tmp_path / "ours",
+            cache_folder=tmp_path / "ours",
             write=write,
             report=print,
-            doing="making the component",
+            activity="making the component",
         )
         ours, _ = await component(spec)
         script, wit = toolchain.script("template.mjs"), str(toolchain.wit / "service")
