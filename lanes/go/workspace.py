@@ -30,7 +30,7 @@ class Workspace:
     """The go.work of a build. `module` is the folder of the user's go.mod; `modules` has all module folders.
 
     `user_file` is the user's own go.work, if any, and `vendor` the vendor folder in use. `root` is the GOROOT
-    of the Go that builds these modules, which can differ from the one on PATH. `downloads` is its module cache.
+    of the Go that builds these modules; the one on PATH can be another. `downloads` is its module cache.
     """
 
     file: Path
