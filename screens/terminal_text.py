@@ -49,10 +49,10 @@ class ControlCharFilter(LineFilter):
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Return the segments without control characters."""
         return [
-            each
-            if each.control or each.text.isprintable() or not _CONTROL.search(each.text)
-            else Segment(_CONTROL.sub("", each.text), each.style)
-            for each in segments
+            segment
+            if segment.control or segment.text.isprintable() or not _CONTROL.search(segment.text)
+            else Segment(_CONTROL.sub("", segment.text), segment.style)
+            for segment in segments
         ]
 
 
@@ -62,8 +62,10 @@ class AsciiFilter(LineFilter):
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Return the segments in ASCII, at the same widths."""
         return [
-            each if each.text.isascii() or each.control else Segment(to_ascii(each.text), each.style)
-            for each in segments
+            segment
+            if segment.text.isascii() or segment.control
+            else Segment(to_ascii(segment.text), segment.style)
+            for segment in segments
         ]
 
 

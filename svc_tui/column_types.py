@@ -50,7 +50,7 @@ class ColumnTypes:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "ColumnTypes":
         """Return the types of an answer to `GET /tables/types`."""
-        return cls(TypeInfo(**each) for each in document["types"])
+        return cls(TypeInfo(**fields) for fields in document["types"])
 
     def __getitem__(self, name: str) -> TypeInfo:
         return self._types.get(name, COMPUTED)

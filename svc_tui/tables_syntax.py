@@ -108,7 +108,7 @@ def parse_changes(table: Mapping[str, Any], text: str, types: ColumnTypes) -> li
 
     A change of the table's name comes last: the changes before it use the old name.
     """
-    columns = {each["name"]: types[each["type"]] for each in table["columns"]}
+    columns = {column["name"]: types[column["type"]] for column in table["columns"]}
 
     def parse(words: Sequence[str]) -> Document:
         change = {"table": table["name"], **_change(table["name"], words, columns, types)}
@@ -238,7 +238,7 @@ def _change(
 ) -> Document:
     def column(word: str) -> str:
         name = parse_name(word)
-        known = next((each for each in columns if each.lower() == name.lower()), None)
+        known = next((other for other in columns if other.lower() == name.lower()), None)
         if known is None:
             raise InvalidUsage(f"column {name} does not exist", f"Available: {', '.join(columns)}.")
         return known
@@ -266,13 +266,13 @@ def _change(
         case ["rename", _, "to", _]:
             return {"op": "rename-column", "column": column(words[1]), "name": parse_name(words[3])}
         case ["set", "primary", "key", _, *_]:
-            return {"op": "set-primary-key", "columns": [column(each) for each in words[3:]]}
+            return {"op": "set-primary-key", "columns": [column(word) for word in words[3:]]}
         case ["set", "note", _]:
             return {"op": "set-note", "column": "", "note": _text(words[2])}
         case ["create", "index", "on", _, *_]:
-            return {"op": "create-index", "columns": [column(each) for each in words[3:]], "unique": False}
+            return {"op": "create-index", "columns": [column(word) for word in words[3:]], "unique": False}
         case ["create", "unique", "index", "on", _, *_]:
-            return {"op": "create-index", "columns": [column(each) for each in words[4:]], "unique": True}
+            return {"op": "create-index", "columns": [column(word) for word in words[4:]], "unique": True}
         case ["alter", _, *_]:
             return _alter(column(words[1]), words, columns, types)
     raise _unknown_change(words)

@@ -50,17 +50,19 @@ class DeployLog:
         return [*self._steps(), *self._planned(), *self._ended()]
 
     def _steps(self) -> list[Line]:
-        at = max((STEPS.index(each.step) for each in self.events), default=0)
+        at = max((STEPS.index(event.step) for event in self.events), default=0)
         lines: list[Line] = []
         for number, step in enumerate(STEPS):
-            events = [each for each in self.events if each.step == step]
+            events = [event for event in self.events if event.step == step]
             tone: Tone = "" if number < at or self.phase == "live" else "dim"
             if number == at and self.phase in ("planning", "running"):
                 tone = "accent"
             head: Line = ((f"{number + 1} ", "dim"), (f"{step:<{_STEP_CELLS}}", tone))
             first = self._event_text(step, events[:1])
             lines.append((*head, *first))
-            lines += [((" " * (_STEP_CELLS + 2), ""), *self._event_text(step, [each])) for each in events[1:]]
+            lines += [
+                ((" " * (_STEP_CELLS + 2), ""), *self._event_text(step, [event])) for event in events[1:]
+            ]
         return lines
 
     def _event_text(self, step: Step, events: Sequence[DeployProgress]) -> Line:
@@ -104,23 +106,27 @@ class DeployLog:
             return lines + error_lines(self.error.message, self.error.hint)
         if self.live is None:
             return []
-        width = max((len(each.resource) for each in self.live.addresses), default=0)
+        width = max((len(address.resource) for address in self.live.addresses), default=0)
         lines.append((("● ", "good"), (f"{self.live.deployment} is live", "bold")))
         return lines + [
-            ((f"  {each.resource:<{width}}", "accent"), (f"  {each.lane:<6}  ", "dim"), (each.location, ""))
-            for each in self.live.addresses
+            (
+                (f"  {address.resource:<{width}}", "accent"),
+                (f"  {address.lane:<6}  ", "dim"),
+                (address.location, ""),
+            )
+            for address in self.live.addresses
         ]
 
 
 def difference_lines(differences: Iterable[Difference]) -> list[Line]:
     """Return one line per difference."""
     differences = tuple(differences)
-    width = max((len(each.resource) for each in differences), default=0)
+    width = max((len(difference.resource) for difference in differences), default=0)
     return [
         (
-            (f"{each.mark} ", _MARKS[each.mark]),
-            (f"{each.resource:<{width}}  ", "bold"),
-            (sanitize(each.text), ""),
+            (f"{difference.mark} ", _MARKS[difference.mark]),
+            (f"{difference.resource:<{width}}  ", "bold"),
+            (sanitize(difference.text), ""),
         )
-        for each in differences
+        for difference in differences
     ]

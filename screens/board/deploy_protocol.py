@@ -40,7 +40,7 @@ class DeployPlan:
     @property
     def needs_approval(self) -> bool:
         """True if the user must approve the deploy explicitly."""
-        return any(each.mark == "!" for each in self.differences)
+        return any(difference.mark == "!" for difference in self.differences)
 
     @property
     def up_to_date(self) -> bool:

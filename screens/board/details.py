@@ -64,7 +64,7 @@ def resource_details(
         ("", [((line, ""),) for line in health.hint.splitlines()]),
         ("address", [((health.address or "private: 404 from outside", "" if health.address else "dim"),)]),
         ("mounted at", [((address, ""),) for address in addresses]),
-        ("mounts", [((each.pattern, "accent"), (f" → {each.target}", "")) for each in mounts]),
+        ("mounts", [((mount.pattern, "accent"), (f" → {mount.target}", "")) for mount in mounts]),
         ("last minute", [_rates(health.rates)]),
         (
             "limits",

@@ -53,7 +53,7 @@ def build_diagram(
     manifest: Manifest, edits: Sequence[MountEdit], doors: Uses, room: int, rows: int = 0
 ) -> Diagram:
     """Lay out a project in `room` cells, with extra space between nodes up to a height of `rows`."""
-    drawn_mounts = {edge_key(each.mount): each for each in mounts_to_draw(manifest.mounts, edits)}
+    drawn_mounts = {edge_key(drawn.mount): drawn for drawn in mounts_to_draw(manifest.mounts, edits)}
     uses = {
         f"{name} {door_key(door)}": Use(name, door)
         for door, users in doors.items()
@@ -87,10 +87,10 @@ def _graph(
     width: int,
     door_width: int,
 ) -> Graph:
-    targets = {each.mount.target for each in drawn_mounts.values()}
-    sources = {each.mount.source for each in drawn_mounts.values()}
+    targets = {drawn.mount.target for drawn in drawn_mounts.values()}
+    sources = {drawn.mount.source for drawn in drawn_mounts.values()}
     front_ends = {
-        name for name, each in manifest.resources.items() if each.kind == "image" or name in sources
+        name for name, resource in manifest.resources.items() if resource.kind == "image" or name in sources
     } - targets
     nodes = [
         Node(name, BoardColumn.FRONT_ENDS if name in front_ends else BoardColumn.DYNAMIC, width, CARD_LINES)
@@ -98,8 +98,14 @@ def _graph(
     ]
     nodes += [Node(door_key(door), BoardColumn.DOORS, door_width, _DOOR_LINES) for door in doors]
     edges = [
-        Edge(key, each.mount.source, each.mount.target, f"{_SIGNS[each.mark]}{each.mount.pattern}", "source")
-        for key, each in sorted(drawn_mounts.items(), key=lambda item: bool(item[1].mark))
+        Edge(
+            key,
+            drawn.mount.source,
+            drawn.mount.target,
+            f"{_SIGNS[drawn.mark]}{drawn.mount.pattern}",
+            "source",
+        )
+        for key, drawn in sorted(drawn_mounts.items(), key=lambda item: bool(item[1].mark))
     ]
     edges += [Edge(key, use.resource, door_key(use.door), trunk="target") for key, use in uses.items()]
     return Graph(tuple(nodes), tuple(edges))

@@ -104,7 +104,7 @@ def _straight_row(link: EdgeEnds, rows: Mapping[str, Rows], taken: set[tuple[int
 
 def assign_lanes(links: Iterable[EdgeEnds], rows: Mapping[str, Rows]) -> dict[str, int]:
     """Return the lane, a row below all nodes, of each edge that passes a column."""
-    first_lane = max((each.bottom for each in rows.values()), default=0) + 2
+    first_lane = max((node_rows.bottom for node_rows in rows.values()), default=0) + 2
     long_edges = [link.edge.key for link in links if link.source.gap != link.target.gap]
     return {key: first_lane + index for index, key in enumerate(long_edges)}
 

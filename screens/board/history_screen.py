@@ -30,7 +30,7 @@ COLUMNS = (
     ListColumn("commit", 13),
     ListColumn("message", 12, grow=True),
 )
-NARROW = tuple(each for each in COLUMNS if each.title not in ("when", "commit"))
+NARROW = tuple(column for column in COLUMNS if column.title not in ("when", "commit"))
 """Columns for narrow screens. The id of a deployment contains its time."""
 WIDE = 100
 
@@ -48,7 +48,7 @@ class DeploymentRows:
 
     def window(self, start: int, n: int) -> Sequence[Row]:
         """Return the rows from `start` to `start + n`."""
-        return [self._row(each) for each in self.deployments[start : start + n]]
+        return [self._row(deployment) for deployment in self.deployments[start : start + n]]
 
     def _row(self, deployment: HistoryEntry) -> Row:
         cells: dict[str, Piece] = {

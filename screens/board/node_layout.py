@@ -57,7 +57,7 @@ class EdgeEnds:
 
     def track(self, end: End) -> TrackOwner:
         """Return the owner of the track used in the gap of an end."""
-        names = [name for each, name in self.ends if each.gap == end.gap]
+        names = [name for node_end, name in self.ends if node_end.gap == end.gap]
         return next((name for name in names if name != (self.edge.key,)), names[0])
 
 
@@ -100,7 +100,9 @@ def _by_barycenter(
     }
 
     def weight(key: str) -> float:
-        positions = [positions_of[each] for each in neighbors.get(key, ()) if each in positions_of]
+        positions = [
+            positions_of[neighbor] for neighbor in neighbors.get(key, ()) if neighbor in positions_of
+        ]
         return fmean(positions) if positions else column.index(key) / len(column)
 
     return sorted(column, key=weight)
@@ -145,19 +147,17 @@ def assign_rows(
     neighbors = _neighbors(graph.edges)
     rows: dict[str, Rows] = {}
     for column in columns:
-        middle = (
-            fmean([min(each.top for each in rows.values()), max(each.bottom for each in rows.values())])
-            if rows
-            else 0.0
-        )
+        top = min((node_rows.top for node_rows in rows.values()), default=0)
+        bottom = max((node_rows.bottom for node_rows in rows.values()), default=0)
+        middle = (top + bottom) / 2
         targets = []
         for key in column:
-            middles = [rows[each].middle for each in neighbors.get(key, ()) if each in rows]
+            middles = [rows[neighbor].middle for neighbor in neighbors.get(key, ()) if neighbor in rows]
             targets.append((fmean(middles) if middles else middle) - (heights[key] + 1) / 2)
         tops = _stack(targets, [heights[key] + 2 + row_gap for key in column])
         rows |= {key: Rows(top, top + heights[key] + 1) for key, top in zip(column, tops, strict=True)}
-    top_row = min((each.top for each in rows.values()), default=0)
-    return {key: Rows(each.top - top_row, each.bottom - top_row) for key, each in rows.items()}
+    top_row = min((node_rows.top for node_rows in rows.values()), default=0)
+    return {key: Rows(node_rows.top - top_row, node_rows.bottom - top_row) for key, node_rows in rows.items()}
 
 
 def _stack(targets: Sequence[float], heights: Sequence[int]) -> list[int]:

@@ -55,23 +55,23 @@ class Manifest:
     def from_json(cls, document: Mapping[str, Any]) -> "Manifest":
         """Parse the response of `GET /manifest`."""
         resources = {
-            each["name"]: BoardResource(
-                name=each["name"],
-                lane=each["lane"],
-                kind=each["kind"],
-                public=each["public"],
-                run_limit_secs=each["run_limit_secs"],
-                memory_limit_mb=each["memory_limit_mb"],
-                egress=tuple(each["egress"]),
-                env=tuple(each["env"]),
-                secrets=tuple(each["secrets"]),
+            resource["name"]: BoardResource(
+                name=resource["name"],
+                lane=resource["lane"],
+                kind=resource["kind"],
+                public=resource["public"],
+                run_limit_secs=resource["run_limit_secs"],
+                memory_limit_mb=resource["memory_limit_mb"],
+                egress=tuple(resource["egress"]),
+                env=tuple(resource["env"]),
+                secrets=tuple(resource["secrets"]),
             )
-            for each in document["resources"]
+            for resource in document["resources"]
         }
         mounts = tuple(
-            BoardMount(each["name"], mount["pattern"], mount["target"])
-            for each in document["resources"]
-            for mount in each["mounts"]
+            BoardMount(resource["name"], mount["pattern"], mount["target"])
+            for resource in document["resources"]
+            for mount in resource["mounts"]
         )
         digest = (document["digest"] or "") if document["editable"] else ""
         return cls(resources, mounts, digest, _error_text(document["error"]))
@@ -146,27 +146,29 @@ class ProjectStatus:
     def from_json(cls, document: Mapping[str, Any]) -> "ProjectStatus":
         """Parse the response of `GET /state`."""
         resources = {
-            each["name"]: Health(
-                stage=each["state"],
-                address=each["address"],
-                seconds=each["build_seconds"],
-                serves=each["serves"],
-                failure=each["error"]["message"] if each["error"] else "",
-                hint=each["error"]["hint"] if each["error"] else "",
-                rates=Rates(each["requests"], each["p95_ms"], each["failures"], each["peak_memory"]),
-                records=each["records"],
-                output=each["error"]["output"] if each["error"] else "",
+            resource["name"]: Health(
+                stage=resource["state"],
+                address=resource["address"],
+                seconds=resource["build_seconds"],
+                serves=resource["serves"],
+                failure=resource["error"]["message"] if resource["error"] else "",
+                hint=resource["error"]["hint"] if resource["error"] else "",
+                rates=Rates(
+                    resource["requests"], resource["p95_ms"], resource["failures"], resource["peak_memory"]
+                ),
+                records=resource["records"],
+                output=resource["error"]["output"] if resource["error"] else "",
             )
-            for each in document["resources"]
+            for resource in document["resources"]
         }
-        mounts = {(each["resource"], each["pattern"]): each["requests"] for each in document["mounts"]}
+        mounts = {(mount["resource"], mount["pattern"]): mount["requests"] for mount in document["mounts"]}
         doors = {
-            each["name"]: BoardDoor(
-                each["tables"],
-                each["bytes"],
-                each["records"],
-                {user["resource"]: user["calls"] for user in each["users"]},
+            door["name"]: BoardDoor(
+                door["tables"],
+                door["bytes"],
+                door["records"],
+                {user["resource"]: user["calls"] for user in door["users"]},
             )
-            for each in document["doors"]
+            for door in document["doors"]
         }
         return cls(resources, mounts, doors, document["address"])

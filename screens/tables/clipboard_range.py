@@ -29,7 +29,7 @@ class PastedRange:
                 f"{preview['count']:,} rows were pasted; the limit is {MAX_ROWS:,}",
                 "Save them as a file and press i to import it.",
             )
-        return cls(tuple(each["name"] for each in preview["columns"]), preview["rows"], preview["header"])
+        return cls(tuple(column["name"] for column in preview["columns"]), preview["rows"], preview["header"])
 
 
 def targets(pasted: PastedRange, columns: Sequence[TableColumn], first: int) -> list[TableColumn | None]:

@@ -170,7 +170,7 @@ class TablesScreen(TableEditor):
             if outcome["conflicts"] and conflicts == "refuse":
                 self._resolve(grid, edits, outcome["conflicts"])
                 return
-            grid.draft.applied([edits[each["index"]][0] for each in outcome["conflicts"]])
+            grid.draft.applied([edits[conflict["index"]][0] for conflict in outcome["conflicts"]])
             text = f"{counted(outcome['applied'], 'row')} changed in {grid.table}"
             self.notify(text, markup=False, timeout=3)
             await self._refresh(grid, mark_changes=False)

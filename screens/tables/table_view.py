@@ -295,7 +295,7 @@ class TableView(ConsoleScreen):
         if not name or grid is None or name not in grid.column_index:
             return
         if grid.position(name) is None:
-            index = [each.name for each in grid.layout.columns].index(name)
+            index = [column.name for column in grid.layout.columns].index(name)
             self._apply_column_layout(grid, grid.layout.toggled(index))
         self.rows.cursor_column = grid.position(name) or 0
 

@@ -45,8 +45,12 @@ def layout_columns(columns: Sequence[ListColumn], room: int) -> tuple[PlacedColu
     """Return the positions of columns in a line of `room` cells. The result may be wider than that."""
     widths = [column.width for column in columns]
     spare = max(room - sum(widths) - COLUMN_GAP * max(len(columns) - 1, 0), 0)
-    lacks = {i: each.preferred - each.width for i, each in enumerate(columns) if each.preferred > each.width}
-    for lack in (lacks, dict.fromkeys((i for i, each in enumerate(columns) if each.grow), spare)):
+    lacks = {
+        i: column.preferred - column.width
+        for i, column in enumerate(columns)
+        if column.preferred > column.width
+    }
+    for lack in (lacks, dict.fromkeys((i for i, column in enumerate(columns) if column.grow), spare)):
         for remaining, i in zip(range(len(lack), 0, -1), sorted(lack, key=lack.__getitem__), strict=True):
             extra = min(lack[i], spare // remaining)
             widths[i], spare = widths[i] + extra, spare - extra

@@ -56,7 +56,7 @@ def deploy(
             return
         for line in plan_lines(plan_document):
             stderr.line(line)
-        enforce_policy((Change(**each) for each in plan_document["changes"]), allow=allow_new_capability)
+        enforce_policy((Change(**change) for change in plan_document["changes"]), allow=allow_new_capability)
         stderr.progress("2/4 upload")
         upload_size = uploader.upload(client, bundle, plan_document["missing"], progress)
         stderr.note(

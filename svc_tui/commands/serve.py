@@ -177,11 +177,11 @@ def _bound(
     """
     try:
         if from_systemd:
-            sockets = [from_systemd, *([each.dup() for each in from_systemd] for _ in range(count - 1))]
+            sockets = [from_systemd, *([sock.dup() for sock in from_systemd] for _ in range(count - 1))]
         else:
             sockets = bind_reuseport(host, port, count) if count > 1 else [bind(host, port)]
     except PortInUse as error:
         raise PortInUse(error.message, f"Stop that program, or pass another port with {option}.") from error
-    for each in chain.from_iterable(sockets):
-        stack.callback(each.close)
+    for sock in chain.from_iterable(sockets):
+        stack.callback(sock.close)
     return sockets

@@ -204,7 +204,8 @@ class Console(TerminalApp[None]):
 
         def run_line(line: str | None) -> None:
             if line:
-                self._history = [*(each for each in self._history if each != line), line][-MAX_HISTORY:]
+                others = [other for other in self._history if other != line]
+                self._history = [*others, line][-MAX_HISTORY:]
                 self._run(line, commands)
 
         self.push_screen(CommandLine(commands, self._history), run_line)
@@ -215,7 +216,7 @@ class Console(TerminalApp[None]):
         except ValueError:
             self.notify(f"unclosed quote in: {line}", severity="error", markup=False)
             return
-        command = next((each for each in commands if each.word == word), None)
+        command = next((command for command in commands if command.word == word), None)
         if command is None:
             self.notify(f'unknown command "{word}"', severity="error", markup=False)
             return

@@ -147,7 +147,7 @@ class ConsoleDeployer:
         """Return the retained deployments."""
         with open_client(self._login()) as client:
             document = client.call("GET", f"/v1/projects/{self._project}/deployments")
-        return [_deployment(each, document["activations"]) for each in document["deployments"]]
+        return [_deployment(deployment, document["activations"]) for deployment in document["deployments"]]
 
     def rollback_plan(self, deployment: str) -> Rollback:
         """Return what a rollback to a deployment would change."""
@@ -214,7 +214,7 @@ class _ProgressReporter:
 
 def _live(document: dict[str, Any]) -> LiveDeployment:
     addresses = tuple(
-        Address(each["resource"], each["lane"], location(each)) for each in document["addresses"]
+        Address(address["resource"], address["lane"], location(address)) for address in document["addresses"]
     )
     return LiveDeployment(document["deployment"]["id"], addresses)
 

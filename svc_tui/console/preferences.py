@@ -47,7 +47,9 @@ class SqlHistory:
             statements = json.loads(_read(self._file))
         except ValueError:
             return ()
-        return [each for each in statements if isinstance(each, str)] if isinstance(statements, list) else ()
+        if not isinstance(statements, list):
+            return ()
+        return [statement for statement in statements if isinstance(statement, str)]
 
     def write(self, statements: Sequence[str]) -> None:
         """Store the statements."""

@@ -87,7 +87,7 @@ def location(address: dict[str, Any]) -> str:
 
 def rollback_text(activations: Sequence[dict[str, Any]], live: str) -> str:
     """Return time, user and reason of the rollback to the live deployment; empty if it was only deployed."""
-    of_deployment = [each for each in activations if each["deployment"] == live]
+    of_deployment = [activation for activation in activations if activation["deployment"] == live]
     if len(of_deployment) < 2:
         return ""
     latest = of_deployment[0]

@@ -178,8 +178,8 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             settings.log("info", f"this service has no owner yet; claim it with the code {code}")
         # Local clients connect by address, which the certificate does not name, so they get plain HTTP.
         local = settings.control if settings.certificate is None else bind("127.0.0.1", 0)
-        for each in local:
-            stack.callback(each.close)
+        for sock in local:
+            stack.callback(sock.close)
         # Its token gives access to readers of the data folder.
         endpoint = ControlEndpoint(f"http://{authority(local[0])}", secrets.token_urlsafe(32), os.getpid())
         status = StatusSource(

@@ -39,10 +39,10 @@ class SystemdHandoff:
 
     def claim(self, host: str, port: int) -> list[socket.socket]:
         """Return the sockets that listen on an address; the caller then owns them."""
-        addresses = [(parse_ip(each), port) for each in resolve_localhost(host) if parse_ip(each)]
-        claimed = [each for each in self.sockets if _address(each) in addresses]
-        for each in claimed:
-            self.sockets.remove(each)
+        addresses = [(parse_ip(address), port) for address in resolve_localhost(host) if parse_ip(address)]
+        claimed = [sock for sock in self.sockets if _address(sock) in addresses]
+        for sock in claimed:
+            self.sockets.remove(sock)
         return claimed
 
     def require_all_claimed(self, unit: str) -> None:

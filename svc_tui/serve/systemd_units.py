@@ -42,7 +42,7 @@ def service_unit(name: str, arguments: Sequence[str], data: Path, grace: float) 
     words = enumerate(pairwise(arguments), 1)
     first = next((i for i, (before, word) in words if word == "serve" and before != "-C"), 1)
     options = [argument for argument in arguments[first:] if argument not in _PRINTS]
-    if "--data" not in options and not any(each.startswith("--data=") for each in options):
+    if "--data" not in options and not any(option.startswith("--data=") for option in options):
         options += ["--data", str(data)]
     command = " ".join(_quoted(word).replace("$", "$$") for word in [program, *_absolute(options)])
     return _template("service").format(
@@ -62,13 +62,15 @@ def socket_unit(name: str, addresses: Sequence[tuple[str, int]]) -> str:
     """
     lines = []
     for host, port in addresses:
-        for each in resolve_localhost(host):
-            if not port or parse_ip(each) is None:
+        for address in resolve_localhost(host):
+            if not port or parse_ip(address) is None:
                 raise InvalidUsage(
                     f"systemd cannot listen on {host} port {port}",
                     "Use an IP address and a port other than 0, as in 0.0.0.0:443.",
                 )
-            lines.append(f"ListenStream=[{each}]:{port}" if ":" in each else f"ListenStream={each}:{port}")
+            lines.append(
+                f"ListenStream=[{address}]:{port}" if ":" in address else f"ListenStream={address}:{port}"
+            )
     return _template("socket").format(name=name, listen="\n".join(lines), backlog=BACKLOG)
 
 

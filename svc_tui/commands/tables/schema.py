@@ -100,7 +100,7 @@ def index(
         )
     with open_tables(context) as tables:
         if drop:
-            names = [each["name"] for each in tables.get("table", name=table)["indexes"]]
+            names = [index["name"] for index in tables.get("table", name=table)["indexes"]]
             if drop not in names:
                 raise SvcError(
                     f"table {table} has no index {drop}",

@@ -42,7 +42,7 @@ class BrowserAuth:
     def is_valid_cookie(self, cookie: str) -> bool:
         """Return whether a cookie was issued to a browser."""
         encoded = cookie.encode()
-        return any(secrets.compare_digest(encoded, each.encode()) for each in self._cookies)
+        return any(secrets.compare_digest(encoded, cookie.encode()) for cookie in self._cookies)
 
     def is_allowed_host(self, host: str) -> bool:
         """Return whether a Host header names this server.

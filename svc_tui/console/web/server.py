@@ -179,8 +179,8 @@ async def serving(page: Page, sockets: Sequence[socket.socket]) -> AsyncIterator
     )
     await runner.setup()
     try:
-        for each in sockets:
-            await web.SockSite(runner, each).start()
+        for sock in sockets:
+            await web.SockSite(runner, sock).start()
         yield
     finally:
         await page.close()
