@@ -39,8 +39,8 @@ async def run(project: Project, settings: Settings) -> None:
             running.presence.add_done_callback(_warn_of_control)
             ready = loop.create_task(running.dev.ready())
             stopped = loop.create_task(stop.wait())
-            waited: set[asyncio.Future[Any]] = {ready, stopped, running.ended}
-            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            tasks: set[asyncio.Future[Any]] = {ready, stopped, running.ended}
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if not stop.is_set() and not running.ended.done():
                 for line in addresses(running.dev.project, settings.port):
                     stdout.line(line)
