@@ -86,7 +86,7 @@ class JsLane:
                 f"{warning['file']}:{warning['line']}:{warning['column']}: " if "file" in warning else ""
             )
             request.report(f"{request.resource.name}: {position}{warning['text']}")
-        inputs = _bundled(answer["inputs"], request)
+        inputs = _bundled(answer["inputs"], request, toolchain)
         source_map = answer["map"].encode()
         if deploy:
             component = await self._snapshot(toolchain, request, answer["code"], source_map)
@@ -180,8 +180,9 @@ def _refuse_exportless(answer: dict[str, Any], name: str) -> None:
             )
 
 
-def _bundled(inputs: list[dict[str, Any]], request: BuildRequest) -> frozenset[Path]:
+def _bundled(inputs: list[dict[str, Any]], request: BuildRequest, toolchain: Toolchain) -> frozenset[Path]:
     """Return all files in a bundle except svc's own, including those that `.gitignore` names."""
     # This runs at each save for each file, and strings are faster than paths. esbuild has resolved all links.
     paths = (os.path.normpath(f"{request.root}/{item['path']}") for item in inputs if ":" not in item["path"])
-    return frozenset(Path(path) for path in paths if not path.startswith(f"{_OURS}/"))
+    ours = (f"{_OURS}/", f"{os.path.realpath(toolchain.folder.parent)}/")
+    return frozenset(Path(path) for path in paths if not path.startswith(ours))

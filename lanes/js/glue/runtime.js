@@ -1,6 +1,7 @@
 // What stands between the component's `fetch` event and the user's handler, in dev and deploy alike.
 import { getEnvironment } from 'wasi:cli/environment@0.2.10';
 import { ask } from 'svc:doors/call@0.1.0';
+import './form_data.js';
 import { svcFail } from './failure.js';
 import { svcAnswers, svcFlush } from './telemetry.js';
 

@@ -10,8 +10,10 @@ import { createInterface } from 'node:readline';
 import { builtinModules } from 'node:module';
 import { realpathSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 const contexts = new Map();
+const packages = realpathSync(fileURLToPath(new URL('../node_modules', import.meta.url)));
 // A narrow filter: esbuild asks this process about every import that one lets through.
 const builtins = new RegExp(`^(node:.*|${builtinModules.join('|')})$`);
 
@@ -24,6 +26,11 @@ function plugin({ entry, name, glue }) {
       build.onResolve({ filter: /^svc:app$/ }, () => ({ path: 'app', namespace: 'svc' }));
       build.onLoad({ filter: /.*/, namespace: 'svc-none' }, () => ({ contents: 'module.exports = {};', loader: 'js' }));
       build.onLoad({ filter: /.*/, namespace: 'svc' }, () => ({ contents: source, resolveDir: '/', loader: 'js' }));
+      // The glue's packages are the toolchain's; a user's import never finds them.
+      build.onResolve({ filter: /^@remix-run\// }, ({ path, importer, kind, pluginData }) =>
+        glue && importer.startsWith(glue) && pluginData !== 'again'
+          ? build.resolve(path, { resolveDir: packages, kind, pluginData: 'again' })
+          : undefined);
       build.onResolve({ filter: /^(wasi|svc:doors)[:/]/ }, ({ path, importer }) =>
         glue && importer.startsWith(glue) ? { path, external: true } : undefined);
       // A package of npm may have the name of a Node.js module; where there is none, say what it is.
@@ -77,7 +84,7 @@ function message({ text, location, notes }) {
 // A deploy build is the same wherever svc is installed: our own files are `svc:…` in it, not the way to them.
 function nameable({ root, glue }, code, map) {
   if (!glue) return { code, map };
-  const ours = [dirname(glue), realpathSync(dirname(glue))];
+  const ours = [dirname(glue), realpathSync(dirname(glue)), packages];
   const named = (path) => {
     const place = resolve(root, path), own = ours.find((folder) => place.startsWith(folder + sep));
     return own ? `svc:${relative(own, place)}` : undefined;

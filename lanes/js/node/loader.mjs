@@ -1,6 +1,7 @@
 // Bundles the dev loader's main module: node loader.mjs GLUE OUT
 import { build } from 'esbuild';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 const [glue, outfile] = process.argv.slice(2);
 await build({
@@ -10,6 +11,7 @@ await build({
   platform: 'neutral',
   target: 'es2022',
   external: ['wasi:*', 'svc:*'],
+  nodePaths: [fileURLToPath(new URL('../node_modules', import.meta.url))],
   outfile,
   logLevel: 'error',
 });

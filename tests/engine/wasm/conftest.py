@@ -45,6 +45,7 @@ class Client:
     leave: asyncio.Event | None = None
     pause: Callable[[], Awaitable[None]] | None = None
     max_body: int = 32 << 20
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
     async def call(self, guest: Guest, target: str, method: str = "GET") -> Answer:
         body = RequestBody(b"".join(self.body) if len(self.body) < 2 else None)
@@ -52,7 +53,7 @@ class Client:
             for piece in self.body:
                 body.feed(piece)
             body.finish()
-        headers = [(b"host", b"api.localhost")]
+        headers = [(b"host", b"api.localhost"), *self.headers]
         if self.body:
             headers.append((b"transfer-encoding", b"chunked"))
 

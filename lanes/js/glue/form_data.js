@@ -1,0 +1,61 @@
+// `formData()` of requests and responses. The engine's own stores the bytes of a file as decimal numbers.
+import { MultipartParser } from '@remix-run/multipart-parser';
+
+const MAX_PARTS = 10_000;
+const MAX_HEADER_BYTES = 16 * 1024;
+const ESCAPES = { '%0A': '\n', '%0D': '\r', '%22': '"' };
+
+function refuse(reason) {
+  return new TypeError(`formData(): ${reason}`);
+}
+
+// Browsers escape these three characters in names, and no others.
+function unescapeName(name) {
+  return name.replace(/%(0A|0D|22)/g, (escape) => ESCAPES[escape]);
+}
+
+function parameter(type, name) {
+  const match = new RegExp(`;\\s*${name}=(?:"([^"]+)"|([^;\\s]+))`, 'i').exec(type);
+  return match?.[1] ?? match?.[2];
+}
+
+function* multipart(bytes, boundary) {
+  const parser = new MultipartParser(boundary, {
+    maxHeaderSize: MAX_HEADER_BYTES,
+    maxParts: MAX_PARTS,
+    maxFileSize: Infinity,
+    maxTotalSize: Infinity,
+  });
+  yield* parser.write(bytes);
+  parser.finish();
+}
+
+async function formData() {
+  const type = this.headers.get('content-type') ?? '';
+  const essence = type.split(';', 1)[0].trim().toLowerCase();
+  const form = new FormData();
+  if (essence === 'application/x-www-form-urlencoded') {
+    for (const [name, value] of new URLSearchParams(await this.text())) form.append(name, value);
+    return form;
+  }
+  const boundary = essence === 'multipart/form-data' ? parameter(type, 'boundary') : undefined;
+  if (!boundary) throw refuse(`the content type ${JSON.stringify(type)} is no form`);
+  const body = new Uint8Array(await this.arrayBuffer());
+  try {
+    for (const part of multipart(body, boundary)) {
+      const { name, filename, mediaType } = part;
+      if (name === undefined) throw refuse('a part has no name');
+      const value = filename === undefined
+        ? new TextDecoder().decode(part.bytes)
+        : new File([part.bytes], unescapeName(filename), { type: mediaType ?? 'application/octet-stream' });
+      form.append(unescapeName(name), value);
+    }
+  } catch (error) {
+    throw error instanceof TypeError && error.message.startsWith('formData()') ? error : refuse(error.message);
+  }
+  return form;
+}
+
+for (const { prototype } of [Request, Response]) {
+  Object.defineProperty(prototype, 'formData', { value: formData, writable: true, configurable: true });
+}
