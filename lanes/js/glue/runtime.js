@@ -3,6 +3,7 @@ import { getEnvironment } from 'wasi:cli/environment@0.2.10';
 import { ask } from 'svc:doors/call@0.1.0';
 import './form_data.js';
 import { svcFail } from './failure.js';
+import { svcReceive, svcSendable } from './response.js';
 import { svcAnswers, svcFlush } from './telemetry.js';
 
 // Asked for once a request, and only when something is read from it. Empty while the module is evaluated:
@@ -33,38 +34,6 @@ globalThis.global ??= globalThis;
 // The short way to a Door, which '@svc/guest' finds where it is hosted.
 globalThis[Symbol.for('svc.doors')] = ask;
 
-const svcNative = Response;
-let svcRequest = null;
-
-// StarlingMonkey ends a body whose stream fails as if it were complete; this makes it a failure.
-function svcGuarded(stream) {
-  const reader = stream.getReader();
-  return new ReadableStream({
-    async pull(controller) {
-      try {
-        const { done, value } = await reader.read();
-        if (done) return controller.close();
-        if (!(value instanceof Uint8Array)) {
-          throw new TypeError(`a chunk of the response body is a ${typeof value}, not a Uint8Array: use TextEncoder`);
-        }
-        controller.enqueue(value);
-      } catch (error) {
-        svcFail(error);
-      }
-    },
-    cancel: (reason) => reader.cancel(reason),
-  }, { highWaterMark: 0 });
-}
-
-globalThis.Response = new Proxy(svcNative, {
-  construct(target, args, newTarget) {
-    // The request's own body goes back out without passing through here.
-    if (args[0] instanceof ReadableStream && args[0] !== svcRequest?.body) args[0] = svcGuarded(args[0]);
-    return Reflect.construct(target, args, newTarget === globalThis.Response ? target : newTarget);
-  },
-});
-svcNative.prototype.constructor = globalThis.Response;
-
 export function svcCheck(app, entry) {
   if (typeof app?.fetch !== 'function') {
     throw new TypeError(
@@ -85,15 +54,17 @@ export function svcServe(load, begin) {
         const { app, entry } = load();
         svcAnswering = true;
         svcCheck(app, entry);
-        const request = (svcRequest = event.request);
+        const { request } = event;
+        svcReceive(request);
         const context = { waitUntil: (promise) => event.waitUntil(promise), passThroughOnException() {} };
         const response = await app.fetch(request, svcEnv, context);
         svcFlush();
-        if (!(response instanceof svcNative)) {
+        const sendable = svcSendable(response);
+        if (!sendable) {
           throw new TypeError(`${entry}: fetch() returned ${response === null ? 'null' : typeof response}, not a Response`);
         }
         if (response.bodyUsed) throw new TypeError(`${entry}: fetch() returned a Response whose body was read already`);
-        return response;
+        return sendable;
       } catch (error) {
         svcFail(error);
       }

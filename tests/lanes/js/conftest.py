@@ -49,7 +49,7 @@ def sources(tmp_path: Path, cache: Path) -> Sources:
 
 
 MODES: list[BuildMode] = ["dev", "deploy"]
-PROGRAMS = ("odd", "guest_library", "tables")
+PROGRAMS = ("odd", "guest_library", "tables", "web")
 """Files of programs in this folder, which `Programs` builds together."""
 INDEX = """\
 const programs = {{ {names} }};

@@ -1,0 +1,146 @@
+// Response and request bodies as the Fetch standard defines them, where the engine differs:
+//
+// - A response without an own content-length has one in `headers`, which is wrong for another body.
+// - clone(), bytes() and Response.error() are missing, and blob() has no type.
+// - A body whose stream fails ends as if it were complete.
+import { svcFail } from './failure.js';
+
+const NativeResponse = Response;
+const { get: nativeHeaders } = Object.getOwnPropertyDescriptor(NativeResponse.prototype, 'headers');
+
+/** Responses whose `headers` still have the content-length that the engine added. */
+const measured = new WeakSet();
+/** Content-lengths that were removed from `headers`, by response. */
+const lengths = new WeakMap();
+/** After clone(): the native response that has the body of a response. */
+const bodies = new WeakMap();
+const errors = new WeakSet();
+
+let incoming = null;
+
+/** Pass the body of this request on to a response as it is. */
+export function svcReceive(request) {
+  incoming = request;
+}
+
+function guarded(stream) {
+  const reader = stream.getReader();
+  return new ReadableStream({
+    async pull(controller) {
+      try {
+        const { done, value } = await reader.read();
+        if (done) return controller.close();
+        if (!(value instanceof Uint8Array)) {
+          throw new TypeError(`a chunk of the response body is a ${typeof value}, not a Uint8Array: use TextEncoder`);
+        }
+        controller.enqueue(value);
+      } catch (error) {
+        svcFail(error);
+      }
+    },
+    cancel: (reason) => reader.cancel(reason),
+  }, { highWaterMark: 0 });
+}
+
+/** Return whether the headers of a response's options include a content-length. */
+function hasLength(headers) {
+  if (!headers) return false;
+  if (headers instanceof Headers) return headers.has('content-length');
+  const names = headers[Symbol.iterator] ? Array.from(headers, ([name]) => name) : Object.keys(headers);
+  return names.some((name) => String(name).toLowerCase() === 'content-length');
+}
+
+globalThis.Response = new Proxy(NativeResponse, {
+  construct(target, args, newTarget) {
+    const stream = args[0] instanceof ReadableStream;
+    if (stream && args[0] !== incoming?.body) args[0] = guarded(args[0]);
+    const response = Reflect.construct(target, args, newTarget === globalThis.Response ? target : newTarget);
+    if (!stream && !hasLength(args[1]?.headers)) measured.add(response);
+    return response;
+  },
+});
+
+function define(target, name, descriptor) {
+  Object.defineProperty(target, name, { configurable: true, ...descriptor });
+}
+
+function method(target, name, value) {
+  define(target, name, { writable: true, value });
+}
+
+const { prototype } = NativeResponse;
+prototype.constructor = globalThis.Response;
+
+define(prototype, 'headers', {
+  enumerable: true,
+  get() {
+    const headers = nativeHeaders.call(this);
+    if (measured.delete(this)) {
+      const length = headers.get('content-length');
+      if (length !== null) {
+        lengths.set(this, length);
+        headers.delete('content-length');
+      }
+    }
+    return headers;
+  },
+});
+
+for (const name of ['body', 'bodyUsed']) {
+  const { get } = Object.getOwnPropertyDescriptor(prototype, name);
+  define(prototype, name, { enumerable: true, get() { return get.call(bodies.get(this) ?? this); } });
+}
+for (const name of ['arrayBuffer', 'json', 'text']) {
+  const native = prototype[name];
+  method(prototype, name, function () { return native.call(bodies.get(this) ?? this); });
+}
+for (const { prototype: each } of [Request, NativeResponse]) {
+  method(each, 'bytes', async function bytes() { return new Uint8Array(await this.arrayBuffer()); });
+  method(each, 'blob', async function blob() {
+    return new Blob([await this.arrayBuffer()], { type: this.headers.get('content-type') ?? '' });
+  });
+}
+
+method(prototype, 'clone', function clone() {
+  if (this.bodyUsed || this.body?.locked) throw new TypeError('clone(): the body is already used');
+  const { status, statusText, headers, body, type, url, redirected } = this;
+  const copy = (stream) => new NativeResponse(stream, { status, statusText, headers });
+  let other = null;
+  if (body) {
+    const [own, branch] = body.tee();
+    bodies.set(this, new NativeResponse(own));
+    other = branch;
+  }
+  const response = errors.has(this) ? Response.error() : copy(other);
+  if (lengths.has(this)) lengths.set(response, lengths.get(this));
+  for (const [name, value] of Object.entries({ type, url, redirected })) {
+    if (response[name] !== value) define(response, name, { value });
+  }
+  return response;
+});
+
+method(NativeResponse, 'error', function error() {
+  const response = new NativeResponse(null, { status: 200 });
+  for (const [name, value] of Object.entries({ type: 'error', status: 0, ok: false })) define(response, name, { value });
+  errors.add(response);
+  return response;
+});
+for (const name of ['json', 'redirect']) {
+  const native = NativeResponse[name];
+  method(NativeResponse, name, (...args) => {
+    const response = native.apply(NativeResponse, args);
+    if (!hasLength(args[1]?.headers)) measured.add(response);
+    return response;
+  });
+}
+
+/** Return the native response to send for the one that a handler returned, or undefined if it is not one. */
+export function svcSendable(response) {
+  if (!(response instanceof NativeResponse)) return undefined;
+  if (errors.has(response)) throw new TypeError('fetch() returned Response.error()');
+  const length = lengths.get(response), replaced = bodies.get(response);
+  if (length !== undefined && !response.headers.has('content-length')) response.headers.set('content-length', length);
+  if (!replaced) return response;
+  const { status, statusText, headers } = response;
+  return new NativeResponse(replaced.body, { status, statusText, headers });
+}

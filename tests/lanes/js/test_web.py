@@ -1,0 +1,60 @@
+"""Web APIs of the js lane, in dev and deploy mode; `web.js` has the checks."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.engine.wasm.conftest import Answer
+from tests.lanes.js.conftest import MODES, Programs
+
+pytestmark = pytest.mark.slow
+VALUES: dict[str, Any] = {
+    "clone-text": [201, "1", "tea", "tea"],
+    "clone-twice": ["ab", "ab", "ab"],
+    "clone-is-independent": ["1", False, True, True, True],
+    "clone-without-body": [204, None, ""],
+    "clone-of-a-used-body": "TypeError",
+    "clone-of-a-locked-body": "TypeError",
+    "clone-of-a-request": ["POST", "tea", "tea"],
+    "bytes": [[116, 101, 97], [97, 98]],
+    "blob": ["text/html", 3, "<p>"],
+    "content-length": [None, None, ["content-type"], "3", "3", "3"],
+    "error": ["error", 0, False, None],
+}
+RESPONSES = {
+    "/copied-headers": (200, {"content-length": "6"}, "longer"),
+    "/read-headers": (200, {"content-length": "3", "x-a": "1"}, "tea"),
+    "/clone-returned": (201, {"content-length": "3", "x-a": "1"}, "tea"),
+    "/copy-returned": (200, {}, "ab"),
+}
+
+
+@pytest.fixture(scope="module")
+def answers(programs: Programs) -> dict[str, dict[str, Answer]]:
+    targets = [*(f"/{name}" for name in VALUES), *RESPONSES, "/error-returned"]
+    return {mode: programs.answers("web", mode, targets) for mode in MODES}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", VALUES)
+def test_web_api_has_the_standard_value(answers: dict[str, dict[str, Answer]], mode: str, name: str) -> None:
+    answer = answers[mode][f"/{name}"]
+    assert answer.status == 200, answer
+    assert json.loads(answer.body) == VALUES[name]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("target", RESPONSES)
+def test_response_is_sent_as_made(answers: dict[str, dict[str, Answer]], mode: str, target: str) -> None:
+    answer = answers[mode][target]
+    status, headers, text = RESPONSES[target]
+    assert (answer.status, answer.body.decode()) == (status, text)
+    sent = {name.decode(): value.decode() for name, value in answer.headers.items()}
+    assert {name: sent.get(name) for name in headers} == headers
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_error_response_fails_the_request(answers: dict[str, dict[str, Answer]], mode: str) -> None:
+    report = answers[mode]["/error-returned"].report
+    assert (report.outcome, report.detail) == ("guest-failed", "TypeError: fetch() returned Response.error()")
