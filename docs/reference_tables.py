@@ -14,8 +14,8 @@ from doors.tables.migrations import script
 from doors.tables.schema.tables import MAX_COLUMNS
 from doors.tables.sqlite.connections import MAX_BYTES, MAX_SQL, MAX_VALUE
 from doors.telemetry import record
-from doors.telemetry.http import PLAIN_BYTES
-from doors.telemetry.otlp_protobuf import RECORD_BYTES
+from doors.telemetry.http import MAX_REQUEST_BYTES
+from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
 from engine.control.app import MAX_BODY_BYTES as MAX_API_BODY
 from engine.control.auth import accounts, login_throttle, passwords, sessions
 from engine.control.routes.deployments import MAX_BLOB_BYTES
@@ -151,25 +151,25 @@ LIMITS: dict[str, list[Row]] = {
         ("rows of a grid window", f"{grid_routes.MAX_ROWS:,}", "", "422 `invalid`"),
     ],
     "Telemetry": [
-        ("request, compressed and unpacked", size(PLAIN_BYTES), "", "413"),
-        ("records, scopes and resources of a request", f"{record.PARTS:,}", "", "413"),
-        ("one record in protobuf", size(RECORD_BYTES), "", "the record is rejected"),
-        ("body of a record", size(record.BODY_BYTES), "", "cut"),
+        ("request, compressed and unpacked", size(MAX_REQUEST_BYTES), "", "413"),
+        ("records, scopes and resources of a request", f"{record.MAX_PARTS:,}", "", "413"),
+        ("one record in protobuf", size(MAX_RECORD_BYTES), "", "the record is rejected"),
+        ("body of a record", size(record.MAX_BODY_BYTES), "", "cut"),
         (
             "attributes of a record",
-            f"{record.ATTRIBUTES}, {size(record.ATTRIBUTE_BYTES)} together",
+            f"{record.MAX_ATTRIBUTES}, {size(record.MAX_ATTRIBUTE_BYTES)} together",
             "",
             "dropped and counted",
         ),
         (
             "value and name of an attribute",
-            f"{size(record.VALUE_BYTES)}, {record.KEY_LENGTH} characters",
+            f"{size(record.MAX_VALUE_BYTES)}, {record.MAX_KEY_LENGTH} characters",
             "",
             "cut; dropped and counted",
         ),
         (
             "attributes of a scope, of a resource",
-            f"{record.SHARED}, {size(record.SHARED_BYTES)} together",
+            f"{record.MAX_SHARED}, {size(record.MAX_SHARED_BYTES)} together",
             "",
             "left out",
         ),

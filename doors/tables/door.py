@@ -31,22 +31,22 @@ class TablesDoor:
         self._max_bytes = max_bytes
         self._max_open = max_open
         self._open: set[ProjectTables] = set()
-        self.turn = 0
+        self.open_count = 0
         """Number of files opened so far: the clock of the least-recently-used order."""
 
-    def open(self, place: DoorContext) -> "ProjectTables":
+    def open(self, context: DoorContext) -> "ProjectTables":
         """Open the Door for one project. The first request opens its file."""
-        return ProjectTables(self, place, self._max_bytes)
+        return ProjectTables(self, context, self._max_bytes)
 
-    def opened(self, tables: "ProjectTables") -> None:
+    def on_opened(self, tables: "ProjectTables") -> None:
         """Register an open file, and close the least recently used ones beyond the limit."""
-        self.turn += 1
-        idle = sorted((each for each in self._open if each.idle), key=lambda each: each.asked)
+        self.open_count += 1
+        idle = sorted((each for each in self._open if each.idle), key=lambda each: each.last_used)
         self._open.add(tables)
         for other in idle[: max(0, len(self._open) - self._max_open)]:
             other.close_in_background()
 
-    def closed(self, tables: "ProjectTables") -> None:
+    def on_closed(self, tables: "ProjectTables") -> None:
         """Unregister a closed file."""
         self._open.discard(tables)
 
@@ -54,43 +54,43 @@ class TablesDoor:
 class ProjectTables:
     """The Door of one project. It implements `engine.door.OpenDoor`."""
 
-    def __init__(self, door: TablesDoor, place: DoorContext, max_bytes: int) -> None:
+    def __init__(self, door: TablesDoor, context: DoorContext, max_bytes: int) -> None:
         self._door = door
-        self._place = place
+        self._context = context
         self._max_bytes = max_bytes
-        self._store: OpenDatabase | None = None
+        self._database: OpenDatabase | None = None
         self._opening: asyncio.Future[OpenDatabase] | None = None
         self._closing: set[asyncio.Future[None]] = set()
         self._reported = ""
-        self.asked = 0
+        self.last_used = 0
         """The Door's turn at the last request."""
 
     @property
     def path(self) -> Path:
         """The database file."""
-        return self._place.folder / DATABASE_NAME
+        return self._context.folder / DATABASE_NAME
 
     @property
     def idle(self) -> bool:
         """True if the file is open and no request is in progress."""
-        return self._store is not None and not self._store.under_way
+        return self._database is not None and not self._database.in_progress
 
     def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
         """Answer a request, a short read synchronously."""
         try:
-            self.asked = self._door.turn
+            self.last_used = self._door.open_count
             parsed = read_request(request)
-            if self._store is None:
+            if self._database is None:
                 return self._open_and_answer(parsed, request)
-            answer = self._store.answer(parsed)
+            answer = self._database.answer(parsed)
         except GuestProblem as problem:
             return self._refuse(problem, request)
         return answer if isinstance(answer, DoorResponse) else self._finish(answer, request)
 
     async def _open_and_answer(self, parsed: SqlRequest, request: DoorRequest) -> DoorResponse:
         try:
-            store = self._store or await self._opened()
-            answer = store.answer(parsed)
+            database = self._database or await self._open_database()
+            answer = database.answer(parsed)
             return answer if isinstance(answer, DoorResponse) else await answer
         except GuestProblem as problem:
             return self._refuse(problem, request)
@@ -101,7 +101,7 @@ class ProjectTables:
         except GuestProblem as problem:
             return self._refuse(problem, request)
 
-    async def _opened(self) -> "OpenDatabase":
+    async def _open_database(self) -> "OpenDatabase":
         if self._opening is None:
             if self._closing:
                 await asyncio.wait(self._closing)
@@ -113,8 +113,8 @@ class ProjectTables:
     def _on_opened(self, opening: "asyncio.Future[OpenDatabase]") -> None:
         self._opening = None
         if not opening.cancelled() and opening.exception() is None:
-            self._store = opening.result()
-            self._door.opened(self)
+            self._database = opening.result()
+            self._door.on_opened(self)
 
     def _refuse(self, problem: GuestProblem, request: DoorRequest) -> DoorResponse:
         if (
@@ -132,15 +132,15 @@ class ProjectTables:
         body = f"{problem.detail}; the file is {self.path} and was not changed"
         if problem.code == "storage-damaged":
             body += ". Move it away and restore a backup, or import an export"
-        self._place.log(LogEntry(time.time_ns(), "ERROR", body, {"door": "tables"}, request.caller))
+        self._context.log(LogEntry(time.time_ns(), "ERROR", body, {"door": "tables"}, request.caller))
 
     def close_in_background(self) -> None:
         """Close the file in the background, after the requests in progress. The next request reopens it."""
-        store, self._store = self._store, None
-        if store is None:
+        database, self._database = self._database, None
+        if database is None:
             return
-        self._door.closed(self)
-        closing = asyncio.get_running_loop().run_in_executor(None, store.close)
+        self._door.on_closed(self)
+        closing = asyncio.get_running_loop().run_in_executor(None, database.close)
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
@@ -158,7 +158,7 @@ class OpenDatabase:
 
     def __init__(self, path: Path, max_bytes: int) -> None:
         """Open or create the file, which takes milliseconds. Raises `Problem`."""
-        self.under_way = 0
+        self.in_progress = 0
         self._writer = Writer(path, max_bytes)
         try:
             self._reader = Reader(path)
@@ -169,20 +169,20 @@ class OpenDatabase:
     def answer(self, request: SqlRequest) -> DoorResponse | Awaitable[DoorResponse]:
         """Answer a request, a short read synchronously. Raises `Problem`; so does the awaitable."""
         if request.kind == "exec":
-            return self._counted(self._writer.write(request))
+            return self._track(self._writer.write(request))
         try:
             answer = self._reader.answer(request)
         except NotAQuery:
-            return self._counted(self._writer.write(request))
-        return answer if isinstance(answer, DoorResponse) else self._counted(answer)
+            return self._track(self._writer.write(request))
+        return answer if isinstance(answer, DoorResponse) else self._track(answer)
 
-    def _counted(self, future: "asyncio.Future[DoorResponse]") -> "asyncio.Future[DoorResponse]":
-        self.under_way += 1
-        future.add_done_callback(self._uncount)
+    def _track(self, future: "asyncio.Future[DoorResponse]") -> "asyncio.Future[DoorResponse]":
+        self.in_progress += 1
+        future.add_done_callback(self._on_done)
         return future
 
-    def _uncount(self, _future: object) -> None:
-        self.under_way -= 1
+    def _on_done(self, _future: object) -> None:
+        self.in_progress -= 1
 
     def close(self) -> None:
         """Finish writes, stop reads and close the file."""

@@ -8,15 +8,23 @@ import time
 from collections.abc import Awaitable, Callable
 
 from doors.telemetry import otlp_json, otlp_protobuf
-from doors.telemetry.http import PLAIN_BYTES, Encoding, Refused, accepted, encoding_of, plain, refusal
-from doors.telemetry.record import PARTS, BadRecord, LimitExceeded, entry_of
+from doors.telemetry.http import (
+    MAX_REQUEST_BYTES,
+    Encoding,
+    Refused,
+    accepted,
+    decompressed,
+    encoding_of,
+    refusal,
+)
+from doors.telemetry.record import MAX_PARTS, BadRecord, LimitExceeded, entry_of
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry, OpenDoor
 
-AT_ONCE_BYTES = {"json": 10 << 10, "protobuf": 2 << 10}
-AT_ONCE_OBJECTS = 512
+QUICK_BYTES = {"json": 10 << 10, "protobuf": 2 << 10}
+QUICK_OBJECTS = 512
 """Maximum bytes and JSON objects parsed on the event loop, in under 0.5 ms: a guest library's batch."""
 
-WAITING_BYTES = 32 << 20
+MAX_WAITING_BYTES = 32 << 20
 """Maximum bytes of queued requests. Exporters retry after a 429."""
 
 _READERS = {"json": otlp_json.read, "protobuf": otlp_protobuf.read}
@@ -28,23 +36,23 @@ class TelemetryDoor:
 
     name = "telemetry"
     variables: tuple[str, ...] = ("SVC_TELEMETRY_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-    max_body = PLAIN_BYTES
+    max_body = MAX_REQUEST_BYTES
 
     def __init__(self, now_ns: Callable[[], int] = time.time_ns) -> None:
         self._now_ns = now_ns
 
-    def open(self, place: DoorContext) -> OpenDoor:
+    def open(self, context: DoorContext) -> OpenDoor:
         """Open the Door for one project, without files."""
-        return _Telemetry(place, self._now_ns)
+        return _Telemetry(context, self._now_ns)
 
 
 class _Telemetry:
-    def __init__(self, place: DoorContext, now_ns: Callable[[], int]) -> None:
-        self._log = place.log
+    def __init__(self, context: DoorContext, now_ns: Callable[[], int]) -> None:
+        self._log = context.log
         self._now_ns = now_ns
-        self._one = asyncio.Lock()
-        self._under_way: dict[asyncio.Task[DoorResponse], DoorRequest] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._lock = asyncio.Lock()
+        self._in_progress: dict[asyncio.Task[DoorResponse], DoorRequest] = {}
+        self._warned: set[tuple[str, str]] = set()
         self._loaded: set[Encoding] = {"json"}
 
     def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
@@ -58,20 +66,20 @@ class _Telemetry:
         if request.path in _DROPPED:
             self._drop(_DROPPED[request.path], request.caller)
             return accepted(encoding, 0, "")
-        if self._at_once(request, encoding):
-            return self._take(request, encoding)
-        if sum(len(waiting.body) for waiting in self._under_way.values()) > WAITING_BYTES:
+        if self._is_quick(request, encoding):
+            return self._process(request, encoding)
+        if sum(len(waiting.body) for waiting in self._in_progress.values()) > MAX_WAITING_BYTES:
             return refusal(encoding, Refused(429, "too many records are queued: try again"))
         # The guest may end before the answer; its records are still logged.
-        task = asyncio.get_running_loop().create_task(self._later(request, encoding))
-        self._under_way[task] = request
-        task.add_done_callback(self._under_way.pop)
+        task = asyncio.get_running_loop().create_task(self._process_in_thread(request, encoding))
+        self._in_progress[task] = request
+        task.add_done_callback(self._in_progress.pop)
         return asyncio.shield(task)
 
     async def aclose(self) -> None:
         """Wait for the requests in progress."""
-        while self._under_way:
-            await asyncio.wait(self._under_way)
+        while self._in_progress:
+            await asyncio.wait(self._in_progress)
 
     def _check(self, request: DoorRequest) -> None:
         if request.path != "/v1/logs" and request.path not in _DROPPED:
@@ -79,48 +87,48 @@ class _Telemetry:
         if request.method != "POST":
             raise Refused(405, f"{request.method} is not allowed: use POST")
 
-    def _at_once(self, request: DoorRequest, encoding: Encoding) -> bool:
+    def _is_quick(self, request: DoorRequest, encoding: Encoding) -> bool:
         """Return whether a request is small and overtakes no other of the same caller."""
-        packed = request.header("content-encoding") not in ("", "identity")
-        if packed or encoding not in self._loaded or len(request.body) > AT_ONCE_BYTES[encoding]:
+        compressed = request.header("content-encoding") not in ("", "identity")
+        if compressed or encoding not in self._loaded or len(request.body) > QUICK_BYTES[encoding]:
             return False
-        if request.body.count(b"{") > AT_ONCE_OBJECTS:
+        if request.body.count(b"{") > QUICK_OBJECTS:
             return False
-        return all(waiting.caller != request.caller for waiting in self._under_way.values())
+        return all(waiting.caller != request.caller for waiting in self._in_progress.values())
 
     def _drop(self, signal: str, caller: Caller) -> None:
         """Log once for each resource that a signal is not stored."""
-        if (signal, caller.resource) not in self._told:
-            self._told.add((signal, caller.resource))
+        if (signal, caller.resource) not in self._warned:
+            self._warned.add((signal, caller.resource))
             body = f"exported {signal} were discarded: svc stores only logs"
             self._log(LogEntry(self._now_ns(), "WARN", body, {}, caller))
 
-    async def _later(self, request: DoorRequest, encoding: Encoding) -> DoorResponse:
+    async def _process_in_thread(self, request: DoorRequest, encoding: Encoding) -> DoorResponse:
         """Read a body in a thread, one at a time to bound memory.
 
         The first protobuf body is always read here, because the import of its reader is slow.
         """
-        async with self._one:
-            answer = await asyncio.to_thread(self._take, request, encoding)
+        async with self._lock:
+            answer = await asyncio.to_thread(self._process, request, encoding)
         self._loaded.add(encoding)
         return answer
 
-    def _take(self, request: DoorRequest, encoding: Encoding) -> DoorResponse:
+    def _process(self, request: DoorRequest, encoding: Encoding) -> DoorResponse:
         """Log the valid records of a request, or none if the document is invalid."""
         entries: list[LogEntry] = []
         rejected, reason, number = 0, "", 0
         now_ns = self._now_ns()
         try:
-            for number, (record, around) in enumerate(_READERS[encoding](plain(request)), 1):
+            for number, (record, shared) in enumerate(_READERS[encoding](decompressed(request)), 1):
                 if isinstance(record, BadRecord):
                     rejected += 1
                     reason = reason or f"record {number}: {record}"
                 else:
-                    entries.append(entry_of(record, around, now_ns, request.caller))
+                    entries.append(entry_of(record, shared, now_ns, request.caller))
         except Refused as refused:
             return refusal(encoding, refused)
         except LimitExceeded:
-            message = f"there are more than {PARTS} records in one request: export smaller batches"
+            message = f"there are more than {MAX_PARTS} records in one request: export smaller batches"
             return refusal(encoding, Refused(413, message))
         except ValueError as error:
             return refusal(encoding, Refused(400, f"the body is not an ExportLogsServiceRequest: {error}"))

@@ -11,7 +11,7 @@ from typing import Literal
 from doors.telemetry import otlp_protobuf
 from engine.door import DoorRequest, DoorResponse, Headers
 
-PLAIN_BYTES = 4 << 20
+MAX_REQUEST_BYTES = 4 << 20
 """Maximum bytes of a decompressed body."""
 
 Encoding = Literal["json", "protobuf"]
@@ -21,7 +21,7 @@ _TYPES: dict[str, Encoding] = {
     "application/x-protobuf": "protobuf",
     "application/protobuf": "protobuf",
 }
-_ADVICE: dict[int, Headers] = {405: (("allow", b"POST"),), 429: (("retry-after", b"1"),)}
+_RESPONSE_HEADERS: dict[int, Headers] = {405: (("allow", b"POST"),), 429: (("retry-after", b"1"),)}
 _WBITS = {"gzip": 31, "deflate": 15}
 _INVALID_ARGUMENT, _NOT_FOUND, _RESOURCE_EXHAUSTED, _UNIMPLEMENTED = 3, 5, 8, 12
 _CODES = {
@@ -50,17 +50,17 @@ def encoding_of(request: DoorRequest) -> Encoding:
     raise Refused(415, f"content-type is {kind}: send application/x-protobuf or application/json")
 
 
-def plain(request: DoorRequest) -> bytes:
+def decompressed(request: DoorRequest) -> bytes:
     """Return the body, unpacked. Raises `Refused`."""
-    packing = request.header("content-encoding").strip().lower()
-    if packing in ("", "identity"):
+    coding = request.header("content-encoding").strip().lower()
+    if coding in ("", "identity"):
         data = request.body
-    elif packing in _WBITS:
-        data = _unpacked(request.body, packing)
+    elif coding in _WBITS:
+        data = _decompress(request.body, coding)
     else:
-        raise Refused(415, f"content-encoding is {packing}: send gzip, deflate or none")
-    if len(data) > PLAIN_BYTES:
-        raise Refused(413, f"the body has more than {PLAIN_BYTES} bytes: export smaller batches")
+        raise Refused(415, f"content-encoding is {coding}: send gzip, deflate or none")
+    if len(data) > MAX_REQUEST_BYTES:
+        raise Refused(413, f"the body has more than {MAX_REQUEST_BYTES} bytes: export smaller batches")
     return data
 
 
@@ -79,20 +79,22 @@ def refusal(encoding: Encoding, refused: Refused) -> DoorResponse:
         body = otlp_protobuf.status(code, refused.message)
     else:
         body = json.dumps({"code": code, "message": refused.message}).encode()
-    return DoorResponse(refused.status, body, (*_headers(encoding), *_ADVICE.get(refused.status, ())))
+    return DoorResponse(
+        refused.status, body, (*_headers(encoding), *_RESPONSE_HEADERS.get(refused.status, ()))
+    )
 
 
 def _headers(encoding: Encoding) -> Headers:
     return (("content-type", b"application/json" if encoding == "json" else b"application/x-protobuf"),)
 
 
-def _unpacked(data: bytes, packing: str) -> bytes:
+def _decompress(data: bytes, coding: str) -> bytes:
     """Return what was packed; no more than a byte too much is ever made of it."""
-    unpacking = zlib.decompressobj(wbits=_WBITS[packing])
+    decompressor = zlib.decompressobj(wbits=_WBITS[coding])
     try:
-        found = unpacking.decompress(data, PLAIN_BYTES + 1)
+        plain = decompressor.decompress(data, MAX_REQUEST_BYTES + 1)
     except zlib.error:
-        raise Refused(400, f"the body is not {packing}, though content-encoding says so") from None
-    if not unpacking.eof and len(found) <= PLAIN_BYTES:
-        raise Refused(400, f"the body ends in the middle of its {packing} data")
-    return found
+        raise Refused(400, f"the body is not {coding}, though content-encoding says so") from None
+    if not decompressor.eof and len(plain) <= MAX_REQUEST_BYTES:
+        raise Refused(400, f"the body ends in the middle of its {coding} data")
+    return plain

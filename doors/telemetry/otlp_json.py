@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from doors.telemetry.record import (
-    ATTRIBUTES,
+    MAX_ATTRIBUTES,
     BadRecord,
     GuestRecord,
     Pairs,
@@ -22,7 +22,7 @@ from doors.telemetry.record import (
     of_scope,
 )
 
-DEPTH = 64
+MAX_DEPTH = 64
 """How deep arrays and maps may be in each other; protobuf's own limit comes to less."""
 
 _NAMES = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
@@ -43,55 +43,55 @@ def read(data: bytes) -> Iterator[tuple[GuestRecord | BadRecord, Texts]]:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     allowance = RecordBudget()
-    for outer in _list(_object(document, "the document"), "resourceLogs"):
+    for outer_item in _list(_object(document, "the document"), "resourceLogs"):
         allowance.take()
-        of_one = _object(outer, "resourceLogs")
-        shared = of_resource(_tolerant(_object(of_one.get("resource"), "resource")))
-        for inner in _list(of_one, "scopeLogs"):
+        resource_logs = _object(outer_item, "resourceLogs")
+        shared = of_resource(_valid_attributes(_object(resource_logs.get("resource"), "resource")))
+        for inner_item in _list(resource_logs, "scopeLogs"):
             allowance.take()
-            within = _object(inner, "scopeLogs")
-            scope = _object(within.get("scope"), "scope")
-            name, version = (_optional_word(scope, key) for key in ("name", "version"))
-            around = of_scope(name, version, _tolerant(scope), shared)
-            for told in _list(within, "logRecords"):
+            scope_logs = _object(inner_item, "scopeLogs")
+            scope = _object(scope_logs.get("scope"), "scope")
+            name, version = (_optional_string(scope, key) for key in ("name", "version"))
+            attributes = of_scope(name, version, _valid_attributes(scope), shared)
+            for log_record in _list(scope_logs, "logRecords"):
                 allowance.take()
-                yield _tried(told), around
+                yield _try_record(log_record), attributes
 
 
-def _tried(told: Any) -> GuestRecord | BadRecord:
+def _try_record(value: Any) -> GuestRecord | BadRecord:
     try:
-        return _record(_object(told, "it"))
+        return _record(_object(value, "it"))
     except BadRecord as bad:
         return bad
     except ValueError as error:
         return BadRecord(str(error))
 
 
-def _record(told: dict[str, Any]) -> GuestRecord:
-    attributes = _list(told, "attributes")
-    dropped = max(0, _integer(told.get("droppedAttributesCount"), "droppedAttributesCount"))
-    severity = told.get("severityNumber")
+def _record(fields: dict[str, Any]) -> GuestRecord:
+    attributes = _list(fields, "attributes")
+    dropped = max(0, _integer(fields.get("droppedAttributesCount"), "droppedAttributesCount"))
+    severity = fields.get("severityNumber")
     if isinstance(severity, str) and severity.startswith("SEVERITY_NUMBER_"):
         severity = _SEVERITIES.get(severity, 0)
     return GuestRecord(
-        _integer(told.get("timeUnixNano"), "timeUnixNano"),
-        _integer(told.get("observedTimeUnixNano"), "observedTimeUnixNano"),
+        _integer(fields.get("timeUnixNano"), "timeUnixNano"),
+        _integer(fields.get("observedTimeUnixNano"), "observedTimeUnixNano"),
         severity=_integer(severity, "severityNumber"),
-        severity_text=_word(told, "severityText"),
-        body=_value(told.get("body")),
-        attributes=_pairs(attributes[:ATTRIBUTES]),
-        dropped=dropped + max(0, len(attributes) - ATTRIBUTES),
-        trace_id=_id(told, "traceId", 32),
-        span_id=_id(told, "spanId", 16),
-        event_name=_word(told, "eventName"),
+        severity_text=_string(fields, "severityText"),
+        body=_value(fields.get("body")),
+        attributes=_pairs(attributes[:MAX_ATTRIBUTES]),
+        dropped=dropped + max(0, len(attributes) - MAX_ATTRIBUTES),
+        trace_id=_id(fields, "traceId", 32),
+        span_id=_id(fields, "spanId", 16),
+        event_name=_string(fields, "eventName"),
     )
 
 
-def _value(told: Any, depth: int = 0) -> Value:
+def _value(any_value: Any, depth: int = 0) -> Value:
     """Return what an AnyValue holds: the first of its fields that is there."""
-    if depth > DEPTH:
+    if depth > MAX_DEPTH:
         raise BadRecord("it is nested too deeply")
-    for kind, inner in _object(told, "a value").items():
+    for kind, inner in _object(any_value, "a value").items():
         if inner is None:
             continue
         match kind:
@@ -110,92 +110,92 @@ def _value(told: Any, depth: int = 0) -> Value:
             case "kvlistValue":
                 return dict(_pairs(_list(_object(inner, kind), "values"), depth + 1))
             case "stringValue" | "boolValue" | "bytesValue":
-                raise BadRecord(f"{kind} is {_kind(inner)}")
+                raise BadRecord(f"{kind} is {_json_type(inner)}")
     return None
 
 
-def _pairs(told: list[Any], depth: int = 0) -> Pairs:
-    pairs = [_object(one, "an attribute") for one in told]
-    return [(_word(pair, "key"), _value(pair.get("value"), depth)) for pair in pairs]
+def _pairs(items: list[Any], depth: int = 0) -> Pairs:
+    pairs = [_object(one, "an attribute") for one in items]
+    return [(_string(pair, "key"), _value(pair.get("value"), depth)) for pair in pairs]
 
 
-def _tolerant(told: dict[str, Any]) -> Pairs:
+def _valid_attributes(fields: dict[str, Any]) -> Pairs:
     """Return the attributes of a resource or scope; malformed ones are left out."""
     try:
-        return _pairs(_list(told, "attributes")[:ATTRIBUTES])
+        return _pairs(_list(fields, "attributes")[:MAX_ATTRIBUTES])
     except (BadRecord, ValueError):
         return ()
 
 
-def _object(told: Any, name: str) -> dict[str, Any]:
-    if told is None:
+def _object(value: Any, name: str) -> dict[str, Any]:
+    if value is None:
         return {}
-    if isinstance(told, dict):
-        return told
-    raise ValueError(f"{name} is {_kind(told)}, not an object")
+    if isinstance(value, dict):
+        return value
+    raise ValueError(f"{name} is {_json_type(value)}, not an object")
 
 
-def _list(told: dict[str, Any], name: str) -> list[Any]:
-    found = told.get(name)
-    if found is None:
+def _list(fields: dict[str, Any], name: str) -> list[Any]:
+    value = fields.get(name)
+    if value is None:
         return []
-    if isinstance(found, list):
-        return found
-    raise ValueError(f"{name} is {_kind(found)}, not an array")
+    if isinstance(value, list):
+        return value
+    raise ValueError(f"{name} is {_json_type(value)}, not an array")
 
 
-def _word(told: dict[str, Any], name: str) -> str:
-    found = told.get(name)
-    if found is None:
+def _string(fields: dict[str, Any], name: str) -> str:
+    value = fields.get(name)
+    if value is None:
         return ""
-    if isinstance(found, str):
-        return found
-    raise BadRecord(f"{name} is {_kind(found)}, not a string")
+    if isinstance(value, str):
+        return value
+    raise BadRecord(f"{name} is {_json_type(value)}, not a string")
 
 
-def _optional_word(told: dict[str, Any], name: str) -> str:
-    found = told.get(name)
-    return found if isinstance(found, str) else ""
+def _optional_string(fields: dict[str, Any], name: str) -> str:
+    value = fields.get(name)
+    return value if isinstance(value, str) else ""
 
 
-def _integer(told: Any, name: str) -> int:
+def _integer(value: Any, name: str) -> int:
     """Return a number of at most 64 bits, which may be written as text."""
     try:
-        number = 0 if told is None else int(told)
+        number = 0 if value is None else int(value)
     except (TypeError, ValueError, OverflowError):
         raise BadRecord(f"{name} is not a number") from None
-    if isinstance(told, bool) or (isinstance(told, float) and number != told):
+    if isinstance(value, bool) or (isinstance(value, float) and number != value):
         raise BadRecord(f"{name} is not a whole number")
     if not -(2**63) <= number < 2**64:
         raise BadRecord(f"{name} does not fit in 64 bits")
     return number
 
 
-def _double(told: Any) -> float:
-    if isinstance(told, (int, float, str)) and not isinstance(told, bool):
+def _double(value: Any) -> float:
+    if isinstance(value, (int, float, str)) and not isinstance(value, bool):
         try:
-            return float(told)
+            return float(value)
         except (ValueError, OverflowError):
             pass
     raise BadRecord("doubleValue is not a number")
 
 
-def _bytes(told: str) -> bytes:
+def _bytes(text: str) -> bytes:
     """Return what base64 says, in either of its alphabets and with or without padding."""
-    plain = told.replace("-", "+").replace("_", "/").rstrip("=")
+    plain = text.replace("-", "+").replace("_", "/").rstrip("=")
     try:
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except (binascii.Error, ValueError):
         raise BadRecord("bytesValue is not base64") from None
 
 
-def _id(told: dict[str, Any], name: str, length: int) -> str:
+def _id(fields: dict[str, Any], name: str, length: int) -> str:
     """Return an id in lower case; one that is not valid counts as none, as the data model says."""
-    found = _word(told, name).lower()
-    valid = len(found) == length and not found.strip("0123456789abcdef") and found.strip("0")
-    return found if valid else ""
+    text = _string(fields, name).lower()
+    valid = len(text) == length and not text.strip("0123456789abcdef") and text.strip("0")
+    return text if valid else ""
 
 
-def _kind(told: Any) -> str:
+def _json_type(value: Any) -> str:
     names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
-    return names.get(type(told), "a number")
+    return names.get(type(value), "a number")

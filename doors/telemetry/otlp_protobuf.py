@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from doors.telemetry.record import (
-    ATTRIBUTES,
+    MAX_ATTRIBUTES,
     BadRecord,
     GuestRecord,
     Pairs,
@@ -19,7 +19,7 @@ from doors.telemetry.record import (
     of_scope,
 )
 
-RECORD_BYTES = 256 << 10
+MAX_RECORD_BYTES = 256 << 10
 """Most bytes of an encoded record, resource or scope."""
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
@@ -35,10 +35,10 @@ def read(data: bytes) -> Iterator[tuple[GuestRecord | BadRecord, Texts]]:
     from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
     from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
-    def part(message: Any, around: memoryview) -> Any:
-        encoded = b"".join(_fields(around, 1))
+    def part(message: Any, attributes: memoryview) -> Any:
+        encoded = b"".join(_fields(attributes, 1))
         try:
-            return message.FromString(encoded if len(encoded) <= RECORD_BYTES else b"")
+            return message.FromString(encoded if len(encoded) <= MAX_RECORD_BYTES else b"")
         except DecodeError:
             raise ValueError(f"a {message.DESCRIPTOR.name} in it is malformed") from None
 
@@ -52,8 +52,8 @@ def read(data: bytes) -> Iterator[tuple[GuestRecord | BadRecord, Texts]]:
             around = of_scope(scope.name, scope.version, _pairs(scope.attributes), shared)
             for encoded in _fields(inner, 2):
                 allowance.take()
-                if len(encoded) > RECORD_BYTES:
-                    yield BadRecord(f"it has {len(encoded)} bytes, more than {RECORD_BYTES}"), around
+                if len(encoded) > MAX_RECORD_BYTES:
+                    yield BadRecord(f"it has {len(encoded)} bytes, more than {MAX_RECORD_BYTES}"), around
                     continue
                 try:
                     yield _record(LogRecord.FromString(bytes(encoded))), around
@@ -82,7 +82,7 @@ def _record(record: Any) -> GuestRecord:
         severity_text=record.severity_text,
         body=_value(record.body),
         attributes=_pairs(record.attributes),
-        dropped=record.dropped_attributes_count + max(0, len(record.attributes) - ATTRIBUTES),
+        dropped=record.dropped_attributes_count + max(0, len(record.attributes) - MAX_ATTRIBUTES),
         trace_id=_id(record.trace_id, 16),
         span_id=_id(record.span_id, 8),
         event_name=record.event_name,
@@ -103,7 +103,7 @@ def _value(value: Any) -> Value:
 
 
 def _pairs(attributes: Any) -> Pairs:
-    return [(pair.key, _value(pair.value)) for pair in attributes[:ATTRIBUTES]]
+    return [(pair.key, _value(pair.value)) for pair in attributes[:MAX_ATTRIBUTES]]
 
 
 def _id(raw: bytes, length: int) -> str:
@@ -111,41 +111,41 @@ def _id(raw: bytes, length: int) -> str:
     return raw.hex() if len(raw) == length and any(raw) else ""
 
 
-def _fields(data: memoryview, wanted: int) -> Iterator[memoryview]:
+def _fields(data: memoryview, number: int) -> Iterator[memoryview]:
     """Yield the length-delimited fields of a message that have this number. Raises `ValueError`.
 
     Protocol Buffers' encoding: a varint of number and wire type, then the value.
     """
-    at = 0
-    while at < len(data):
-        key, at = _number(data, at)
-        wire, start = key & 7, at
+    position = 0
+    while position < len(data):
+        key, position = _read_varint(data, position)
+        wire, start = key & 7, position
         if wire == _LENGTH:
-            size, start = _number(data, at)
-            at = start + size
+            size, start = _read_varint(data, position)
+            position = start + size
         elif wire == _VARINT:
-            _, at = _number(data, at)
+            _, position = _read_varint(data, position)
         elif wire in (_FIXED64, _FIXED32):
-            at += 8 if wire == _FIXED64 else 4
+            position += 8 if wire == _FIXED64 else 4
         else:
             raise ValueError(f"there is no wire type {wire}")
-        if at > len(data):
+        if position > len(data):
             raise ValueError("it ends in the middle of a field")
         if key >> 3 == 0:
             raise ValueError("a field has the number 0")
-        if wire == _LENGTH and key >> 3 == wanted:
-            yield data[start:at]
+        if wire == _LENGTH and key >> 3 == number:
+            yield data[start:position]
 
 
-def _number(data: memoryview, at: int) -> tuple[int, int]:
+def _read_varint(data: memoryview, position: int) -> tuple[int, int]:
     """Return a varint and where it ends."""
     number = shift = 0
-    while at < len(data) and shift < 70:
-        byte = data[at]
-        at += 1
+    while position < len(data) and shift < 70:
+        byte = data[position]
+        position += 1
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return number, at
+            return number, position
         shift += 7
     raise ValueError("a number in it has no end")
 

@@ -8,34 +8,34 @@ from dataclasses import KW_ONLY, dataclass
 
 from engine.door import Caller, LogEntry, Severity
 
-BODY_BYTES = 64 << 10
-VALUE_BYTES = 8 << 10
-KEY_LENGTH = 256
-ATTRIBUTES = 128
-ATTRIBUTE_BYTES = 64 << 10
+MAX_BODY_BYTES = 64 << 10
+MAX_VALUE_BYTES = 8 << 10
+MAX_KEY_LENGTH = 256
+MAX_ATTRIBUTES = 128
+MAX_ATTRIBUTE_BYTES = 64 << 10
 """Maximum bytes of the keys and values of one record's attributes together."""
 
-SHARED = 32
-SHARED_BYTES = 8 << 10
+MAX_SHARED = 32
+MAX_SHARED_BYTES = 8 << 10
 """Maximum attributes, and bytes of them, that a record takes from its scope, and from its resource."""
 
-PARTS = 4096
+MAX_PARTS = 4096
 """Maximum records, scopes and resources in one request together."""
 
 EARLIEST_NS = 946_684_800 * 10**9
 """2000-01-01: an earlier clock was never set."""
 
-AHEAD_NS = 24 * 3600 * 10**9
+MAX_AHEAD_NS = 24 * 3600 * 10**9
 """Maximum distance of a record's time into the future."""
 
 _SEVERITIES: tuple[Severity, ...] = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
-_WORDS: dict[str, Severity] = {
+_SEVERITY_WORDS: dict[str, Severity] = {
     **{name.lower(): name for name in _SEVERITIES},
     **{"verbose": "TRACE", "information": "INFO", "informational": "INFO", "notice": "INFO"},
     **{"warning": "WARN", "err": "ERROR", "critical": "FATAL", "alert": "FATAL", "emergency": "FATAL"},
     **{"panic": "FATAL"},
 }
-_OF_THE_MACHINE = ("telemetry.", "process.", "host.", "os.", "service.instance.")
+_HOST_PREFIXES = ("telemetry.", "process.", "host.", "os.", "service.instance.")
 
 Value = str | bool | int | float | bytes | list["Value"] | Mapping[str, "Value"] | None
 """An OTLP AnyValue; None if it is empty."""
@@ -54,13 +54,13 @@ class LimitExceeded(Exception):
 class RecordBudget:
     """Limits the parts of one request."""
 
-    def __init__(self, left: int = PARTS) -> None:
-        self._left = left
+    def __init__(self, limit: int = MAX_PARTS) -> None:
+        self._remaining = limit
 
     def take(self) -> None:
         """Count one part. Raises `LimitExceeded`."""
-        self._left -= 1
-        if self._left < 0:
+        self._remaining -= 1
+        if self._remaining < 0:
             raise LimitExceeded
 
 
@@ -84,18 +84,18 @@ class GuestRecord:
     event_name: str = ""
 
 
-def entry_of(record: GuestRecord, around: Texts, now_ns: int, caller: Caller) -> LogEntry:
+def entry_of(record: GuestRecord, shared: Texts, now_ns: int, caller: Caller) -> LogEntry:
     """Return the entry of a record; `around` are the attributes of its scope and resource."""
     severity = _severity(record)
-    kept, dropped = _texts(
-        [*record.attributes, *_other_fields(record, severity, caller)], ATTRIBUTES, ATTRIBUTE_BYTES
+    attributes, dropped = _limit_attributes(
+        [*record.attributes, *_other_fields(record, severity, caller)], MAX_ATTRIBUTES, MAX_ATTRIBUTE_BYTES
     )
     if dropped + record.dropped:
-        kept["otel.dropped_attributes_count"] = str(dropped + record.dropped)
-    for key, text in around.items():
-        kept.setdefault(key, text)
-    body = _cut(text_of(record.body), BODY_BYTES)
-    return LogEntry(_time(record, now_ns), severity, body, kept, caller)
+        attributes["otel.dropped_attributes_count"] = str(dropped + record.dropped)
+    for key, text in shared.items():
+        attributes.setdefault(key, text)
+    body = _cut(text_of(record.body), MAX_BODY_BYTES)
+    return LogEntry(_time(record, now_ns), severity, body, attributes, caller)
 
 
 def of_resource(attributes: Pairs) -> Texts:
@@ -103,61 +103,61 @@ def of_resource(attributes: Pairs) -> Texts:
     pairs = [
         (key, value)
         for key, value in attributes
-        if not key.startswith(_OF_THE_MACHINE)
+        if not key.startswith(_HOST_PREFIXES)
         and not (key == "service.name" and isinstance(value, str) and value.startswith("unknown_service"))
     ]
-    return _texts(pairs, SHARED, SHARED_BYTES)[0]
+    return _limit_attributes(pairs, MAX_SHARED, MAX_SHARED_BYTES)[0]
 
 
 def of_scope(name: str, version: str, attributes: Pairs, resource: Texts) -> Texts:
     """Return the attributes of a scope, merged over those of its resource."""
-    named = (("otel.scope.name", name), ("otel.scope.version", version))
-    own = [*((key, value) for key, value in named if value), *attributes]
-    kept = _texts(own, SHARED, SHARED_BYTES)[0]
-    return {**kept, **{key: text for key, text in resource.items() if key not in kept}}
+    names = (("otel.scope.name", name), ("otel.scope.version", version))
+    pairs = [*((key, value) for key, value in names if value), *attributes]
+    limited = _limit_attributes(pairs, MAX_SHARED, MAX_SHARED_BYTES)[0]
+    return {**limited, **{key: text for key, text in resource.items() if key not in limited}}
 
 
 def _severity(record: GuestRecord) -> Severity:
     """Return the severity of SeverityNumber 1–24, four to a name; without one, by its text."""
     if 1 <= record.severity <= 24:
         return _SEVERITIES[(record.severity - 1) // 4]
-    return _WORDS.get(record.severity_text.strip().lower(), "INFO")
+    return _SEVERITY_WORDS.get(record.severity_text.strip().lower(), "INFO")
 
 
 def _other_fields(record: GuestRecord, severity: Severity, caller: Caller) -> Pairs:
     """Return the other fields of a record as attributes, without those that the entry has."""
     text = record.severity_text.strip()
-    own = (
+    fields = (
         ("event.name", record.event_name),
         ("severity_text", text if text.upper() != severity else ""),
         ("trace_id", record.trace_id if record.trace_id != caller.trace_id else ""),
         ("span_id", record.span_id if record.span_id != caller.span_id else ""),
     )
-    return [(key, value) for key, value in own if value]
+    return [(key, value) for key, value in fields if value]
 
 
-def _texts(pairs: Pairs, most: int, most_bytes: int) -> tuple[dict[str, str], int]:
+def _limit_attributes(pairs: Pairs, max_count: int, max_bytes: int) -> tuple[dict[str, str], int]:
     """Return attributes as text, the first of each key, and the number of those beyond the limits."""
-    kept: dict[str, str] = {}
+    texts: dict[str, str] = {}
     dropped = size = 0
     for raw, value in pairs:
         key = _clean(raw)
-        if key in kept:
+        if key in texts:
             continue
-        text = _cut(text_of(value), VALUE_BYTES)
+        text = _cut(text_of(value), MAX_VALUE_BYTES)
         bytes_more = len(key.encode()) + len(text.encode())
-        if not 0 < len(key) <= KEY_LENGTH or len(kept) == most or size + bytes_more > most_bytes:
+        if not 0 < len(key) <= MAX_KEY_LENGTH or len(texts) == max_count or size + bytes_more > max_bytes:
             dropped += 1
             continue
-        kept[key] = text
+        texts[key] = text
         size += bytes_more
-    return kept, dropped
+    return texts, dropped
 
 
 def _time(record: GuestRecord, now_ns: int) -> int:
-    for told in (record.time_ns, record.observed_ns):
-        if EARLIEST_NS <= told <= now_ns + AHEAD_NS:
-            return told
+    for time_ns in (record.time_ns, record.observed_ns):
+        if EARLIEST_NS <= time_ns <= now_ns + MAX_AHEAD_NS:
+            return time_ns
     return now_ns
 
 

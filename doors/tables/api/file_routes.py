@@ -43,7 +43,7 @@ MEDIA_TYPES: dict[Format, str] = {
     "sql": "application/sql",
     "db": "application/vnd.sqlite3",
 }
-_WHOLE = ("sql", "db")
+_MULTI_TABLE_FORMATS = ("sql", "db")
 Save = Callable[[Connection, BinaryIO], Iterator[FileProgress]]
 """Writes a file, step by step."""
 
@@ -128,12 +128,12 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
     @document_response(ImportLine)
     async def load_file(project: str, query_args: ImportQuery) -> Response:
         """Import a file, which is the body; needs the role deployer, and owner where tables are made."""
-        makes = query_args.create or query_args.format in _WHOLE
-        data = allowed(projects, project, "owner" if makes else "deployer")
-        file = await _spooled(data)
-        stream = Stream(_closing(file, lambda sink: _load(data, file, query_args, sink)))
-        await stream.begin()
-        return ndjson.ndjson_response(stream.pieces())
+        creates = query_args.create or query_args.format in _MULTI_TABLE_FORMATS
+        data = require_data_dir(projects, project, "owner" if creates else "deployer")
+        file = await _spool_body(data)
+        stream = Stream(_with_file(file, lambda sink: _load(data, file, query_args, sink)))
+        await stream.start()
+        return ndjson.ndjson_response(stream.chunks())
 
     @routes.post("/v1/projects/<project>/import/preview")
     @takes("application/octet-stream")
@@ -141,44 +141,46 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
     @document_response(PreviewAnswer)
     async def preview_file(project: str, query_args: PreviewQuery) -> Response:
         """Infer columns and first rows of the file in the body, without changes; needs the role viewer."""
-        file = await _spooled(allowed(projects, project, "viewer"))
-        stream = Stream(_closing(file, lambda sink: _preview(file, query_args, sink)))
-        await stream.begin()
-        return Response(stream.pieces(), content_type="application/json")
+        file = await _spool_body(require_data_dir(projects, project, "viewer"))
+        stream = Stream(_with_file(file, lambda sink: _preview(file, query_args, sink)))
+        await stream.start()
+        return Response(stream.chunks(), content_type="application/json")
 
     @routes.get("/v1/projects/<project>/export")
     @sends(*MEDIA_TYPES.values())
     @validate_querystring(ExportQuery)
     async def save_tables(project: str, query_args: ExportQuery) -> Response:
         """Export tables as they are at one moment; needs the role viewer."""
-        data = allowed(projects, project, "viewer")
+        data = require_data_dir(projects, project, "viewer")
         tables = [query_args.table] if isinstance(query_args.table, str) else query_args.table
         format = query_args.format
-        return await saved(data, format, lambda connection, output: save(connection, output, format, tables))
+        return await export_response(
+            data, format, lambda connection, output: save(connection, output, format, tables)
+        )
 
 
-async def saved(data: Path, format: Format, save: Save) -> Response:
+async def export_response(data: Path, format: Format, save: Save) -> Response:
     """Answer with the file that `save` writes."""
     stream = Stream(lambda sink: _save(data, save, sink))
-    await stream.begin()
-    return Response(stream.pieces(), content_type=MEDIA_TYPES[format])
+    await stream.start()
+    return Response(stream.chunks(), content_type=MEDIA_TYPES[format])
 
 
-def allowed(projects: Projects, project: str, role: Role) -> Path:
+def require_data_dir(projects: Projects, project: str, role: Role) -> Path:
     """Return the data folder of a project, if the caller has the role in it."""
     require(project, role)
     return projects.data_dir(project)
 
 
-async def _spooled(data: Path) -> BinaryIO:
+async def _spool_body(data: Path) -> BinaryIO:
     """Write the request body to an unnamed file in the project's data folder."""
     folder = database_path(data).parent
-    with _room():
+    with _disk_errors():
         file: BinaryIO = TemporaryFile(dir=folder if folder.exists() else None)  # noqa: SIM115
     try:
         size = 0
         async for piece in request.body:
-            with _room():
+            with _disk_errors():
                 size += file.write(piece)
             if size > MAX_BYTES:
                 raise SvcError(
@@ -186,7 +188,7 @@ async def _spooled(data: Path) -> BinaryIO:
                     "Import it in parts.",
                     code="body-too-large",
                 )
-        with _room():
+        with _disk_errors():
             file.flush()
     except BaseException:
         with suppress(OSError):
@@ -196,7 +198,7 @@ async def _spooled(data: Path) -> BinaryIO:
 
 
 @contextmanager
-def _room() -> Iterator[None]:
+def _disk_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -206,30 +208,30 @@ def _room() -> Iterator[None]:
         ) from error
 
 
-def _closing(file: BinaryIO, make: Callable[[ChunkWriter], None]) -> Callable[[ChunkWriter], None]:
-    def closed(sink: ChunkWriter) -> None:
+def _with_file(file: BinaryIO, write: Callable[[ChunkWriter], None]) -> Callable[[ChunkWriter], None]:
+    def run(sink: ChunkWriter) -> None:
         with file:
-            make(sink)
+            write(sink)
 
-    return closed
+    return run
 
 
-def _load(data: Path, file: BinaryIO, how: ImportQuery, sink: ChunkWriter) -> None:
-    last, told = FileProgress(0), 0.0
+def _load(data: Path, file: BinaryIO, query: ImportQuery, sink: ChunkWriter) -> None:
+    last, reported_at = FileProgress(0), 0.0
     try:
-        with _room(), open_for_writing(data) as connection:
-            _check(how, {fold(name) for name in read(connection)})
-            going: Iterator[FileProgress] = load(
-                connection, file, how.format, table=how.table, replace=how.replace
+        with _disk_errors(), open_for_writing(data) as connection:
+            _check(query, {fold(name) for name in read(connection)})
+            steps: Iterator[FileProgress] = load(
+                connection, file, query.format, table=query.table, replace=query.replace
             )
-            with closing(going):  # type: ignore[type-var]
-                for last in going:
+            with closing(steps):  # type: ignore[type-var]
+                for last in steps:
                     sink.check()
-                    if time.monotonic() - told > PROGRESS_SECONDS:
+                    if time.monotonic() - reported_at > PROGRESS_SECONDS:
                         sink.write(_line(last, done=False))
-                        told = time.monotonic()
+                        reported_at = time.monotonic()
     except SvcError as error:
-        if not told:
+        if not reported_at:
             raise
         members = {"title": error.message, "code": error.code, "hint": error.hint}
         sink.write(ndjson.line({"error": members}))
@@ -237,18 +239,18 @@ def _load(data: Path, file: BinaryIO, how: ImportQuery, sink: ChunkWriter) -> No
     sink.write(_line(last, done=True))
 
 
-def _check(how: ImportQuery, there: set[str]) -> None:
-    if how.format in _WHOLE:
+def _check(query: ImportQuery, existing: set[str]) -> None:
+    if query.format in _MULTI_TABLE_FORMATS:
         return
-    if how.create and fold(how.table) in there:
+    if query.create and fold(query.table) in existing:
         raise TablesError(
-            f"there is a table {how.table} already",
+            f"there is a table {query.table} already",
             "Without --create the rows are added to it; with --replace they take the place of its own.",
             code="conflict",
         )
-    if not how.create and how.table and fold(how.table) not in there:
+    if not query.create and query.table and fold(query.table) not in existing:
         raise TablesError(
-            f"table {how.table} does not exist",
+            f"table {query.table} does not exist",
             "--create makes it, of the types that all rows fit; --preview shows them first.",
         )
 
@@ -265,20 +267,24 @@ def _line(progress: FileProgress, *, done: bool) -> bytes:
     return ndjson.line(members)
 
 
-def _preview(file: BinaryIO, how: PreviewQuery, sink: ChunkWriter) -> None:
-    found = preview_pasted(file, how.header, how.rows) if how.format == "tsv" else preview(file, how.format)
+def _preview(file: BinaryIO, query: PreviewQuery, sink: ChunkWriter) -> None:
+    inferred = (
+        preview_pasted(file, query.header, query.rows)
+        if query.format == "tsv"
+        else preview(file, query.format)
+    )
     columns = [
         {"name": column.name, "type": column.type, "primary_key": column.primary_key}
-        for column in found.columns
+        for column in inferred.columns
     ]
-    rows = found.rows[: how.rows]
-    document = {"columns": columns, "rows": rows, "count": found.count, "header": found.header}
-    with sink.gathered() as output:
+    rows = inferred.rows[: query.rows]
+    document = {"columns": columns, "rows": rows, "count": inferred.count, "header": inferred.header}
+    with sink.buffered() as output:
         output.write(json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def _save(data: Path, save: Save, sink: ChunkWriter) -> None:
-    output = sink.gathered()
+    output = sink.buffered()
     try:
         with open_for_reading(data) as connection:
             for _ in save(connection, output):

@@ -11,9 +11,9 @@ from pydantic import Field
 from quart import Blueprint, Response
 from quart_schema import document_response, validate_querystring, validate_request, validate_response
 
-from doors.tables.api.file_routes import MEDIA_TYPES, allowed, saved
+from doors.tables.api.file_routes import MEDIA_TYPES, export_response, require_data_dir
 from doors.tables.api.grid_sessions import Grids
-from doors.tables.files.exporter import save_shown
+from doors.tables.files.exporter import save_view
 from doors.tables.files.format import ROWS, RowsFormat
 from doors.tables.grid.grid import Grid, RowState
 from doors.tables.grid.view_sql import GridFilter, GridView, Op, Sort
@@ -169,21 +169,21 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
     @validate_response(GridOpened)
     async def open_grid(project: str, data: GridQuery) -> GridOpened:
         """Open a grid, which is closed after ten minutes without use; needs the role viewer."""
-        folder = allowed(projects, project, "viewer")
-        id, opened = await grids.open(folder, data.view(), _opened)
-        return replace(opened, grid=id)
+        folder = require_data_dir(projects, project, "viewer")
+        id, response = await grids.open(folder, data.view(), _describe)
+        return replace(response, grid=id)
 
     @routes.get("/v1/projects/<project>/grid/<grid>")
     @validate_response(GridState)
     async def grid_state(project: str, grid: str) -> GridState:
         """Return whether the database has changed, which is cheap; needs the role viewer."""
-        folder = allowed(projects, project, "viewer")
+        folder = require_data_dir(projects, project, "viewer")
         return await grids.use(folder, grid, lambda grid: GridState(grid.count, grid.stale()))
 
     @routes.delete("/v1/projects/<project>/grid/<grid>")
     async def close_grid(project: str, grid: str) -> Response:
         """Close a grid; needs the role viewer."""
-        grids.close(allowed(projects, project, "viewer"), grid)
+        grids.close(require_data_dir(projects, project, "viewer"), grid)
         return Response(status=204)
 
     @routes.get("/v1/projects/<project>/grid/<grid>/rows")
@@ -191,30 +191,30 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
     @document_response(GridRows)
     async def grid_rows(project: str, grid: str, query_args: GridWindowQuery) -> Response:
         """Read a window of rows; needs the role viewer."""
-        folder = allowed(projects, project, "viewer")
-        found = await grids.use(folder, grid, lambda grid: _window(grid, query_args.start, query_args.n))
-        return Response(found, content_type="application/json")
+        folder = require_data_dir(projects, project, "viewer")
+        body = await grids.use(folder, grid, lambda grid: _window(grid, query_args.start, query_args.n))
+        return Response(body, content_type="application/json")
 
     @routes.get("/v1/projects/<project>/grid/<grid>/cell")
     @validate_querystring(CellQuery)
     @document_response(GridCell)
     async def grid_cell(project: str, grid: str, query_args: CellQuery) -> Response:
         """Read one complete cell of up to 64 MiB; needs the role viewer."""
-        folder, key = allowed(projects, project, "viewer"), _key(query_args.key)
-        found = await grids.use(
+        folder, key = require_data_dir(projects, project, "viewer"), _key(query_args.key)
+        body = await grids.use(
             folder, grid, lambda grid: encode({"value": grid.full_cell(key, query_args.column)})
         )
-        return Response(found, content_type="application/json")
+        return Response(body, content_type="application/json")
 
     @routes.get("/v1/projects/<project>/grid/<grid>/export")
     @sends(*(MEDIA_TYPES[format] for format in ROWS))
     @validate_querystring(GridExport)
     async def export_grid(project: str, grid: str, query_args: GridExport) -> Response:
         """Export the rows that are shown, in their order, as they are now; needs the role viewer."""
-        folder, format = allowed(projects, project, "viewer"), query_args.format
+        folder, format = require_data_dir(projects, project, "viewer"), query_args.format
         view = await grids.use(folder, grid, lambda grid: grid.view)
-        return await saved(
-            folder, format, lambda connection, output: save_shown(connection, output, format, view)
+        return await export_response(
+            folder, format, lambda connection, output: save_view(connection, output, format, view)
         )
 
     @routes.post("/v1/projects/<project>/grid/<grid>/refresh")
@@ -222,11 +222,11 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
     @validate_response(Refreshed)
     async def refresh_grid(project: str, grid: str, data: Refresh) -> Refreshed:
         """Show the rows that there are now; needs the role viewer."""
-        folder = allowed(projects, project, "viewer")
-        return await grids.use(folder, grid, lambda grid: _refreshed(grid, data))
+        folder = require_data_dir(projects, project, "viewer")
+        return await grids.use(folder, grid, lambda grid: _refresh(grid, data))
 
 
-def _opened(grid: Grid) -> GridOpened:
+def _describe(grid: Grid) -> GridOpened:
     table, key = grid.table, list(grid.identity.key)
     return GridOpened(
         "",
@@ -240,19 +240,19 @@ def _opened(grid: Grid) -> GridOpened:
 
 
 def _window(grid: Grid, start: int, n: int) -> bytes:
-    shown = grid.window(start, n)
+    window = grid.window(start, n)
     document = {
         "start": start,
-        "rows": shown.rows,
-        "keys": shown.keys,
-        "versions": shown.versions,
+        "rows": window.rows,
+        "keys": window.keys,
+        "versions": window.versions,
         "stale": grid.stale(),
     }
     return encode(document)
 
 
-def _refreshed(grid: Grid, wanted: Refresh) -> Refreshed:
-    new, states = grid.refresh([(each.key, each.version) for each in wanted.rows])
+def _refresh(grid: Grid, request: Refresh) -> Refreshed:
+    new, states = grid.refresh([(each.key, each.version) for each in request.rows])
     return Refreshed(grid.count, new, states)
 
 

@@ -30,8 +30,8 @@ class _OpenGrid:
     data: Path
     thread: ThreadPoolExecutor
     grid: Grid | None = None
-    closing: asyncio.TimerHandle | None = None
-    used: int = 0
+    close_timer: asyncio.TimerHandle | None = None
+    in_use: int = 0
 
 
 class Grids:
@@ -40,82 +40,82 @@ class Grids:
     def __init__(self) -> None:
         self._open: dict[str, _OpenGrid] = {}
 
-    async def open(self, data: Path, view: GridView, done: Callable[[Grid], _T]) -> tuple[str, _T]:
+    async def open(self, data: Path, view: GridView, describe: Callable[[Grid], _T]) -> tuple[str, _T]:
         """Open a grid of the Project whose data is in this folder; return its id, and what `done` says of it.
 
         Raises `TablesError`, and `SvcError` with the code `unavailable` where too many are open.
         """
-        self._make_room(data)
+        self._check_limits(data)
         id = secrets.token_hex(8)
-        opened = _OpenGrid(data, ThreadPoolExecutor(1, thread_name_prefix="tables-grid"))
-        self._open[id] = opened
+        entry = _OpenGrid(data, ThreadPoolExecutor(1, thread_name_prefix="tables-grid"))
+        self._open[id] = entry
 
-        def make() -> _T:
-            grid = opened.grid = Grid(database_path(data), view)
+        def open_grid() -> _T:
+            grid = entry.grid = Grid(database_path(data), view)
             grid.open()
-            return done(grid)
+            return describe(grid)
 
         try:
-            return id, await self._run(id, opened, make)
+            return id, await self._run(id, entry, open_grid)
         except BaseException:
             self._close(id)
             raise
 
     async def use(self, data: Path, id: str, work: Callable[[Grid], _T]) -> _T:
         """Do something with a grid, after what others do with it. Raises `NotFound`, and what that raises."""
-        opened = self._find(data, id)
+        entry = self._find(data, id)
 
         def do() -> _T:
-            assert opened.grid is not None
-            return work(opened.grid)
+            assert entry.grid is not None
+            return work(entry.grid)
 
-        return await self._run(id, opened, do)
+        return await self._run(id, entry, do)
 
     def close(self, data: Path, id: str) -> None:
         """Close a grid. Raises `NotFound`."""
         self._find(data, id)
         self._close(id)
 
-    async def _run(self, id: str, opened: _OpenGrid, work: Callable[[], _T]) -> _T:
+    async def _run(self, id: str, entry: _OpenGrid, work: Callable[[], _T]) -> _T:
         loop = asyncio.get_running_loop()
-        if opened.closing is not None:
-            opened.closing.cancel()
-        opened.used += 1
+        if entry.close_timer is not None:
+            entry.close_timer.cancel()
+        entry.in_use += 1
         try:
-            return await loop.run_in_executor(opened.thread, work)
+            return await loop.run_in_executor(entry.thread, work)
         except TablesError:
             if id not in self._open:
                 raise _closed() from None
             raise
         finally:
-            opened.used -= 1
-            if not opened.used and id in self._open:
-                opened.closing = loop.call_later(IDLE_SECONDS, self._close, id)
+            entry.in_use -= 1
+            if not entry.in_use and id in self._open:
+                entry.close_timer = loop.call_later(IDLE_SECONDS, self._close, id)
 
     def _find(self, data: Path, id: str) -> _OpenGrid:
-        opened = self._open.get(id)
-        if opened is None or opened.data != data or opened.grid is None:
+        entry = self._open.get(id)
+        if entry is None or entry.data != data or entry.grid is None:
             raise _closed()
-        return opened
+        return entry
 
     def _close(self, id: str) -> None:
-        opened = self._open.pop(id, None)
-        if opened is None:
+        entry = self._open.pop(id, None)
+        if entry is None:
             return
-        if opened.closing is not None:
-            opened.closing.cancel()
-        if opened.grid is not None:
-            opened.grid.stop()
-        opened.thread.submit(_let_go, opened)
-        opened.thread.shutdown(wait=False)
+        if entry.close_timer is not None:
+            entry.close_timer.cancel()
+        if entry.grid is not None:
+            entry.grid.stop()
+        entry.thread.submit(_close_grid, entry)
+        entry.thread.shutdown(wait=False)
 
-    def _make_room(self, data: Path) -> None:
-        here = sum(each.data == data for each in self._open.values())
-        if here < MAX_OPEN_PER_PROJECT and len(self._open) < MAX_OPEN:
+    def _check_limits(self, data: Path) -> None:
+        count = sum(each.data == data for each in self._open.values())
+        if count < MAX_OPEN_PER_PROJECT and len(self._open) < MAX_OPEN:
             return
-        many = f"{here} grids of this Project" if here >= MAX_OPEN_PER_PROJECT else f"{MAX_OPEN} grids"
+        limit = f"{count} grids of this Project" if count >= MAX_OPEN_PER_PROJECT else f"{MAX_OPEN} grids"
         raise SvcError(
-            f"{many} are open already",
+            f"{limit} are open already",
             f"Close one; an unused grid is closed after {IDLE_SECONDS / 60:.0f} minutes.",
             code="unavailable",
         )
@@ -125,6 +125,6 @@ def _closed() -> NotFound:
     return NotFound("the grid is closed", "Open it again.")
 
 
-def _let_go(opened: _OpenGrid) -> None:
-    if opened.grid is not None:
-        opened.grid.close()
+def _close_grid(entry: _OpenGrid) -> None:
+    if entry.grid is not None:
+        entry.grid.close()

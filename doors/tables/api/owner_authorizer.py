@@ -26,7 +26,7 @@ class OwnerAuthorizer(GuestAuthorizer):
 
     __slots__ = ()
 
-    def _judge(self, action: int, first: str, second: str) -> GuestProblem | None:
+    def _check(self, action: int, first: str, second: str) -> GuestProblem | None:
         if action in _READS:
             return None
         if action == apsw.SQLITE_FUNCTION:

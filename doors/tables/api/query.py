@@ -65,33 +65,33 @@ def run(connection: Connection, sql: str, params: Sequence[Any], *, write: bool,
     """Run a statement and return a `Result` as JSON. Raises `SvcError`, and then nothing was changed."""
     if changes_schema(sql):
         if not write:
-            raise _refused(reads_only())
-        return _change(connection, sql, params)
-    rights = OwnerAuthorizer(writes=write)
+            raise _to_error(reads_only())
+        return _change_schema(connection, sql, params)
+    authorizer = OwnerAuthorizer(writes=write)
     try:
-        connection.authorizer = rights
-        with _deadline(connection), _transaction(connection, rights, write):
-            plan = _plan(connection, rights, sql)
+        connection.authorizer = authorizer
+        with _deadline(connection), _transaction(connection, authorizer, write):
+            plan = _make_plan(connection, authorizer, sql)
             connection.set_last_insert_rowid(0)
             rows, truncated = _rows(connection, plan, plan.bind(parameters(list(params))), limit)
-            changed = connection.changes() if plan.writes else 0
-            return _document(plan, rows, truncated, changed, connection.last_insert_rowid())
+            changes = connection.changes() if plan.writes else 0
+            return _document(plan, rows, truncated, changes, connection.last_insert_rowid())
     except (GuestProblem, *GUEST_ERRORS) as error:
-        raise _refused(to_problem(error, sql, rights.refusal)) from error
+        raise _to_error(to_problem(error, sql, authorizer.refusal)) from error
     finally:
         connection.authorizer = None
 
 
-def _plan(connection: Connection, rights: OwnerAuthorizer, sql: str) -> Plan:
-    rights.lifted = True
+def _make_plan(connection: Connection, authorizer: OwnerAuthorizer, sql: str) -> Plan:
+    authorizer.unrestricted = True
     types = types_in(read(connection))
-    rights.lifted = False
+    authorizer.unrestricted = False
     try:
-        return make_plan(connection, rights, sql, types)
+        return make_plan(connection, authorizer, sql, types)
     except GuestProblem as problem:
         if problem.code == "more-than-one-statement":
             problem.hint = "Run them one by one; several that belong together are for `svc tables migrate`."
-        if problem.code == "not-allowed" and rights.refusal is None:
+        if problem.code == "not-allowed" and authorizer.refusal is None:
             raise kind_refused() from problem
         raise
 
@@ -107,43 +107,43 @@ def _deadline(connection: Connection) -> Iterator[None]:
 
 
 @contextmanager
-def _transaction(connection: Connection, rights: OwnerAuthorizer, write: bool) -> Iterator[None]:
-    _ours(connection, rights, "begin immediate" if write else "begin")
+def _transaction(connection: Connection, authorizer: OwnerAuthorizer, write: bool) -> Iterator[None]:
+    _execute_internal(connection, authorizer, "begin immediate" if write else "begin")
     try:
         yield
-        _ours(connection, rights, "commit")
+        _execute_internal(connection, authorizer, "commit")
     except BaseException:
         if connection.in_transaction:
-            _ours(connection, rights, "rollback")
+            _execute_internal(connection, authorizer, "rollback")
         raise
 
 
-def _ours(connection: Connection, rights: OwnerAuthorizer, sql: str) -> None:
-    rights.lifted = True
+def _execute_internal(connection: Connection, authorizer: OwnerAuthorizer, sql: str) -> None:
+    authorizer.unrestricted = True
     connection.execute(sql)
-    rights.lifted = False
+    authorizer.unrestricted = False
 
 
 def _rows(
     connection: Connection, plan: Plan, values: Sequence[Any], limit: int
 ) -> tuple[list[bytes], Literal["rows", "bytes"] | None]:
-    found: list[bytes] = []
+    encoded: list[bytes] = []
     truncated: Literal["rows", "bytes"] | None = None
     size = 0
     cursor: Cursor = connection.execute(plan.sql, values)
     try:
         for row in cursor:
-            if len(found) >= limit:
+            if len(encoded) >= limit:
                 truncated = "rows"
             elif size > MAX_BYTES:
                 truncated = "bytes"
             if truncated is not None:
                 break
-            found.append(encode_rows(plan.names, plan.converters, [row]))
-            size += len(found[-1])
+            encoded.append(encode_rows(plan.names, plan.converters, [row]))
+            size += len(encoded[-1])
     finally:
         cursor.close(True)
-    return found, truncated
+    return encoded, truncated
 
 
 def _document(
@@ -160,25 +160,25 @@ def _document(
     )
 
 
-def _change(connection: Connection, sql: str, params: Sequence[Any]) -> bytes:
+def _change_schema(connection: Connection, sql: str, params: Sequence[Any]) -> bytes:
     """Change the schema by the rules of migrations."""
     if params:
         raise TablesError(
             "a statement that changes the schema takes no parameters", "Write the value into it."
         )
     with transaction(connection, "the tables were not changed"):
-        sound = not find_broken(connection)
+        was_valid = not find_broken(connection)
         script.run(connection, "SQL", [ParsedStatement(1, sql)], seconds=TIMEOUT_SECONDS)
-        if sound and (now := find_broken(connection)):
+        if was_valid and (broken := find_broken(connection)):
             raise TablesError(
-                f"a view or trigger needs what the statement removes: {now}",
+                f"a view or trigger needs what the statement removes: {broken}",
                 "Drop that view or trigger first, and create it again after the change.",
             )
         notes.delete_orphans(connection)
     return _document(None, [], None, 0, 0)
 
 
-def _refused(problem: GuestProblem) -> SvcError:
-    where = f", at character {problem.position} of the SQL" if problem.position else ""
+def _to_error(problem: GuestProblem) -> SvcError:
+    place = f", at character {problem.position} of the SQL" if problem.position else ""
     hint = problem.hint.replace("/v1/batch", "`svc tables import`")
-    return SvcError(f"{problem.detail}{where}", hint, code=_CODES.get(problem.code, problem.code))
+    return SvcError(f"{problem.detail}{place}", hint, code=_CODES.get(problem.code, problem.code))

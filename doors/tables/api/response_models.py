@@ -114,8 +114,8 @@ def list_migrations(connection: Connection) -> MigrationList:
     """Return the applied migrations."""
     if not applied(connection):
         return MigrationList([])
-    found = rows(connection, f"SELECT name, sha256, applied FROM {RECORD} ORDER BY name")
-    return MigrationList([AppliedMigration(*row) for row in found])
+    applied_rows = rows(connection, f"SELECT name, sha256, applied FROM {RECORD} ORDER BY name")
+    return MigrationList([AppliedMigration(*row) for row in applied_rows])
 
 
 def _counter(connection: Connection) -> Callable[[Table], int | None]:

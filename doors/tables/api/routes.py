@@ -21,7 +21,7 @@ from quart_schema import (
 
 from doors.tables import migrations
 from doors.tables.api import file_routes, grid_routes, row_routes
-from doors.tables.api.file_routes import allowed
+from doors.tables.api.file_routes import require_data_dir
 from doors.tables.api.query import MAX_ROWS, Result, changes_schema
 from doors.tables.api.query import run as run_sql
 from doors.tables.api.response_models import (
@@ -97,13 +97,13 @@ def blueprint(projects: Projects) -> Blueprint:
     @validate_response(TableList)
     async def tables(project: str) -> TableList:
         """List the tables and views; needs the role viewer."""
-        return await _read(allowed(projects, project, "viewer"), list_tables)
+        return await _read(require_data_dir(projects, project, "viewer"), list_tables)
 
     @routes.get("/v1/projects/<project>/tables/types")
     @validate_response(TypeList)
     async def types(project: str) -> TypeList:
         """List the column types; needs the role viewer."""
-        allowed(projects, project, "viewer")
+        require_data_dir(projects, project, "viewer")
         return list_types()
 
     @routes.get("/v1/projects/<project>/table")
@@ -111,16 +111,16 @@ def blueprint(projects: Projects) -> Blueprint:
     @validate_response(TableModel)
     async def table(project: str, query_args: TableQuery) -> TableModel:
         """Show one table; needs the role viewer."""
-        data = allowed(projects, project, "viewer")
-        return await _read(data, lambda connection: _shown(connection, query_args.name))
+        data = require_data_dir(projects, project, "viewer")
+        return await _read(data, lambda connection: _show(connection, query_args.name))
 
     @routes.post("/v1/projects/<project>/schema")
     @validate_request(Changes)
     @validate_response(TableList)
     async def schema(project: str, data: Changes) -> TableList:
         """Change the schema in one transaction and return all tables; needs the role owner."""
-        folder = allowed(projects, project, "owner")
-        return await _write(folder, lambda connection: _changed(connection, data))
+        folder = require_data_dir(projects, project, "owner")
+        return await _write(folder, lambda connection: _change(connection, data))
 
     @routes.post("/v1/projects/<project>/sql")
     @validate_request(SqlQuery)
@@ -128,34 +128,36 @@ def blueprint(projects: Projects) -> Blueprint:
     async def query(project: str, data: SqlQuery) -> Response:
         """Run one statement; to read needs the role viewer, to write rows deployer, the schema owner."""
         schema = data.write and changes_schema(data.sql)
-        folder = allowed(projects, project, "owner" if schema else "deployer" if data.write else "viewer")
+        folder = require_data_dir(
+            projects, project, "owner" if schema else "deployer" if data.write else "viewer"
+        )
 
         def run(connection: Connection) -> bytes:
             return run_sql(connection, data.sql, data.params, write=data.write, limit=data.limit)
 
-        found = await (_write(folder, run) if data.write else _read(folder, run))
-        return Response(found, content_type="application/json")
+        result = await (_write(folder, run) if data.write else _read(folder, run))
+        return Response(result, content_type="application/json")
 
     @routes.get("/v1/projects/<project>/migrations")
     @validate_response(MigrationList)
     async def applied(project: str) -> MigrationList:
         """List the migrations that were applied; needs the role viewer."""
-        return await _read(allowed(projects, project, "viewer"), list_migrations)
+        return await _read(require_data_dir(projects, project, "viewer"), list_migrations)
 
     @routes.post("/v1/projects/<project>/migrations")
     @document_request(Migrations)
     @validate_response(MigrationsDone)
     async def migrate(project: str) -> MigrationsDone:
         """Apply pending migrations in one transaction; needs the role deployer, to plan viewer."""
-        allowed(projects, project, "viewer")
-        wanted = await read_large(Migrations, MAX_MIGRATION_BYTES, "the migrations", _ROWS_HINT)
-        folder = allowed(projects, project, "viewer" if wanted.plan else "deployer")
-        files = [Migration(each.name, each.sql) for each in wanted.files]
-        if wanted.plan:
+        require_data_dir(projects, project, "viewer")
+        body = await read_large(Migrations, MAX_MIGRATION_BYTES, "the migrations", _ROWS_HINT)
+        folder = require_data_dir(projects, project, "viewer" if body.plan else "deployer")
+        files = [Migration(each.name, each.sql) for each in body.files]
+        if body.plan:
             pending = await _read(folder, lambda connection: migrations.pending(connection, files))
             return MigrationsDone(applied=[each.name for each in pending])
-        done = await _write(folder, lambda connection: migrations.apply(connection, files))
-        return MigrationsDone(applied=list(done))
+        names = await _write(folder, lambda connection: migrations.apply(connection, files))
+        return MigrationsDone(applied=list(names))
 
     file_routes.add_routes(routes, projects)
     grid_routes.add_routes(routes, projects)
@@ -179,13 +181,13 @@ async def _write(data: Path, work: Callable[[Connection], _T]) -> _T:
     return await asyncio.to_thread(do)
 
 
-def _shown(connection: Connection, name: str) -> TableModel:
+def _show(connection: Connection, name: str) -> TableModel:
     try:
         return show_table(connection, find(read(connection), name).name)
     except TablesError as error:
         raise NotFound(error.message, error.hint) from error
 
 
-def _changed(connection: Connection, changes: Changes) -> TableList:
+def _change(connection: Connection, changes: Changes) -> TableList:
     apply(connection, changes.values())
     return list_tables(connection)

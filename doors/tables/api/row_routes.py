@@ -13,7 +13,7 @@ from pydantic import BaseModel, Discriminator, Field, Tag, ValidationError
 from quart import Blueprint, Response, request
 from quart_schema import RequestSchemaValidationError, document_request, document_response
 
-from doors.tables.api.file_routes import allowed
+from doors.tables.api.file_routes import require_data_dir
 from doors.tables.rows import changes
 from doors.tables.rows.changes import Outcome
 from doors.tables.rows.changeset import apply
@@ -111,25 +111,25 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
     @document_response(Outcome)
     async def change_rows(project: str) -> Response:
         """Insert, update and delete rows in one transaction; needs the role deployer."""
-        folder = allowed(projects, project, "deployer")
-        wanted = await read_large(RowChanges, MAX_BYTES, "the changes", "Import many rows as a file.")
+        folder = require_data_dir(projects, project, "deployer")
+        body = await read_large(RowChanges, MAX_BYTES, "the changes", "Import many rows as a file.")
 
         def work() -> bytes:
             with open_for_writing(folder) as connection:
-                listed = [each.value() for each in wanted.changes]
-                done = apply(connection, wanted.table, listed, skip=wanted.conflicts == "skip")
-            return encode(asdict(done))
+                row_changes = [each.value() for each in body.changes]
+                outcome = apply(connection, body.table, row_changes, skip=body.conflicts == "skip")
+            return encode(asdict(outcome))
 
         return Response(await asyncio.to_thread(work), content_type="application/json")
 
 
-async def read_large(form: type[_Form], max_bytes: int, what: str, hint: str) -> _Form:
+async def read_large(form: type[_Form], max_bytes: int, subject: str, hint: str) -> _Form:
     """Return the JSON body of the request, parsed on a thread. Raises `SvcError` if it is too large."""
     text = bytearray()
     async for piece in request.body:
         text += piece
         if len(text) > max_bytes:
-            raise SvcError(f"{what} have more than {max_bytes >> 20} MiB", hint, code="body-too-large")
+            raise SvcError(f"{subject} have more than {max_bytes >> 20} MiB", hint, code="body-too-large")
     try:
         return await asyncio.to_thread(form.model_validate_json, bytes(text))
     except ValidationError as error:

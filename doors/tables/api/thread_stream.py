@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from typing import Any
 
-_AHEAD = 4
-_PIECE = 64 << 10
+_BUFFERED_CHUNKS = 4
+_CHUNK_BYTES = 64 << 10
 
-Made = Callable[["ChunkWriter"], None]
+Producer = Callable[["ChunkWriter"], None]
 
 
-class StreamClosed(Exception):
+class ClientDisconnected(Exception):
     """The client has disconnected."""
 
 
@@ -37,92 +37,92 @@ class ChunkWriter(io.RawIOBase):
         """Raise `ClientDisconnected` if the client has disconnected."""
         self._stream.check()
 
-    def gathered(self) -> io.BufferedWriter:
+    def buffered(self) -> io.BufferedWriter:
         """Return a buffered writer, which must be flushed at the end."""
-        return io.BufferedWriter(self, _PIECE)
+        return io.BufferedWriter(self, _CHUNK_BYTES)
 
 
 class Stream:
     """The output of a function that runs on its own thread."""
 
-    def __init__(self, make: Made) -> None:
+    def __init__(self, produce: Producer) -> None:
         """`make` writes into its argument, and may raise."""
-        self._make = make
+        self._produce = produce
         self._loop = asyncio.get_running_loop()
-        self._pieces: asyncio.Queue[bytes] = asyncio.Queue(_AHEAD)
-        self._gone = False
+        self._chunks: asyncio.Queue[bytes] = asyncio.Queue(_BUFFERED_CHUNKS)
+        self._disconnected = False
         self._first = b""
-        self._making: asyncio.Future[None] | None = None
+        self._finished: asyncio.Future[None] | None = None
 
-    async def begin(self) -> None:
+    async def start(self) -> None:
         """Start, and wait for the first chunk. Raises the function's error before that chunk."""
-        made: Future[None] = Future()
-        self._making = asyncio.wrap_future(made)
+        result: Future[None] = Future()
+        self._finished = asyncio.wrap_future(result)
         # A thread of its own: it may take as long as the client at the other end does.
-        threading.Thread(target=self._work, args=(made,), name="tables-stream", daemon=True).start()
+        threading.Thread(target=self._run, args=(result,), name="tables-stream", daemon=True).start()
         try:
             self._first = await self._next() or b""
         except BaseException:
-            await self._end()
+            await self._stop()
             raise
 
-    async def pieces(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncIterator[bytes]:
         """Yield all chunks. Raises the function's error. Close the generator on disconnect."""
         try:
-            piece: bytes | None = self._first
-            while piece:
-                yield piece
-                piece = await self._next()
+            chunk: bytes | None = self._first
+            while chunk:
+                yield chunk
+                chunk = await self._next()
         finally:
-            await self._end()
+            await self._stop()
 
-    def put(self, piece: bytes) -> None:
+    def put(self, chunk: bytes) -> None:
         """Send a chunk, from the thread."""
         self.check()
-        if piece:
-            asyncio.run_coroutine_threadsafe(self._pieces.put(piece), self._loop).result()
+        if chunk:
+            asyncio.run_coroutine_threadsafe(self._chunks.put(chunk), self._loop).result()
 
     def check(self) -> None:
         """Raise `ClientDisconnected` if the client has disconnected."""
-        if self._gone:
-            raise StreamClosed
+        if self._disconnected:
+            raise ClientDisconnected
 
-    def _work(self, made: "Future[None]") -> None:
+    def _run(self, result: "Future[None]") -> None:
         try:
-            self._make(ChunkWriter(self))
-        except StreamClosed:
-            made.set_result(None)
+            self._produce(ChunkWriter(self))
+        except ClientDisconnected:
+            result.set_result(None)
         except BaseException as error:
-            made.set_exception(error)
+            result.set_exception(error)
         else:
-            made.set_result(None)
+            result.set_result(None)
 
     async def _next(self) -> bytes | None:
         """Return the next chunk, or None at the end."""
-        assert self._making is not None
-        if self._pieces.empty() and not self._making.done():
-            getting = asyncio.ensure_future(self._pieces.get())
-            waited: set[asyncio.Future[Any]] = {getting, self._making}
+        assert self._finished is not None
+        if self._chunks.empty() and not self._finished.done():
+            next_chunk = asyncio.ensure_future(self._chunks.get())
+            pending: set[asyncio.Future[Any]] = {next_chunk, self._finished}
             try:
-                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             except BaseException:
-                getting.cancel()
+                next_chunk.cancel()
                 raise
-            if getting.done():
-                return getting.result()
-            getting.cancel()
-        if not self._pieces.empty():
-            return self._pieces.get_nowait()
-        self._making.result()
+            if next_chunk.done():
+                return next_chunk.result()
+            next_chunk.cancel()
+        if not self._chunks.empty():
+            return self._chunks.get_nowait()
+        self._finished.result()
         return None
 
-    async def _end(self) -> None:
+    async def _stop(self) -> None:
         """Stop the thread at its next chunk, and wait for it."""
-        self._gone = True
-        assert self._making is not None
-        while not self._making.done():
-            while not self._pieces.empty():
-                self._pieces.get_nowait()
-            await asyncio.wait({self._making}, timeout=0.05)
-        if not self._making.cancelled():
-            self._making.exception()
+        self._disconnected = True
+        assert self._finished is not None
+        while not self._finished.done():
+            while not self._chunks.empty():
+                self._chunks.get_nowait()
+            await asyncio.wait({self._finished}, timeout=0.05)
+        if not self._finished.cancelled():
+            self._finished.exception()

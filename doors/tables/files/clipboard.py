@@ -20,21 +20,21 @@ MAX_BYTES = 64 << 20
 _CELL = re.compile(r'(?:"([^"]*+(?:""[^"]*+)*+)"(?=[\t\r\n]|\Z)|([^\t\r\n]*+))(\t|\r?\n|\r|\Z)')
 
 
-def preview_pasted(source: BinaryIO, header: Header, shown: int) -> Preview:
+def preview_pasted(source: BinaryIO, header: Header, row_count: int) -> Preview:
     """Return what a range would become, and its first rows. Raises `TablesError`.
 
     Columns without a header are named `column 1`, `column 2` and so on. Rows that are shorter than the first
     are filled with empty cells; longer ones are an error.
     """
     source.seek(0)
-    text = "".join(_bounded(chunks(source)))
+    text = "".join(_limit_size(chunks(source)))
     rows = list(_rows(text))
     if not rows:
         raise TablesError("there is nothing to paste", "Copy the cells of a spreadsheet first.")
-    named = header == "yes" or (header == "auto" and len(rows) > 1 and _names(rows[0]))
+    has_header = header == "yes" or (header == "auto" and len(rows) > 1 and _is_header(rows[0]))
     width = len(rows[0])
     names = [f"column {number}" for number in range(1, width + 1)]
-    if named:
+    if has_header:
         names = [cell or name for cell, name in zip(rows[0], names, strict=True)]
     for number, row in enumerate(rows, 1):
         if len(row) > width:
@@ -43,10 +43,10 @@ def preview_pasted(source: BinaryIO, header: Header, shown: int) -> Preview:
                 "Copy a range that has as many cells in every row.",
             )
         row.extend([None] * (width - len(row)))
-    return infer(names, rows[named:], shown, header=named)
+    return infer(names, rows[has_header:], row_count, header=has_header)
 
 
-def _bounded(pieces: Iterator[str]) -> Iterator[str]:
+def _limit_size(pieces: Iterator[str]) -> Iterator[str]:
     size = 0
     for piece in pieces:
         size += len(piece)
@@ -58,13 +58,13 @@ def _bounded(pieces: Iterator[str]) -> Iterator[str]:
 
 
 def _rows(text: str) -> Iterator[Cells]:
-    at, row = 0, Cells()
-    while at < len(text):
-        match = _CELL.match(text, at)
+    position, row = 0, Cells()
+    while position < len(text):
+        match = _CELL.match(text, position)
         assert match is not None
         quoted, plain, end = match.groups()
         row.append(quoted.replace('""', '"') if quoted is not None else plain or None)
-        at = match.end()
+        position = match.end()
         if end != "\t":
             yield row
             row = Cells()
@@ -73,7 +73,7 @@ def _rows(text: str) -> Iterator[Cells]:
         yield row
 
 
-def _names(cells: Cells) -> bool:
+def _is_header(cells: Cells) -> bool:
     """Return whether a row can only be a header: no cell is empty, repeated, or a value."""
     names = [fold(cell) for cell in cells if cell]
     return len(set(names)) == len(cells) and all(is_plain_text(cell) for cell in cells if cell)

@@ -18,31 +18,33 @@ from doors.tables.sqlite.errors import Error as SqliteError
 from doors.tables.sqlite.tokens import statements
 
 
-def copy(source: Connection, target: Connection, contents: Contents, what: str) -> Iterator[FileProgress]:
+def copy(
+    source: Connection, target: Connection, contents: Contents, error_prefix: str
+) -> Iterator[FileProgress]:
     """Make tables in the target, within a transaction that the caller holds, and yield how far it is."""
-    done = 0
+    copied = 0
     for part in (*contents.tables, *contents.virtual):
-        _make(target, part.sql)
-        for count in _rows(source, target, part, f"{what}: table {part.name}"):
-            done += count
-            yield FileProgress(done, table=part.name)
+        _create(target, part.sql)
+        for count in _copy_rows(source, target, part, f"{error_prefix}: table {part.name}"):
+            copied += count
+            yield FileProgress(copied, table=part.name)
         if part.refill:
             target.execute(part.refill)
         if part.last is not None:
             target.execute("DELETE FROM sqlite_sequence WHERE name = ?", (part.name,))
             target.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (part.name, part.last))
-    for sql in contents.others:
-        _make(target, sql)
-    for part in contents.own:
-        _own(source, target, part)
-    yield FileProgress(done, skipped=contents.skipped)
+    for sql in contents.dependents:
+        _create(target, sql)
+    for part in contents.internal:
+        _copy_internal(source, target, part)
+    yield FileProgress(copied, skipped=contents.skipped)
 
 
 def clear(target: Connection, contents: Contents, *, replace: bool) -> None:
     """Make room: remove tables of the same names, or raise `TablesError` where that was not asked for."""
-    there = {fold(name): table for name, table in read(target).items()}
+    existing = {fold(name): table for name, table in read(target).items()}
     for part in (*contents.tables, *contents.virtual):
-        table = there.get(fold(part.name))
+        table = existing.get(fold(part.name))
         if table is None:
             continue
         if not replace:
@@ -54,36 +56,36 @@ def clear(target: Connection, contents: Contents, *, replace: bool) -> None:
         target.execute(f"DROP {'VIEW' if table.kind == 'view' else 'TABLE'} {quoted(table.name)}")
 
 
-def _make(target: Connection, sql: str) -> None:
+def _create(target: Connection, sql: str) -> None:
     script.run(target, "the file's schema", statements([sql], script.MAX_STATEMENT_BYTES))
 
 
-def _rows(source: Connection, target: Connection, part: Part, what: str) -> Iterator[int]:
+def _copy_rows(source: Connection, target: Connection, part: Part, error_prefix: str) -> Iterator[int]:
     names = part.names(number=True)
-    count = len(part.columns) + (1 if part.number else 0)
+    count = len(part.columns) + (1 if part.rowid_name else 0)
     insert = f"INSERT INTO {quoted(part.name)} ({names}) VALUES ({', '.join('?' * count)})"
     try:
-        found = source.execute(part.select(number=True))
-        while chunk := list(islice(found, STEP)):
+        cursor = source.execute(part.select(number=True))
+        while chunk := list(islice(cursor, STEP)):
             for row in chunk:
                 for value in row:
                     if isinstance(value, str | bytes) and len(value) > MAX_VALUE:
                         raise TablesError(
-                            f"{what} has a value of {len(value)} characters or bytes",
+                            f"{error_prefix} has a value of {len(value)} characters or bytes",
                             f"Values may have {MAX_VALUE >> 20} MiB at most.",
                         )
             target.executemany(insert, chunk)
             yield len(chunk)
     except UnicodeDecodeError:
         raise TablesError(
-            f"{what} has a text that is not UTF-8",
+            f"{error_prefix} has a text that is not UTF-8",
             "Make it a blob in the file: UPDATE … SET c = CAST(c AS blob).",
         ) from None
     except SqliteError as error:
-        raise wrap_error(error, what) from error
+        raise wrap_error(error, error_prefix) from error
 
 
-def _own(source: Connection, target: Connection, part: Part) -> None:
+def _copy_internal(source: Connection, target: Connection, part: Part) -> None:
     """Copy notes, and the record of migrations if the target lacks it."""
     if part.name != NOTES and migrations.applied(target):
         return

@@ -19,7 +19,7 @@ _QUOTED = re.compile('"[^"]*"')
 _TO_QUOTE = re.compile('[",\r\n]|^$|^\ufeff')
 
 
-def written(cells: Sequence[str | None]) -> str:
+def format_row(cells: Sequence[str | None]) -> str:
     """Return a row as one line, with its end."""
     return (
         ",".join(
@@ -30,7 +30,7 @@ def written(cells: Sequence[str | None]) -> str:
     )
 
 
-def header(names: Sequence[str]) -> str:
+def format_header(names: Sequence[str]) -> str:
     """Return the first line: names in which a reader might see another delimiter are quoted, too."""
     return (
         ",".join(
@@ -50,7 +50,7 @@ def read(lines: FileLines) -> tuple[list[str], Iterator[tuple[int, Cells]]]:
     if not first:
         raise TablesError("the file is empty", "The first line of CSV names the columns.")
     bare = _QUOTED.sub("", first)
-    delimiter = next((mark for mark in DELIMITERS if mark in bare), ",")
+    delimiter = next((each for each in DELIMITERS if each in bare), ",")
     names = _header(_cells(lines, first, _pattern(delimiter), delimiter))
     return names, _rows(lines, len(names), delimiter)
 
@@ -84,8 +84,8 @@ def _rows(lines: FileLines, width: int, delimiter: str) -> Iterator[tuple[int, C
 
 
 def _pattern(delimiter: str) -> re.Pattern[str]:
-    mark = re.escape(delimiter)
-    return re.compile(rf'(?:"([^"]*+(?:""[^"]*+)*+)"|([^"{mark}\r\n]*+))(?:({mark})|\r?\n?\Z)')
+    separator = re.escape(delimiter)
+    return re.compile(rf'(?:"([^"]*+(?:""[^"]*+)*+)"|([^"{separator}\r\n]*+))(?:({separator})|\r?\n?\Z)')
 
 
 def _cells(lines: FileLines, text: str, pattern: re.Pattern[str], delimiter: str) -> Cells:
@@ -98,11 +98,11 @@ def _cells(lines: FileLines, text: str, pattern: re.Pattern[str], delimiter: str
             )
         return [cell or None for cell in text.split(delimiter)]
     line = lines.line
-    text = _whole(lines, text)
+    text = _join_quoted(lines, text)
     cells: Cells = []
-    at = 0
+    position = 0
     while True:
-        match = pattern.match(text, at)
+        match = pattern.match(text, position)
         if match is None:
             raise TablesError(
                 f"line {line}: a quote stands where none may",
@@ -112,10 +112,10 @@ def _cells(lines: FileLines, text: str, pattern: re.Pattern[str], delimiter: str
         cells.append(cell.replace('""', '"') if cell is not None else plain or None)
         if not more:
             return cells
-        at = match.end()
+        position = match.end()
 
 
-def _whole(lines: FileLines, text: str) -> str:
+def _join_quoted(lines: FileLines, text: str) -> str:
     """Return a row up to its last closed quote, which may be lines later."""
     line, parts, size = lines.line, [text], len(text)
     odd = text.count('"') % 2

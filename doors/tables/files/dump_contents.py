@@ -26,14 +26,14 @@ class Part:
     _: KW_ONLY
     columns: tuple[str, ...]
     order: str
-    number: str = ""
+    rowid_name: str = ""
     last: int | None = None
     where: str = ""
     refill: str = ""
 
     def names(self, *, number: bool) -> str:
         """Return the columns as SQL, with the row's number first where there is one and it is wanted."""
-        first = [self.number] if number and self.number else []
+        first = [self.rowid_name] if number and self.rowid_name else []
         return ", ".join([*first, *map(quoted, self.columns)])
 
     def select(self, *, number: bool) -> str:
@@ -45,28 +45,28 @@ class Part:
 class Contents:
     """Tables of svc, tables, virtual tables, and the SQL that runs after all rows."""
 
-    own: tuple[Part, ...]
+    internal: tuple[Part, ...]
     tables: tuple[Part, ...]
     virtual: tuple[Part, ...]
-    others: tuple[str, ...]
+    dependents: tuple[str, ...]
     skipped: tuple[str, ...]
 
 
 def contents_of(connection: Connection, names: Sequence[str] = ()) -> Contents:
     """Return the parts of all tables, or of the named ones. Raises `TablesError` for unknown names."""
     catalog = read(connection)
-    chosen = [find(catalog, name) for name in names] or list(catalog.values())
-    chosen.sort(key=lambda table: table.name)
-    kept = {fold(table.name) for table in chosen}
-    tables = tuple(_part(connection, table) for table in chosen if table.kind == "table")
-    virtual, skipped = _virtual(connection, [table for table in chosen if table.kind == "virtual"])
-    own = _own(connection, [table.name for table in chosen] if names else None)
-    return Contents(own, tables, virtual, _others(connection, kept), skipped)
+    selected = [find(catalog, name) for name in names] or list(catalog.values())
+    selected.sort(key=lambda table: table.name)
+    folded_names = {fold(table.name) for table in selected}
+    tables = tuple(_part(connection, table) for table in selected if table.kind == "table")
+    virtual, skipped = _virtual(connection, [table for table in selected if table.kind == "virtual"])
+    internal = _internal_parts(connection, [table.name for table in selected] if names else None)
+    return Contents(internal, tables, virtual, _dependent_sql(connection, folded_names), skipped)
 
 
 def _part(connection: Connection, table: Table) -> Part:
     number = row_name(table) or ""
-    shown = len(table.key) == 1 and _sql_type(connection, table.name, table.key[0]) == "INTEGER"
+    is_column = len(table.key) == 1 and _sql_type(connection, table.name, table.key[0]) == "INTEGER"
     order = number or ", ".join(map(quoted, table.key))
     columns = tuple(column.name for column in table.columns if not column.generated)
     sequence = scalar(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'")
@@ -76,7 +76,7 @@ def _part(connection: Connection, table: Table) -> Part:
         _sql(connection, table.name),
         columns=columns,
         order=f" ORDER BY {order}" if order else "",
-        number="" if shown else number,
+        rowid_name="" if is_column else number,
         last=last,
     )
 
@@ -106,11 +106,11 @@ def _virtual(connection: Connection, tables: Sequence[Table]) -> tuple[tuple[Par
             parts.append(Part(table.name, sql, columns=columns, order="", where=" WHERE 0", refill=refill))
         else:
             number = "rowid" if "fts" in sql.lower() else ""
-            parts.append(Part(table.name, sql, columns=columns, order=" ORDER BY rowid", number=number))
+            parts.append(Part(table.name, sql, columns=columns, order=" ORDER BY rowid", rowid_name=number))
     return tuple(parts), tuple(skipped)
 
 
-def _own(connection: Connection, tables: Sequence[str] | None) -> tuple[Part, ...]:
+def _internal_parts(connection: Connection, tables: Sequence[str] | None) -> tuple[Part, ...]:
     """Return notes and the record of migrations; of some tables only the notes."""
     parts = []
     for name in INTERNAL_TABLES:
@@ -118,9 +118,9 @@ def _own(connection: Connection, tables: Sequence[str] | None) -> tuple[Part, ..
             continue
         infos = rows(connection, "SELECT name, pk FROM pragma_table_xinfo(?)", name)
         key = [info[0] for info in sorted(infos, key=lambda info: info[1]) if info[1]]
-        where = ""
+        condition = ""
         if tables is not None:
-            where = f" WHERE table_name IN ({', '.join(map(literal, tables))})"
+            condition = f" WHERE table_name IN ({', '.join(map(literal, tables))})"
         if tables is None or name == NOTES:
             order = f" ORDER BY {', '.join(key)}"
             parts.append(
@@ -129,18 +129,18 @@ def _own(connection: Connection, tables: Sequence[str] | None) -> tuple[Part, ..
                     _sql(connection, name),
                     columns=tuple(info[0] for info in infos),
                     order=order,
-                    where=where,
+                    where=condition,
                 )
             )
     return tuple(parts)
 
 
-def _others(connection: Connection, kept: set[str]) -> tuple[str, ...]:
+def _dependent_sql(connection: Connection, folded_names: set[str]) -> tuple[str, ...]:
     """Return the SQL of indexes, views and triggers of these tables, each kind in the order of names."""
-    found = rows(
+    items = rows(
         connection,
         "SELECT name, tbl_name, sql FROM sqlite_schema"
         " WHERE type IN ('index', 'view', 'trigger') AND sql IS NOT NULL"
         " ORDER BY CASE type WHEN 'index' THEN 0 WHEN 'view' THEN 1 ELSE 2 END, name",
     )
-    return tuple(sql for name, table, sql in found if fold(table) in kept and not reserved(name))
+    return tuple(sql for name, table, sql in items if fold(table) in folded_names and not reserved(name))

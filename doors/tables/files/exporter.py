@@ -11,7 +11,7 @@ from doors.tables.files.copy_tables import copy
 from doors.tables.files.dump_contents import contents_of
 from doors.tables.files.format import STEP, FileProgress, Format, RowsFormat
 from doors.tables.files.json_file import text_json
-from doors.tables.files.sql_dump import dumped
+from doors.tables.files.sql_dump import dump
 from doors.tables.grid.view_sql import GridView, clauses
 from doors.tables.schema.rows import row_name
 from doors.tables.sqlite.catalog import Table, find, read
@@ -38,11 +38,11 @@ def save(
     that this takes does not grow with the tables. The connection may be one that only reads; it is in no
     transaction. Raises `TablesError`, and what `output` raises.
     """
-    what = "cannot export the tables"
-    with _moment(connection, what):
+    error_prefix = "cannot export the tables"
+    with _snapshot(connection, error_prefix):
         if format in ("sql", "db"):
-            whole = _save_dump if format == "sql" else _save_database
-            yield from whole(connection, output, tables)
+            write = _save_dump if format == "sql" else _save_database
+            yield from write(connection, output, tables)
         elif len(tables) == 1:
             yield from _save_rows(connection, output, format, find(read(connection), tables[0]))
         else:
@@ -52,16 +52,16 @@ def save(
             )
 
 
-def save_shown(
+def save_view(
     connection: Connection, output: BinaryIO, format: RowsFormat, view: GridView
 ) -> Iterator[FileProgress]:
     """Export the rows of a view in its order, which is a stable sort."""
-    with _moment(connection, "cannot export the table"):
+    with _snapshot(connection, "cannot export the table"):
         yield from _save_rows(connection, output, format, find(read(connection), view.table), view)
 
 
 @contextmanager
-def _moment(connection: Connection, what: str) -> Iterator[None]:
+def _snapshot(connection: Connection, error_prefix: str) -> Iterator[None]:
     """Read from one snapshot of the database, without blocking writers."""
     if connection.in_transaction:
         raise ValueError("the connection is in a transaction already")
@@ -73,11 +73,11 @@ def _moment(connection: Connection, what: str) -> Iterator[None]:
             connection.execute("ROLLBACK")
     except UnicodeDecodeError:
         raise TablesError(
-            f"{what}: there is a text that is not UTF-8",
+            f"{error_prefix}: there is a text that is not UTF-8",
             "Find it: WHERE typeof(c) = 'text' AND length(CAST(c AS blob)) > length(c); make it a blob.",
         ) from None
     except Error as error:
-        raise wrap_error(error, what) from error
+        raise wrap_error(error, error_prefix) from error
 
 
 def _save_rows(
@@ -89,35 +89,35 @@ def _save_rows(
             f"{table.kind} {table.name} has nothing to write", "What it reads from may be gone."
         )
     names = ", ".join(quoted(column.name) for column in columns)
-    shown = clauses(table, view or GridView(table.name))
-    own = (row_name(table) if table.kind == "table" else "") or ", ".join(map(quoted, table.key))
-    order = shown.order
-    if own:
-        order += f", {own}" if order else f" ORDER BY {own}"
-    found = connection.execute(
-        f"SELECT {names} FROM {quoted(table.name)} AS t{shown.where}{order}", shown.values
+    view_clauses = clauses(table, view or GridView(table.name))
+    tie_breaker = (row_name(table) if table.kind == "table" else "") or ", ".join(map(quoted, table.key))
+    order = view_clauses.order
+    if tie_breaker:
+        order += f", {tie_breaker}" if order else f" ORDER BY {tie_breaker}"
+    cursor = connection.execute(
+        f"SELECT {names} FROM {quoted(table.name)} AS t{view_clauses.where}{order}", view_clauses.values
     )
     types = [column.type for column in columns]
     keys = [f"{text_json(column.name)}:" for column in columns]
-    header = csv_file.header([column.name for column in columns])
+    header = csv_file.format_header([column.name for column in columns])
     size = output.write({"csv": header, "json": "["}.get(format, "").encode())
     count = 0
-    held: list[str] = []
-    for row in found:
+    lines: list[str] = []
+    for row in cursor:
         if format == "csv":
-            held.append(
-                csv_file.written([text_cell(value, type) for value, type in zip(row, types, strict=True)])
+            lines.append(
+                csv_file.format_row([text_cell(value, type) for value, type in zip(row, types, strict=True)])
             )
         else:
             cells = (key + json_cell(value, type) for key, value, type in zip(keys, row, types, strict=True))
             object = "{" + ",".join(cells) + "}"
-            held.append(f"{object}\n" if format == "jsonl" else f"{',' if count else ''}\n{object}")
+            lines.append(f"{object}\n" if format == "jsonl" else f"{',' if count else ''}\n{object}")
         count += 1
-        if len(held) >= STEP:
-            size += output.write("".join(held).encode())
-            held.clear()
+        if len(lines) >= STEP:
+            size += output.write("".join(lines).encode())
+            lines.clear()
             yield FileProgress(count, size, table=table.name)
-    size += output.write("".join(held).encode())
+    size += output.write("".join(lines).encode())
     size += output.write(b"\n]\n" if format == "json" else b"")
     yield FileProgress(count, size, table=table.name)
 
@@ -125,7 +125,7 @@ def _save_rows(
 def _save_dump(connection: Connection, output: BinaryIO, tables: Sequence[str]) -> Iterator[FileProgress]:
     contents = contents_of(connection, tables)
     size = count = 0
-    for table, sql, rows in dumped(connection, contents):
+    for table, sql, rows in dump(connection, contents):
         size += output.write(sql.encode())
         count += rows
         if rows and count % STEP == 0:
@@ -136,19 +136,19 @@ def _save_dump(connection: Connection, output: BinaryIO, tables: Sequence[str]) 
 def _save_database(connection: Connection, output: BinaryIO, tables: Sequence[str]) -> Iterator[FileProgress]:
     """Write a database file: made beside, where the same tables give the same bytes, and then copied."""
     contents = contents_of(connection, tables)
-    what = "cannot export the tables"
+    error_prefix = "cannot export the tables"
     with TemporaryDirectory(prefix="svc-export-") as folder:
         path = Path(folder) / "tables.db"
-        target = open_file(path, make=True)
+        target = open_file(path, create=True)
         last = FileProgress(0)
         try:
-            with transaction(target, what):
-                for last in copy(connection, target, contents, what):
+            with transaction(target, error_prefix):
+                for last in copy(connection, target, contents, error_prefix):
                     yield last
         finally:
             target.close()
         size = 0
-        with path.open("rb") as made:
-            while block := made.read(_BLOCK):
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK):
                 size += output.write(block)
     yield FileProgress(last.rows, size, skipped=contents.skipped)

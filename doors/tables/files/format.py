@@ -60,7 +60,7 @@ class Preview:
 
 def format_of(name: str) -> Format:
     """Return the format that the ending of a file's name stands for. Raises `TablesError`."""
-    found = _ENDINGS.get(PurePath(name).suffix.lower())
-    if found is None:
+    format = _ENDINGS.get(PurePath(name).suffix.lower())
+    if format is None:
         raise TablesError(f"cannot determine the format of {name}", f"Pass a format: {', '.join(FORMATS)}.")
-    return found
+    return format

@@ -32,7 +32,7 @@ from doors.tables.sqlite.tokens import ParsedStatement, statements
 from doors.tables.types.infer import preview
 
 _BLOCK = 1 << 20
-_SHELLS_OWN = (
+_SHELL_STATEMENTS = (
     ("begin",),
     ("begin", "transaction"),
     ("commit",),
@@ -65,86 +65,89 @@ def load(
     if format in ("sql", "db"):
         if table or columns:
             raise TablesError(f"{format} says itself what its tables are", "Leave the name of the table out.")
-        yield from (_dump if format == "sql" else _database)(connection, source, replace)
+        yield from (_import_dump if format == "sql" else _import_database)(connection, source, replace)
         return
     if not table:
         raise TablesError(f"{format} does not say which table it is", "Name the table to import into.")
-    found = {fold(name): each for name, each in read(connection).items()}.get(fold(table))
-    if found is None:
+    existing = {fold(name): each for name, each in read(connection).items()}.get(fold(table))
+    if existing is None:
         check_name(table, "a table")
-        made = tuple(columns) or preview(source, format).columns
-        if not made:
+        new_columns = tuple(columns) or preview(source, format).columns
+        if not new_columns:
             raise TablesError("the file has no rows, and says of no columns", "Create the table first.")
-        there = Table(table, made)
+        target = Table(table, new_columns)
     elif columns:
-        raise TablesError(f"table {found.name} already exists", "Leave its columns out.", code="conflict")
-    elif found.kind != "table":
-        raise TablesError(f"{found.name} is not a table", "Import into a table.")
+        raise TablesError(f"table {existing.name} already exists", "Leave its columns out.", code="conflict")
+    elif existing.kind != "table":
+        raise TablesError(f"{existing.name} is not a table", "Import into a table.")
     else:
-        there = found
-    yield from table_rows.load(connection, source, format, there, make=found is None, replace=replace)
+        target = existing
+    yield from table_rows.load(connection, source, format, target, create=existing is None, replace=replace)
 
 
-def _dump(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[FileProgress]:
+def _import_dump(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[FileProgress]:
     """Run a dump in a temporary database, then copy its tables."""
     total = source.seek(0, 2)
     source.seek(0)
     with (
         TemporaryDirectory(prefix="svc-import-") as folder,
-        closing(open_owner(Path(folder) / "x.db")) as made,
+        closing(open_owner(Path(folder) / "x.db")) as staging,
     ):
-        made.execute("pragma synchronous = off")
-        with transaction(made, "nothing was imported"):
-            for count in script.running(made, "", _statements(source), own=True):
+        staging.execute("pragma synchronous = off")
+        with transaction(staging, "nothing was imported"):
+            for count in script.run_steps(staging, "", _statements(source), allow_internal=True):
                 if count % STEP == 0:
                     yield FileProgress(count, source.tell(), total)
-        yield from _into_place(connection, made, replace)
+        yield from _copy_into(connection, staging, replace)
 
 
 def _statements(source: BinaryIO) -> Iterator[ParsedStatement]:
     """Yield the statements of a dump but those that only the shell needs."""
     for statement in statements(chunks(source), script.MAX_STATEMENT_BYTES):
-        if tuple(statement.sql.lower().split()) not in _SHELLS_OWN or len(statement.sql) > 40:
+        if tuple(statement.sql.lower().split()) not in _SHELL_STATEMENTS or len(statement.sql) > 40:
             yield statement
 
 
-def _database(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[FileProgress]:
+def _import_database(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[FileProgress]:
     """Read a database file from a private copy."""
-    what = "nothing was imported"
+    error_prefix = "nothing was imported"
     with TemporaryDirectory(prefix="svc-import-") as folder:
         path = Path(folder) / "x.db"
         source.seek(0)
-        with path.open("wb") as copied:
+        with path.open("wb") as copy_file:
             while block := source.read(_BLOCK):
-                copied.write(block)
+                copy_file.write(block)
         try:
-            with closing(open_file(path)) as made:
-                if problems := rows(made, "pragma quick_check(3)"):
+            with closing(open_file(path)) as uploaded:
+                if problems := rows(uploaded, "pragma quick_check(3)"):
                     texts = [row[0] for row in problems if row[0] != "ok"]
                     if texts:
                         raise TablesError(
-                            f"{what}: the file is damaged: {texts[0]}",
+                            f"{error_prefix}: the file is damaged: {texts[0]}",
                             "Use a copy that is whole; `sqlite3 FILE .recover` saves what can be read.",
                         )
-                yield from _into_place(connection, made, replace)
+                yield from _copy_into(connection, uploaded, replace)
         except Error as error:
-            raise wrap_error(error, what) from error
+            raise wrap_error(error, error_prefix) from error
 
 
-def _into_place(connection: Connection, made: Connection, replace: bool) -> Iterator[FileProgress]:
-    what = "nothing was imported"
-    contents = contents_of(made)
+def _copy_into(connection: Connection, source: Connection, replace: bool) -> Iterator[FileProgress]:
+    error_prefix = "nothing was imported"
+    contents = contents_of(source)
     if not contents.tables:
-        raise TablesError(f"{what}: there are no tables in the file", "Check that it is the right one.")
-    with transaction(connection, what):
-        sound = not find_broken(connection)
+        raise TablesError(
+            f"{error_prefix}: there are no tables in the file", "Check that it is the right one."
+        )
+    with transaction(connection, error_prefix):
+        was_valid = not find_broken(connection)
         clear(connection, contents, replace=replace)
         last = FileProgress(0)
-        for last in copy(made, connection, contents, what):
+        for last in copy(source, connection, contents, error_prefix):
             yield changed(last, skipped=())
         notes.delete_orphans(connection)
-        if sound and (now := find_broken(connection)):
+        if was_valid and (broken := find_broken(connection)):
             raise TablesError(
-                f"{what}: a view or trigger would be broken: {now}", "Import the tables that it needs, too."
+                f"{error_prefix}: a view or trigger would be broken: {broken}",
+                "Import the tables that it needs, too.",
             )
     yield last

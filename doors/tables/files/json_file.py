@@ -54,12 +54,12 @@ def objects(source: BinaryIO, format: Literal["json", "jsonl"]) -> Iterator[tupl
         lines = FileLines(source)
         for text in lines:
             if text.strip():
-                yield lines.line, lines.bytes, _only(text, lines.line)
+                yield lines.line, lines.bytes, _single_object(text, lines.line)
         return
     yield from _array(source)
 
 
-def _only(text: str, line: int) -> list[Field]:
+def _single_object(text: str, line: int) -> list[Field]:
     start = _blank(text, 0)
     try:
         fields, end = _object(text, start, line)
@@ -75,35 +75,35 @@ class _Reader:
 
     def __init__(self, source: BinaryIO) -> None:
         self._pieces = chunks(source)
-        self._held = ""
+        self._text = ""
         self._at = 0
         self.line = 1
         self.bytes = 0
 
-    def _more(self) -> bool:
+    def _read_more(self) -> bool:
         piece = next(self._pieces, "")
-        self._held, self._at = self._held[self._at :] + piece, 0
+        self._text, self._at = self._text[self._at :] + piece, 0
         self.bytes += len(piece.encode())
         return piece != ""
 
     def peek(self) -> str:
         """Return the next character that is not blank, or an empty text at the end."""
         while True:
-            end = _blank(self._held, self._at)
-            self._pass(end)
-            if end < len(self._held):
-                return self._held[end]
-            if not self._more():
+            end = _blank(self._text, self._at)
+            self._advance(end)
+            if end < len(self._text):
+                return self._text[end]
+            if not self._read_more():
                 return ""
 
     def take(self, marks: str) -> str:
         """Return the next mark, which has to be one of these."""
-        found = self.peek()
-        if not found or found not in marks:
-            what = f"{found!r} stands" if found else "the file ends"
-            raise _mistake(self.line, f"{what} where {' or '.join(marks)} was expected", _ARRAY)
+        character = self.peek()
+        if not character or character not in marks:
+            problem = f"{character!r} stands" if character else "the file ends"
+            raise _mistake(self.line, f"{problem} where {' or '.join(marks)} was expected", _ARRAY)
         self._at += 1
-        return found
+        return character
 
     def object(self) -> list[Field]:
         """Return the object that is next."""
@@ -111,18 +111,18 @@ class _Reader:
             raise _mistake(self.line, "the file ends where a row was expected", _ARRAY)
         while True:
             try:
-                fields, end = _object(self._held, self._at, self.line)
+                fields, end = _object(self._text, self._at, self.line)
             except _Partial as error:
-                if len(self._held) - self._at > MAX_RECORD:
+                if len(self._text) - self._at > MAX_RECORD:
                     raise too_large(self.line) from None
-                if not self._more():
+                if not self._read_more():
                     raise _mistake(self.line, str(error)) from None
             else:
-                self._pass(end)
+                self._advance(end)
                 return fields
 
-    def _pass(self, end: int) -> None:
-        self.line += self._held.count("\n", self._at, end)
+    def _advance(self, end: int) -> None:
+        self.line += self._text.count("\n", self._at, end)
         self._at = end
 
 
@@ -132,47 +132,47 @@ def _array(source: BinaryIO) -> Iterator[tuple[int, int, list[Field]]]:
     if reader.peek() == "]":
         reader.take("]")
     else:
-        mark = ","
-        while mark == ",":
+        separator = ","
+        while separator == ",":
             reader.peek()
             line = reader.line
             fields = reader.object()
             yield line, reader.bytes, fields
-            mark = reader.take(",]")
+            separator = reader.take(",]")
     if reader.peek():
         raise _mistake(reader.line, "something stands after the array", _ARRAY)
 
 
-def _object(text: str, at: int, line: int) -> tuple[list[Field], int]:
+def _object(text: str, position: int, line: int) -> tuple[list[Field], int]:
     """Read an object at a place in a text; return its fields and where it ends. Raises `_Partial`."""
     fields: list[Field] = []
-    seen: set[str] = set()
-    if text[at : at + 1] != "{":
+    names: set[str] = set()
+    if text[position : position + 1] != "{":
         raise _mistake(line, "a row is not an object", 'Each row is an object: {"name": "value"}.')
-    at = _blank(text, at + 1)
-    if text[at : at + 1] == "}":
-        return fields, at + 1
+    position = _blank(text, position + 1)
+    if text[position : position + 1] == "}":
+        return fields, position + 1
     try:
         while True:
-            if text[at : at + 1] != '"':
+            if text[position : position + 1] != '"':
                 raise _Partial("a name in double quotes was expected")
-            name, at = scanstring(text, at + 1, True)
-            at = _blank(text, at)
-            if text[at : at + 1] != ":":
+            name, position = scanstring(text, position + 1, True)
+            position = _blank(text, position)
+            if text[position : position + 1] != ":":
                 raise _Partial(f"a colon was expected after {name}")
-            at = _blank(text, at + 1)
-            value, end = _scan(text, at)
-            if fold(name) in seen:
+            position = _blank(text, position + 1)
+            value, end = _scan(text, position)
+            if fold(name) in names:
                 raise _mistake(line, f"a row names {name} twice", "Remove one of them.")
-            seen.add(fold(name))
-            fields.append((name, value, text[at:end]))
-            at = _blank(text, end)
-            mark = text[at : at + 1]
-            if mark == "}":
-                return fields, at + 1
-            if mark != ",":
+            names.add(fold(name))
+            fields.append((name, value, text[position:end]))
+            position = _blank(text, end)
+            separator = text[position : position + 1]
+            if separator == "}":
+                return fields, position + 1
+            if separator != ",":
                 raise _Partial(f"a comma was expected after the value of {name}")
-            at = _blank(text, at + 1)
+            position = _blank(text, position + 1)
     except StopIteration:
         raise _Partial("a value was expected") from None
     except RecursionError:
@@ -188,5 +188,5 @@ def _blank(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def _mistake(line: int, what: str, hint: str = "") -> TablesError:
-    return TablesError(f"line {line}: {what}", hint or "Correct the line; nothing was imported.")
+def _mistake(line: int, problem: str, hint: str = "") -> TablesError:
+    return TablesError(f"line {line}: {problem}", hint or "Correct the line; nothing was imported.")

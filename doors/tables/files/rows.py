@@ -31,7 +31,7 @@ from doors.tables.types.convert import preview
 from doors.tables.types.registry import TYPES
 from doors.tables.types.text import from_csv, from_json
 
-_ASIDE = "temp._svc_import"
+_STAGING = "temp._svc_import"
 _CHUNK = 10_000
 
 Record = tuple[int, int, list[Value]]
@@ -39,28 +39,28 @@ Record = tuple[int, int, list[Value]]
 
 
 def load(
-    connection: Connection, source: BinaryIO, format: Format, table: Table, *, make: bool, replace: bool
+    connection: Connection, source: BinaryIO, format: Format, table: Table, *, create: bool, replace: bool
 ) -> Iterator[FileProgress]:
     """Read a file into a table; with `make` it is made by this very import, with `replace` emptied first."""
-    what = f"nothing was imported into {table.name}"
+    error_prefix = f"nothing was imported into {table.name}"
     total = _size(source)
     columns, records = _records(source, format, table)
-    with _aside(connection, len(columns), what):
+    with _staging_table(connection, len(columns), error_prefix):
         count, last = 0, 0
-        insert = f"INSERT INTO {_ASIDE} VALUES ({', '.join('?' * (len(columns) + 1))})"
+        insert = f"INSERT INTO {_STAGING} VALUES ({', '.join('?' * (len(columns) + 1))})"
         while chunk := list(islice(records, STEP)):
-            with _explaining(what):
+            with _wrap_errors(error_prefix):
                 connection.executemany(insert, ((line, *values) for line, _, values in chunk))
             count, last = count + len(chunk), chunk[-1][1]
             yield FileProgress(count, min(last, total), total, table.name)
         connection.execute("COMMIT")
-        with transaction(connection, what):
-            if make:
+        with transaction(connection, error_prefix):
+            if create:
                 schema.create(connection, CreateTable(table.name, table.columns, table.note))
             elif replace:
                 connection.execute(f"DELETE FROM {quoted(table.name)}")
-            for done in _into_place(connection, find(read(connection), table.name), columns, count):
-                yield FileProgress(done, total, total, table.name)
+            for inserted in _insert_staged(connection, find(read(connection), table.name), columns, count):
+                yield FileProgress(inserted, total, total, table.name)
     yield FileProgress(count, total, total, table.name)
 
 
@@ -78,9 +78,9 @@ def _size(source: BinaryIO) -> int:
 def _records(source: BinaryIO, format: Format, table: Table) -> tuple[list[Column], Iterator[Record]]:
     if format == "csv":
         lines = FileLines(source)
-        names, found = csv_file.read(lines)
+        names, cells = csv_file.read(lines)
         columns = [_column(table, name, 1) for name in names]
-        return columns, _from_csv(lines, found, table, columns)
+        return columns, _from_csv(lines, cells, table, columns)
     columns = writable(table)
     return columns, _from_json(source, format, table, columns)
 
@@ -102,40 +102,40 @@ def _column(table: Table, name: str, line: int) -> Column:
 
 
 def _from_csv(
-    lines: FileLines, found: Iterator[tuple[int, csv_file.Cells]], table: Table, columns: Sequence[Column]
+    lines: FileLines, records: Iterator[tuple[int, csv_file.Cells]], table: Table, columns: Sequence[Column]
 ) -> Iterator[Record]:
     readers = [from_csv(table, column) for column in columns]
-    for line, cells in found:
+    for line, cells in records:
         values: list[Value] = []
         for index, cell in enumerate(cells):
             try:
                 values.append(None if cell is None else readers[index](cell))
             except ValueError as error:
-                raise _misfit(line, columns[index], cell, error) from None
+                raise _conversion_error(line, columns[index], cell, error) from None
         yield line, lines.bytes, values
 
 
 def _from_json(source: BinaryIO, format: Any, table: Table, columns: Sequence[Column]) -> Iterator[Record]:
-    known: dict[str, tuple[int, Callable[[Any, str], Value]]] = {
+    by_name: dict[str, tuple[int, Callable[[Any, str], Value]]] = {
         column.name: (index, from_json(table, column)) for index, column in enumerate(columns)
     }
-    by_fold = {fold(name): place for name, place in known.items()}
+    by_fold = {fold(name): target for name, target in by_name.items()}
     for line, read_bytes, fields in objects(source, format):
         values: list[Value] = [None] * len(columns)
-        for name, value, written in fields:
-            place = known.get(name) or by_fold.get(fold(name))
+        for name, value, source_text in fields:
+            place = by_name.get(name) or by_fold.get(fold(name))
             if place is None:
                 _column(table, name, line)
                 raise AssertionError(name)
             index, reader = place
             try:
-                values[index] = reader(value, written)
+                values[index] = reader(value, source_text)
             except ValueError as error:
-                raise _misfit(line, columns[index], value, error) from None
+                raise _conversion_error(line, columns[index], value, error) from None
         yield line, read_bytes, values
 
 
-def _misfit(line: int, column: Column, value: Any, error: ValueError) -> TablesError:
+def _conversion_error(line: int, column: Column, value: Any, error: ValueError) -> TablesError:
     text = preview(value) if isinstance(value, str | int | float) else "the value"
     return TablesError(
         f"line {line}: in column {column.name}, which is {column.type}, {text} {error}",
@@ -144,44 +144,46 @@ def _misfit(line: int, column: Column, value: Any, error: ValueError) -> TablesE
 
 
 @contextmanager
-def _explaining(what: str) -> Iterator[None]:
+def _wrap_errors(error_prefix: str) -> Iterator[None]:
     try:
         yield
     except Error as error:
-        raise wrap_error(error, what) from error
+        raise wrap_error(error, error_prefix) from error
 
 
 @contextmanager
-def _aside(connection: Connection, width: int, what: str) -> Iterator[None]:
+def _staging_table(connection: Connection, width: int, error_prefix: str) -> Iterator[None]:
     """Create a staging table in a temporary file of SQLite, without locking the database."""
     if connection.in_transaction:
         raise ValueError("the connection is in a transaction already")
     names = ", ".join(["line", *(f"c{index}" for index in range(width))])
-    with _explaining(what):
-        connection.execute(f"CREATE TABLE {_ASIDE} ({names})")
+    with _wrap_errors(error_prefix):
+        connection.execute(f"CREATE TABLE {_STAGING} ({names})")
     try:
-        with _explaining(what):
+        with _wrap_errors(error_prefix):
             connection.execute("BEGIN")
         yield
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-        connection.execute(f"DROP TABLE {_ASIDE}")
+        connection.execute(f"DROP TABLE {_STAGING}")
 
 
-def _into_place(connection: Connection, table: Table, columns: Sequence[Column], count: int) -> Iterator[int]:
+def _insert_staged(
+    connection: Connection, table: Table, columns: Sequence[Column], count: int
+) -> Iterator[int]:
     """Insert what is aside, some thousand rows at a time; yield how many are done."""
     names = ", ".join(quoted(column.name) for column in columns)
     values = ", ".join(
         _or_default(f"c{index}", table.column(column.name)) for index, column in enumerate(columns)
     )
-    insert = f"INSERT INTO {quoted(table.name)} ({names}) SELECT {values} FROM {_ASIDE} WHERE rowid"
+    insert = f"INSERT INTO {quoted(table.name)} ({names}) SELECT {values} FROM {_STAGING} WHERE rowid"
     for first in range(1, count + 1, _CHUNK):
         last = min(first + _CHUNK - 1, count)
         try:
             connection.execute(f"{insert} BETWEEN ? AND ? ORDER BY rowid", (first, last))
         except ConstraintError:
-            _name_the_first(connection, insert, first, last)
+            _raise_first_violation(connection, insert, first, last)
             raise
         yield last
 
@@ -194,13 +196,13 @@ def _or_default(name: str, column: Column) -> str:
     return f"coalesce({name}, {default})"
 
 
-def _name_the_first(connection: Connection, insert: str, first: int, last: int) -> None:
+def _raise_first_violation(connection: Connection, insert: str, first: int, last: int) -> None:
     """Insert rows one by one, to find the one that breaks a rule, and raise with its line."""
     for number in range(first, last + 1):
         try:
             connection.execute(f"{insert} = ?", (number,))
         except ConstraintError as error:
-            line = rows(connection, f"SELECT line FROM {_ASIDE} WHERE rowid = ?", number)[0][0]
+            line = rows(connection, f"SELECT line FROM {_STAGING} WHERE rowid = ?", number)[0][0]
             raise TablesError(
                 f"line {line}: {error}", "Correct or remove the row; nothing was imported."
             ) from error

@@ -9,12 +9,12 @@ HEAD = "-- Tables of a svc Project, as SQL.\nPRAGMA foreign_keys=OFF;\nBEGIN TRA
 TAIL = "COMMIT;\n"
 
 
-def dumped(connection: Connection, contents: Contents) -> Iterator[tuple[str, str, int]]:
+def dump(connection: Connection, contents: Contents) -> Iterator[tuple[str, str, int]]:
     """Yield the dump in pieces: the table, the SQL, and how many rows it has."""
     yield "", HEAD, 0
-    for part in contents.own:
-        made = part.sql.replace("CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
-        yield part.name, f"{made};\n", 0
+    for part in contents.internal:
+        create_sql = part.sql.replace("CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
+        yield part.name, f"{create_sql};\n", 0
         yield from _rows(connection, part, "INSERT OR REPLACE")
     for part in contents.tables:
         yield part.name, f"{part.sql};\n", 0
@@ -28,7 +28,7 @@ def dumped(connection: Connection, contents: Contents) -> Iterator[tuple[str, st
         yield from _rows(connection, part, "INSERT", number=True)
         if part.refill:
             yield part.name, f"{part.refill};\n", 0
-    for sql in contents.others:
+    for sql in contents.dependents:
         yield "", f"{sql};\n", 0
     yield "", TAIL, 0
 

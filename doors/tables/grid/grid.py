@@ -39,7 +39,7 @@ MAX_TEMPORARY_BYTES = 4 << 30
 MAX_CELL_BYTES = 64 << 20
 """Bytes of one whole cell."""
 _STEPS_PER_CHECK = 20_000
-_WHAT = "cannot show the table"
+_ERROR_PREFIX = "cannot show the table"
 Cells = list[Any]
 State = Literal["unchanged", "changed", "deleted"]
 
@@ -76,18 +76,18 @@ class Grid:
 
     def __init__(self, path: Path, view: GridView) -> None:
         """Open the file."""
-        self._end, self._stopped = 0.0, False
+        self._deadline, self._stopped = 0.0, False
         self.view = view
         self._path = path
         try:
-            self._file = path.stat().st_ino
+            self._inode = path.stat().st_ino
             self._connection: Connection = open_viewer(path, MAX_TEMPORARY_BYTES)
         except OSError:
             raise TablesError(
                 f"table {view.table} does not exist", "The project has no tables.", code="not-found"
             ) from None
         except Error as error:
-            raise wrap_error(error, _WHAT) from error
+            raise wrap_error(error, _ERROR_PREFIX) from error
         self._connection.set_progress_handler(self._is_timed_out, _STEPS_PER_CHECK)
 
     def open(self) -> None:
@@ -97,7 +97,7 @@ class Grid:
             self.identity: Identity = identity(self.table)
             self._schema = scalar(self._connection, "PRAGMA main.schema_version")
             order = self._materialize()
-        self._order, self._seen = order
+        self._order, self._data_version = order
 
     @property
     def count(self) -> int:
@@ -107,58 +107,64 @@ class Grid:
     def stale(self) -> bool:
         """Return whether the database has changed since the order was materialized."""
         with self._snapshot():
-            return bool(self._version() != self._seen)
+            return bool(self._version() != self._data_version)
 
     def window(self, start: int, n: int) -> Window:
         """Return the rows at `start` to `start + n`, from 0 on; fewer where there are fewer."""
         order = self._order
-        wanted = range(order.first + start, order.first + min(start + n, order.count))
-        where = f"{order.place} BETWEEN {wanted.start} AND {wanted.stop - 1}"
-        head = (order.place, f"{order.handle[0]} IS NOT NULL")
+        numbers = range(order.first + start, order.first + min(start + n, order.count))
+        condition = f"{order.position} BETWEEN {numbers.start} AND {numbers.stop - 1}"
+        head = (order.position, f"{order.handle[0]} IS NOT NULL")
         with self._snapshot():
-            found = self._select(head, order.source, where, keys=True)
-        there = {row[0]: row[2:] for row in found if row[1]}
-        shown = Window([], [], [])
-        for place in wanted:
-            row = there.get(place)
-            cells = self._cells(row[3 * self._keys :]) if row else None
-            shown.rows.append(cells)
-            shown.keys.append(self._key_cells(row) if row else None)
-            shown.versions.append(_version(cells))
-        return shown
+            selected_rows = self._select(head, order.source, condition, keys=True)
+        by_position = {row[0]: row[2:] for row in selected_rows if row[1]}
+        result = Window([], [], [])
+        for position in numbers:
+            row = by_position.get(position)
+            cells = self._cells(row[3 * self._key_length :]) if row else None
+            result.rows.append(cells)
+            result.keys.append(self._key_cells(row) if row else None)
+            result.versions.append(_version(cells))
+        return result
 
     def full_cell(self, key: Cells, column: str) -> Any:
         """Return one cell of a row, however large. Raises `TablesError`, also `RowNotFound`."""
-        at = self.table.columns.index(self.table.column(column))
-        expression = self._order.columns[at]
+        index = self.table.columns.index(self.table.column(column))
+        expression = self._order.columns[index]
         with self._snapshot():
-            size = self._by_key(f"octet_length({expression})", key)
+            size = self._select_by_key(f"octet_length({expression})", key)
             if size and (size[0] or 0) > MAX_CELL_BYTES:
                 raise TablesError(
                     f"the cell has more than {MAX_CELL_BYTES >> 20} MiB",
                     "Export the table to get the complete cell.",
                 )
-            found = size and self._by_key(selected(expression, cut=MAX_CELL_BYTES, as_bytes=True), key)
-        if not found:
+            result = size and self._select_by_key(
+                selected(expression, cut=MAX_CELL_BYTES, as_bytes=True), key
+            )
+        if not result:
             raise RowNotFound("the row is gone", "Refresh the grid.")
-        return cell(found, self.table.columns[at].type, cut=MAX_CELL_BYTES)
+        return cell(result, self.table.columns[index].type, cut=MAX_CELL_BYTES)
 
-    def refresh(self, shown: Sequence[tuple[Cells, str]]) -> tuple[int | None, list[RowState]]:
+    def refresh(self, known_rows: Sequence[tuple[Cells, str]]) -> tuple[int | None, list[RowState]]:
         """Materialize the order again; return the number of added rows, and the states of rows.
 
         `shown` has the keys and versions of the rows. Added rows are counted by their rowids; None without
         rowids.
         """
         if not self.stale():
-            new: int | None = 0
+            added: int | None = 0
         else:
             with self._snapshot():
-                order, seen = self._materialize()
-                top = self._order.top
-                new = None if top is None else count_added(self._connection, self.table, order, top)
-            self._order, self._seen = order, seen
+                order, data_version = self._materialize()
+                previous_top = self._order.top
+                added = (
+                    None
+                    if previous_top is None
+                    else count_added(self._connection, self.table, order, previous_top)
+                )
+            self._order, self._data_version = order, data_version
         with self._snapshot():
-            return new, self._row_states(shown)
+            return added, self._row_states(known_rows)
 
     def stop(self) -> None:
         """Interrupt the call in progress, from any thread."""
@@ -170,70 +176,80 @@ class Grid:
 
     def _materialize(self) -> tuple[Order, Any]:
         """Materialize the current order; return it and the version of the database."""
-        wanted = clauses(self.table, self.view)
-        return materialize(self._connection, self.table, self.identity, wanted), self._version()
+        sql_clauses = clauses(self.table, self.view)
+        return materialize(self._connection, self.table, self.identity, sql_clauses), self._version()
 
     def _version(self) -> Any:
         return scalar(self._connection, "PRAGMA main.data_version")
 
-    def _row_states(self, shown: Sequence[tuple[Cells, str]]) -> list[RowState]:
-        order, many = self._order, len(self._order.handle)
-        now: list[tuple[tuple[Any, ...], State] | None] = []
-        for key, version in shown:
+    def _row_states(self, known_rows: Sequence[tuple[Cells, str]]) -> list[RowState]:
+        order, width = self._order, len(self._order.handle)
+        states: list[tuple[tuple[Any, ...], State] | None] = []
+        for key, version in known_rows:
             try:
-                found = self._select(order.handle, order.single, self._where(key), self._values(key))
+                matching = self._select(
+                    order.handle, order.single, self._key_condition(key), self._key_values(key)
+                )
             except RowNotFound:
-                found = []
-            if found:
-                cells = self._cells(found[0][many:])
-                now.append((found[0][:many], "unchanged" if _version(cells) == version else "changed"))
+                matching = []
+            if matching:
+                cells = self._cells(matching[0][width:])
+                states.append((matching[0][:width], "unchanged" if _version(cells) == version else "changed"))
             else:
-                now.append(None)
-        row_positions = positions(self._connection, order, [each[0] for each in now if each])
+                states.append(None)
+        row_positions = positions(self._connection, order, [each[0] for each in states if each])
         return [
             RowState(each[1], row_positions.get(each[0])) if each else RowState("deleted", None)
-            for each in now
+            for each in states
         ]
 
     def _select(
-        self, head: Sequence[str], source: str, where: str, values: Sequence[Any] = (), *, keys: bool = False
+        self,
+        leading: Sequence[str],
+        source: str,
+        condition: str,
+        values: Sequence[Any] = (),
+        *,
+        keys: bool = False,
     ) -> list[tuple[Any, ...]]:
         """Return, of rows, `head`, `selected` of the key's columns where asked for, and of all columns."""
         for as_bytes in (False, True):
-            parts = [*head]
+            parts = [*leading]
             if keys:
-                parts += [selected(each, cut=MAX_CELL_BYTES, as_bytes=as_bytes) for each in self._key()]
+                parts += [
+                    selected(each, cut=MAX_CELL_BYTES, as_bytes=as_bytes) for each in self._key_expressions()
+                ]
             parts += [selected(each, cut=CUT, as_bytes=as_bytes) for each in self._order.columns]
             try:
                 return rows(
-                    self._connection, f"SELECT {', '.join(parts)} FROM {source} WHERE {where}", *values
+                    self._connection, f"SELECT {', '.join(parts)} FROM {source} WHERE {condition}", *values
                 )
             except UnicodeDecodeError:
                 continue
         raise AssertionError("bytes need no decoding")
 
-    def _by_key(self, what: str, key: Cells) -> tuple[Any, ...] | None:
-        sql = f"SELECT {what} FROM {self._order.single} WHERE {self._where(key)}"
-        found = rows(self._connection, sql, *self._values(key))
-        return found[0] if found else None
+    def _select_by_key(self, expression: str, key: Cells) -> tuple[Any, ...] | None:
+        sql = f"SELECT {expression} FROM {self._order.single} WHERE {self._key_condition(key)}"
+        matching = rows(self._connection, sql, *self._key_values(key))
+        return matching[0] if matching else None
 
     @property
-    def _keys(self) -> int:
-        return len(self._key())
+    def _key_length(self) -> int:
+        return len(self._key_expressions())
 
-    def _key(self) -> Sequence[str]:
+    def _key_expressions(self) -> Sequence[str]:
         """Return the expressions of a row's key."""
         if not self.identity.key:
             return self._order.handle
         columns = dict(zip((each.name for each in self.table.columns), self._order.columns, strict=True))
         return [columns[name] for name in self.identity.key]
 
-    def _where(self, key: Cells) -> str:
-        if len(key) != self._keys:
-            raise TablesError(f"a key of {self.table.name} has {self._keys} values, not {len(key)}")
-        return " AND ".join(f"{each} = ?" for each in self._key())
+    def _key_condition(self, key: Cells) -> str:
+        if len(key) != self._key_length:
+            raise TablesError(f"a key of {self.table.name} has {self._key_length} values, not {len(key)}")
+        return " AND ".join(f"{each} = ?" for each in self._key_expressions())
 
-    def _values(self, key: Cells) -> list[Any]:
+    def _key_values(self, key: Cells) -> list[Any]:
         try:
             if not self.identity.key:
                 return [integer(str(value)) for value in key]
@@ -244,23 +260,25 @@ class Grid:
 
     def _cells(self, row: Sequence[Any]) -> Cells:
         return [
-            cell(row[3 * at : 3 * at + 3], column.type, cut=CUT)
-            for at, column in enumerate(self.table.columns)
+            cell(row[3 * index : 3 * index + 3], column.type, cut=CUT)
+            for index, column in enumerate(self.table.columns)
         ]
 
     def _key_cells(self, row: Sequence[Any]) -> Cells:
         types = [self.table.column(name).type for name in self.identity.key] or [INTEGER.name]
-        return [cell(row[3 * at : 3 * at + 3], type, cut=MAX_CELL_BYTES) for at, type in enumerate(types)]
+        return [
+            cell(row[3 * index : 3 * index + 3], type, cut=MAX_CELL_BYTES) for index, type in enumerate(types)
+        ]
 
     @contextmanager
     def _snapshot(self, *, check: bool = True) -> Iterator[None]:
         """Read one snapshot, after a check that the table has the columns of when the grid was opened."""
-        self._end = time.monotonic() + TIMEOUT_SECONDS
+        self._deadline = time.monotonic() + TIMEOUT_SECONDS
         try:
             self._connection.execute("BEGIN")
             try:
                 if check:
-                    self._check()
+                    self._require_unchanged()
                 yield
                 self._connection.execute("COMMIT")
             finally:
@@ -279,28 +297,28 @@ class Grid:
                 code="too-large",
             ) from None
         except Error as error:
-            raise wrap_error(error, _WHAT) from error
+            raise wrap_error(error, _ERROR_PREFIX) from error
 
     def _is_timed_out(self) -> bool:
-        return self._stopped or time.monotonic() > self._end
+        return self._stopped or time.monotonic() > self._deadline
 
-    def _check(self) -> None:
+    def _require_unchanged(self) -> None:
         """Raise when the table is not the one that was opened."""
         try:
-            same = self._path.stat().st_ino == self._file
+            unchanged = self._path.stat().st_ino == self._inode
         except OSError:
-            same = False
-        if not same:
-            raise _gone_error(self.view.table)
+            unchanged = False
+        if not unchanged:
+            raise _dropped_error(self.view.table)
         schema = scalar(self._connection, "PRAGMA main.schema_version")
         if schema == self._schema:
             return
-        found = [
+        matching = [
             table for table in read(self._connection).values() if fold(table.name) == fold(self.view.table)
         ]
-        if not found:
-            raise _gone_error(self.view.table)
-        if _shape(found[0]) != _shape(self.table):
+        if not matching:
+            raise _dropped_error(self.view.table)
+        if _shape(matching[0]) != _shape(self.table):
             raise TablesError(
                 f"the table {self.table.name} was altered",
                 "Open it again to see it as it is now.",
@@ -316,7 +334,7 @@ def _find_table(connection: Connection, name: str) -> Table:
         raise TablesError(error.message, error.hint, code="not-found") from None
 
 
-def _gone_error(table: str) -> TablesError:
+def _dropped_error(table: str) -> TablesError:
     return TablesError(f"the table {table} is gone", "It was dropped or renamed.", code="gone")
 
 

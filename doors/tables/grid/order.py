@@ -14,7 +14,7 @@ from doors.tables.rows.identity import Identity
 from doors.tables.sqlite.catalog import Table
 from doors.tables.sqlite.errors import Connection, Value, quoted, rows, scalar
 
-SHOWN = "_svc_shown"
+ORDER_TABLE = "_svc_shown"
 """The temporary table. No table of a Project has a name of svc's, so it hides none."""
 
 
@@ -32,7 +32,7 @@ class Order:
     source: str
     _: KW_ONLY
     single: str
-    place: str
+    position: str
     columns: tuple[str, ...]
     handle: tuple[str, ...]
     top: int | None = None
@@ -42,11 +42,11 @@ class Order:
 
 def materialize(connection: Connection, table: Table, identity: Identity, clauses: Clauses) -> Order:
     """Put down the order of a view, within a transaction; the one before it is forgotten."""
-    connection.execute(f"DROP TABLE IF EXISTS temp.{SHOWN}")
+    connection.execute(f"DROP TABLE IF EXISTS temp.{ORDER_TABLE}")
     columns = tuple(f"t.{quoted(column.name)}" for column in table.columns)
     main = f"main.{quoted(table.name)} t"
     if not identity.handle:
-        return _copied(connection, main, columns, clauses)
+        return _copy_rows(connection, main, columns, clauses)
     handle = tuple(f"t.{quoted(name)}" for name in identity.handle)
     top = scalar(connection, f"SELECT max({handle[0]}) FROM {main}") or 0 if identity.numbered else None
     if identity.numbered and clauses.plain:
@@ -57,7 +57,7 @@ def materialize(connection: Connection, table: Table, identity: Identity, clause
                 count,
                 main,
                 single=main,
-                place=handle[0],
+                position=handle[0],
                 columns=columns,
                 handle=handle,
                 top=top,
@@ -67,53 +67,55 @@ def materialize(connection: Connection, table: Table, identity: Identity, clause
     order = (clauses.order or " ORDER BY ") + ", " * bool(clauses.order) + ", ".join(handle)
     parts = ", ".join(f"{part} AS h{number}" for number, part in enumerate(handle))
     connection.execute(
-        f"CREATE TEMP TABLE {SHOWN} AS SELECT {parts} FROM {main}{clauses.where}{order}", clauses.values
+        f"CREATE TEMP TABLE {ORDER_TABLE} AS SELECT {parts} FROM {main}{clauses.where}{order}", clauses.values
     )
     joined = " AND ".join(f"{part} = o.h{number}" for number, part in enumerate(handle))
-    source = f"temp.{SHOWN} o LEFT JOIN {main} ON {joined}"
+    source = f"temp.{ORDER_TABLE} o LEFT JOIN {main} ON {joined}"
     return Order(
-        _count(connection), source, single=main, place="o.rowid", columns=columns, handle=handle, top=top
+        _count(connection), source, single=main, position="o.rowid", columns=columns, handle=handle, top=top
     )
 
 
-def _copied(connection: Connection, main: str, columns: tuple[str, ...], clauses: Clauses) -> Order:
+def _copy_rows(connection: Connection, main: str, columns: tuple[str, ...], clauses: Clauses) -> Order:
     """Copy the rows of a table without a key, which cannot be read again by key."""
     parts = ", ".join(f"{column} AS c{number}" for number, column in enumerate(columns))
     connection.execute(
-        f"CREATE TEMP TABLE {SHOWN} AS SELECT {parts} FROM {main}{clauses.where}{clauses.order}",
+        f"CREATE TEMP TABLE {ORDER_TABLE} AS SELECT {parts} FROM {main}{clauses.where}{clauses.order}",
         clauses.values,
     )
-    kept = tuple(f"t.c{number}" for number in range(len(columns)))
-    copy = f"temp.{SHOWN} t"
-    return Order(_count(connection), copy, single=copy, place="t.rowid", columns=kept, handle=("t.rowid",))
+    copied = tuple(f"t.c{number}" for number in range(len(columns)))
+    copy = f"temp.{ORDER_TABLE} t"
+    return Order(
+        _count(connection), copy, single=copy, position="t.rowid", columns=copied, handle=("t.rowid",)
+    )
 
 
 def positions(
-    connection: Connection, order: Order, found: Sequence[tuple[Value, ...]]
+    connection: Connection, order: Order, handles: Sequence[tuple[Value, ...]]
 ) -> Mapping[tuple[Value, ...], int]:
     """Return the places, from 0 on, of those rows that an order has, by their handles: in one pass."""
     if order.single == order.source:
-        return {each: each[0] - order.first for each in found if isinstance(each[0], int)}
-    if not found:
+        return {each: each[0] - order.first for each in handles if isinstance(each[0], int)}
+    if not handles:
         return {}
     names = ", ".join(f"h{number}" for number in range(len(order.handle)))
-    one = "(" + ", ".join("?" * len(order.handle)) + ")"
-    wanted = ", ".join([one] * len(found))
-    there = connection.execute(
-        f"SELECT rowid, {names} FROM temp.{SHOWN} WHERE ({names}) IN (VALUES {wanted})",
-        [value for each in found for value in each],
+    group = "(" + ", ".join("?" * len(order.handle)) + ")"
+    placeholders = ", ".join([group] * len(handles))
+    ordered = connection.execute(
+        f"SELECT rowid, {names} FROM temp.{ORDER_TABLE} WHERE ({names}) IN (VALUES {placeholders})",
+        [value for each in handles for value in each],
     )
-    return {row[1:]: row[0] - 1 for row in there}
+    return {row[1:]: row[0] - 1 for row in ordered}
 
 
 def count_added(connection: Connection, table: Table, order: Order, top: int) -> int:
     """Return how many rows of an order have a greater number than `top`."""
     if order.dense:
-        counted = f"SELECT count(*) FROM main.{quoted(table.name)} t WHERE {order.handle[0]} > ?"
+        sql = f"SELECT count(*) FROM main.{quoted(table.name)} t WHERE {order.handle[0]} > ?"
     else:
-        counted = f"SELECT count(*) FROM temp.{SHOWN} WHERE h0 > ?"
-    return int(scalar(connection, counted, top))
+        sql = f"SELECT count(*) FROM temp.{ORDER_TABLE} WHERE h0 > ?"
+    return int(scalar(connection, sql, top))
 
 
 def _count(connection: Connection) -> int:
-    return int(rows(connection, f"SELECT ifnull(max(rowid), 0) FROM temp.{SHOWN}")[0][0])
+    return int(rows(connection, f"SELECT ifnull(max(rowid), 0) FROM temp.{ORDER_TABLE}")[0][0])

@@ -11,7 +11,7 @@ from doors.tables.types.convert import format_value
 from doors.tables.types.grid_cell import stored
 from doors.tables.types.registry import TEXT, TYPES
 
-_HALVES = re.compile("[\ud800-\udfff]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
 """Halves of characters (surrogates), which no text that is stored has."""
 Op = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "starts", "empty", "not-empty"]
 
@@ -61,8 +61,8 @@ def clauses(table: Table, view: GridView) -> Clauses:
     """Return the clauses of a view over `main`'s table, called `t`. Raises `TablesError`."""
     conditions: list[str] = []
     values: list[Value] = []
-    for wanted in view.filter:
-        condition, value = _condition(table, wanted)
+    for grid_filter in view.filter:
+        condition, value = _condition(table, grid_filter)
         conditions.append(condition)
         values += value
     if view.search:
@@ -77,41 +77,41 @@ def clauses(table: Table, view: GridView) -> Clauses:
     )
 
 
-def _condition(table: Table, wanted: GridFilter) -> tuple[str, Sequence[Value]]:
-    column = table.column(wanted.column)
+def _condition(table: Table, grid_filter: GridFilter) -> tuple[str, Sequence[Value]]:
+    column = table.column(grid_filter.column)
     name = _name(column)
-    match wanted.op:
+    match grid_filter.op:
         case "empty":
             return f"({name} IS NULL OR {name} = '')", ()
         case "not-empty":
             return f"({name} IS NOT NULL AND {name} <> '')", ()
         case "contains" | "starts":
-            pattern = _pattern(_text(wanted), anywhere=wanted.op == "contains")
+            pattern = _pattern(_text(grid_filter), anywhere=grid_filter.op == "contains")
             return f"{name} LIKE ? ESCAPE '\\'", (pattern,)
         case "=" | "!=":
-            return f"{name} IS {'NOT ' * (wanted.op == '!=')}?", (_value(table, column, wanted),)
-    return f"{name} {wanted.op} ?", (_value(table, column, wanted),)
+            return f"{name} IS {'NOT ' * (grid_filter.op == '!=')}?", (_value(table, column, grid_filter),)
+    return f"{name} {grid_filter.op} ?", (_value(table, column, grid_filter),)
 
 
-def _value(table: Table, column: Column, wanted: GridFilter) -> Value:
+def _value(table: Table, column: Column, grid_filter: GridFilter) -> Value:
     try:
-        return stored(wanted.value, table, column, "")
+        return stored(grid_filter.value, table, column, "")
     except ValueError as error:
         raise TablesError(
-            f"the filter of column {column.name}: {wanted.value!r} {error}",
+            f"the filter of column {column.name}: {grid_filter.value!r} {error}",
             f"{column.name} is {column.type}; compare it with a value of that type, or use contains.",
             code="filter",
         ) from None
 
 
-def _text(wanted: GridFilter) -> str:
-    value = wanted.value
+def _text(grid_filter: GridFilter) -> str:
+    value = grid_filter.value
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         text = format_value(value, TEXT)
-        if not _HALVES.search(text):
+        if not _SURROGATES.search(text):
             return text
     raise TablesError(
-        f"the filter of column {wanted.column}: {wanted.op} needs a text",
+        f"the filter of column {grid_filter.column}: {grid_filter.op} needs a text",
         "Say what the value has in it.",
         code="filter",
     )

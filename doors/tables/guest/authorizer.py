@@ -28,35 +28,35 @@ class GuestAuthorizer:
     allowed: for our own SQL.
     """
 
-    __slots__ = ("counts", "heavy", "lifted", "refusal", "seen", "writes")
+    __slots__ = ("action_count", "counts", "heavy", "refusal", "unrestricted", "writes")
 
     def __init__(self, *, writes: bool) -> None:
         """`writes`: whether rows may be changed."""
         self.writes = writes
-        self.lifted = False
+        self.unrestricted = False
         self.begin()
 
     def begin(self) -> None:
         """Forget the statement before."""
         self.refusal: GuestProblem | None = None
         self.heavy = self.counts = False
-        self.seen = 0
+        self.action_count = 0
 
     def __call__(
         self, action: int, first: str | None, second: str | None, database: str | None, inner: str | None
     ) -> int:
         """Return SQLite's code for allowing or denying an action on the named objects."""
-        if self.lifted:
+        if self.unrestricted:
             return apsw.SQLITE_OK
-        self.seen += 1
-        refusal = self._judge(action, first or "", second or "")
+        self.action_count += 1
+        refusal = self._check(action, first or "", second or "")
         if refusal is None:
             return apsw.SQLITE_OK
         if self.refusal is None:
             self.refusal = refusal
         return apsw.SQLITE_DENY
 
-    def _judge(self, action: int, first: str, second: str) -> GuestProblem | None:
+    def _check(self, action: int, first: str, second: str) -> GuestProblem | None:
         if action in _READS:
             return None
         if action == apsw.SQLITE_READ:

@@ -20,7 +20,7 @@ _CONSTRAINTS = {
 }
 _OF_A_TYPE = re.compile(r"CHECK constraint failed: (?:[^\W\d]\w*|json_valid\(.*\))")
 """SQLite's message for a violated check of a column type, which contains the start of the check."""
-_HALF = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 GUEST_ERRORS = (apsw.Error, OverflowError, UnicodeError)
 """Errors of compiling and running a statement that are reported to the guest."""
@@ -42,8 +42,10 @@ def to_problem(
         case UnicodeEncodeError():
             return _not_unicode(sql, params)
         case OverflowError():
-            which = _first(params, lambda value: isinstance(value, int) and value not in INTEGERS)
-            return GuestProblem("bad-parameters", f"{which} is an integer of more than 64 bits")
+            parameter = _first_parameter(
+                params, lambda value: isinstance(value, int) and value not in INTEGERS
+            )
+            return GuestProblem("bad-parameters", f"{parameter} is an integer of more than 64 bits")
         case apsw.ConstraintError():
             kind = constraint_kind(error)
             more = {"constraint": kind}
@@ -105,15 +107,19 @@ def position_at(sql: str, offset: int) -> int:
 
 
 def _not_unicode(sql: str, params: Sequence[Value]) -> GuestProblem:
-    if half := _HALF.search(sql):
-        return GuestProblem("sql-error", "the SQL has half of a surrogate pair", position=half.start() + 1)
-    which = _first(params, lambda value: isinstance(value, str) and _HALF.search(value) is not None)
-    return GuestProblem("bad-parameters", f"{which} has half of a surrogate pair")
+    if surrogate := _SURROGATE.search(sql):
+        return GuestProblem(
+            "sql-error", "the SQL has half of a surrogate pair", position=surrogate.start() + 1
+        )
+    parameter = _first_parameter(
+        params, lambda value: isinstance(value, str) and _SURROGATE.search(value) is not None
+    )
+    return GuestProblem("bad-parameters", f"{parameter} has half of a surrogate pair")
 
 
-def _first(params: Sequence[Value], wrong: Callable[[Value], bool]) -> str:
+def _first_parameter(params: Sequence[Value], is_invalid: Callable[[Value], bool]) -> str:
     """Return the name of the first wrong parameter."""
-    return next((f"${number}" for number, value in enumerate(params, 1) if wrong(value)), "a parameter")
+    return next((f"${number}" for number, value in enumerate(params, 1) if is_invalid(value)), "a parameter")
 
 
 def _too_big(sql: str) -> GuestProblem:

@@ -47,23 +47,23 @@ class Plan:
         if len(values) != self.count:
             raise GuestProblem(
                 "bad-parameters",
-                f"the statement has {_counted(self.count, 'parameter')}, "
-                f"and {_counted(len(values), 'value')} came with it",
+                f"the statement has {_count_text(self.count, 'parameter')}, "
+                f"and {_count_text(len(values), 'value')} came with it",
             )
         return [values[index] for index in self.order] if self.order else values
 
 
-def make_plan(connection: Connection, sandbox: GuestAuthorizer, sql: str, type_of: TypeOf) -> Plan:
+def make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str, type_of: TypeOf) -> Plan:
     """Compile a statement without running it. Raises `Problem` and SQLite's errors."""
-    sandbox.begin()
+    authorizer.begin()
     if "\0" in sql:
         raise GuestProblem(
             "sql-error", "there is a NUL in the SQL", "char(0) makes one.", position=sql.index("\0") + 1
         )
-    found: dict[str, Any] = {}
+    compiled: dict[str, Any] = {}
 
-    def look(cursor: Cursor, first: str, _bindings: object) -> bool:
-        found.update(
+    def inspect(cursor: Cursor, first: str, _bindings: object) -> bool:
+        compiled.update(
             first=first,
             names=cursor.bindings_names,
             readonly=cursor.is_readonly,
@@ -73,36 +73,36 @@ def make_plan(connection: Connection, sandbox: GuestAuthorizer, sql: str, type_o
         return False
 
     cursor = connection.cursor()
-    cursor.exec_trace = look
+    cursor.exec_trace = inspect
     try:
         cursor.execute(sql, NO_VALUES, can_cache=False)
     except apsw.ExecTraceAbort:
         pass
     finally:
         cursor.close(True)
-    if not found.get("runs"):
+    if not compiled.get("runs"):
         raise GuestProblem("sql-error", "there is no statement in the SQL")
-    rest = sql[len(found["first"]) :]
+    rest = sql[len(compiled["first"]) :]
     if not _BLANK.fullmatch(rest):
         raise GuestProblem(
             "more-than-one-statement",
             "the SQL has more than one statement",
             "Send statements that belong together to /v1/batch; values go into params, never into the SQL.",
-            position=len(found["first"]) + _BLANK.match(rest).end() + 1,  # type: ignore[union-attr]
+            position=len(compiled["first"]) + _BLANK.match(rest).end() + 1,  # type: ignore[union-attr]
         )
-    if not sandbox.seen:
+    if not authorizer.action_count:
         raise unknown_action()
-    count, order = _parameters(found["names"], sql)
+    count, order = _parameters(compiled["names"], sql)
     return Plan(
         sql=sql,
         count=count,
         order=order,
-        names=_distinct([column[0] for column in found["columns"]]),
-        types=(types := _types(found["columns"], type_of)),
+        names=_require_distinct([column[0] for column in compiled["columns"]]),
+        types=(types := _types(compiled["columns"], type_of)),
         converters=_converters(types),
-        blobs=_blobs(found["columns"], types),
-        writes=not found["readonly"],
-        heavy=sandbox.heavy,
+        blobs=_blobs(compiled["columns"], types),
+        writes=not compiled["readonly"],
+        heavy=authorizer.heavy,
     )
 
 
@@ -112,7 +112,7 @@ def _parameters(names: Sequence[str | None], sql: str) -> tuple[int, tuple[int, 
         if name is None or not _NUMBER.fullmatch(name):
             raise GuestProblem(
                 "bad-parameters",
-                f"{_written(name, sql)} is not a parameter",
+                f"{_as_written(name, sql)} is not a parameter",
                 "Write parameters as $1, $2 and so on, and CAST($1 AS text) for $1::text.",
             )
     numbers = [int(name) for name in names if name]
@@ -128,23 +128,23 @@ def _parameters(names: Sequence[str | None], sql: str) -> tuple[int, tuple[int, 
     return count, () if order == tuple(range(count)) else order
 
 
-def _written(name: str | None, sql: str) -> str:
+def _as_written(name: str | None, sql: str) -> str:
     """Return a parameter as written in the SQL; SQLite omits the sign before its name."""
     if name is None:
         return "?"
     return next((sign + name for sign in "$:@" if sign + name in sql), name)
 
 
-def _distinct(names: Sequence[str]) -> tuple[str, ...]:
-    seen: set[str] = set()
+def _require_distinct(names: Sequence[str]) -> tuple[str, ...]:
+    unique: set[str] = set()
     for name in names:
-        if name in seen:
+        if name in unique:
             raise GuestProblem(
                 "sql-error",
                 f"two columns of the result are named {name}",
                 f"Rows are objects, which have each key once: name one of them otherwise, {name} AS other.",
             )
-        seen.add(name)
+        unique.add(name)
     return tuple(names)
 
 
@@ -153,8 +153,8 @@ def _types(columns: Sequence[Sequence[str]], type_of: TypeOf) -> tuple[str, ...]
 
 
 def _converters(types: Sequence[str]) -> tuple[tuple[int, Convert], ...]:
-    known = ((index, TYPES[type].to_json) for index, type in enumerate(types) if type)
-    return tuple((index, to_json) for index, to_json in known if to_json is not None)
+    typed = ((index, TYPES[type].to_json) for index, type in enumerate(types) if type)
+    return tuple((index, to_json) for index, to_json in typed if to_json is not None)
 
 
 def _blobs(columns: Sequence[Sequence[str]], types: Sequence[str]) -> bytes:
@@ -164,7 +164,7 @@ def _blobs(columns: Sequence[Sequence[str]], types: Sequence[str]) -> bytes:
     return b',"blobs":%b' % json.dumps(names, ensure_ascii=False).encode() if names else b""
 
 
-def _counted(number: int, noun: str) -> str:
+def _count_text(number: int, noun: str) -> str:
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 

@@ -10,7 +10,7 @@ from engine.door import DoorRequest, DoorResponse
 
 Kind = Literal["query", "exec", "batch"]
 _KINDS: dict[str, Kind] = {"/v1/query": "query", "/v1/exec": "exec", "/v1/batch": "batch"}
-_ONE = {"sql", "params"}
+_STATEMENT_MEMBERS = {"sql", "params"}
 MAX_STATEMENTS = 1000
 """Maximum number of statements in a batch."""
 _FORM = 'The body is {"sql": "…", "params": […]}.'
@@ -60,15 +60,15 @@ def _statements(document: Any) -> list[SqlStatement]:
         or type(document["statements"]) is not list
     ):
         raise GuestProblem("bad-request", "the body is not a batch", _BATCH_FORM)
-    found = document["statements"]
-    if len(found) > MAX_STATEMENTS:
+    items = document["statements"]
+    if len(items) > MAX_STATEMENTS:
         raise GuestProblem(
             "too-large",
-            f"the batch has {len(found)} statements; the maximum is {MAX_STATEMENTS}",
+            f"the batch has {len(items)} statements; the maximum is {MAX_STATEMENTS}",
             "Split it into several batches, each its own transaction.",
         )
     statements = []
-    for index, each in enumerate(found):
+    for index, each in enumerate(items):
         try:
             statements.append(_statement(each, _BATCH_FORM))
         except GuestProblem as problem:
@@ -82,8 +82,8 @@ def _statement(document: Any, form: str) -> SqlStatement:
         raise GuestProblem("bad-request", "a statement is not a JSON object", form)
     sql = document.get("sql")
     params = document.get("params", [])
-    if len(document) > 1 and not document.keys() <= _ONE:
-        unknown = ", ".join(sorted(document.keys() - _ONE))
+    if len(document) > 1 and not document.keys() <= _STATEMENT_MEMBERS:
+        unknown = ", ".join(sorted(document.keys() - _STATEMENT_MEMBERS))
         raise GuestProblem("bad-request", f"a statement has no {unknown}", form)
     if type(sql) is not str:
         raise GuestProblem("bad-request", "sql is missing or not a string", form)

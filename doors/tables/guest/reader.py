@@ -14,17 +14,17 @@ from doors.tables.guest.errors import GUEST_ERRORS, to_problem
 from doors.tables.guest.plan import Plan
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.guest.protocol import SqlRequest, query_response, response, result
-from doors.tables.guest.session import KEPT_SQL, MAX_RESULT, GuestSession
+from doors.tables.guest.session import MAX_CACHED_SQL, MAX_RESULT, GuestSession
 from doors.tables.sqlite.connections import MAX_VALUE, Clock, open_reader
 from engine.door import DoorResponse
 
 TIMEOUT_SECONDS = 10.0
 """How long a read may take."""
 THREADS = 4
-_AT_ONCE_SECONDS = 0.002
-_AT_ONCE_STEPS = 1000
-_AT_ONCE_VALUE = 64 << 10
-_AT_ONCE_RESULT = 256 << 10
+_QUICK_SECONDS = 0.002
+_QUICK_STEPS = 1000
+_QUICK_VALUE_BYTES = 64 << 10
+_QUICK_RESULT_BYTES = 256 << 10
 """Limits of a read on the event loop: time, bytes of a value, bytes of a result."""
 _STEPS_PER_CHECK = 20_000
 _ATTEMPTS = 5
@@ -34,7 +34,7 @@ class NotAQuery(Exception):
     """A batch has a statement that writes, so that it is not for readers."""
 
 
-class _Slow(Exception):
+class _TooSlow(Exception):
     """A read is not for the event loop's thread."""
 
 
@@ -44,7 +44,7 @@ class Reader:
     def __init__(self, path: Path) -> None:
         """Open the file, which is there. Raises `Problem`."""
         self._path = path
-        self._quick = self._open(_AT_ONCE_STEPS, _AT_ONCE_VALUE)
+        self._quick = self._open(_QUICK_STEPS, _QUICK_VALUE_BYTES)
         self._local = threading.local()
         self._sessions: list[GuestSession] = []
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class Reader:
         except GUEST_ERRORS as error:
             raise to_problem(error, "") from error
         session = GuestSession(connection, clock, writes=False, steps=steps)
-        session.current()
+        session.refresh_schema()
         return session
 
     def answer(self, request: SqlRequest) -> "DoorResponse | asyncio.Future[DoorResponse]":
@@ -67,21 +67,21 @@ class Reader:
         Cancelling the future stops the read.
         """
         try:
-            return _run(self._quick, request, _AT_ONCE_SECONDS, quick=True)
-        except _Slow:
-            left = threading.Event()
-            answer = asyncio.wrap_future(self._threads.submit(self._slowly, request, left))
-            answer.add_done_callback(lambda _: left.set())
+            return _run(self._quick, request, _QUICK_SECONDS, quick=True)
+        except _TooSlow:
+            disconnected = threading.Event()
+            answer = asyncio.wrap_future(self._threads.submit(self._answer_on_thread, request, disconnected))
+            answer.add_done_callback(lambda _: disconnected.set())
             return answer
 
-    def _slowly(self, request: SqlRequest, left: threading.Event) -> DoorResponse:
+    def _answer_on_thread(self, request: SqlRequest, disconnected: threading.Event) -> DoorResponse:
         session: GuestSession | None = getattr(self._local, "session", None)
         if session is None:
             session = self._open(_STEPS_PER_CHECK)
             with self._lock:
                 self._sessions.append(session)
             self._local.session = session
-        session.watch(left)
+        session.watch(disconnected)
         try:
             if not self._closed:
                 return _run(session, request, TIMEOUT_SECONDS, quick=False)
@@ -114,41 +114,41 @@ def _run(session: GuestSession, request: SqlRequest, seconds: float, *, quick: b
             answer = run(session, request, quick)
         except GuestProblem as problem:
             if quick and problem.code in ("time-limit", "too-large"):
-                raise _Slow from problem
-            if session.current():
+                raise _TooSlow from problem
+            if session.refresh_schema():
                 raise
         else:
-            if session.current():
+            if session.refresh_schema():
                 return answer
     raise GuestProblem("busy", "the schema of the tables is changing")
 
 
 def _query(session: GuestSession, request: SqlRequest, quick: bool) -> DoorResponse:
     statement = request.statements[0]
-    if quick and len(statement.sql) > KEPT_SQL:
-        raise _Slow
+    if quick and len(statement.sql) > MAX_CACHED_SQL:
+        raise _TooSlow
     plan = session.plan(statement.sql)
     if plan is None or plan.writes:
         raise writes_in_query()
     if quick and plan.heavy:
-        raise _Slow
-    return query_response(session.rows(plan, statement.params, _AT_ONCE_RESULT if quick else MAX_RESULT))
+        raise _TooSlow
+    return query_response(session.rows(plan, statement.params, _QUICK_RESULT_BYTES if quick else MAX_RESULT))
 
 
 def _batch(session: GuestSession, request: SqlRequest, quick: bool) -> DoorResponse:
     """Run queries on one state of the tables."""
-    if quick and sum(len(each.sql) for each in request.statements) > KEPT_SQL * 4:
-        raise _Slow
+    if quick and sum(len(each.sql) for each in request.statements) > MAX_CACHED_SQL * 4:
+        raise _TooSlow
     plans: list[Plan] = []
     results: list[bytes] = []
-    room = _AT_ONCE_RESULT if quick else MAX_RESULT
+    remaining = _QUICK_RESULT_BYTES if quick else MAX_RESULT
     try:
         for statement in request.statements:
             plan = session.plan(statement.sql)
             if plan is None or plan.writes:
                 raise NotAQuery
             if quick and plan.heavy:
-                raise _Slow
+                raise _TooSlow
             plans.append(plan)
     except GuestProblem as problem:
         problem.statement = len(plans)
@@ -156,8 +156,8 @@ def _batch(session: GuestSession, request: SqlRequest, quick: bool) -> DoorRespo
     session.execute("begin")
     try:
         for plan, statement in zip(plans, request.statements, strict=True):
-            rows = session.rows(plan, statement.params, room)
-            room -= len(rows)
+            rows = session.rows(plan, statement.params, remaining)
+            remaining -= len(rows)
             results.append(result(0, 0, rows))
     except GuestProblem as problem:
         problem.statement = len(results)

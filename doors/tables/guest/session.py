@@ -24,8 +24,8 @@ from doors.tables.types.json import Value, encode_rows
 MAX_ROWS = 10_000
 MAX_RESULT = 4 << 20
 """How many rows, and bytes of JSON, a request may be answered with."""
-PLANS = 512
-KEPT_SQL = 8192
+MAX_PLANS = 512
+MAX_CACHED_SQL = 8192
 """Maximum number of cached plans, and characters of a statement that is cached."""
 _CHUNK = 16
 """Rows that are buffered before encoding. This many rows of the maximum size fit in memory."""
@@ -37,15 +37,15 @@ class StepLimit:
     It also stops when the client has disconnected. Without a deadline, as for internal SQL, it never stops.
     """
 
-    __slots__ = ("deadline", "left")
+    __slots__ = ("deadline", "disconnected")
 
     def __init__(self) -> None:
         self.deadline = 0.0
-        self.left = threading.Event()
+        self.disconnected = threading.Event()
 
     def __call__(self) -> bool:
         """Return whether to stop."""
-        if self.left.is_set():
+        if self.disconnected.is_set():
             return self.deadline < math.inf
         return time.perf_counter() > self.deadline
 
@@ -57,22 +57,22 @@ class GuestSession:
         """Use a connection. The deadline is checked every `steps` steps of a statement."""
         self._connection = connection
         self._clock = clock
-        self._sandbox = GuestAuthorizer(writes=writes)
-        self._meter = StepLimit()
+        self._authorizer = GuestAuthorizer(writes=writes)
+        self._limit = StepLimit()
         self._plans: OrderedDict[str, Plan | None] = OrderedDict()
         self._type_of: TypeOf | None = None
-        self._schema = self._data = -1
-        connection.authorizer = self._sandbox
-        connection.set_progress_handler(self._meter, steps)
+        self._schema = self._data_version = -1
+        connection.authorizer = self._authorizer
+        connection.set_progress_handler(self._limit, steps)
 
     def begin(self, seconds: float) -> None:
         """Begin a request, which may take so long."""
         self._clock.tick()
-        self._meter.deadline = time.perf_counter() + seconds
+        self._limit.deadline = time.perf_counter() + seconds
 
-    def watch(self, left: threading.Event) -> None:
+    def watch(self, disconnected: threading.Event) -> None:
         """Stop the requests from now on when an event is set."""
-        self._meter.left = left
+        self._limit.disconnected = disconnected
 
     def plan(self, sql: str) -> Plan | None:
         """Return what a statement is; None when it writes, where nothing may."""
@@ -80,19 +80,19 @@ class GuestSession:
         if sql in plans:
             plans.move_to_end(sql)
             return plans[sql]
-        plan = self._make(sql)
-        if len(sql) <= KEPT_SQL:
+        plan = self._compile(sql)
+        if len(sql) <= MAX_CACHED_SQL:
             plans[sql] = plan
-            if len(plans) > PLANS:
+            if len(plans) > MAX_PLANS:
                 plans.popitem(last=False)
         return plan
 
-    def _make(self, sql: str) -> Plan | None:
+    def _compile(self, sql: str) -> Plan | None:
         try:
-            plan = make_plan(self._connection, self._sandbox, sql, self._typed)
-            return replace(plan, heavy=True) if self._sandbox.counts and self._counts_all(sql) else plan
+            plan = make_plan(self._connection, self._authorizer, sql, self._column_type)
+            return replace(plan, heavy=True) if self._authorizer.counts and self._counts_all(sql) else plan
         except (GuestProblem, *GUEST_ERRORS) as error:
-            problem = self._sandbox.refusal or to_problem(error, sql)
+            problem = self._authorizer.refusal or to_problem(error, sql)
             if problem.code == "writes-in-query":
                 return None
             raise problem from error
@@ -102,36 +102,36 @@ class GuestSession:
         steps = self._connection.execute(sql, NO_VALUES, can_cache=False, explain=1)
         return any(opcode == "Count" for _, opcode, *_ in steps)
 
-    def rows(self, plan: Plan, params: list[Value], room: int = MAX_RESULT) -> bytes:
+    def rows(self, plan: Plan, params: list[Value], max_bytes: int = MAX_RESULT) -> bytes:
         """Run a statement; return its rows as a JSON array of at most `room` bytes, and what follows it."""
         try:
             cursor = self._connection.execute(plan.sql, plan.bind(params))
         except (GuestProblem, *GUEST_ERRORS) as error:
-            raise to_problem(error, plan.sql, self._sandbox.refusal, params) from error
+            raise to_problem(error, plan.sql, self._authorizer.refusal, params) from error
         if not plan.names:
             return b"[]"
         try:
             rows = list(islice(cursor, _CHUNK))
             text = encode_rows(plan.names, plan.converters, rows)
             if len(rows) == _CHUNK:
-                text = self._rest(plan, cursor, text, room)
+                text = self._encode_rest(plan, cursor, text, max_bytes)
         except BaseException as error:
             cursor.close(True)
             if isinstance(error, GUEST_ERRORS):
-                raise to_problem(error, plan.sql, self._sandbox.refusal) from error
+                raise to_problem(error, plan.sql, self._authorizer.refusal) from error
             raise
-        if len(text) > room:
+        if len(text) > max_bytes:
             raise _too_large()
         return b"[%b]%b" % (text, plan.blobs)
 
-    def _rest(self, plan: Plan, cursor: Any, first: bytes, room: int) -> bytes:
+    def _encode_rest(self, plan: Plan, cursor: Any, first: bytes, max_bytes: int) -> bytes:
         pieces = [first]
         count, size = _CHUNK, len(first)
         while rows := list(islice(cursor, _CHUNK)):
             pieces.append(encode_rows(plan.names, plan.converters, rows))
             count += len(rows)
             size += len(pieces[-1]) + 1
-            if count > MAX_ROWS or size > room:
+            if count > MAX_ROWS or size > max_bytes:
                 raise _too_large()
         return b",".join(pieces)
 
@@ -143,27 +143,27 @@ class GuestSession:
 
     @contextmanager
     def _unbounded(self) -> Iterator[None]:
-        deadline, self._meter.deadline = self._meter.deadline, math.inf
-        self._sandbox.lifted = True
+        deadline, self._limit.deadline = self._limit.deadline, math.inf
+        self._authorizer.unrestricted = True
         try:
             yield
         except GUEST_ERRORS as error:
             raise to_problem(error, "") from error
         finally:
-            self._sandbox.lifted = False
-            self._meter.deadline = deadline
+            self._authorizer.unrestricted = False
+            self._limit.deadline = deadline
 
-    def current(self) -> bool:
+    def refresh_schema(self) -> bool:
         """Return whether the schema is unchanged since the last call; clear the cached plans otherwise.
 
         SQLite's count of changes by others moves when a transaction of this connection begins; so, when it
         did not move while statements ran, they ran on the schema that was seen before.
         """
         data = self._connection.data_version()
-        if data == self._data:
+        if data == self._data_version:
             return True
         schema = self.execute("pragma schema_version")
-        self._data = self._connection.data_version()
+        self._data_version = self._connection.data_version()
         if schema == self._schema:
             return True
         # SQLite looks at the schema when a statement runs, and plans are made without running any.
@@ -173,7 +173,7 @@ class GuestSession:
         self._type_of = None
         return False
 
-    def _typed(self, table: str, column: str) -> str:
+    def _column_type(self, table: str, column: str) -> str:
         if self._type_of is None:
             with self._unbounded():
                 self._type_of = types_in(catalog.read(self._connection))

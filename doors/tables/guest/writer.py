@@ -20,7 +20,7 @@ from engine.door import DoorResponse
 
 TIMEOUT_SECONDS = 5.0
 """How long a request may write: others wait meanwhile."""
-GROUP = 64
+MAX_GROUP = 64
 """How many requests share a transaction at most."""
 MAX_WAITING = 2048
 MAX_WAITING_BYTES = 64 << 20
@@ -31,7 +31,7 @@ Answer = DoorResponse | BaseException
 
 
 @dataclass(slots=True)
-class _Work:
+class _QueuedWrite:
     request: SqlRequest
     loop: asyncio.AbstractEventLoop
     future: "asyncio.Future[DoorResponse]"
@@ -54,100 +54,100 @@ class Writer:
         except GUEST_ERRORS as error:
             raise to_problem(error, "") from error
         self._session = GuestSession(connection, clock, writes=True, steps=_STEPS_PER_CHECK)
-        self._waiting: deque[_Work] = deque()
+        self._waiting: deque[_QueuedWrite] = deque()
         self._bytes = 0
-        self._some = threading.Condition()
+        self._queued = threading.Condition()
         self._closed = False
-        self._thread = threading.Thread(target=self._work, name="tables-write", daemon=True)
+        self._thread = threading.Thread(target=self._run_thread, name="tables-write", daemon=True)
         self._thread.start()
 
     def write(self, request: SqlRequest) -> "asyncio.Future[DoorResponse]":
         """Queue a write. The future gets the response once the write is on disk. Raises `Problem`."""
         loop = asyncio.get_running_loop()
-        work = _Work(request, loop, loop.create_future())
-        with self._some:
+        work = _QueuedWrite(request, loop, loop.create_future())
+        with self._queued:
             if self._closed:
                 raise GuestProblem("busy", "the service is stopping")
             if len(self._waiting) >= MAX_WAITING or self._bytes + request.size > MAX_WAITING_BYTES:
                 raise GuestProblem("busy", "too many requests wait to write")
             self._waiting.append(work)
             self._bytes += request.size
-            self._some.notify()
+            self._queued.notify()
         return work.future
 
     def close(self) -> None:
         """Write what waits, and let go of the file. Waits for the thread."""
-        with self._some:
+        with self._queued:
             self._closed = True
-            self._some.notify()
+            self._queued.notify()
         self._thread.join()
         self._session.close()
 
-    def _work(self) -> None:
-        while group := self._next():
+    def _run_thread(self) -> None:
+        while group := self._next_group():
             try:
-                self._together(group)
+                self._run_group(group)
             except BaseException as error:
                 for work in group:
                     work.answer = error
-                self._undo()
+                self._rollback()
             _deliver(group)
 
-    def _next(self) -> list[_Work]:
+    def _next_group(self) -> list[_QueuedWrite]:
         """Wait for requests; return none when there will be no more."""
-        with self._some:
+        with self._queued:
             while not self._waiting and not self._closed:
-                self._some.wait()
-            group = [self._waiting.popleft() for _ in range(min(GROUP, len(self._waiting)))]
+                self._queued.wait()
+            group = [self._waiting.popleft() for _ in range(min(MAX_GROUP, len(self._waiting)))]
             self._bytes -= sum(work.request.size for work in group)
         return group
 
-    def _together(self, group: Sequence[_Work]) -> None:
-        if not self._began(group):
+    def _run_group(self, group: Sequence[_QueuedWrite]) -> None:
+        if not self._begin(group):
             return
         for work in group:
-            if not self._one(work):
+            if not self._run_in_savepoint(work):
                 # It undid the others' work; they are run again, and it has its answer.
-                self._alone([each for each in group if each is not work])
+                self._run_each([each for each in group if each is not work])
                 return
-        problem = self._committed()
+        problem = self._commit()
         if problem is None:
             return
         if len(group) > 1:
-            self._alone(group)
+            self._run_each(group)
         else:
             group[0].answer = problem
 
-    def _alone(self, group: Sequence[_Work]) -> None:
+    def _run_each(self, group: Sequence[_QueuedWrite]) -> None:
         for work in group:
-            if self._began([work]) and self._one(work):
-                work.answer = self._committed() or work.answer
+            if self._begin([work]) and self._run_in_savepoint(work):
+                work.answer = self._commit() or work.answer
 
-    def _began(self, group: Sequence[_Work]) -> bool:
+    def _begin(self, group: Sequence[_QueuedWrite]) -> bool:
         try:
             self._session.execute("begin immediate")
-            self._session.current()
+            self._session.refresh_schema()
         except GuestProblem as problem:
-            self._undo()
+            self._rollback()
             for work in group:
                 work.answer = problem
             return False
         return True
 
-    def _committed(self) -> GuestProblem | None:
+    def _commit(self) -> GuestProblem | None:
         """Commit; return why it failed, with everything undone, if it did."""
         try:
             self._session.execute("commit")
         except GuestProblem as problem:
-            self._undo()
+            self._rollback()
             return problem
         return None
 
-    def _undo(self) -> None:
+    def _rollback(self) -> None:
         if self._session.connection.in_transaction:
             self._session.execute("rollback")
 
-    def _one(self, work: _Work) -> bool:
+    def _run_in_savepoint(self, work: _QueuedWrite) -> bool:
         """Run a request within a transaction; say whether the transaction is still there."""
         session = self._session
         session.begin(TIMEOUT_SECONDS)
@@ -166,14 +166,14 @@ class Writer:
     def _run(self, request: SqlRequest) -> DoorResponse:
         session, connection = self._session, self._session.connection
         results: list[bytes] = []
-        room = MAX_RESULT
+        remaining = MAX_RESULT
         try:
             for statement in request.statements:
                 plan = session.plan(statement.sql)
                 assert plan is not None
                 connection.set_last_insert_rowid(0)
-                rows = session.rows(plan, statement.params, room)
-                room -= len(rows)
+                rows = session.rows(plan, statement.params, remaining)
+                remaining -= len(rows)
                 changes = connection.changes() if plan.writes else 0
                 results.append(result(changes, connection.last_insert_rowid(), rows if plan.names else b""))
         except GuestProblem as problem:
@@ -183,7 +183,7 @@ class Writer:
         return response(request.kind, results)
 
 
-def _deliver(group: Sequence[_Work]) -> None:
+def _deliver(group: Sequence[_QueuedWrite]) -> None:
     """Hand answers over, each on the loop that waits for it, all of a loop at once."""
     for loop in {work.loop for work in group}:
         try:
@@ -192,7 +192,7 @@ def _deliver(group: Sequence[_Work]) -> None:
             continue  # The loop is closed, so the future has no reader.
 
 
-def _resolve(group: Sequence[_Work]) -> None:
+def _resolve(group: Sequence[_QueuedWrite]) -> None:
     for work in group:
         if work.future.done():
             continue

@@ -25,7 +25,7 @@ TABLE = f"""CREATE TABLE IF NOT EXISTS {RECORD} (
 ) STRICT, WITHOUT ROWID"""
 MAX_FILE_BYTES = 64 << 20
 """Maximum bytes of one file."""
-_WHAT = "the migrations were not applied"
+_ERROR_PREFIX = "the migrations were not applied"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ class Migration:
 
 def find(project: Path) -> tuple[Migration, ...]:
     """Read the migrations in a Project's folder, in the order of their names. Raises `TablesError`."""
-    found = sorted(
+    paths = sorted(
         (path for path in (project / FOLDER).glob("*.sql") if not path.name.startswith(".")),
         key=lambda path: path.name.encode(errors="surrogateescape"),
     )
-    return tuple(_read(path) for path in found)
+    return tuple(_read(path) for path in paths)
 
 
 def _read(path: Path) -> Migration:
@@ -63,10 +63,10 @@ def _read(path: Path) -> Migration:
         data = path.read_bytes()
     except OSError as error:
         raise TablesError(f"{name} cannot be read: {error.strerror}", "Check that it is a file.") from error
-    return Migration(name, decoded(name, data))
+    return Migration(name, decode_sql(name, data))
 
 
-def decoded(name: str, data: bytes) -> str:
+def decode_sql(name: str, data: bytes) -> str:
     """Return the text of an SQL file, without byte order mark and carriage returns. Raises `TablesError`."""
     try:
         text = data.decode("utf-8-sig")
@@ -88,30 +88,30 @@ def pending(connection: Connection, migrations: Sequence[Migration]) -> tuple[Mi
 
     A missing file is not an error: after a rollback, the older deployment lacks it.
     """
-    done = applied(connection)
-    last = max(done, key=str.encode, default="")
-    found = []
+    digests = applied(connection)
+    last = max(digests, key=str.encode, default="")
+    result = []
     for migration in migrations:
-        if migration.name not in done:
+        if migration.name not in digests:
             if migration.name.encode() < last.encode():
                 raise TablesError(
                     f"{migration.name} would come before {last}, which is applied already",
                     f"Rename it, so that it comes after {last}.",
                 )
-            found.append(migration)
-        elif done[migration.name] != migration.sha256:
+            result.append(migration)
+        elif digests[migration.name] != migration.sha256:
             raise _edited(migration, last)
-    return tuple(found)
+    return tuple(result)
 
 
 def edited(connection: Connection, migrations: Sequence[Migration]) -> dict[str, TablesError]:
     """Return what to say of each that was edited after it was applied, by name."""
-    done = applied(connection)
-    last = max(done, key=str.encode, default="")
+    digests = applied(connection)
+    last = max(digests, key=str.encode, default="")
     return {
         each.name: _edited(each, last)
         for each in migrations
-        if done.get(each.name, each.sha256) != each.sha256
+        if digests.get(each.name, each.sha256) != each.sha256
     }
 
 
@@ -131,18 +131,18 @@ def apply(connection: Connection, migrations: Sequence[Migration]) -> tuple[str,
     """
     if not pending(connection, migrations):
         return ()
-    with transaction(connection, _WHAT):
+    with transaction(connection, _ERROR_PREFIX):
         todo = pending(connection, migrations)
         connection.execute(TABLE)
-        sound = not find_broken(connection)
+        was_valid = not find_broken(connection)
         for migration in todo:
             script.run(connection, migration.name, statements([migration.sql], script.MAX_STATEMENT_BYTES))
             connection.execute(
                 f"INSERT INTO {RECORD} (name, sha256) VALUES (?, ?)", (migration.name, migration.sha256)
             )
-            if sound and (now := find_broken(connection)):
+            if was_valid and (broken := find_broken(connection)):
                 raise TablesError(
-                    f"{migration.name} leaves something broken: {now}",
+                    f"{migration.name} leaves something broken: {broken}",
                     "Drop or recreate that view or trigger in the migration.",
                 )
         notes.delete_orphans(connection)
@@ -160,7 +160,7 @@ def migrate(
     migrations = find(project)
     if not migrations:
         return ()
-    with open_for_writing(data, _WHAT) as connection:
+    with open_for_writing(data, _ERROR_PREFIX) as connection:
         if on_edited is not None:
             errors = edited(connection, migrations)
             for error in errors.values():

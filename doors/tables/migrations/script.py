@@ -43,7 +43,7 @@ _HINTS = {
     apsw.SQLITE_CREATE_TEMP_TRIGGER: ("makes something temporary", "Make a trigger, and drop it when done."),
     apsw.SQLITE_CREATE_TEMP_INDEX: ("makes something temporary", "Make an index, and drop it when done."),
 }
-_NAMED = {
+_ACTIONS_WITH_NAME = {
     apsw.SQLITE_CREATE_TABLE,
     apsw.SQLITE_CREATE_INDEX,
     apsw.SQLITE_CREATE_TRIGGER,
@@ -64,16 +64,16 @@ def run(
     connection: Connection, name: str, script: Iterable[ParsedStatement], *, seconds: float = TIMEOUT_SECONDS
 ) -> None:
     """Run statements as `running` does, all of them."""
-    for _ in running(connection, name, script, seconds=seconds):
+    for _ in run_steps(connection, name, script, seconds=seconds):
         pass
 
 
-def running(
+def run_steps(
     connection: Connection,
     name: str,
     script: Iterable[ParsedStatement],
     *,
-    own: bool = False,
+    allow_internal: bool = False,
     seconds: float = TIMEOUT_SECONDS,
 ) -> Iterator[int]:
     """Run statements in a transaction that the caller holds; yield how many, after each.
@@ -82,20 +82,20 @@ def running(
     and fill svc's own tables, as dumps do. Each statement has so many `seconds`.
     Raises `TablesError`.
     """
-    with _held(connection, notes.INTERNAL_TABLES if own else ()) as refusals:
+    with _restricted(connection, notes.INTERNAL_TABLES if allow_internal else ()) as refusals:
         try:
             for count, statement in enumerate(script, 1):
-                _run(connection, name, statement, refusals, seconds)
+                _run_statement(connection, name, statement, refusals, seconds)
                 yield count
         except StatementTooLong as error:
             raise TablesError(
-                f"{_at(name, error.line)}: the statement has more than {MAX_STATEMENT_BYTES} characters",
+                f"{_location(name, error.line)}: the statement exceeds {MAX_STATEMENT_BYTES} characters",
                 "Split it; or a quote is never closed.",
             ) from None
     _refuse_reserved(connection, name)
 
 
-def _run(
+def _run_statement(
     connection: Connection,
     name: str,
     statement: ParsedStatement,
@@ -104,9 +104,11 @@ def _run(
 ) -> None:
     if "\0" in statement.sql:
         line = statement.line + statement.sql.count("\n", 0, statement.sql.index("\0"))
-        raise TablesError(f"{_at(name, line)}: there is a NUL in the SQL", "Remove it; char(0) makes one.")
+        raise TablesError(
+            f"{_location(name, line)}: there is a NUL in the SQL", "Remove it; char(0) makes one."
+        )
     renames = statement.sql[:5].lower() == "alter"
-    before = _shape(connection) if renames else {}
+    before = _table_columns(connection) if renames else {}
     refusals.clear()
     end = time.monotonic() + seconds
     connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_PER_CHECK)
@@ -114,26 +116,26 @@ def _run(
         for _ in connection.execute(statement.sql):
             pass
     except apsw.AuthError:
-        what, hint = refusals[0] if refusals else ("does what scripts may not", "")
-        raise TablesError(f"{_at(name, statement.line)}: the statement {what}", hint) from None
+        reason, hint = refusals[0] if refusals else ("does what scripts may not", "")
+        raise TablesError(f"{_location(name, statement.line)}: the statement {reason}", hint) from None
     except FullError:
         raise
     except InterruptError:
         raise TablesError(
-            f"{_at(name, statement.line)}: the statement took longer than {seconds:.0f} s",
+            f"{_location(name, statement.line)}: the statement took longer than {seconds:.0f} s",
             "Nothing was changed. See whether it has an end; do less at once.",
             code="timeout",
         ) from None
     except Error as error:
         line = statement.line + _lines_before(statement.sql, getattr(error, "error_offset", -1))
-        raise TablesError(f"{_at(name, line)}: {error}", _hint(str(error))) from error
+        raise TablesError(f"{_location(name, line)}: {error}", _hint(str(error))) from error
     finally:
         connection.set_progress_handler(None)
     if renames:
-        _let_notes_follow(connection, before)
+        _rename_notes(connection, before)
 
 
-def _at(name: str, line: int) -> str:
+def _location(name: str, line: int) -> str:
     return f"{name}:{line}" if name else f"line {line}"
 
 
@@ -148,15 +150,17 @@ def _lines_before(sql: str, offset: int) -> int:
 
 
 @contextmanager
-def _held(connection: Connection, own: tuple[str, ...]) -> Iterator[list[tuple[str, str]]]:
+def _restricted(connection: Connection, internal_tables: tuple[str, ...]) -> Iterator[list[tuple[str, str]]]:
     """Restrict a connection to scripts. Yields the list of refusals: each a reason and a hint."""
     refusals: list[tuple[str, str]] = []
 
-    def refuse(what: str, hint: str) -> int:
-        refusals.append((what, hint))
+    def refuse(reason: str, hint: str) -> int:
+        refusals.append((reason, hint))
         return apsw.SQLITE_DENY
 
-    def ask(code: int, first: str | None, second: str | None, _database: str | None, _by: str | None) -> int:
+    def authorize(
+        code: int, first: str | None, second: str | None, _database: str | None, _by: str | None
+    ) -> int:
         if code == apsw.SQLITE_PRAGMA and first in _PRAGMAS and (second is None or first == "quick_check"):
             return apsw.SQLITE_OK
         if code in _HINTS:
@@ -165,12 +169,12 @@ def _held(connection: Connection, own: tuple[str, ...]) -> Iterator[list[tuple[s
             return refuse(f"calls {second}", "It is not for scripts.")
         if code == apsw.SQLITE_CREATE_VTABLE and (second or "").lower() not in _MODULES:
             return refuse(f"makes a table with {second}", f"There are {', '.join(_MODULES)}.")
-        named = second if code == apsw.SQLITE_ALTER_TABLE else first if code in _NAMED else None
-        if named is not None and named.lower().startswith("_svc") and named not in own:
-            return refuse(f"uses {named}", "Names that begin with _svc are reserved.")
+        table = second if code == apsw.SQLITE_ALTER_TABLE else first if code in _ACTIONS_WITH_NAME else None
+        if table is not None and table.lower().startswith("_svc") and table not in internal_tables:
+            return refuse(f"uses {table}", "Names that begin with _svc are reserved.")
         return apsw.SQLITE_OK
 
-    connection.authorizer = ask
+    connection.authorizer = authorize
     try:
         yield refusals
     finally:
@@ -179,35 +183,35 @@ def _held(connection: Connection, own: tuple[str, ...]) -> Iterator[list[tuple[s
 
 def _refuse_reserved(connection: Connection, name: str) -> None:
     """Find what was renamed to a reserved name, of which SQLite does not ask."""
-    for kind, found in rows(connection, "SELECT type, name FROM sqlite_schema"):
-        if reserved(found) and found not in notes.INTERNAL_TABLES and not found.startswith("sqlite_"):
+    for kind, item in rows(connection, "SELECT type, name FROM sqlite_schema"):
+        if reserved(item) and item not in notes.INTERNAL_TABLES and not item.startswith("sqlite_"):
             raise TablesError(
-                f"{name or 'the file'}: the {kind} {found} has a reserved name", "Choose another name."
+                f"{name or 'the file'}: the {kind} {item} has a reserved name", "Choose another name."
             )
 
 
-def _shape(connection: Connection) -> dict[int, tuple[str, list[str]]]:
+def _table_columns(connection: Connection) -> dict[int, tuple[str, list[str]]]:
     """Return name and columns of each table by its root page, which a rename does not change."""
     sql = "SELECT rootpage, name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
     columns = "SELECT name FROM pragma_table_xinfo(?)"
-    with _free(connection):
+    with _unrestricted(connection):
         tables = rows(connection, sql)
         return {page: (name, [row[0] for row in rows(connection, columns, name)]) for page, name in tables}
 
 
 @contextmanager
-def _free(connection: Connection) -> Iterator[None]:
+def _unrestricted(connection: Connection) -> Iterator[None]:
     """Lift the restrictions for svc's own statements."""
-    held, connection.authorizer = connection.authorizer, None
+    authorizer, connection.authorizer = connection.authorizer, None
     try:
         yield
     finally:
-        connection.authorizer = held
+        connection.authorizer = authorizer
 
 
-def _let_notes_follow(connection: Connection, before: dict[int, tuple[str, list[str]]]) -> None:
-    after = _shape(connection)
-    with _free(connection):
+def _rename_notes(connection: Connection, before: dict[int, tuple[str, list[str]]]) -> None:
+    after = _table_columns(connection)
+    with _unrestricted(connection):
         for page, (name, columns) in after.items():
             old_name, old_columns = before.get(page, (name, columns))
             if old_name != name:

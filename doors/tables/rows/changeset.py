@@ -42,8 +42,8 @@ TIMEOUT_SECONDS = 30.0
 """Time limit of a list of changes; other writers wait meanwhile."""
 MAX_ERRORS = 100
 """Maximum of errors in the answer."""
-_WHAT = "the rows were not changed"
-_WHOLE = 1 << 31
+_ERROR_PREFIX = "the rows were not changed"
+_NO_CUT = 1 << 31
 _STEPS_PER_CHECK = 20_000
 Values = dict[str, Value]
 
@@ -73,15 +73,15 @@ def apply(connection: Connection, table: str, changes: Sequence[Change], *, skip
     """
     try:
         with _transaction(connection):
-            return _Changing(connection, table).all(changes, skip=skip)
+            return _TableChanges(connection, table).all(changes, skip=skip)
     except InterruptError:
         raise TablesError(
-            f"{_WHAT}: it would take longer than {TIMEOUT_SECONDS:.0f} s",
+            f"{_ERROR_PREFIX}: it would take longer than {TIMEOUT_SECONDS:.0f} s",
             "Change fewer at once.",
             code="timeout",
         ) from None
     except Error as error:
-        raise wrap_error(error, _WHAT) from error
+        raise wrap_error(error, _ERROR_PREFIX) from error
 
 
 @contextmanager
@@ -97,7 +97,7 @@ def _transaction(connection: Connection) -> Iterator[None]:
         connection.set_progress_handler(None)
 
 
-class _Changing:
+class _TableChanges:
     """The changes of one table, within a transaction."""
 
     def __init__(self, connection: Connection, name: str) -> None:
@@ -107,28 +107,28 @@ class _Changing:
             self.table: Table = find(read(connection), name)
         except TablesError as error:
             raise TablesError(error.message, error.hint, code="not-found") from None
-        rows_are = identity(self.table)
-        if not rows_are.key:
+        row_identity = identity(self.table)
+        if not row_identity.key:
             raise TablesError(
-                f"{self.table.name} {rows_are.reason}",
+                f"{self.table.name} {row_identity.reason}",
                 "Change its rows with SQL; a table is given a key by `svc tables alter`.",
                 code="read-only",
             )
-        self.key: tuple[Column, ...] = tuple(self.table.column(each) for each in rows_are.key)
+        self.key: tuple[Column, ...] = tuple(self.table.column(each) for each in row_identity.key)
         self.source = f"main.{quoted(self.table.name)}"
-        self.by_key = " AND ".join(f"{quoted(column.name)} = ?" for column in self.key)
+        self.key_condition = " AND ".join(f"{quoted(column.name)} = ?" for column in self.key)
         self.returning = ", ".join(quoted(column.name) for column in self.key)
         parts = (selected(quoted(each.name), cut=CUT, as_bytes=True) for each in self.table.columns)
-        self.whole_row = f"SELECT {', '.join(parts)} FROM {self.source} WHERE {self.by_key}"
+        self.select_row = f"SELECT {', '.join(parts)} FROM {self.source} WHERE {self.key_condition}"
 
     def all(self, changes: Sequence[Change], *, skip: bool) -> Outcome:
         """Make all changes, and end the transaction."""
         stale: list[tuple[int, _Stale]] = []
         errors: list[Mistake] = []
-        done: list[tuple[int, Change, list[Value]]] = []
+        applied: list[tuple[int, Change, list[Value]]] = []
         for index, change in enumerate(changes):
             try:
-                done.append((index, change, self._one(change)))
+                applied.append((index, change, self._apply_one(change)))
             except _Stale as found:
                 stale.append((index, found))
             except _InvalidChange as wrong:
@@ -136,35 +136,37 @@ class _Changing:
             if len(errors) >= MAX_ERRORS or not self.connection.in_transaction:
                 break
         if errors or (stale and not skip):
-            return self._refused(stale, errors)
+            return self._reject(stale, errors)
         conflicts = [self._conflict(*each) for each in stale]
-        inserted = [self._cells(key) for _, change, key in done if isinstance(change, Insert)]
-        became = [Changed(index, self._cells(key), self._row(key)) for index, _, key in done]
+        inserted = [self._cells(key) for _, change, key in applied if isinstance(change, Insert)]
+        changed_rows = [Changed(index, self._cells(key), self._row(key)) for index, _, key in applied]
         try:
             self.connection.execute("COMMIT")
         except ConstraintError:
-            return self._refused(stale, [Mistake(None, None, "foreign-key", constraint_errors.AT_THE_END)])
-        return Outcome(len(done), conflicts, [], inserted, became)
+            return self._reject(
+                stale, [Mistake(None, None, "foreign-key", constraint_errors.COMMIT_VIOLATION)]
+            )
+        return Outcome(len(applied), conflicts, [], inserted, changed_rows)
 
-    def _refused(self, stale: Sequence[tuple[int, _Stale]], errors: list[Mistake]) -> Outcome:
+    def _reject(self, stale: Sequence[tuple[int, _Stale]], errors: list[Mistake]) -> Outcome:
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
         return Outcome(0, [self._conflict(*each) for each in stale], errors, [], [])
 
-    def _conflict(self, index: int, found: _Stale) -> RowConflict:
-        return RowConflict(index, found.reason, found.columns, self._row(found.key))
+    def _conflict(self, index: int, stale: _Stale) -> RowConflict:
+        return RowConflict(index, stale.reason, stale.columns, self._row(stale.key))
 
-    def _one(self, change: Change) -> list[Value]:
+    def _apply_one(self, change: Change) -> list[Value]:
         """Make one change; return the key of its row after it."""
         try:
             match change:
                 case Insert():
-                    return self._insert(self._stored(change.values))
+                    return self._insert(self._stored_values(change.values))
                 case Update():
-                    key = self._held(change.key, change.expected)
-                    return self._update(key, self._stored(change.set))
+                    key = self._require_unchanged(change.key, change.expected)
+                    return self._update(key, self._stored_values(change.set))
                 case Delete():
-                    key = self._held(change.key, change.expected)
+                    key = self._require_unchanged(change.key, change.expected)
                     self._delete(key)
                     return key
         except (SqlError, UnicodeEncodeError) as error:
@@ -172,74 +174,76 @@ class _Changing:
 
     def _insert(self, values: Values) -> list[Value]:
         names = ", ".join(map(quoted, values))
-        what = f"({names}) VALUES ({', '.join('?' * len(values))})" if values else "DEFAULT VALUES"
-        return self._run(f"INSERT INTO {self.source} {what} RETURNING {self.returning}", values, [])
+        values_sql = f"({names}) VALUES ({', '.join('?' * len(values))})" if values else "DEFAULT VALUES"
+        return self._run(f"INSERT INTO {self.source} {values_sql} RETURNING {self.returning}", values, [])
 
     def _update(self, key: list[Value], values: Values) -> list[Value]:
         if not values:
             raise _InvalidChange("there is nothing to set")
-        what = ", ".join(f"{quoted(name)} = ?" for name in values)
+        assignments = ", ".join(f"{quoted(name)} = ?" for name in values)
         return self._run(
-            f"UPDATE {self.source} SET {what} WHERE {self.by_key} RETURNING {self.returning}", values, key
+            f"UPDATE {self.source} SET {assignments} WHERE {self.key_condition} RETURNING {self.returning}",
+            values,
+            key,
         )
 
     def _delete(self, key: list[Value]) -> None:
-        self._run(f"DELETE FROM {self.source} WHERE {self.by_key} RETURNING {self.returning}", {}, key)
+        self._run(f"DELETE FROM {self.source} WHERE {self.key_condition} RETURNING {self.returning}", {}, key)
 
     def _run(self, sql: str, values: Values, key: list[Value]) -> list[Value]:
         try:
-            found = rows(self.connection, sql, *values.values(), *key)
+            keys = rows(self.connection, sql, *values.values(), *key)
         except ConstraintError as error:
             fault = constraint_errors.constraint_message(
-                self.connection, self.table, error, values, self.by_key, key
+                self.connection, self.table, error, values, self.key_condition, key
             )
             raise _InvalidChange(fault.message, fault.column, fault.constraint) from error
-        if not found:
+        if not keys:
             raise _InvalidChange(
                 f"a trigger of {self.table.name} had the change ignored", constraint="trigger"
             )
-        return list(found[0])
+        return list(keys[0])
 
-    def _held(self, given: Key, expected: Mapping[str, Any]) -> list[Value]:
+    def _require_unchanged(self, key_cells: Key, expected: Mapping[str, Any]) -> list[Value]:
         """Return the key of a row that is there, once, and is what it was."""
-        key = self._key(given)
+        key = self._key_values(key_cells)
         columns = [(self._column(name), value) for name, value in expected.items()]
-        parts = [selected(quoted(each.name), cut=_WHOLE, as_bytes=True) for each, _ in columns]
-        found = rows(
+        parts = [selected(quoted(each.name), cut=_NO_CUT, as_bytes=True) for each, _ in columns]
+        matching = rows(
             self.connection,
-            f"SELECT {', '.join(parts) or 'NULL'} FROM {self.source} WHERE {self.by_key} LIMIT 2",
+            f"SELECT {', '.join(parts) or 'NULL'} FROM {self.source} WHERE {self.key_condition} LIMIT 2",
             *key,
         )
-        if not found:
+        if not matching:
             raise _Stale(key, "deleted", [])
-        if len(found) > 1:
+        if len(matching) > 1:
             raise _InvalidChange("the key is that of several rows", self.key[0].name)
         for column, value in columns:
             if isinstance(value, dict) and "size" in value:
                 raise _InvalidChange(f"what {column.name} was is only the beginning of it", column.name)
         differs = [
             column.name
-            for at, (column, value) in enumerate(columns)
-            if not same(value_of(found[0][3 * at : 3 * at + 3]), value, self.table, column)
+            for index, (column, value) in enumerate(columns)
+            if not same(value_of(matching[0][3 * index : 3 * index + 3]), value, self.table, column)
         ]
         if differs:
             raise _Stale(key, "changed", differs)
         return key
 
-    def _key(self, given: Key) -> list[Value]:
+    def _key_values(self, cells: Key) -> list[Value]:
         names = [column.name for column in self.key]
-        if isinstance(given, Mapping):
-            by_column = {self._column(name).name: value for name, value in given.items()}
+        if isinstance(cells, Mapping):
+            by_column = {self._column(name).name: value for name, value in cells.items()}
             if by_column.keys() != set(names):
                 raise _InvalidChange(f"the key is {', '.join(names)}, not {', '.join(by_column) or 'empty'}")
-            given = [by_column[name] for name in names]
-        if len(given) != len(names):
-            raise _InvalidChange(f"the key is {', '.join(names)}: {len(names)} values, not {len(given)}")
-        return [self._value(column, value) for column, value in zip(self.key, given, strict=True)]
+            cells = [by_column[name] for name in names]
+        if len(cells) != len(names):
+            raise _InvalidChange(f"the key is {', '.join(names)}: {len(names)} values, not {len(cells)}")
+        return [self._value(column, value) for column, value in zip(self.key, cells, strict=True)]
 
-    def _stored(self, given: Mapping[str, Any]) -> Values:
+    def _stored_values(self, cells: Mapping[str, Any]) -> Values:
         values: Values = {}
-        for name, value in given.items():
+        for name, value in cells.items():
             column = self._column(name)
             if column.generated:
                 raise _InvalidChange(f"{column.name} is computed, and cannot be written", column.name)
@@ -248,13 +252,17 @@ class _Changing:
             values[column.name] = self._value(column, value)
         return values
 
-    def _value(self, column: Column, given: Any) -> Value:
+    def _value(self, column: Column, new_cell: Any) -> Value:
         try:
-            return stored(given, self.table, column, self.now)
+            return stored(new_cell, self.table, column, self.now)
         except ValueError as error:
-            what = preview(given) if given is None or isinstance(given, str | int | float) else "the value"
+            text = (
+                preview(new_cell)
+                if new_cell is None or isinstance(new_cell, str | int | float)
+                else "the value"
+            )
             raise _InvalidChange(
-                f"{column.name} is {column.type}: {what} {error}", column.name, "type"
+                f"{column.name} is {column.type}: {text} {error}", column.name, "type"
             ) from None
 
     def _column(self, name: str) -> Column:
@@ -268,10 +276,10 @@ class _Changing:
 
     def _row(self, key: Sequence[Value]) -> RowCells | None:
         """Return the cells of a row as it is now, long ones cut."""
-        found = rows(self.connection, self.whole_row, *key)
-        if not found:
+        matching = rows(self.connection, self.select_row, *key)
+        if not matching:
             return None
         return {
-            column.name: cell(found[0][3 * at : 3 * at + 3], column.type, cut=CUT)
-            for at, column in enumerate(self.table.columns)
+            column.name: cell(matching[0][3 * index : 3 * index + 3], column.type, cut=CUT)
+            for index, column in enumerate(self.table.columns)
         }

@@ -12,7 +12,7 @@ from doors.tables.sqlite.errors import Connection, ConstraintError, Value, fold,
 from doors.tables.sqlite.tokens import tokens
 from doors.tables.types.convert import preview
 
-AT_THE_END = "rows would refer to others that are not there after all of the changes"
+COMMIT_VIOLATION = "rows would refer to others that are not there after all of the changes"
 
 
 def constraint_message(
@@ -20,53 +20,70 @@ def constraint_message(
     table: Table,
     error: ConstraintError,
     values: Mapping[str, Value],
-    by_key: str,
+    key_condition: str,
     key: Sequence[Value],
 ) -> Mistake:
     """Return what a change did wrong: `values` were to be written, `by_key` and `key` find the row."""
     kind = constraint_kind(error)
-    said = str(error).partition(": ")[2]
-    columns = [each.name for each in table.columns if f"{table.name}.{each.name}" in said.split(", ")]
+    detail = str(error).partition(": ")[2]
+    columns = [each.name for each in table.columns if f"{table.name}.{each.name}" in detail.split(", ")]
     column = columns[0] if len(columns) == 1 else None
     match kind:
         case "unique" | "primary-key" if columns:
-            what = ", ".join(
+            values_text = ", ".join(
                 f"{name} {preview(values[name])}" if name in values else name for name in columns
             )
-            return Mistake(None, column, kind, f"another row has {what} already")
+            return Mistake(None, column, kind, f"another row has {values_text} already")
         case "not-null" if column:
             return Mistake(None, column, kind, f"{column} must have a value")
         case "check":
-            return Mistake(None, _only(table, said), kind, f"the row does not hold to the check {said}")
+            return Mistake(
+                None, _single_column(table, detail), kind, f"the row does not hold to the check {detail}"
+            )
         case "foreign-key":
-            return _reference(connection, table, values, by_key, key)
+            return _reference_error(connection, table, values, key_condition, key)
         case "type":
-            ends = [each for each in table.columns if str(error).endswith(f" {table.name}.{each.name}")]
-            if ends:
-                return Mistake(None, ends[0].name, kind, f"{ends[0].name} can only hold {ends[0].type}")
+            typed_columns = [
+                each for each in table.columns if str(error).endswith(f" {table.name}.{each.name}")
+            ]
+            if typed_columns:
+                return Mistake(
+                    None,
+                    typed_columns[0].name,
+                    kind,
+                    f"{typed_columns[0].name} can only hold {typed_columns[0].type}",
+                )
         case "trigger":
             return Mistake(None, None, kind, f"a trigger of {table.name} refused it: {error}")
     return Mistake(None, column, kind, str(error))
 
 
-def _only(table: Table, check: str) -> str | None:
+def _single_column(table: Table, check: str) -> str | None:
     """Return the one column that a check is about."""
-    words = {fold(token.value) for token in tokens(check)}
-    found = [each.name for each in table.columns if fold(each.name) in words]
-    return found[0] if len(found) == 1 else None
+    names = {fold(token.value) for token in tokens(check)}
+    columns = [each.name for each in table.columns if fold(each.name) in names]
+    return columns[0] if len(columns) == 1 else None
 
 
-def _reference(
-    connection: Connection, table: Table, values: Mapping[str, Value], by_key: str, key: Sequence[Value]
+def _reference_error(
+    connection: Connection,
+    table: Table,
+    values: Mapping[str, Value],
+    key_condition: str,
+    key: Sequence[Value],
 ) -> Mistake:
     for parent, pairs in _references(connection, table.name):
-        given = [values.get(name) for name, _ in pairs]
-        if any(value is None for value in given) or _has(connection, parent, [to for _, to in pairs], given):
+        reference_values = [values.get(name) for name, _ in pairs]
+        if any(value is None for value in reference_values) or _row_exists(
+            connection, parent, [to for _, to in pairs], reference_values
+        ):
             continue
         names = ", ".join(name for name, _ in pairs)
-        what = ", ".join(preview(value) for value in given)
+        values_text = ", ".join(preview(value) for value in reference_values)
         column = pairs[0][0] if len(pairs) == 1 else None
-        return Mistake(None, column, "foreign-key", f"{names} {what} refers to a row that {parent} has not")
+        return Mistake(
+            None, column, "foreign-key", f"{names} {values_text} refers to a row that {parent} has not"
+        )
     for child in read(connection).values():
         for parent, pairs in _references(connection, child.name):
             if fold(parent) != fold(table.name):
@@ -74,7 +91,7 @@ def _reference(
             joined = " AND ".join(f"c.{quoted(name)} = t.{quoted(to)}" for name, to in pairs)
             sql = (
                 f"SELECT 1 FROM main.{quoted(child.name)} c JOIN"
-                f" (SELECT * FROM main.{quoted(table.name)} WHERE {by_key}) t ON {joined} LIMIT 1"
+                f" (SELECT * FROM main.{quoted(table.name)} WHERE {key_condition}) t ON {joined} LIMIT 1"
             )
             if key and rows(connection, sql, *key):
                 return Mistake(None, None, "foreign-key", f"rows of {child.name} refer to this one")
@@ -83,15 +100,15 @@ def _reference(
 
 def _references(connection: Connection, table: str) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return the tables that a table refers to, each with pairs of a column here and one there."""
-    found: dict[int, tuple[str, list[tuple[str, str]]]] = {}
+    references: dict[int, tuple[str, list[tuple[str, str]]]] = {}
     listed = rows(
         connection, 'select id, "table", "from", "to" from pragma_foreign_key_list(?) order by id, seq', table
     )
     for id, parent, name, to in listed:
-        pairs = found.setdefault(id, (parent, []))[1]
+        pairs = references.setdefault(id, (parent, []))[1]
         key = [] if to else _key(connection, parent)[len(pairs) :]
         pairs.append((name, to or (key[0] if key else name)))
-    return list(found.values())
+    return list(references.values())
 
 
 def _key(connection: Connection, table: str) -> list[str]:
@@ -99,6 +116,6 @@ def _key(connection: Connection, table: str) -> list[str]:
     return [row[0] for row in rows(connection, sql, table)]
 
 
-def _has(connection: Connection, table: str, columns: Sequence[str], values: Sequence[Value]) -> bool:
-    where = " AND ".join(f"{quoted(name)} = ?" for name in columns)
-    return bool(rows(connection, f"SELECT 1 FROM main.{quoted(table)} WHERE {where} LIMIT 1", *values))
+def _row_exists(connection: Connection, table: str, columns: Sequence[str], values: Sequence[Value]) -> bool:
+    condition = " AND ".join(f"{quoted(name)} = ?" for name in columns)
+    return bool(rows(connection, f"SELECT 1 FROM main.{quoted(table)} WHERE {condition} LIMIT 1", *values))

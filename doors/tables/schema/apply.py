@@ -31,12 +31,12 @@ def apply(connection: Connection, changes: Sequence[Change]) -> None:
     The connection is unrestricted and not in a transaction.
     """
     with transaction(connection, "the tables were not changed"):
-        sound = not find_broken(connection)
+        was_valid = not find_broken(connection)
         for change in changes:
             apply_one(connection, change)
-        if sound and (now := find_broken(connection)):
+        if was_valid and (broken := find_broken(connection)):
             raise TablesError(
-                f"a view or trigger needs what the change removes: {now}",
+                f"a view or trigger needs what the change removes: {broken}",
                 "Drop that view or trigger in a migration first, and create it again after the change.",
             )
 

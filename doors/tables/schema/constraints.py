@@ -28,8 +28,8 @@ def set_unique(connection: Connection, change: SetUnique) -> None:
     for index in table.indexes:
         if index.unique and not index.partial and index.columns == (column.name,):
             connection.execute(f"DROP INDEX {quoted(index.name)}")
-    kept = _without(definition, "UNIQUE", (column.name,))
-    rebuild(connection, table, kept.with_column(column.name, text.without("UNIQUE")))
+    remaining = _without(definition, "UNIQUE", (column.name,))
+    rebuild(connection, table, remaining.with_column(column.name, text.without("UNIQUE")))
 
 
 def set_primary_key(connection: Connection, change: SetPrimaryKey) -> None:
@@ -63,21 +63,21 @@ def set_primary_key(connection: Connection, change: SetPrimaryKey) -> None:
     rebuild(connection, table, with_key(definition, key))
 
 
-def _without(definition: Definition, word: str, columns: tuple[str, ...] | None = None) -> Definition:
+def _without(definition: Definition, keyword: str, columns: tuple[str, ...] | None = None) -> Definition:
     """Return a definition without the table constraints of a kind, on given columns or on any."""
-    kept = []
+    remaining = []
     for sql in definition.constraints:
         parts = list(tokens(sql))
         if parts[0].is_word("CONSTRAINT"):
             parts = parts[2:]
-        if not parts[0].is_word(word) or (
-            columns is not None and _named(parts) != [fold(name) for name in columns]
+        if not parts[0].is_word(keyword) or (
+            columns is not None and _column_names(parts) != [fold(name) for name in columns]
         ):
-            kept.append(sql)
-    return replace(definition, constraints=tuple(kept))
+            remaining.append(sql)
+    return replace(definition, constraints=tuple(remaining))
 
 
-def _named(parts: list[Token]) -> list[str]:
+def _column_names(parts: list[Token]) -> list[str]:
     """Return the columns of `unique (a, b)`, folded."""
     inner = [part for part in parts if part.kind in ("word", "name") and not part.is_word("UNIQUE")]
     return [fold(part.value) for part in inner]

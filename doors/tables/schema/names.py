@@ -13,12 +13,12 @@ _DIRECTION_MARKS = "\ufeff\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069
 """Marks that change the direction of text. Joiners, which some scripts need, are allowed."""
 
 
-def check_name(name: str, what: str) -> None:
+def check_name(name: str, subject: str) -> None:
     """Validate a name. Raises `TablesError` with a message that begins with `what`, such as "a table"."""
-    wrong = _wrong(name)
-    if wrong:
+    reason = _invalid_reason(name)
+    if reason:
         raise TablesError(
-            f"{what} cannot be named {name!r}: {wrong}",
+            f"{subject} cannot be named {name!r}: {reason}",
             "Use letters of any script; spaces inside are allowed.",
         )
 
@@ -33,7 +33,7 @@ def check_column_name(name: str) -> None:
         )
 
 
-def _wrong(name: str) -> str:
+def _invalid_reason(name: str) -> str:
     if not name:
         return "it is empty"
     if len(name) > MAX_NAME_LENGTH:

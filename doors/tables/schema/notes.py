@@ -19,20 +19,20 @@ def write(connection: Connection, table: str, column: str, note: str) -> None:
     if note:
         connection.execute(CREATE_NOTES)
         connection.execute(f"INSERT OR REPLACE INTO {NOTES} VALUES (?, ?, ?)", (table, column, note))
-    elif _kept(connection):
-        where = "table_name = ? AND column_name = ?"
-        connection.execute(f"DELETE FROM {NOTES} WHERE {where}", (table, column))
+    elif _has_notes(connection):
+        condition = "table_name = ? AND column_name = ?"
+        connection.execute(f"DELETE FROM {NOTES} WHERE {condition}", (table, column))
 
 
 def rename_table(connection: Connection, old: str, new: str) -> None:
     """Move the notes of a table to its new name."""
-    if _kept(connection):
+    if _has_notes(connection):
         connection.execute(f"UPDATE OR REPLACE {NOTES} SET table_name = ? WHERE table_name = ?", (new, old))
 
 
 def rename_column(connection: Connection, table: str, old: str, new: str) -> None:
     """Move the note of a column to its new name."""
-    if _kept(connection):
+    if _has_notes(connection):
         connection.execute(
             f"UPDATE OR REPLACE {NOTES} SET column_name = ? WHERE table_name = ? AND column_name = ?",
             (new, table, old),
@@ -41,17 +41,17 @@ def rename_column(connection: Connection, table: str, old: str, new: str) -> Non
 
 def delete_orphans(connection: Connection) -> None:
     """Delete the notes of dropped tables and columns."""
-    if not _kept(connection):
+    if not _has_notes(connection):
         return
     tables = read(connection)
     for table, column in rows(connection, f"SELECT table_name, column_name FROM {NOTES}"):
         try:
-            there = find(tables, table)
+            existing = find(tables, table)
             if column:
-                there.column(column)
+                existing.column(column)
         except TablesError:
             write(connection, table, column, "")
 
 
-def _kept(connection: Connection) -> bool:
+def _has_notes(connection: Connection) -> bool:
     return scalar(connection, "SELECT 1 FROM sqlite_schema WHERE name = ?", NOTES) is not None

@@ -12,7 +12,7 @@ from doors.tables.sqlite.catalog import Table
 from doors.tables.sqlite.create_table import Definition, parse
 from doors.tables.sqlite.errors import Connection, fold, quoted, rows, scalar
 
-_ASIDE = "_svc_rows"
+_STAGING = "_svc_rows"
 
 
 def definition_of(connection: Connection, table: Table) -> Definition:
@@ -46,40 +46,40 @@ def rebuild(
         " WHERE tbl_name = ? AND type IN ('index', 'trigger') AND sql IS NOT NULL",
         table.name,
     )
-    last = _last_number(connection, table)
-    aside = [f"c{at}" for at in range(len(sources))]
+    last = _last_rowid(connection, table)
+    staged = [f"c{at}" for at in range(len(sources))]
     # Columns without a type do not convert values.
-    connection.execute(f"CREATE TABLE {_ASIDE} ({', '.join(['number', *aside])})")
+    connection.execute(f"CREATE TABLE {_STAGING} ({', '.join(['number', *staged])})")
     order = number or ", ".join(map(quoted, table.key))
     connection.execute(
-        f"INSERT INTO {_ASIDE} SELECT {', '.join([number or 'NULL', *sources])} FROM {name}"
+        f"INSERT INTO {_STAGING} SELECT {', '.join([number or 'NULL', *sources])} FROM {name}"
         + (f" ORDER BY {order}" if order else "")
     )
     connection.execute(f"DROP TABLE {name}")
     connection.execute(definition.sql(table.name))
-    numbered = _numbers_itself(connection, table.name)
-    if number and not numbered and "WITHOUT" not in definition.options.upper():
+    key_is_rowid = _key_is_rowid(connection, table.name)
+    if number and not key_is_rowid and "WITHOUT" not in definition.options.upper():
         targets.append(number)
-        aside.append("number")
+        staged.append("number")
     connection.execute(
-        f"INSERT INTO {name} ({', '.join(targets)}) SELECT {', '.join(aside)} FROM {_ASIDE} ORDER BY rowid"
+        f"INSERT INTO {name} ({', '.join(targets)}) SELECT {', '.join(staged)} FROM {_STAGING} ORDER BY rowid"
     )
-    connection.execute(f"DROP TABLE {_ASIDE}")
+    connection.execute(f"DROP TABLE {_STAGING}")
     for (sql,) in dependants:
         connection.execute(sql)
-    if last is not None and numbered:
+    if last is not None and key_is_rowid:
         connection.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, table.name))
 
 
-def _numbers_itself(connection: Connection, table: str) -> bool:
+def _key_is_rowid(connection: Connection, table: str) -> bool:
     """Return whether the primary key is the rowid: one column that is declared INTEGER."""
-    found = rows(connection, "SELECT upper(type) FROM pragma_table_info(?) WHERE pk", table)
-    return found == [("INTEGER",)]
+    key_types = rows(connection, "SELECT upper(type) FROM pragma_table_info(?) WHERE pk", table)
+    return key_types == [("INTEGER",)]
 
 
-def _last_number(connection: Connection, table: Table) -> int | None:
+def _last_rowid(connection: Connection, table: Table) -> int | None:
     """Return the highest rowid that AUTOINCREMENT ever assigned, or None."""
     if not scalar(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'"):
         return None
-    found: int | None = scalar(connection, "SELECT seq FROM sqlite_sequence WHERE name = ?", table.name)
-    return found
+    sequence: int | None = scalar(connection, "SELECT seq FROM sqlite_sequence WHERE name = ?", table.name)
+    return sequence

@@ -11,10 +11,10 @@ from doors.tables.types.registry import TypeName
 
 def row_name(table: Table) -> str | None:
     """Return the SQL name of the rowid; None without a rowid, or if columns have all its names."""
-    taken = {fold(column.name) for column in table.columns}
+    column_names = {fold(column.name) for column in table.columns}
     if table.without_rowid:
         return None
-    return next((name for name in ROW_NAMES if name not in taken), None)
+    return next((name for name in ROW_NAMES if name not in column_names), None)
 
 
 def identifying_columns(table: Table) -> tuple[str, ...]:
@@ -51,11 +51,11 @@ def converter(table: Table, column: str, old: TypeName, new: TypeName) -> Callab
 
 def refuse_missing(connection: Connection, table: Table, column: str) -> None:
     """Raise `TablesError` if a row has no value in a column."""
-    where = f"FROM {quoted(table.name)} WHERE {quoted(column)} IS NULL"
-    found = rows(connection, f"SELECT {_names(identifying_columns(table))} {where} LIMIT 1")
-    if found:
+    condition = f"FROM {quoted(table.name)} WHERE {quoted(column)} IS NULL"
+    missing = rows(connection, f"SELECT {_names(identifying_columns(table))} {condition} LIMIT 1")
+    if missing:
         raise TablesError(
-            f"column {column} of table {table.name} has no value in {describe_row(table, found[0])}",
+            f"column {column} of table {table.name} has no value in {describe_row(table, missing[0])}",
             f"Give every row one first: UPDATE {quoted(table.name)} SET {quoted(column)} = … "
             f"WHERE {quoted(column)} IS NULL",
         )
@@ -64,14 +64,14 @@ def refuse_missing(connection: Connection, table: Table, column: str) -> None:
 def refuse_duplicates(connection: Connection, table: Table, columns: Sequence[str]) -> None:
     """Raise `TablesError` if rows have the same values in columns."""
     names = _names(columns)
-    where = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in columns)
-    found = rows(
+    condition = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in columns)
+    duplicates = rows(
         connection,
-        f"SELECT count(*), {names} FROM {quoted(table.name)} WHERE {where} GROUP BY {names}"
+        f"SELECT count(*), {names} FROM {quoted(table.name)} WHERE {condition} GROUP BY {names}"
         " HAVING count(*) > 1 LIMIT 1",
     )
-    if found:
-        count, *values = found[0]
+    if duplicates:
+        count, *values = duplicates[0]
         pairs = ", ".join(f"{name} = {preview(value)}" for name, value in zip(columns, values, strict=True))
         raise TablesError(
             f"{', '.join(columns)} cannot be unique: {count} rows of table {table.name} have {pairs}",

@@ -13,7 +13,7 @@ from doors.tables.types.convert import coerce
 from doors.tables.types.registry import TYPES, TypeName
 
 MAX_COLUMNS = 500
-_WORDS = ("TRUE", "FALSE", "NULL")
+_LITERAL_WORDS = ("TRUE", "FALSE", "NULL")
 
 
 def existing(connection: Connection, name: str) -> Table:
@@ -27,12 +27,16 @@ def existing(connection: Connection, name: str) -> Table:
     return table
 
 
-def refuse_taken(connection: Connection, name: str, of: str = "table") -> None:
+def refuse_taken(connection: Connection, name: str, kind: str = "table") -> None:
     """Raise `TablesError` if a table, view or index of that name exists."""
-    found = rows(connection, "SELECT type, name FROM sqlite_schema WHERE name = ? COLLATE NOCASE", name)
-    if found:
+    existing_items = rows(
+        connection, "SELECT type, name FROM sqlite_schema WHERE name = ? COLLATE NOCASE", name
+    )
+    if existing_items:
         raise TablesError(
-            f"{' '.join(found[0])} already exists", f"Choose another name for the {of}.", code="conflict"
+            f"{' '.join(existing_items[0])} already exists",
+            f"Choose another name for the {kind}.",
+            code="conflict",
         )
 
 
@@ -48,15 +52,15 @@ def create(connection: Connection, change: CreateTable) -> None:
             f"table {change.table} would have {len(change.columns)} columns",
             f"It may have 1 to {MAX_COLUMNS}.",
         )
-    seen: set[str] = set()
+    names: set[str] = set()
     for column in change.columns:
         check_column_name(column.name)
-        if fold(column.name) in seen:
+        if fold(column.name) in names:
             raise TablesError(
                 f"table {change.table} would have two columns named {column.name}",
                 "Names are case-insensitive.",
             )
-        seen.add(fold(column.name))
+        names.add(fold(column.name))
     connection.execute(_definition(connection, change.columns).sql(change.table))
     notes.write(connection, change.table, "", change.note)
     for column in change.columns:
@@ -88,7 +92,7 @@ def default_sql(connection: Connection, column: str, type: TypeName, default: st
     signed = parts[1:] if parts and parts[0].text in ("-", "+") else parts
     single = len(signed) == 1 and (
         signed[0].kind == "number"
-        or (len(parts) == 1 and (parts[0].kind == "string" or parts[0].is_word(*_WORDS)))
+        or (len(parts) == 1 and (parts[0].kind == "string" or parts[0].is_word(*_LITERAL_WORDS)))
     )
     if not single:
         raise TablesError(

@@ -80,11 +80,11 @@ def read(connection: Connection) -> Mapping[str, Table]:
         " where l.schema = 'main' and l.type <> 'shadow' order by l.name collate binary",
     )
     notes = _notes(connection)
-    found = {}
+    tables = {}
     for name, kind, without_rowid, strict, sql in listed:
         if not reserved(name):
-            found[name] = _table(connection, notes, name, kind, bool(without_rowid), bool(strict), sql)
-    return found
+            tables[name] = _table(connection, notes, name, kind, bool(without_rowid), bool(strict), sql)
+    return tables
 
 
 def find(tables: Mapping[str, Table], name: str) -> Table:
@@ -217,7 +217,7 @@ def _folded(sql: str) -> list[str]:
 
 def _indexes(connection: Connection, table: str) -> tuple[tuple[Index, ...], frozenset[str]]:
     """Return the indexes made with `CREATE INDEX`, and the columns that a unique index covers alone."""
-    made, unique = [], set()
+    indexes, unique = [], set()
     listed = rows(
         connection, 'select name, "unique", origin, partial from pragma_index_list(?) order by name', table
     )
@@ -228,13 +228,13 @@ def _indexes(connection: Connection, table: str) -> tuple[tuple[Index, ...], fro
         if is_unique and not partial and len(columns) == 1 and columns[0] and origin != "pk":
             unique.add(columns[0])
         if origin == "c":
-            made.append(Index(name, columns, bool(is_unique), bool(partial)))
-    return tuple(made), frozenset(unique)
+            indexes.append(Index(name, columns, bool(is_unique), bool(partial)))
+    return tuple(indexes), frozenset(unique)
 
 
 def _notes(connection: Connection) -> Mapping[tuple[str, str], str]:
     """Return the notes by folded table and column; the column of a table's note is empty."""
     if not scalar(connection, "select 1 from sqlite_schema where name = ?", NOTES):
         return {}
-    found = rows(connection, f"select table_name, column_name, note from {NOTES}")
-    return {(fold(table), fold(column)): note for table, column, note in found}
+    note_rows = rows(connection, f"select table_name, column_name, note from {NOTES}")
+    return {(fold(table), fold(column)): note for table, column, note in note_rows}

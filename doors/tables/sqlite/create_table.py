@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from doors.tables.sqlite.errors import TablesError, fold, quoted
-from doors.tables.sqlite.tokens import Token, tokens, written
+from doors.tables.sqlite.tokens import Token, to_sql, tokens
 
 ClauseKind = Literal[
     "PRIMARY", "NOT NULL", "NULL", "UNIQUE", "CHECK", "DEFAULT", "COLLATE", "REFERENCES", "GENERATED"
@@ -81,27 +81,27 @@ class Definition:
 
 def parse(sql: str) -> Definition:
     """Parse a `CREATE TABLE` statement. Raises `TablesError` for invalid SQL."""
-    found = list(tokens(sql))
-    opening = next((at for at, token in enumerate(found) if token.text == "("), None)
+    parts = list(tokens(sql))
+    opening = next((index for index, token in enumerate(parts) if token.text == "("), None)
     if opening is None:
         raise TablesError(f"cannot parse the definition of the table: {sql[:80]}")
-    closing = _closing(found, opening)
+    closing = _closing(parts, opening)
     columns, constraints = [], []
-    for part in _split(found[opening + 1 : closing]):
+    for part in _split(parts[opening + 1 : closing]):
         if part and part[0].is_word(*_TABLE_CONSTRAINTS):
-            constraints.append(written(part))
+            constraints.append(to_sql(part))
         elif part:
             columns.append(_column(part))
-    return Definition(tuple(columns), tuple(constraints), written(found[closing + 1 :]))
+    return Definition(tuple(columns), tuple(constraints), to_sql(parts[closing + 1 :]))
 
 
-def _closing(found: Sequence[Token], opening: int) -> int:
+def _closing(parts: Sequence[Token], opening: int) -> int:
     depth = 0
-    for at in range(opening, len(found)):
-        depth += _step(found[at])
+    for index in range(opening, len(parts)):
+        depth += _step(parts[index])
         if depth == 0:
-            return at
-    return len(found)
+            return index
+    return len(parts)
 
 
 def _step(token: Token) -> int:
@@ -110,11 +110,11 @@ def _step(token: Token) -> int:
     return {"(": 1, ")": -1}.get(token.text, 0)
 
 
-def _split(found: Iterable[Token]) -> list[list[Token]]:
+def _split(items: Iterable[Token]) -> list[list[Token]]:
     """Split at the commas outside parentheses."""
     parts: list[list[Token]] = [[]]
     depth = 0
-    for token in found:
+    for token in items:
         depth += _step(token)
         if depth == 0 and token.kind == "mark" and token.text == ",":
             parts.append([])
@@ -137,8 +137,8 @@ def _column(part: Sequence[Token]) -> ColumnText:
         else:
             pieces.append((kind, [token]))
         depth += _step(token)
-    clauses = tuple(Clause(kind, written(piece)) for kind, piece in pieces[1:] if kind)
-    return ColumnText(part[0].value, written(pieces[0][1]), clauses)
+    clauses = tuple(Clause(kind, to_sql(piece)) for kind, piece in pieces[1:] if kind)
+    return ColumnText(part[0].value, to_sql(pieces[0][1]), clauses)
 
 
 def _begins(part: Sequence[Token], at: int) -> ClauseKind | None:

@@ -73,13 +73,13 @@ def rows(connection: Connection, sql: str, *values: Value) -> list[tuple[Any, ..
 
 def scalar(connection: Connection, sql: str, *values: Value) -> Any:
     """Return the first column of the first row, or None without rows."""
-    found = connection.execute(sql, values).fetchone()
-    return found[0] if found else None
+    row = connection.execute(sql, values).fetchone()
+    return row[0] if row else None
 
 
-def open_file(path: Path, *, make: bool = False) -> Connection:
+def open_file(path: Path, *, create: bool = False) -> Connection:
     """Open a database file: a new one to write (`make`), or an untrusted one to read."""
-    flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE if make else SQLITE_OPEN_READONLY
+    flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE if create else SQLITE_OPEN_READONLY
     connection = Connection(str(path), flags=flags)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
@@ -88,7 +88,7 @@ def open_file(path: Path, *, make: bool = False) -> Connection:
 
 
 @contextmanager
-def transaction(connection: Connection, what: str) -> Iterator[None]:
+def transaction(connection: Connection, error_prefix: str) -> Iterator[None]:
     """Run a write transaction. Foreign keys are checked at its end, so that tables can be rebuilt.
 
     Raises `TablesError` for SQLite's errors, with a message that begins with `what`, and for new violations
@@ -102,10 +102,10 @@ def transaction(connection: Connection, what: str) -> Iterator[None]:
         try:
             connection.execute("begin immediate")
             try:
-                before = _known(connection)
+                before = _violations(connection)
                 yield
                 if before is not None:
-                    _hold_to_foreign_keys(connection, before, what)
+                    _check_foreign_keys(connection, before, error_prefix)
                 connection.execute("commit")
             except BaseException:
                 if connection.in_transaction:
@@ -114,7 +114,7 @@ def transaction(connection: Connection, what: str) -> Iterator[None]:
         finally:
             connection.execute(f"pragma foreign_keys = {enforced}")
     except Error as error:
-        raise wrap_error(error, what) from error
+        raise wrap_error(error, error_prefix) from error
 
 
 def _dangling(connection: Connection) -> Iterator[tuple[Any, ...]]:
@@ -122,7 +122,7 @@ def _dangling(connection: Connection) -> Iterator[tuple[Any, ...]]:
     yield from connection.execute("pragma foreign_key_check")
 
 
-def _known(connection: Connection) -> set[tuple[Any, ...]] | None:
+def _violations(connection: Connection) -> set[tuple[Any, ...]] | None:
     """Return the violations; None if SQLite cannot check them: a parent is not unique."""
     try:
         return set(_dangling(connection))
@@ -130,35 +130,37 @@ def _known(connection: Connection) -> set[tuple[Any, ...]] | None:
         return None
 
 
-def _hold_to_foreign_keys(connection: Connection, before: set[tuple[Any, ...]], what: str) -> None:
-    for found in _dangling(connection):
-        if found not in before:
-            table, row, parent, _ = found
+def _check_foreign_keys(connection: Connection, before: set[tuple[Any, ...]], error_prefix: str) -> None:
+    for violation in _dangling(connection):
+        if violation not in before:
+            table, row, parent, _ = violation
             raise TablesError(
-                f"{what}: row {row} of table {table} would refer to a missing row of {parent}",
+                f"{error_prefix}: row {row} of table {table} would refer to a missing row of {parent}",
                 f"Change or delete the rows of {table} that refer to {parent} first.",
             )
 
 
-def wrap_error(error: Exception, what: str, file: str = "the file") -> TablesError:
+def wrap_error(error: Exception, error_prefix: str, file: str = "the file") -> TablesError:
     """Return the `TablesError` for an SQLite error. Its message begins with `what` and names `file`."""
     match error:
         case apsw.FullError():
             return TablesError(
-                f"{what}: the disk is full", "Free disk space, then try again; nothing was changed."
+                f"{error_prefix}: the disk is full", "Free disk space, then try again; nothing was changed."
             )
         case apsw.BusyError() | apsw.LockedError():
-            return TablesError(f"{what}: database busy: another writer is active", "Try again in a moment.")
+            return TablesError(
+                f"{error_prefix}: database busy: another writer is active", "Try again in a moment."
+            )
         case apsw.CorruptError() | apsw.NotADBError():
             return TablesError(
-                f"{what}: {file} is damaged, or not an SQLite database",
+                f"{error_prefix}: {file} is damaged, or not an SQLite database",
                 "Restore a backup; `sqlite3 FILE .recover` extracts the readable rows.",
             )
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
-            return TablesError(f"{what}: cannot open or write {file}", "Check its permissions.")
+            return TablesError(f"{error_prefix}: cannot open or write {file}", "Check its permissions.")
         case apsw.IOError():
             hint = "Free disk space and check the disk; nothing was changed."
-            return TablesError(f"{what}: cannot read or write {file}: {error}", hint)
+            return TablesError(f"{error_prefix}: cannot read or write {file}: {error}", hint)
         case apsw.InterruptError():
-            return TablesError(f"{what}: interrupted", "Nothing was changed.")
-    return TablesError(f"{what}: {error}")
+            return TablesError(f"{error_prefix}: interrupted", "Nothing was changed.")
+    return TablesError(f"{error_prefix}: {error}")

@@ -12,7 +12,7 @@ from engine.files.data_dir import ensure_data_dir
 
 DATA_FOLDER = "tables"
 """Name of the Door's folder in a project's data."""
-_WHAT = "cannot use the tables"
+_ERROR_PREFIX = "cannot use the tables"
 
 
 def database_path(data: Path) -> Path:
@@ -21,7 +21,7 @@ def database_path(data: Path) -> Path:
 
 
 @contextmanager
-def open_for_writing(data: Path, what: str = _WHAT) -> Iterator[Connection]:
+def open_for_writing(data: Path, error_prefix: str = _ERROR_PREFIX) -> Iterator[Connection]:
     """Open or create the database for writing. Raises `TablesError` beginning with `what`."""
     path = database_path(data)
     try:
@@ -29,11 +29,11 @@ def open_for_writing(data: Path, what: str = _WHAT) -> Iterator[Connection]:
         path.parent.mkdir(exist_ok=True)
     except OSError as error:
         raise TablesError(
-            f"{what}: cannot create {path.parent}: {error.strerror}",
+            f"{error_prefix}: cannot create {path.parent}: {error.strerror}",
             "Check the permissions of the folder and the free space of its disk.",
-            public_message=f"{what}: cannot create the folder of the tables: {error.strerror}",
+            public_message=f"{error_prefix}: cannot create the folder of the tables: {error.strerror}",
         ) from error
-    with _open(path, what) as connection:
+    with _open(path, error_prefix) as connection:
         yield connection
 
 
@@ -42,11 +42,11 @@ def open_for_reading(data: Path) -> Iterator[Connection]:
     """Open the database read-only, or an empty one if it does not exist. Raises `TablesError`."""
     path = database_path(data)
     if path.exists():
-        with _open(path, _WHAT) as connection:
+        with _open(path, _ERROR_PREFIX) as connection:
             connection.execute("pragma query_only = on")
             yield connection
         return
-    empty = open_file(Path(":memory:"), make=True)
+    empty = open_file(Path(":memory:"), create=True)
     try:
         register_now(empty, Clock())
         yield empty
@@ -55,15 +55,15 @@ def open_for_reading(data: Path) -> Iterator[Connection]:
 
 
 @contextmanager
-def _open(path: Path, what: str) -> Iterator[Connection]:
+def _open(path: Path, error_prefix: str) -> Iterator[Connection]:
     try:
         connection = open_owner(path)
     except Error as error:
-        raise wrap_error(error, what, DISPLAY_PATH) from error
+        raise wrap_error(error, error_prefix, DISPLAY_PATH) from error
     try:
         yield connection
     except Error as error:
-        raise wrap_error(error, what, DISPLAY_PATH) from error
+        raise wrap_error(error, error_prefix, DISPLAY_PATH) from error
     finally:
         connection.close()
 

@@ -53,8 +53,8 @@ class Token:
         if self.kind in ("name", "string") and self.text[0] in "\"'`[":
             if self.text[0] == "[":
                 return self.text[1:-1]
-            mark = self.text[0]
-            return self.text[1:-1].replace(mark * 2, mark)
+            quote = self.text[0]
+            return self.text[1:-1].replace(quote * 2, quote)
         return self.text
 
 
@@ -70,7 +70,7 @@ def tokens(sql: str) -> Iterator[Token]:
             spaced = False
 
 
-def written(parts: Iterable[Token]) -> str:
+def to_sql(parts: Iterable[Token]) -> str:
     """Return tokens as SQL, with one space for spaces and comments."""
     return "".join((" " if part.spaced else "") + part.text for part in parts).strip()
 
@@ -97,33 +97,33 @@ def statements(chunks: Iterable[str], max_length: int) -> Iterator[ParsedStateme
     Buffers one statement and one chunk. Text after the last semicolon is a statement too, even with an open
     quote, so that SQLite reports the error.
     """
-    held, line, at, began = "", 1, 0, 0
+    buffer, line, position, start = "", 1, 0, 0
     for chunk in chunks:
-        held += chunk
+        buffer += chunk
         while True:
-            match = _PLAIN.match(held, at)
-            at = match.end() if match else at
-            if at >= len(held) or held[at] != ";":
+            match = _PLAIN.match(buffer, position)
+            position = match.end() if match else position
+            if position >= len(buffer) or buffer[position] != ";":
                 break
-            if _goes_on(held, began, at):
-                at += 1
+            if _is_in_trigger(buffer, start, position):
+                position += 1
                 continue
-            text = held[began:at]
+            text = buffer[start:position]
             yield from _statement(text, line)
             line += text.count("\n")
-            at = began = at + 1
-        held, at, began = held[began:], at - began, 0
-        if len(held) > max_length:
+            position = start = position + 1
+        buffer, position, start = buffer[start:], position - start, 0
+        if len(buffer) > max_length:
             raise StatementTooLong(line)
-    yield from _statement(held, line)
+    yield from _statement(buffer, line)
 
 
-def _goes_on(text: str, began: int, at: int) -> bool:
+def _is_in_trigger(text: str, start: int, position: int) -> bool:
     """Return whether a semicolon is inside a trigger, which ends at the semicolon after `end`."""
-    blank = _BLANK.match(text, began, at)
-    if not _TRIGGER.match(text, blank.end() if blank else began, at):
+    blank = _BLANK.match(text, start, position)
+    if not _TRIGGER.match(text, blank.end() if blank else start, position):
         return False
-    return _END.fullmatch(text, text.rfind(";", began, at) + 1, at) is None
+    return _END.fullmatch(text, text.rfind(";", start, position) + 1, position) is None
 
 
 def _statement(text: str, line: int) -> Iterator[ParsedStatement]:

@@ -70,35 +70,35 @@ def full_cell(value: Value, name: TypeName) -> Any:
     return value
 
 
-def stored(given: Any, table: Table, column: Column, now: str) -> Value:
+def stored(new_cell: Any, table: Table, column: Column, now: str) -> Value:
     """Return the value to store for a cell; `now` is the timestamp that replaces `now()`.
 
     Every type accepts its values as text. Tables without STRICT accept values of other types. Raises
     `ValueError` with the end of a sentence about the value: "is not a whole number".
     """
     type = TYPES[column.type]
-    if given is None:
+    if new_cell is None:
         return None
-    if isinstance(given, dict) and "size" in given:
+    if isinstance(new_cell, dict) and "size" in new_cell:
         raise ValueError("is only the beginning of a longer one")
-    if isinstance(given, dict) and given.keys() == {"base64"} and isinstance(given["base64"], str):
+    if isinstance(new_cell, dict) and new_cell.keys() == {"base64"} and isinstance(new_cell["base64"], str):
         if type.form == "bytes" or not table.strict:
-            return blob(given["base64"])
+            return blob(new_cell["base64"])
         raise ValueError("is a blob")
-    if type.now is not None and isinstance(given, str) and given.strip().lower() == "now()":
+    if type.now is not None and isinstance(new_cell, str) and new_cell.strip().lower() == "now()":
         return type.now(now)
-    if type.form == "document" and isinstance(given, str):
-        return json_text(given)
-    return from_json(table, column)(given, json.dumps(given, ensure_ascii=False, separators=(",", ":")))
+    if type.form == "document" and isinstance(new_cell, str):
+        return json_text(new_cell)
+    return from_json(table, column)(new_cell, json.dumps(new_cell, ensure_ascii=False, separators=(",", ":")))
 
 
-def same(value: Value, given: Any, table: Table, column: Column) -> bool:
+def same(value: Value, read_cell: Any, table: Table, column: Column) -> bool:
     """Return whether a cell that a client has read equals the stored value."""
-    now = full_cell(value, column.type)
-    if isinstance(now, bool) == isinstance(given, bool) and now == given:
+    current_cell = full_cell(value, column.type)
+    if isinstance(current_cell, bool) == isinstance(read_cell, bool) and current_cell == read_cell:
         return True
     try:
-        expected = stored(given, table, column, "")
+        expected = stored(read_cell, table, column, "")
     except ValueError:
         return False
     return type(expected) is type(value) and expected == value

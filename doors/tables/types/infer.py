@@ -109,7 +109,7 @@ def preview(source: BinaryIO, format: Format) -> Preview:
 
 
 def infer(
-    names: Sequence[str], rows: Iterable[csv_file.Cells], shown: int, *, header: bool = True
+    names: Sequence[str], rows: Iterable[csv_file.Cells], row_count: int, *, header: bool = True
 ) -> Preview:
     """Return the table that rows of text would become, with the first `shown` rows.
 
@@ -118,7 +118,7 @@ def infer(
     stats = [_ColumnStats(name) for name in names]
     first, count = [], 0
     for count, cells in enumerate(rows, 1):
-        if count <= shown:
+        if count <= row_count:
             first.append(tuple(cells))
         for column, cell in zip(stats, cells, strict=True):
             column.add_text(cell)
@@ -136,7 +136,9 @@ def _preview_json(source: BinaryIO, format: Any) -> Preview:
     count = 0
     for count, (_, _, fields) in enumerate(objects(source, format), 1):
         if count <= PREVIEW_ROWS:
-            first.append({fold(name): _shown(value, written) for name, value, written in fields})
+            first.append(
+                {fold(name): _preview_text(value, source_text) for name, value, source_text in fields}
+            )
         for name, value, _ in fields:
             if fold(name) not in stats:
                 stats[fold(name)] = _ColumnStats(name, is_json=True, missing=count > 1)
@@ -148,5 +150,5 @@ def _preview_json(source: BinaryIO, format: Any) -> Preview:
     return Preview(tuple(column.column() for column in stats.values()), rows, count)
 
 
-def _shown(value: Any, written: str) -> str | None:
-    return value if isinstance(value, str) else None if value is None else written
+def _preview_text(value: Any, source_text: str) -> str | None:
+    return value if isinstance(value, str) else None if value is None else source_text

@@ -70,7 +70,7 @@ def from_csv(table: Table, column: Column) -> FromText:
 
 def _lenient(text: str, type: ColumnType) -> Value:
     try:
-        if type.form == "float" and not any(mark in text for mark in ".eE"):
+        if type.form == "float" and not any(character in text for character in ".eE"):
             return integer(text)
         return type.parse(text)
     except ValueError:
@@ -84,9 +84,9 @@ def from_json(table: Table, column: Column) -> FromJson:
     """
     type, strict = TYPES[column.type], table.strict
 
-    def read(value: Any, written: str) -> Value:
+    def read(value: Any, source_text: str) -> Value:
         try:
-            return _bounded(_typed(value, written, type))
+            return _bounded(_to_stored(value, source_text, type))
         except ValueError:
             if strict or isinstance(value, bool | list | dict) or _is_beyond(value):
                 raise
@@ -95,16 +95,16 @@ def from_json(table: Table, column: Column) -> FromJson:
     return read
 
 
-def _typed(value: Any, written: str, type: ColumnType) -> Value:
+def _to_stored(value: Any, source_text: str, type: ColumnType) -> Value:
     match value:
         case None:
             return None
         case _ if type.form == "document":
-            return minified(written)
+            return minified(source_text)
         case bool() if type.form == "bool":
             return int(value)
         case bool() | list() | dict() if type.form == "string":
-            return written
+            return source_text
         case bool():
             raise ValueError("is true or false")
         case list():

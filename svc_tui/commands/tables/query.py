@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from doors.tables.files.csv_file import written
+from doors.tables.files.csv_file import format_row
 from engine.errors import InvalidUsage
 from svc_tui.column_types import ColumnTypes, TypeInfo
 from svc_tui.commands.tables.target import open_tables
@@ -93,9 +93,9 @@ def _parse_parameter(text: str) -> Any:
 def _print_csv(result: Any) -> None:
     names = [column["name"] for column in result["columns"]]
     raw = stdout.Raw()
-    raw.write(written(names).encode())
+    raw.write(format_row(names).encode())
     for row in result["rows"]:
-        raw.write(written([_text(row[name]) for name in names]).encode())
+        raw.write(format_row([_text(row[name]) for name in names]).encode())
 
 
 def _text(value: Any) -> str | None:

@@ -150,7 +150,7 @@ def test_write_waits_for_writer_in_another_process(tables: Tables) -> None:
 
 def test_write_over_busy_timeout_is_503_with_retry_after(tables: Tables) -> None:
     tables.query("select 1 as warm")
-    store = tables.opened._store
+    store = tables.opened._database
     assert store is not None
     store._writer._session.connection.set_busy_timeout(1)
     owner = tables.owner()

@@ -161,7 +161,7 @@ def test_large_results_are_read_off_the_event_loop(tables: Tables) -> None:
 def test_plan_cache_is_bounded(tables: Tables) -> None:
     for number in range(1500):
         assert tables.query(f"select {number} as a").rows == [{"a": number}]
-    store = tables.opened._store
+    store = tables.opened._database
     assert store is not None
     assert len(store._reader._quick._plans) <= 512
 

@@ -17,9 +17,9 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
 
-from doors.telemetry.http import PLAIN_BYTES
-from doors.telemetry.otlp_protobuf import RECORD_BYTES
-from doors.telemetry.record import ATTRIBUTES, BODY_BYTES, PARTS, VALUE_BYTES
+from doors.telemetry.http import MAX_REQUEST_BYTES
+from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
+from doors.telemetry.record import MAX_ATTRIBUTES, MAX_BODY_BYTES, MAX_PARTS, MAX_VALUE_BYTES
 from engine.door import Caller
 from tests.doors.telemetry.conftest import OpenTelemetry, attributes, length_prefixed, logs
 
@@ -81,7 +81,7 @@ def test_invalid_protobuf_record_is_rejected_alone(telemetry: OpenTelemetry) -> 
 
 
 def test_oversized_protobuf_record_is_rejected_alone(telemetry: OpenTelemetry) -> None:
-    large = LogRecord(body=AnyValue(string_value="x" * RECORD_BYTES))
+    large = LogRecord(body=AnyValue(string_value="x" * MAX_RECORD_BYTES))
     answer = telemetry.post(protobuf(large, LogRecord(body=AnyValue(string_value="good"))), PROTOBUF)
     partial = ExportLogsServiceResponse.FromString(answer.body).partial_success
     assert partial.rejected_log_records == 1 and "262" in partial.error_message
@@ -186,15 +186,15 @@ def test_gzip_bomb_is_refused_in_bounded_memory(telemetry: OpenTelemetry) -> Non
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert answer.status == 413
-    assert peak < 4 * PLAIN_BYTES
+    assert peak < 4 * MAX_REQUEST_BYTES
 
 
 @pytest.mark.parametrize("kind", ["application/json", PROTOBUF])
 def test_request_over_record_limit_is_refused(telemetry: OpenTelemetry, kind: str) -> None:
     if kind == PROTOBUF:
-        data = protobuf(*[LogRecord()] * (PARTS + 1))
+        data = protobuf(*[LogRecord()] * (MAX_PARTS + 1))
     else:
-        data = json.dumps(logs(*[{}] * (PARTS + 1))).encode()
+        data = json.dumps(logs(*[{}] * (MAX_PARTS + 1))).encode()
     answer = telemetry.post(data, kind)
     assert answer.status == 413
     assert telemetry.logged == []
@@ -207,20 +207,23 @@ def test_batch_of_512_records_is_accepted(telemetry: OpenTelemetry) -> None:
 
 def test_long_body_and_values_are_truncated_with_size(telemetry: OpenTelemetry) -> None:
     entry = telemetry.record(
-        {"body": {"stringValue": "ü" * BODY_BYTES}, "attributes": attributes(long="x" * (VALUE_BYTES + 1))}
+        {
+            "body": {"stringValue": "ü" * MAX_BODY_BYTES},
+            "attributes": attributes(long="x" * (MAX_VALUE_BYTES + 1)),
+        }
     )
-    assert entry.body.endswith(f"ü… ({2 * BODY_BYTES} bytes)")
-    assert len(entry.body.encode()) < BODY_BYTES + 40
-    assert entry.attributes["long"] == "x" * VALUE_BYTES + f"… ({VALUE_BYTES + 1} bytes)"
-    assert telemetry.record({"body": {"stringValue": "x" * BODY_BYTES}}).body == "x" * BODY_BYTES
+    assert entry.body.endswith(f"ü… ({2 * MAX_BODY_BYTES} bytes)")
+    assert len(entry.body.encode()) < MAX_BODY_BYTES + 40
+    assert entry.attributes["long"] == "x" * MAX_VALUE_BYTES + f"… ({MAX_VALUE_BYTES + 1} bytes)"
+    assert telemetry.record({"body": {"stringValue": "x" * MAX_BODY_BYTES}}).body == "x" * MAX_BODY_BYTES
 
 
 def test_attributes_over_limit_are_counted_as_dropped(telemetry: OpenTelemetry) -> None:
-    many = attributes(**{f"a{i}": "v" for i in range(ATTRIBUTES + 5)})
+    many = attributes(**{f"a{i}": "v" for i in range(MAX_ATTRIBUTES + 5)})
     entry = telemetry.record({"attributes": many, "droppedAttributesCount": 2})
     assert entry.attributes["otel.dropped_attributes_count"] == "7"
-    assert len(entry.attributes) == ATTRIBUTES + 1
-    record = LogRecord(attributes=[KeyValue(key=f"a{i}") for i in range(ATTRIBUTES + 5)])
+    assert len(entry.attributes) == MAX_ATTRIBUTES + 1
+    record = LogRecord(attributes=[KeyValue(key=f"a{i}") for i in range(MAX_ATTRIBUTES + 5)])
     telemetry.post(protobuf(record), PROTOBUF)
     assert telemetry.logged[-1].attributes["otel.dropped_attributes_count"] == "5"
 

@@ -97,7 +97,7 @@ def test_export_import_export_is_byte_identical(
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.lists(st.none() | TEXT, min_size=2, max_size=2), max_size=5))
 def test_csv_rows_round_trip(table_rows: list[list[str | None]]) -> None:
-    text = csv_file.written(["a", "b"]) + "".join(map(csv_file.written, table_rows))
+    text = csv_file.format_row(["a", "b"]) + "".join(map(csv_file.format_row, table_rows))
     names, read = csv_file.read(FileLines(io.BytesIO(text.encode())))
     assert names == ["a", "b"]
     assert [cells for _, cells in read] == table_rows
