@@ -1,1 +1,1 @@
-"""The tables Door: relational tables of a Project, in SQLite, and what is done to them."""
+"""The tables Door: SQLite tables of a Project, with schema changes, imports and exports."""

@@ -128,7 +128,7 @@ class _Telemetry:
         except Refused as refused:
             return refusal(encoding, refused)
         except LimitExceeded:
-            message = f"there are more than {MAX_PARTS} records in one request: export smaller batches"
+            message = f"the request has more than {MAX_PARTS} records: export smaller batches"
             return refusal(encoding, Refused(413, message))
         except ValueError as error:
             return refusal(encoding, Refused(400, f"the body is not an ExportLogsServiceRequest: {error}"))

@@ -128,7 +128,7 @@ def _fields(data: memoryview, number: int) -> Iterator[memoryview]:
         elif wire in (_FIXED64, _FIXED32):
             position += 8 if wire == _FIXED64 else 4
         else:
-            raise ValueError(f"there is no wire type {wire}")
+            raise ValueError(f"wire type {wire} does not exist")
         if position > len(data):
             raise ValueError("it ends in the middle of a field")
         if key >> 3 == 0:

@@ -1,1 +1,1 @@
-"""The tables in the control API: what the command line and the Console see and do of them."""
+"""Routes of the control API for tables."""

@@ -45,14 +45,15 @@ MEDIA_TYPES: dict[Format, str] = {
 }
 _MULTI_TABLE_FORMATS = ("sql", "db")
 Save = Callable[[Connection, BinaryIO], Iterator[FileProgress]]
-"""Writes a file, step by step."""
+"""Writes a file and yields its progress."""
 
 
 class ImportQuery(QueryModel):
-    """How a file is imported. `csv`, `json` and `jsonl` go into one `table`, `sql` and `db` bring theirs.
+    """Options of an import. `csv`, `json` and `jsonl` files go into one `table`; `sql` and `db` files have
+    their own tables.
 
-    With `create` the table is made, of the types that all rows fit; with `replace` its rows make room, or,
-    for `sql` and `db`, the tables of the same names do.
+    With `create` the table is created, with column types inferred from all rows. With `replace` its rows are
+    deleted first; for `sql` and `db`, tables of the same names are dropped.
     """
 
     format: Format
@@ -82,9 +83,9 @@ class ExportQuery(QueryModel):
 
 @dataclass(frozen=True, slots=True)
 class ImportLine:
-    """One line of an import's answer: how far it is. `done` is true of the last.
+    """One line of the response of an import: the progress so far. `done` is true in the last line.
 
-    In its place the last line may be `{"error": {…}}`, a problem document; then nothing was imported.
+    The last line may be `{"error": {…}}` instead, a problem document; then nothing was imported.
     """
 
     done: bool
@@ -98,7 +99,7 @@ class ImportLine:
 
 @dataclass(frozen=True, slots=True)
 class PreviewColumn:
-    """A column that a file would become."""
+    """A column inferred from a file."""
 
     name: str
     type: TypeName
@@ -107,7 +108,7 @@ class PreviewColumn:
 
 @dataclass(frozen=True, slots=True)
 class PreviewAnswer:
-    """The table that a file would become: its columns, row count, and first rows as text.
+    """The table inferred from a file: its columns, row count, and first rows as text.
 
     Without a `header` the columns are named by position, and the first row is data.
     """
@@ -127,7 +128,7 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
     @validate_querystring(ImportQuery)
     @document_response(ImportLine)
     async def load_file(project: str, query_args: ImportQuery) -> Response:
-        """Import a file, which is the body; needs the role deployer, and owner where tables are made."""
+        """Import the file in the body; needs the role deployer, or owner to create tables."""
         creates = query_args.create or query_args.format in _MULTI_TABLE_FORMATS
         data = require_data_dir(projects, project, "owner" if creates else "deployer")
         file = await _spool_body(data)
@@ -160,14 +161,14 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
 
 
 async def export_response(data: Path, format: Format, save: Save) -> Response:
-    """Answer with the file that `save` writes."""
+    """Return a streaming response with the file that `save` writes."""
     stream = Stream(lambda sink: _save(data, save, sink))
     await stream.start()
     return Response(stream.chunks(), content_type=MEDIA_TYPES[format])
 
 
 def require_data_dir(projects: Projects, project: str, role: Role) -> Path:
-    """Return the data folder of a project, if the caller has the role in it."""
+    """Return the data folder of a project. Raises `SvcError` if the caller lacks the role."""
     require(project, role)
     return projects.data_dir(project)
 
@@ -203,8 +204,8 @@ def _disk_errors() -> Iterator[None]:
         yield
     except OSError as error:
         raise TablesError(
-            f"the file cannot be taken: {error.strerror}",
-            "Free disk space for the tables, then try again; nothing was changed.",
+            f"cannot store the uploaded file: {error.strerror}",
+            "Free disk space for the tables and try again; nothing was changed.",
         ) from error
 
 
@@ -244,14 +245,14 @@ def _check(query: ImportQuery, existing: set[str]) -> None:
         return
     if query.create and fold(query.table) in existing:
         raise TablesError(
-            f"there is a table {query.table} already",
-            "Without --create the rows are added to it; with --replace they take the place of its own.",
+            f"table {query.table} already exists",
+            "Omit --create to append the rows, or pass --replace to replace the existing ones.",
             code="conflict",
         )
     if not query.create and query.table and fold(query.table) not in existing:
         raise TablesError(
             f"table {query.table} does not exist",
-            "--create makes it, of the types that all rows fit; --preview shows them first.",
+            "Pass --create to create it with inferred column types; --preview shows them first.",
         )
 
 

@@ -37,10 +37,10 @@ class SortBy(StrictModel):
 
 
 class FilterBy(StrictModel):
-    """Only rows whose value fits. `value` is a cell, or a text that says one ("42", "2026-01-02", "yes").
+    """A condition on a column. `value` is a cell, or its text ("42", "2026-01-02", "yes").
 
-    `=` with null finds what has no value, and `!=` finds it too; `contains` and `starts` look at texts, with
-    letters of ASCII in either case; `empty` is null or an empty text, and takes no value.
+    `=` with null matches NULL, and `!=` with a value matches NULL too. `contains` and `starts` compare text
+    and ignore the case of ASCII letters. `empty` matches NULL and empty text, and takes no value.
     """
 
     column: str
@@ -57,7 +57,7 @@ class GridQuery(StrictModel):
     search: str = Field(default="", max_length=1000)
 
     def view(self) -> GridView:
-        """Return it as a value."""
+        """Return the view that a `Grid` shows."""
         return GridView(
             self.table,
             tuple(Sort(each.column, each.descending) for each in self.sort),
@@ -68,10 +68,10 @@ class GridQuery(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class GridOpened:
-    """A grid that is open: its id, how many rows it has now, its columns in the order of every row.
+    """An open grid: its id, its row count, and its columns in the order of the cells of a row.
 
-    `key` names the columns that say which row one is; it is empty where nothing does. Where rows cannot be
-    changed, `editable` is false and `reason` ends a sentence that begins with the table: "is a view: …".
+    `key` names the columns that identify a row, and is empty if none do. If rows cannot be changed,
+    `editable` is false and `reason` completes a sentence that begins with the table: "is a view: …".
     """
 
     grid: str
@@ -85,7 +85,7 @@ class GridOpened:
 
 
 class GridWindowQuery(QueryModel):
-    """Which rows, counted from 0."""
+    """The first row, from 0, and the number of rows."""
 
     start: int = Field(ge=0, le=_MAX_START)
     n: int = Field(ge=1, le=MAX_ROWS)
@@ -93,11 +93,11 @@ class GridWindowQuery(QueryModel):
 
 @dataclass(frozen=True, slots=True)
 class GridRows:
-    """Rows of a grid, and what says which each is; null, in both, for a row that is gone since.
+    """Rows of a grid and their keys. Both are null for a row that was deleted meanwhile.
 
-    A key has the values of the columns in `key`; where that is empty, one number that holds as long as the
-    grid. `versions` change when what is shown of a row does. `stale`: something was written since the grid
-    was opened or refreshed, so that there may be other rows.
+    A key has the values of the columns in `key`; without such columns, one number that is valid for this
+    grid. A version changes with the cells of its row. `stale` is true if the database was written since the
+    grid was opened or refreshed, so that rows may be missing.
     """
 
     start: int
@@ -108,7 +108,7 @@ class GridRows:
 
 
 class CellQuery(QueryModel):
-    """Which cell: the row's key, as JSON text (`[12]`), and the column."""
+    """A cell: the key of its row as JSON text (`[12]`), and its column."""
 
     key: str
     column: str
@@ -154,7 +154,7 @@ class Refreshed:
 
 @dataclass(frozen=True, slots=True)
 class GridState:
-    """How many rows a grid has, and whether something was written since it was opened or refreshed."""
+    """The row count of a grid, and whether the database was written since it was opened or refreshed."""
 
     count: int
     stale: bool
@@ -210,7 +210,7 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
     @sends(*(MEDIA_TYPES[format] for format in ROWS))
     @validate_querystring(GridExport)
     async def export_grid(project: str, grid: str, query_args: GridExport) -> Response:
-        """Export the rows that are shown, in their order, as they are now; needs the role viewer."""
+        """Export the current rows of the grid in its order; needs the role viewer."""
         folder, format = require_data_dir(projects, project, "viewer"), query_args.format
         view = await grids.use(folder, grid, lambda grid: grid.view)
         return await export_response(
@@ -221,7 +221,7 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
     @validate_request(Refresh)
     @validate_response(Refreshed)
     async def refresh_grid(project: str, grid: str, data: Refresh) -> Refreshed:
-        """Show the rows that there are now; needs the role viewer."""
+        """Update the grid to the current rows; needs the role viewer."""
         folder = require_data_dir(projects, project, "viewer")
         return await grids.use(folder, grid, lambda grid: _refresh(grid, data))
 

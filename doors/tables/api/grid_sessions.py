@@ -1,7 +1,4 @@
-"""The grids that are open: each on a thread of its own, none for longer than it is used.
-
-Owns how many there may be, and when one is closed. Knows nothing of what they show.
-"""
+"""Registry of open grids. Each has its own thread and is closed after ten minutes without use."""
 
 import asyncio
 import secrets
@@ -41,9 +38,9 @@ class Grids:
         self._open: dict[str, _OpenGrid] = {}
 
     async def open(self, data: Path, view: GridView, describe: Callable[[Grid], _T]) -> tuple[str, _T]:
-        """Open a grid of the Project whose data is in this folder; return its id, and what `done` says of it.
+        """Open a grid on the database in a data folder; return its id and the result of `describe`.
 
-        Raises `TablesError`, and `SvcError` with the code `unavailable` where too many are open.
+        Raises `TablesError`, and `SvcError` with the code `unavailable` if too many grids are open.
         """
         self._check_limits(data)
         id = secrets.token_hex(8)
@@ -62,7 +59,7 @@ class Grids:
             raise
 
     async def use(self, data: Path, id: str, work: Callable[[Grid], _T]) -> _T:
-        """Do something with a grid, after what others do with it. Raises `NotFound`, and what that raises."""
+        """Return the result of `work` on the grid's thread. Raises `NotFound`, and the errors of `work`."""
         entry = self._find(data, id)
 
         def do() -> _T:
@@ -115,7 +112,7 @@ class Grids:
             return
         limit = f"{count} grids of this Project" if count >= MAX_OPEN_PER_PROJECT else f"{MAX_OPEN} grids"
         raise SvcError(
-            f"{limit} are open already",
+            f"{limit} are already open",
             f"Close one; an unused grid is closed after {IDLE_SECONDS / 60:.0f} minutes.",
             code="unavailable",
         )

@@ -12,7 +12,7 @@ _READING_PRAGMAS = """
     function_list index_info index_list index_xinfo integrity_check module_list page_count page_size
     pragma_list quick_check table_info table_list table_xinfo
 """
-_LOOKS = frozenset(_READING_PRAGMAS.split())
+_READ_ONLY_PRAGMAS = frozenset(_READING_PRAGMAS.split())
 """Pragmas that only read, with any argument."""
 _READS = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_RECURSIVE})
 _WRITES = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
@@ -32,18 +32,18 @@ class OwnerAuthorizer(GuestAuthorizer):
         if action == apsw.SQLITE_FUNCTION:
             return self._call(second.lower())
         if action == apsw.SQLITE_PRAGMA:
-            return None if first.lower() in _LOOKS else _setting(first)
+            return None if first.lower() in _READ_ONLY_PRAGMAS else _setting(first)
         if action in _TRANSACTIONS:
             return GuestProblem(
                 "not-allowed",
-                "a statement is a transaction already",
-                "What belongs together goes into one statement, or into a migration: a file `tables/*.sql`.",
+                "each statement is already a transaction",
+                "Put changes that belong together into one statement or one migration (`tables/*.sql`).",
             )
         if action in _FILES:
             return GuestProblem(
                 "not-allowed",
                 "other files cannot be attached",
-                "`svc tables import` takes the tables of another file over.",
+                "Use `svc tables import` to copy the tables of another file.",
             )
         if action in _WRITES and not first.lower().startswith("sqlite_"):
             return self._row(first)
@@ -63,20 +63,20 @@ class OwnerAuthorizer(GuestAuthorizer):
 
 
 def reads_only() -> GuestProblem:
-    """Return the problem of a statement that changes something where nothing was to be changed."""
+    """Return the problem of a statement that writes in a request that only reads."""
     return GuestProblem(
         "writes-in-query",
-        "the statement changes something, and was sent to read",
-        'Say that it may: `svc tables query --write`, or "write": true in the API.',
+        "the statement writes, but the request only reads",
+        'Pass `--write` to `svc tables query`, or "write": true to the API.',
     )
 
 
 def kind_refused() -> GuestProblem:
-    """Return the problem of a statement of a kind that there is another way for, or none."""
+    """Return the problem of a kind of statement that cannot be run."""
     return GuestProblem(
         "not-allowed",
         "this kind of statement cannot be run here",
-        "Rows are read and written; `svc tables create`, `alter`, `index` and `drop` change the schema.",
+        "Use `svc tables create`, `alter`, `index` and `drop` to change the schema.",
     )
 
 
@@ -84,5 +84,5 @@ def _setting(name: str) -> GuestProblem:
     return GuestProblem(
         "not-allowed",
         f"PRAGMA {name} cannot be used here",
-        f"svc manages the settings of the database. Available: {', '.join(sorted(_LOOKS))}.",
+        f"svc manages the settings of the database. Available: {', '.join(sorted(_READ_ONLY_PRAGMAS))}.",
     )

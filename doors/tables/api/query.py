@@ -90,7 +90,7 @@ def _make_plan(connection: Connection, authorizer: OwnerAuthorizer, sql: str) ->
         return make_plan(connection, authorizer, sql, types)
     except GuestProblem as problem:
         if problem.code == "more-than-one-statement":
-            problem.hint = "Run them one by one; several that belong together are for `svc tables migrate`."
+            problem.hint = "Run them one by one, or together as a migration with `svc tables migrate`."
         if problem.code == "not-allowed" and authorizer.refusal is None:
             raise kind_refused() from problem
         raise

@@ -19,9 +19,9 @@ _STEPS_PER_CHECK = 10_000
 class TypeView:
     """One column type, for clients that parse and show its values.
 
-    `form` says what a cell is. Text of the form `format` matches `pattern`, as `example` does; `accepts_now`
-    is true if a cell may be `now()`. Text of the form `bool` is one of the true and false words. Widths
-    are in terminal cells: of a column without rows, and of any.
+    `form` is how values are stored and shown. Text of the form `format` matches `pattern`, as `example` does;
+    `accepts_now` is true if a cell may be `now()`. Text of the form `bool` is one of the true and false
+    words. Widths are in terminal cells: of a column without rows, and of any.
     """
 
     name: TypeName
@@ -38,7 +38,7 @@ class TypeView:
 
 @dataclass(frozen=True, slots=True)
 class TypeList:
-    """The column types, in the order in which they are listed."""
+    """The column types in display order."""
 
     types: list[TypeView]
 
@@ -127,7 +127,7 @@ def _counter(connection: Connection) -> Callable[[Table], int | None]:
         try:
             return int(scalar(connection, f"SELECT count(*) FROM {quoted(table.name)}"))
         except Error:
-            # The time is over, or a view refers to a missing table.
+            # The time limit was exceeded, or a view refers to a missing table.
             return None
         finally:
             connection.set_progress_handler(None)

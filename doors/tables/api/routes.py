@@ -1,7 +1,7 @@
 """The routes of a project's tables, and their roles.
 
 A viewer reads tables, rows and exports. A deployer writes and imports rows, and applies migrations. An owner
-changes the schema directly. All routes use the database file that the Door has open, too.
+changes the schema directly. All routes use the same database file as the Door.
 """
 
 import asyncio
@@ -141,7 +141,7 @@ def blueprint(projects: Projects) -> Blueprint:
     @routes.get("/v1/projects/<project>/migrations")
     @validate_response(MigrationList)
     async def applied(project: str) -> MigrationList:
-        """List the migrations that were applied; needs the role viewer."""
+        """List the applied migrations; needs the role viewer."""
         return await _read(require_data_dir(projects, project, "viewer"), list_migrations)
 
     @routes.post("/v1/projects/<project>/migrations")

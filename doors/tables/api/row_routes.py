@@ -93,7 +93,7 @@ AnyRowChange = Annotated[
 
 
 class RowChanges(StrictModel):
-    """Changes of a table's rows, made in their order. A cell is as a grid has it, or a text that says one.
+    """Changes of a table's rows, applied in order. A cell is as in a grid, or its text.
 
     A timestamp may be ISO 8601 with any offset, or `now()`; json is its text; a blob is `{"base64": "…"}`.
     """

@@ -46,7 +46,7 @@ class Stream:
     """The output of a function that runs on its own thread."""
 
     def __init__(self, produce: Producer) -> None:
-        """`make` writes into its argument, and may raise."""
+        """`produce` writes to its argument, and may raise."""
         self._produce = produce
         self._loop = asyncio.get_running_loop()
         self._chunks: asyncio.Queue[bytes] = asyncio.Queue(_BUFFERED_CHUNKS)
@@ -58,7 +58,7 @@ class Stream:
         """Start, and wait for the first chunk. Raises the function's error before that chunk."""
         result: Future[None] = Future()
         self._finished = asyncio.wrap_future(result)
-        # A thread of its own: it may take as long as the client at the other end does.
+        # Its own thread: it takes as long as the client takes to read.
         threading.Thread(target=self._run, args=(result,), name="tables-stream", daemon=True).start()
         try:
             self._first = await self._next() or b""

@@ -30,7 +30,7 @@ def preview_pasted(source: BinaryIO, header: Header, row_count: int) -> Preview:
     text = "".join(_limit_size(chunks(source)))
     rows = list(_rows(text))
     if not rows:
-        raise TablesError("there is nothing to paste", "Copy the cells of a spreadsheet first.")
+        raise TablesError("the clipboard has no cells", "Copy the cells of a spreadsheet first.")
     has_header = header == "yes" or (header == "auto" and len(rows) > 1 and _is_header(rows[0]))
     width = len(rows[0])
     names = [f"column {number}" for number in range(1, width + 1)]
@@ -52,7 +52,8 @@ def _limit_size(pieces: Iterator[str]) -> Iterator[str]:
         size += len(piece)
         if size > MAX_BYTES:
             raise TablesError(
-                f"what is pasted has more than {MAX_BYTES >> 20} MiB", "Save it as a file, and import that."
+                f"the pasted range has more than {MAX_BYTES >> 20} MiB",
+                "Save it as a file and import the file.",
             )
         yield piece
 

@@ -78,7 +78,7 @@ def _rows(lines: FileLines, width: int, delimiter: str) -> Iterator[tuple[int, C
             columns = "1 column" if width == 1 else f"{width} columns"
             raise TablesError(
                 f"line {line}: there {cells_are} for {columns}",
-                "Where a cell has a delimiter or a line end in it, put it in double quotes.",
+                "Put cells with a delimiter or a line end in double quotes.",
             )
         yield line, cells
 
@@ -93,8 +93,8 @@ def _cells(lines: FileLines, text: str, pattern: re.Pattern[str], delimiter: str
         text = text.removesuffix("\n").removesuffix("\r")
         if "\r" in text:
             raise TablesError(
-                f"line {lines.line}: there is a carriage return without a line feed",
-                "End lines with LF or CRLF; put a cell that has one in it in double quotes.",
+                f"line {lines.line}: a carriage return has no line feed",
+                "End lines with LF or CRLF, and put cells with line ends in double quotes.",
             )
         return [cell or None for cell in text.split(delimiter)]
     line = lines.line
@@ -105,7 +105,7 @@ def _cells(lines: FileLines, text: str, pattern: re.Pattern[str], delimiter: str
         match = pattern.match(text, position)
         if match is None:
             raise TablesError(
-                f"line {line}: a quote stands where none may",
+                f"line {line}: unexpected quote",
                 'Put the whole cell in double quotes, and write each quote in it twice: "5"" disk".',
             )
         cell, plain, more = match.groups()
@@ -123,7 +123,7 @@ def _join_quoted(lines: FileLines, text: str) -> str:
         more = lines.next()
         size += len(more)
         if not more:
-            raise TablesError(f"line {line}: a quote is never closed", "Close it, or write it twice.")
+            raise TablesError(f"line {line}: a quote is never closed", "Close it, or double it.")
         if size > MAX_RECORD:
             raise too_large(line)
         parts.append(more)

@@ -48,7 +48,7 @@ def save(
         else:
             raise TablesError(
                 f"a {format} file holds one table, not {len(tables) or 'all'}",
-                "Name one, or take sql or db for several.",
+                "Name one, or choose sql or db for several.",
             )
 
 
@@ -86,7 +86,8 @@ def _save_rows(
     columns = [column for column in table.columns if not column.generated]
     if not columns:
         raise TablesError(
-            f"{table.kind} {table.name} has nothing to write", "What it reads from may be gone."
+            f"{table.kind} {table.name} has no columns to export",
+            "Check that the tables it reads from exist.",
         )
     names = ", ".join(quoted(column.name) for column in columns)
     view_clauses = clauses(table, view or GridView(table.name))

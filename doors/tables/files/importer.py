@@ -64,17 +64,17 @@ def load(
     """
     if format in ("sql", "db"):
         if table or columns:
-            raise TablesError(f"{format} says itself what its tables are", "Leave the name of the table out.")
+            raise TablesError(f"a {format} file defines its own tables", "Omit the name of the table.")
         yield from (_import_dump if format == "sql" else _import_database)(connection, source, replace)
         return
     if not table:
-        raise TablesError(f"{format} does not say which table it is", "Name the table to import into.")
+        raise TablesError(f"a {format} file does not name its table", "Name the table to import into.")
     existing = {fold(name): each for name, each in read(connection).items()}.get(fold(table))
     if existing is None:
         check_name(table, "a table")
         new_columns = tuple(columns) or preview(source, format).columns
         if not new_columns:
-            raise TablesError("the file has no rows, and says of no columns", "Create the table first.")
+            raise TablesError("the file has no rows, so its columns are unknown", "Create the table first.")
         target = Table(table, new_columns)
     elif columns:
         raise TablesError(f"table {existing.name} already exists", "Leave its columns out.", code="conflict")
@@ -124,7 +124,7 @@ def _import_database(connection: Connection, source: BinaryIO, replace: bool) ->
                     if texts:
                         raise TablesError(
                             f"{error_prefix}: the file is damaged: {texts[0]}",
-                            "Use a copy that is whole; `sqlite3 FILE .recover` saves what can be read.",
+                            "Use an intact copy; `sqlite3 FILE .recover` extracts the readable rows.",
                         )
                 yield from _copy_into(connection, uploaded, replace)
         except Error as error:
@@ -135,9 +135,7 @@ def _copy_into(connection: Connection, source: Connection, replace: bool) -> Ite
     error_prefix = "nothing was imported"
     contents = contents_of(source)
     if not contents.tables:
-        raise TablesError(
-            f"{error_prefix}: there are no tables in the file", "Check that it is the right one."
-        )
+        raise TablesError(f"{error_prefix}: the file has no tables", "Check that it is the right file.")
     with transaction(connection, error_prefix):
         was_valid = not find_broken(connection)
         clear(connection, contents, replace=replace)
@@ -148,6 +146,6 @@ def _copy_into(connection: Connection, source: Connection, replace: bool) -> Ite
         if was_valid and (broken := find_broken(connection)):
             raise TablesError(
                 f"{error_prefix}: a view or trigger would be broken: {broken}",
-                "Import the tables that it needs, too.",
+                "Import the tables that it needs as well.",
             )
     yield last

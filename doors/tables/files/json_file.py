@@ -41,7 +41,7 @@ def text_json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-_ARRAY = "The file is one array of objects: [{…}, {…}]; for an object a line, say jsonl."
+_ARRAY = "Write one array of objects: [{…}, {…}]; for one object per line, use jsonl."
 
 
 class _Partial(Exception):
@@ -140,7 +140,7 @@ def _array(source: BinaryIO) -> Iterator[tuple[int, int, list[Field]]]:
             yield line, reader.bytes, fields
             separator = reader.take(",]")
     if reader.peek():
-        raise _mistake(reader.line, "something stands after the array", _ARRAY)
+        raise _mistake(reader.line, "unexpected text after the array", _ARRAY)
 
 
 def _object(text: str, position: int, line: int) -> tuple[list[Field], int]:

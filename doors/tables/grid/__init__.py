@@ -1,1 +1,1 @@
-"""A table in an order of its own, shown window by window."""
+"""Grids: sorted and filtered tables, read in windows of rows."""

@@ -33,11 +33,11 @@ from doors.tables.types.parse import integer
 from doors.tables.types.registry import INTEGER
 
 TIMEOUT_SECONDS = 30.0
-"""How long anything may take."""
+"""Time limit of each call."""
 MAX_TEMPORARY_BYTES = 4 << 30
-"""Bytes of the file in which the order is."""
+"""Maximum bytes of the temporary file with the order."""
 MAX_CELL_BYTES = 64 << 20
-"""Bytes of one whole cell."""
+"""Maximum bytes of one complete cell."""
 _STEPS_PER_CHECK = 20_000
 _ERROR_PREFIX = "cannot show the table"
 Cells = list[Any]
@@ -52,10 +52,10 @@ class RowNotFound(TablesError):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Rows of a grid, by the order of its columns. A row that is gone since it was opened is None.
+    """Rows of a grid: cells in the order of its columns, None for a row that was deleted meanwhile.
 
-    A key has the values of the grid's key; where it has none, one number that stands for the row as long as
-    the grid is open. A version changes when what is shown of a row does.
+    A key has the values of the grid's key columns; without such columns, one number that is valid for this
+    grid. A version changes with the cells of its row.
     """
 
     rows: list[Cells | None]
@@ -91,7 +91,7 @@ class Grid:
         self._connection.set_progress_handler(self._is_timed_out, _STEPS_PER_CHECK)
 
     def open(self) -> None:
-        """Put the order down; the first thing to be done with a grid."""
+        """Materialize the order of the rows. Call this first."""
         with self._snapshot(check=False):
             self.table: Table = _find_table(self._connection, self.view.table)
             self.identity: Identity = identity(self.table)
@@ -101,7 +101,7 @@ class Grid:
 
     @property
     def count(self) -> int:
-        """How many rows it has."""
+        """The number of rows."""
         return self._order.count
 
     def stale(self) -> bool:
@@ -110,7 +110,7 @@ class Grid:
             return bool(self._version() != self._data_version)
 
     def window(self, start: int, n: int) -> Window:
-        """Return the rows at `start` to `start + n`, from 0 on; fewer where there are fewer."""
+        """Return up to `n` rows from position `start`, counted from 0."""
         order = self._order
         numbers = range(order.first + start, order.first + min(start + n, order.count))
         condition = f"{order.position} BETWEEN {numbers.start} AND {numbers.stop - 1}"
@@ -128,7 +128,7 @@ class Grid:
         return result
 
     def full_cell(self, key: Cells, column: str) -> Any:
-        """Return one cell of a row, however large. Raises `TablesError`, also `RowNotFound`."""
+        """Return one complete cell of a row. Raises `TablesError`, also `RowNotFound`."""
         index = self.table.columns.index(self.table.column(column))
         expression = self._order.columns[index]
         with self._snapshot():
@@ -212,7 +212,7 @@ class Grid:
         *,
         keys: bool = False,
     ) -> list[tuple[Any, ...]]:
-        """Return, of rows, `head`, `selected` of the key's columns where asked for, and of all columns."""
+        """Return rows of `leading`, then `selected` of the key columns (with `keys`) and of all columns."""
         for as_bytes in (False, True):
             parts = [*leading]
             if keys:
@@ -272,7 +272,7 @@ class Grid:
 
     @contextmanager
     def _snapshot(self, *, check: bool = True) -> Iterator[None]:
-        """Read one snapshot, after a check that the table has the columns of when the grid was opened."""
+        """Read one snapshot. With `check`, raise `TablesError` if the table's columns have changed."""
         self._deadline = time.monotonic() + TIMEOUT_SECONDS
         try:
             self._connection.execute("BEGIN")
@@ -286,14 +286,14 @@ class Grid:
                     self._connection.execute("ROLLBACK")
         except InterruptError:
             raise TablesError(
-                f"{self.view.table} takes longer than {TIMEOUT_SECONDS:.0f} s to be shown in this order",
-                "An index on what it is sorted by, or a filter, makes it faster.",
+                f"{self.view.table} cannot be sorted within {TIMEOUT_SECONDS:.0f} s",
+                "Add an index on the sorted columns, or a filter.",
                 code="timeout",
             ) from None
         except FullError:
             raise TablesError(
-                f"the order of {self.view.table} takes more room than there is for temporary files",
-                "A filter makes it smaller.",
+                f"sorting {self.view.table} exceeds the space for temporary files",
+                "Add a filter.",
                 code="too-large",
             ) from None
         except Error as error:
@@ -303,7 +303,7 @@ class Grid:
         return self._stopped or time.monotonic() > self._deadline
 
     def _require_unchanged(self) -> None:
-        """Raise when the table is not the one that was opened."""
+        """Raise `TablesError` if the table was dropped or altered since the grid was opened."""
         try:
             unchanged = self._path.stat().st_ino == self._inode
         except OSError:
@@ -321,7 +321,7 @@ class Grid:
         if _shape(matching[0]) != _shape(self.table):
             raise TablesError(
                 f"the table {self.table.name} was altered",
-                "Open it again to see it as it is now.",
+                "Open it again.",
                 code="changed",
             )
         self._schema = schema
@@ -339,7 +339,7 @@ def _dropped_error(table: str) -> TablesError:
 
 
 def _shape(table: Table) -> Any:
-    """Return what of a table a grid depends on: everything but notes and indexes."""
+    """Return the parts of a table that a grid depends on: all but notes and indexes."""
     columns = tuple(replace(column, note="") for column in table.columns)
     return replace(table, columns=columns, indexes=(), note="")
 

@@ -1,9 +1,9 @@
-"""Where each row of a grid is: the order of a view, put down once, so that any window of it is found at once.
+"""The materialized order of a grid, for random access to its rows.
 
-`OFFSET` walks over all rows before a window, and without an index sorts them first, each time. Here the
-numbers of rows, or their keys, go into a temporary table in the order in which they are shown. A table whose
-rows are all shown in their own order, and whose numbers have no gaps, needs none: a number says the place.
-Temporary tables are in a file of their own that has no name; nothing is written to the Project's.
+`OFFSET` walks over all rows before a window, and without an index it sorts them each time. So the rowids or
+keys are stored once in a temporary table, in the order of the view. An unfiltered and unsorted table whose
+rowids have no gaps needs no temporary table: position and rowid differ by a constant. Temporary tables are in
+an unnamed file; nothing is written to the Project's database.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,17 +15,17 @@ from doors.tables.sqlite.catalog import Table
 from doors.tables.sqlite.errors import Connection, Value, quoted, rows, scalar
 
 ORDER_TABLE = "_svc_shown"
-"""The temporary table. No table of a Project has a name of svc's, so it hides none."""
+"""The temporary table. Tables of Projects cannot have such a name, so it hides none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The order of one grid at one moment.
+    """The order of a grid's rows at one time.
 
-    `source` is what a window is read from, `single` what one row is, both with the row as `t`. `place` is an
-    expression that is `first` for the first row and one more for each that follows. `columns` are those of a
-    row, `handle` identifies it and is null in `source` where the row is gone. `top` is the greatest
-    number of a row, None where rows have none. `dense`: a row's own number is its place.
+    `source` and `single` are FROM clauses for windows and for single rows, both with the row as `t`.
+    `position` is an SQL expression: `first` for the first row, one more for each next row. `columns` and
+    `handle` are expressions of a row's columns and of its identity; the handle is NULL in `source` for a
+    deleted row. `top` is the highest rowid, None without rowids. With `dense`, the rowid is the position.
     """
 
     count: int
@@ -41,7 +41,7 @@ class Order:
 
 
 def materialize(connection: Connection, table: Table, identity: Identity, clauses: Clauses) -> Order:
-    """Put down the order of a view, within a transaction; the one before it is forgotten."""
+    """Materialize the order of a view in the current transaction, replacing the previous one."""
     connection.execute(f"DROP TABLE IF EXISTS temp.{ORDER_TABLE}")
     columns = tuple(f"t.{quoted(column.name)}" for column in table.columns)
     main = f"main.{quoted(table.name)} t"
@@ -93,7 +93,7 @@ def _copy_rows(connection: Connection, main: str, columns: tuple[str, ...], clau
 def positions(
     connection: Connection, order: Order, handles: Sequence[tuple[Value, ...]]
 ) -> Mapping[tuple[Value, ...], int]:
-    """Return the places, from 0 on, of those rows that an order has, by their handles: in one pass."""
+    """Return the positions, from 0, of rows by their handles. Rows that are not in the order are omitted."""
     if order.single == order.source:
         return {each: each[0] - order.first for each in handles if isinstance(each[0], int)}
     if not handles:
@@ -109,7 +109,7 @@ def positions(
 
 
 def count_added(connection: Connection, table: Table, order: Order, top: int) -> int:
-    """Return how many rows of an order have a greater number than `top`."""
+    """Return how many rows of an order have a rowid above `top`."""
     if order.dense:
         sql = f"SELECT count(*) FROM main.{quoted(table.name)} t WHERE {order.handle[0]} > ?"
     else:

@@ -12,13 +12,13 @@ from doors.tables.types.grid_cell import stored
 from doors.tables.types.registry import TEXT, TYPES
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
-"""Halves of characters (surrogates), which no text that is stored has."""
+"""Lone surrogates, which stored text never has."""
 Op = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "starts", "empty", "not-empty"]
 
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """Rows in the order of a column."""
+    """A column to sort by."""
 
     column: str
     descending: bool = False
@@ -26,7 +26,7 @@ class Sort:
 
 @dataclass(frozen=True, slots=True)
 class GridFilter:
-    """Only rows whose value fits. `value` is a cell, or a text that says one; `empty` takes none."""
+    """A condition on a column. `value` is a cell or its text; `empty` takes none."""
 
     column: str
     op: Op
@@ -45,7 +45,7 @@ class GridView:
 
 @dataclass(frozen=True, slots=True)
 class Clauses:
-    """The end of a `select`: `where`, `order` with their words before them, and the values of `where`."""
+    """The clauses `WHERE …` and `ORDER BY …` of a SELECT, each possibly empty, and the values of `where`."""
 
     where: str
     order: str
@@ -58,7 +58,7 @@ class Clauses:
 
 
 def clauses(table: Table, view: GridView) -> Clauses:
-    """Return the clauses of a view over `main`'s table, called `t`. Raises `TablesError`."""
+    """Return the clauses of a view over a table with the alias `t`. Raises `TablesError`."""
     conditions: list[str] = []
     values: list[Value] = []
     for grid_filter in view.filter:
@@ -112,7 +112,7 @@ def _text(grid_filter: GridFilter) -> str:
             return text
     raise TablesError(
         f"the filter of column {grid_filter.column}: {grid_filter.op} needs a text",
-        "Say what the value has in it.",
+        "Pass the text to search for.",
         code="filter",
     )
 

@@ -17,7 +17,7 @@ _WRITES = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE}
 _TRANSACTIONS = frozenset({apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT})
 _FILES = frozenset({apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH})
 
-_SCHEMA_HINT = "Tables are made and altered by the Project's tables/*.sql migrations, or by svc tables."
+_SCHEMA_HINT = "Change tables with migrations (tables/*.sql) or svc tables."
 
 
 class GuestAuthorizer:
@@ -74,14 +74,14 @@ class GuestAuthorizer:
         if action in _FILES:
             return GuestProblem(
                 "not-allowed",
-                "ATTACH and DETACH are not for guests",
-                "A Resource sees the tables of its own Project, and no other file.",
+                "guests cannot use ATTACH and DETACH",
+                "A resource can use only the tables of its own project.",
             )
         return _schema()
 
     def _function(self, name: str) -> GuestProblem | None:
         if name in _DENIED or name.startswith("sqlite_"):
-            return GuestProblem("not-allowed", f"the function {name}() is not for guests")
+            return GuestProblem("not-allowed", f"guests cannot call the function {name}()")
         self.heavy = self.heavy or name in _HEAVY
         self.counts = self.counts or name == "count"
         return None
@@ -99,22 +99,20 @@ def _hidden(table: str) -> GuestProblem | None:
     if name.startswith(_HIDDEN) or name in _INTERNALS:
         return GuestProblem(
             "not-allowed",
-            f"the table {table} is not for guests",
+            f"guests cannot use the table {table}",
             "Use `svc tables list` and `svc tables show` to see the tables.",
         )
     return None
 
 
 def _schema() -> GuestProblem:
-    return GuestProblem(
-        "not-allowed", "guests read and write rows; the schema is not theirs to change", _SCHEMA_HINT
-    )
+    return GuestProblem("not-allowed", "guests cannot change the schema", _SCHEMA_HINT)
 
 
 def _pragma() -> GuestProblem:
     return GuestProblem(
         "not-allowed",
-        "PRAGMA is not for guests",
+        "guests cannot use PRAGMA",
         "svc manages the settings of the database; `svc tables show` shows the columns of a table.",
     )
 
@@ -122,8 +120,8 @@ def _pragma() -> GuestProblem:
 def _transaction() -> GuestProblem:
     return GuestProblem(
         "not-allowed",
-        "guests do not begin or end transactions",
-        "Every request is one transaction: send what belongs together to /v1/batch.",
+        "guests cannot begin or end transactions",
+        "Every request is one transaction: send statements that belong together to /v1/batch.",
     )
 
 
@@ -131,7 +129,7 @@ def writes_in_query() -> GuestProblem:
     """Return the problem of a statement that writes, where nothing may."""
     return GuestProblem(
         "writes-in-query",
-        "this statement writes, and query only reads",
+        "the statement writes, but query only reads",
         "Send it to /v1/exec: exec in the guest libraries.",
     )
 
@@ -140,6 +138,6 @@ def unknown_action() -> GuestProblem:
     """Return the problem of a statement that SQLite asks nothing about: VACUUM."""
     return GuestProblem(
         "not-allowed",
-        "VACUUM is not for guests",
-        "Space that deleted rows leave is used for new ones; svc tables export --all makes a copy.",
+        "guests cannot use VACUUM",
+        "SQLite reuses the space of deleted rows; svc tables export --all makes a copy.",
     )

@@ -48,7 +48,7 @@ class Plan:
             raise GuestProblem(
                 "bad-parameters",
                 f"the statement has {_count_text(self.count, 'parameter')}, "
-                f"and {_count_text(len(values), 'value')} came with it",
+                f"but the request has {_count_text(len(values), 'value')}",
             )
         return [values[index] for index in self.order] if self.order else values
 
@@ -58,7 +58,7 @@ def make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str, typ
     authorizer.begin()
     if "\0" in sql:
         raise GuestProblem(
-            "sql-error", "there is a NUL in the SQL", "char(0) makes one.", position=sql.index("\0") + 1
+            "sql-error", "the SQL has a NUL character", "Use char(0).", position=sql.index("\0") + 1
         )
     compiled: dict[str, Any] = {}
 
@@ -81,7 +81,7 @@ def make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str, typ
     finally:
         cursor.close(True)
     if not compiled.get("runs"):
-        raise GuestProblem("sql-error", "there is no statement in the SQL")
+        raise GuestProblem("sql-error", "the SQL has no statement")
     rest = sql[len(compiled["first"]) :]
     if not _BLANK.fullmatch(rest):
         raise GuestProblem(
@@ -121,8 +121,8 @@ def _parameters(names: Sequence[str | None], sql: str) -> tuple[int, tuple[int, 
     if unused:
         raise GuestProblem(
             "bad-parameters",
-            f"the statement has ${count} and not ${unused[0]}",
-            "Number the parameters from $1 on, and leave none out.",
+            f"the statement has ${count} but not ${unused[0]}",
+            "Number the parameters from $1 without gaps.",
         )
     order = tuple(number - 1 for number in numbers)
     return count, () if order == tuple(range(count)) else order
@@ -142,7 +142,7 @@ def _require_distinct(names: Sequence[str]) -> tuple[str, ...]:
             raise GuestProblem(
                 "sql-error",
                 f"two columns of the result are named {name}",
-                f"Rows are objects, which have each key once: name one of them otherwise, {name} AS other.",
+                f"Give one of them another name: {name} AS other.",
             )
         unique.add(name)
     return tuple(names)

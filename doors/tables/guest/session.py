@@ -193,5 +193,5 @@ def _too_large() -> GuestProblem:
     return GuestProblem(
         "too-large",
         f"the result has more than {MAX_ROWS} rows or {MAX_RESULT >> 20} MiB",
-        "Ask for fewer columns, or page by page: WHERE id > $1 ORDER BY id LIMIT 100.",
+        "Select fewer columns, or read pages: WHERE id > $1 ORDER BY id LIMIT 100.",
     )

@@ -1,6 +1,6 @@
 """Migrations: the files `tables/*.sql` of a Project, each applied once, in the order of their names.
 
-What was applied is recorded with its sha256 beside the tables, so that it follows them into every copy.
+The database records the name and sha256 of each applied file, so a copy of it has the record, too.
 """
 
 import hashlib
@@ -30,14 +30,14 @@ _ERROR_PREFIX = "the migrations were not applied"
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One file: its name within the Project, `tables/0001-users.sql`, and what is in it."""
+    """One file: its name within the Project (`tables/0001-users.sql`) and its text."""
 
     name: str
     sql: str
 
     @property
     def sha256(self) -> str:
-        """The digest of the text; line ends, which version control may change, do not count."""
+        """The digest of the text with normalized line ends, which version control may change."""
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
@@ -77,7 +77,7 @@ def decode_sql(name: str, data: bytes) -> str:
 
 
 def applied(connection: Connection) -> dict[str, str]:
-    """Return the sha256 of each migration that was applied, by name."""
+    """Return the sha256 of each applied migration, by name."""
     if not scalar(connection, "SELECT 1 FROM sqlite_schema WHERE name = ?", RECORD):
         return {}
     return dict(rows(connection, f"SELECT name, sha256 FROM {RECORD} ORDER BY name"))
@@ -95,8 +95,8 @@ def pending(connection: Connection, migrations: Sequence[Migration]) -> tuple[Mi
         if migration.name not in digests:
             if migration.name.encode() < last.encode():
                 raise TablesError(
-                    f"{migration.name} would come before {last}, which is applied already",
-                    f"Rename it, so that it comes after {last}.",
+                    f"{migration.name} sorts before {last}, which is already applied",
+                    f"Rename it so that it sorts after {last}.",
                 )
             result.append(migration)
         elif digests[migration.name] != migration.sha256:
@@ -105,7 +105,7 @@ def pending(connection: Connection, migrations: Sequence[Migration]) -> tuple[Mi
 
 
 def edited(connection: Connection, migrations: Sequence[Migration]) -> dict[str, TablesError]:
-    """Return what to say of each that was edited after it was applied, by name."""
+    """Return the error for each migration that was edited after it was applied, by name."""
     digests = applied(connection)
     last = max(digests, key=str.encode, default="")
     return {

@@ -22,26 +22,29 @@ from doors.tables.sqlite.errors import (
 from doors.tables.sqlite.tokens import ParsedStatement, StatementTooLong
 
 MAX_STATEMENT_BYTES = 32 << 20
-"""Characters of one statement."""
+"""Maximum characters of one statement."""
 TIMEOUT_SECONDS = 300.0
-"""How long one statement may take, so that one without an end does not hold the tables for ever."""
+"""Time limit of one statement, so that an endless one does not block other writers forever."""
 _STEPS_PER_CHECK = 20_000
 
 _PRAGMAS = ("data_version", "page_size", "quick_check")
-"""FTS5, R*Tree and ALTER TABLE ask for these on their own; none of them changes anything."""
+"""Read-only pragmas that FTS5, R*Tree and ALTER TABLE use internally."""
 _MODULES = ("fts5", "fts5vocab", "rtree", "rtree_i32", "geopoly")
 _FUNCTIONS = ("load_extension", "fts3_tokenizer")
-_ONE_TRANSACTION = "Remove the line: all of it is one transaction already, which happens whole or not at all."
+_ONE_TRANSACTION = "Remove the line: the whole file is already one transaction."
 _HINTS = {
     apsw.SQLITE_TRANSACTION: ("begins or ends a transaction", _ONE_TRANSACTION),
     apsw.SQLITE_SAVEPOINT: ("begins or ends a transaction", _ONE_TRANSACTION),
-    apsw.SQLITE_PRAGMA: ("has a PRAGMA", "Remove the line. Foreign keys are checked once, when all is done."),
+    apsw.SQLITE_PRAGMA: ("has a PRAGMA", "Remove the line. Foreign keys are checked once, at the end."),
     apsw.SQLITE_ATTACH: ("attaches another file", "Only the Project's own tables can be used."),
     apsw.SQLITE_DETACH: ("detaches a file", "Only the Project's own tables can be used."),
-    apsw.SQLITE_CREATE_TEMP_TABLE: ("makes something temporary", "Make a table, and drop it when done."),
-    apsw.SQLITE_CREATE_TEMP_VIEW: ("makes something temporary", "Make a view, and drop it when done."),
-    apsw.SQLITE_CREATE_TEMP_TRIGGER: ("makes something temporary", "Make a trigger, and drop it when done."),
-    apsw.SQLITE_CREATE_TEMP_INDEX: ("makes something temporary", "Make an index, and drop it when done."),
+    apsw.SQLITE_CREATE_TEMP_TABLE: ("creates a temporary object", "Create a table, and drop it at the end."),
+    apsw.SQLITE_CREATE_TEMP_VIEW: ("creates a temporary object", "Create a view, and drop it at the end."),
+    apsw.SQLITE_CREATE_TEMP_TRIGGER: (
+        "creates a temporary object",
+        "Create a trigger, and drop it at the end.",
+    ),
+    apsw.SQLITE_CREATE_TEMP_INDEX: ("creates a temporary object", "Create an index, and drop it at the end."),
 }
 _ACTIONS_WITH_NAME = {
     apsw.SQLITE_CREATE_TABLE,
@@ -63,7 +66,7 @@ _ACTIONS_WITH_NAME = {
 def run(
     connection: Connection, name: str, script: Iterable[ParsedStatement], *, seconds: float = TIMEOUT_SECONDS
 ) -> None:
-    """Run statements as `running` does, all of them."""
+    """Run all statements. Arguments and errors are those of `run_steps`."""
     for _ in run_steps(connection, name, script, seconds=seconds):
         pass
 
@@ -76,11 +79,11 @@ def run_steps(
     allow_internal: bool = False,
     seconds: float = TIMEOUT_SECONDS,
 ) -> Iterator[int]:
-    """Run statements in a transaction that the caller holds; yield how many, after each.
+    """Run statements in the caller's transaction; yield the number of completed ones after each.
 
-    `name` is the file's, for messages; without one they say the line alone. With `own` the script may make
-    and fill svc's own tables, as dumps do. Each statement has so many `seconds`.
-    Raises `TablesError`.
+    `name` is the file name for messages; if empty, they have the line alone. With `allow_internal` the script
+    may create and fill svc's own tables, as dumps do. `seconds` is the time limit of each statement. Raises
+    `TablesError`.
     """
     with _restricted(connection, notes.INTERNAL_TABLES if allow_internal else ()) as refusals:
         try:
@@ -90,7 +93,7 @@ def run_steps(
         except StatementTooLong as error:
             raise TablesError(
                 f"{_location(name, error.line)}: the statement exceeds {MAX_STATEMENT_BYTES} characters",
-                "Split it; or a quote is never closed.",
+                "Split it, or close an open quote.",
             ) from None
     _refuse_reserved(connection, name)
 
@@ -105,7 +108,7 @@ def _run_statement(
     if "\0" in statement.sql:
         line = statement.line + statement.sql.count("\n", 0, statement.sql.index("\0"))
         raise TablesError(
-            f"{_location(name, line)}: there is a NUL in the SQL", "Remove it; char(0) makes one."
+            f"{_location(name, line)}: the SQL has a NUL character", "Remove it, or use char(0)."
         )
     renames = statement.sql[:5].lower() == "alter"
     before = _table_columns(connection) if renames else {}
@@ -116,14 +119,14 @@ def _run_statement(
         for _ in connection.execute(statement.sql):
             pass
     except apsw.AuthError:
-        reason, hint = refusals[0] if refusals else ("does what scripts may not", "")
+        reason, hint = refusals[0] if refusals else ("is not allowed in scripts", "")
         raise TablesError(f"{_location(name, statement.line)}: the statement {reason}", hint) from None
     except FullError:
         raise
     except InterruptError:
         raise TablesError(
             f"{_location(name, statement.line)}: the statement took longer than {seconds:.0f} s",
-            "Nothing was changed. See whether it has an end; do less at once.",
+            "Nothing was changed. Check that it terminates, or split it.",
             code="timeout",
         ) from None
     except Error as error:
@@ -141,7 +144,7 @@ def _location(name: str, line: int) -> str:
 
 def _hint(message: str) -> str:
     if "already exists" in message:
-        return "Something of that name is there already: choose another name, or drop it first."
+        return "Choose another name, or drop the existing object first."
     return "Nothing was changed. Correct it, then try again."
 
 
@@ -166,9 +169,9 @@ def _restricted(connection: Connection, internal_tables: tuple[str, ...]) -> Ite
         if code in _HINTS:
             return refuse(*_HINTS[code])
         if code == apsw.SQLITE_FUNCTION and (second or "").lower() in _FUNCTIONS:
-            return refuse(f"calls {second}", "It is not for scripts.")
+            return refuse(f"calls {second}", "Scripts cannot call this function.")
         if code == apsw.SQLITE_CREATE_VTABLE and (second or "").lower() not in _MODULES:
-            return refuse(f"makes a table with {second}", f"There are {', '.join(_MODULES)}.")
+            return refuse(f"uses the module {second}", f"Available: {', '.join(_MODULES)}.")
         table = second if code == apsw.SQLITE_ALTER_TABLE else first if code in _ACTIONS_WITH_NAME else None
         if table is not None and table.lower().startswith("_svc") and table not in internal_tables:
             return refuse(f"uses {table}", "Names that begin with _svc are reserved.")
@@ -182,7 +185,7 @@ def _restricted(connection: Connection, internal_tables: tuple[str, ...]) -> Ite
 
 
 def _refuse_reserved(connection: Connection, name: str) -> None:
-    """Find what was renamed to a reserved name, of which SQLite does not ask."""
+    """Raise `TablesError` for a renamed object with a reserved name, which the authorizer does not see."""
     for kind, item in rows(connection, "SELECT type, name FROM sqlite_schema"):
         if reserved(item) and item not in notes.INTERNAL_TABLES and not item.startswith("sqlite_"):
             raise TablesError(
@@ -201,7 +204,7 @@ def _table_columns(connection: Connection) -> dict[int, tuple[str, list[str]]]:
 
 @contextmanager
 def _unrestricted(connection: Connection) -> Iterator[None]:
-    """Lift the restrictions for svc's own statements."""
+    """Remove the restrictions for svc's own statements."""
     authorizer, connection.authorizer = connection.authorizer, None
     try:
         yield

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Cells = list[Any]
-"""Cells in the order of columns; see `cells.py` for what one is."""
+"""Cells (`doors/tables/types/grid_cell.py`) in the order of columns."""
 RowCells = dict[str, Any]
 """The cells of a row by the names of columns."""
 Key = Mapping[str, Any] | Sequence[Any]
-"""Which row: the cells of the table's key, by name or in its order."""
+"""The key of a row: the cells of the table's key columns, by name or in their order."""
 Reason = Literal["changed", "deleted"]
 
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """A new row. A column that is left out gets its default."""
+    """A new row. Missing columns get their defaults."""
 
     values: Mapping[str, Any]
 
@@ -69,7 +69,7 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A row as it is after its change; `row` is None where it was deleted."""
+    """A row after its change; `row` is None if it was deleted."""
 
     index: int
     key: Cells
@@ -80,8 +80,8 @@ class Changed:
 class Outcome:
     """The outcome of a list of changes. With errors, nothing was changed.
 
-    `applied` counts the changes that were made. `inserted` has the keys of new rows, in the order of their
-    changes; `rows` has every row that was changed, after the last of them.
+    `applied` counts the changes. `inserted` has the keys of new rows, in the order of their changes; `rows`
+    has every changed row as it is after all changes.
     """
 
     applied: int

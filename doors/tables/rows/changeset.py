@@ -39,9 +39,9 @@ from doors.tables.types.convert import preview
 from doors.tables.types.grid_cell import CUT, cell, full_cell, same, selected, stored, value_of
 
 TIMEOUT_SECONDS = 30.0
-"""Time limit of a list of changes; other writers wait meanwhile."""
+"""Time limit of a list of changes, during which other writers wait."""
 MAX_ERRORS = 100
-"""Maximum of errors in the answer."""
+"""Maximum number of reported errors."""
 _ERROR_PREFIX = "the rows were not changed"
 _NO_CUT = 1 << 31
 _STEPS_PER_CHECK = 20_000
@@ -65,11 +65,11 @@ class _Stale(Exception):
 
 
 def apply(connection: Connection, table: str, changes: Sequence[Change], *, skip: bool) -> Outcome:
-    """Make changes of the rows of a table, in their order, in one transaction.
+    """Apply row changes of a table in order, in one transaction.
 
-    Where a row is not what it was, nothing is changed, or, with `skip`, that row is left as it is. Where any
-    change cannot be made, nothing is changed. Raises `TablesError` where the table takes no changes
-    (`read-only`), is not there (`not-found`), or the file cannot be written.
+    A row that differs from its expected cells is a conflict: nothing is changed or, with `skip`, the row is
+    skipped. An invalid change is an error: nothing is changed. Raises `TablesError` if the table is
+    `read-only` or `not-found`, or the file cannot be written.
     """
     try:
         with _transaction(connection):
@@ -111,7 +111,7 @@ class _TableChanges:
         if not row_identity.key:
             raise TablesError(
                 f"{self.table.name} {row_identity.reason}",
-                "Change its rows with SQL; a table is given a key by `svc tables alter`.",
+                "Change its rows with SQL, or add a key with `svc tables alter`.",
                 code="read-only",
             )
         self.key: tuple[Column, ...] = tuple(self.table.column(each) for each in row_identity.key)
@@ -122,7 +122,7 @@ class _TableChanges:
         self.select_row = f"SELECT {', '.join(parts)} FROM {self.source} WHERE {self.key_condition}"
 
     def all(self, changes: Sequence[Change], *, skip: bool) -> Outcome:
-        """Make all changes, and end the transaction."""
+        """Apply all changes and end the transaction."""
         stale: list[tuple[int, _Stale]] = []
         errors: list[Mistake] = []
         applied: list[tuple[int, Change, list[Value]]] = []
@@ -157,7 +157,7 @@ class _TableChanges:
         return RowConflict(index, stale.reason, stale.columns, self._row(stale.key))
 
     def _apply_one(self, change: Change) -> list[Value]:
-        """Make one change; return the key of its row after it."""
+        """Apply one change; return the key of its row after it."""
         try:
             match change:
                 case Insert():
@@ -179,7 +179,7 @@ class _TableChanges:
 
     def _update(self, key: list[Value], values: Values) -> list[Value]:
         if not values:
-            raise _InvalidChange("there is nothing to set")
+            raise _InvalidChange("the update sets no column")
         assignments = ", ".join(f"{quoted(name)} = ?" for name in values)
         return self._run(
             f"UPDATE {self.source} SET {assignments} WHERE {self.key_condition} RETURNING {self.returning}",
@@ -199,13 +199,11 @@ class _TableChanges:
             )
             raise _InvalidChange(fault.message, fault.column, fault.constraint) from error
         if not keys:
-            raise _InvalidChange(
-                f"a trigger of {self.table.name} had the change ignored", constraint="trigger"
-            )
+            raise _InvalidChange(f"a trigger of {self.table.name} ignored the change", constraint="trigger")
         return list(keys[0])
 
     def _require_unchanged(self, key_cells: Key, expected: Mapping[str, Any]) -> list[Value]:
-        """Return the key of a row that is there, once, and is what it was."""
+        """Return the key of a row. Raises `_Stale` if the row is missing or differs from `expected`."""
         key = self._key_values(key_cells)
         columns = [(self._column(name), value) for name, value in expected.items()]
         parts = [selected(quoted(each.name), cut=_NO_CUT, as_bytes=True) for each, _ in columns]
@@ -217,10 +215,10 @@ class _TableChanges:
         if not matching:
             raise _Stale(key, "deleted", [])
         if len(matching) > 1:
-            raise _InvalidChange("the key is that of several rows", self.key[0].name)
+            raise _InvalidChange("several rows have this key", self.key[0].name)
         for column, value in columns:
             if isinstance(value, dict) and "size" in value:
-                raise _InvalidChange(f"what {column.name} was is only the beginning of it", column.name)
+                raise _InvalidChange(f"the expected value of {column.name} is truncated", column.name)
         differs = [
             column.name
             for index, (column, value) in enumerate(columns)
@@ -248,7 +246,7 @@ class _TableChanges:
             if column.generated:
                 raise _InvalidChange(f"{column.name} is computed, and cannot be written", column.name)
             if column.name in values:
-                raise _InvalidChange(f"{column.name} is there twice", column.name)
+                raise _InvalidChange(f"{column.name} is set twice", column.name)
             values[column.name] = self._value(column, value)
         return values
 
@@ -275,7 +273,7 @@ class _TableChanges:
         return [full_cell(value, column.type) for column, value in zip(self.key, key, strict=True)]
 
     def _row(self, key: Sequence[Value]) -> RowCells | None:
-        """Return the cells of a row as it is now, long ones cut."""
+        """Return the current cells of a row, long ones truncated."""
         matching = rows(self.connection, self.select_row, *key)
         if not matching:
             return None

@@ -1,6 +1,6 @@
-"""Which rule of a table a row breaks, in plain words, and which column to look at.
+"""Messages for violated constraints, with the column at fault.
 
-Reads what SQLite says of it (https://sqlite.org/rescode.html#constraint), and the tables around it.
+Source: https://sqlite.org/rescode.html#constraint
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from doors.tables.sqlite.errors import Connection, ConstraintError, Value, fold,
 from doors.tables.sqlite.tokens import tokens
 from doors.tables.types.convert import preview
 
-COMMIT_VIOLATION = "rows would refer to others that are not there after all of the changes"
+COMMIT_VIOLATION = "after all changes, rows would refer to missing rows"
 
 
 def constraint_message(
@@ -23,7 +23,7 @@ def constraint_message(
     key_condition: str,
     key: Sequence[Value],
 ) -> Mistake:
-    """Return what a change did wrong: `values` were to be written, `by_key` and `key` find the row."""
+    """Return the error of a change that wrote `values` to the row of `key_condition` and `key`."""
     kind = constraint_kind(error)
     detail = str(error).partition(": ")[2]
     columns = [each.name for each in table.columns if f"{table.name}.{each.name}" in detail.split(", ")]
@@ -33,13 +33,11 @@ def constraint_message(
             values_text = ", ".join(
                 f"{name} {preview(values[name])}" if name in values else name for name in columns
             )
-            return Mistake(None, column, kind, f"another row has {values_text} already")
+            return Mistake(None, column, kind, f"another row already has {values_text}")
         case "not-null" if column:
             return Mistake(None, column, kind, f"{column} must have a value")
         case "check":
-            return Mistake(
-                None, _single_column(table, detail), kind, f"the row does not hold to the check {detail}"
-            )
+            return Mistake(None, _single_column(table, detail), kind, f"the row violates the check {detail}")
         case "foreign-key":
             return _reference_error(connection, table, values, key_condition, key)
         case "type":
@@ -59,7 +57,7 @@ def constraint_message(
 
 
 def _single_column(table: Table, check: str) -> str | None:
-    """Return the one column that a check is about."""
+    """Return the column that a check mentions, None unless it is exactly one."""
     names = {fold(token.value) for token in tokens(check)}
     columns = [each.name for each in table.columns if fold(each.name) in names]
     return columns[0] if len(columns) == 1 else None
@@ -82,7 +80,7 @@ def _reference_error(
         values_text = ", ".join(preview(value) for value in reference_values)
         column = pairs[0][0] if len(pairs) == 1 else None
         return Mistake(
-            None, column, "foreign-key", f"{names} {values_text} refers to a row that {parent} has not"
+            None, column, "foreign-key", f"{names} {values_text} refers to a missing row of {parent}"
         )
     for child in read(connection).values():
         for parent, pairs in _references(connection, child.name):
@@ -95,11 +93,11 @@ def _reference_error(
             )
             if key and rows(connection, sql, *key):
                 return Mistake(None, None, "foreign-key", f"rows of {child.name} refer to this one")
-    return Mistake(None, None, "foreign-key", "a row would refer to another that is not there")
+    return Mistake(None, None, "foreign-key", "a row would refer to a missing row")
 
 
 def _references(connection: Connection, table: str) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the tables that a table refers to, each with pairs of a column here and one there."""
+    """Return the tables that a table refers to, each with pairs of referring and referenced columns."""
     references: dict[int, tuple[str, list[tuple[str, str]]]] = {}
     listed = rows(
         connection, 'select id, "table", "from", "to" from pragma_foreign_key_list(?) order by id, seq', table

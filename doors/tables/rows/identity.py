@@ -1,4 +1,4 @@
-"""Which row is which: the columns that name a row to people, and what finds it again in the file."""
+"""Identity of rows: the columns that identify a row, and the handle that finds it in the database."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ from doors.tables.sqlite.catalog import Table
 class Identity:
     """The columns that identify the rows of a table.
 
-    `key` are the columns by which a row may be changed; where there are none, `reason` says why, as the end
-    of a sentence that begins with the table. `handle` is what finds a row within one grid: the name of the
-    row's number, where it is `numbered`, or the columns of the key; it is empty where rows have neither.
+    `key` has the columns by which rows can be changed. If it is empty, `reason` completes a sentence that
+    begins with the table. `handle` finds a row within a grid: the SQL name of the rowid if `numbered`, else
+    the key columns; empty without both.
     """
 
     key: tuple[str, ...]
@@ -24,9 +24,9 @@ class Identity:
 def identity(table: Table) -> Identity:
     """Return the columns that identify the rows of a table.
 
-    The key is the primary key where none of its columns may be empty (SQLite allows null in those of old
-    tables: https://sqlite.org/quirks.html#primary_keys_can_sometimes_contain_nulls), or else the first
-    column that is unique and never empty.
+    The key is the primary key if all of its columns are NOT NULL. (SQLite allows NULL in the key of old
+    tables: https://sqlite.org/quirks.html#primary_keys_can_sometimes_contain_nulls.) Otherwise it is the
+    first unique column that is NOT NULL.
     """
     if table.kind == "view":
         return Identity((), (), "is a view: its rows belong to other tables")

@@ -30,7 +30,7 @@ def add(connection: Connection, change: AddColumn) -> None:
     check_column_name(column.name)
     if any(fold(each.name) == fold(column.name) for each in table.columns):
         raise TablesError(
-            f"table {table.name} has a column {column.name} already", "Choose another name.", code="conflict"
+            f"table {table.name} already has a column {column.name}", "Choose another name.", code="conflict"
         )
     if len(table.columns) >= MAX_COLUMNS:
         raise TablesError(f"table {table.name} has {MAX_COLUMNS} columns", "This is the maximum.")
@@ -83,7 +83,7 @@ def rename(connection: Connection, change: RenameColumn) -> None:
         return
     if any(fold(each.name) == fold(change.name) and each is not column for each in table.columns):
         raise TablesError(
-            f"table {table.name} has a column {change.name} already", "Choose another name.", code="conflict"
+            f"table {table.name} already has a column {change.name}", "Choose another name.", code="conflict"
         )
     alter = f"ALTER TABLE {quoted(table.name)} RENAME COLUMN"
     old = column.name

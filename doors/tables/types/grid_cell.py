@@ -80,7 +80,7 @@ def stored(new_cell: Any, table: Table, column: Column, now: str) -> Value:
     if new_cell is None:
         return None
     if isinstance(new_cell, dict) and "size" in new_cell:
-        raise ValueError("is only the beginning of a longer one")
+        raise ValueError("is a truncated value")
     if isinstance(new_cell, dict) and new_cell.keys() == {"base64"} and isinstance(new_cell["base64"], str):
         if type.form == "bytes" or not table.strict:
             return blob(new_cell["base64"])

@@ -28,10 +28,10 @@ def test_numbered_parameters_bind_by_position(
 @pytest.mark.parametrize(
     ("sql", "params", "detail"),
     [
-        ("select $1 as a", (), "the statement has 1 parameter, and no values came with it"),
-        ("select $1 as a, $2 as b", (1,), "the statement has 2 parameters, and 1 value came with it"),
-        ("select 1 as a", (1, 2), "the statement has no parameters, and 2 values came with it"),
-        ("select $1 as a, $3 as c", (1, 2, 3), "the statement has $3 and not $2"),
+        ("select $1 as a", (), "the statement has 1 parameter, but the request has no values"),
+        ("select $1 as a, $2 as b", (1,), "the statement has 2 parameters, but the request has 1 value"),
+        ("select 1 as a", (1, 2), "the statement has no parameters, but the request has 2 values"),
+        ("select $1 as a, $3 as c", (1, 2, 3), "the statement has $3 but not $2"),
         ("select ?5 as a", (1, 2, 3, 4, 5), "? is not a parameter"),
         ("select ? as a", (1,), "? is not a parameter"),
         ("select $0 as a", (1,), "$0 is not a parameter"),
@@ -39,7 +39,7 @@ def test_numbered_parameters_bind_by_position(
         ("select $1::text as a", (1,), "$1::text is not a parameter"),
         ("select :name as a", (1,), ":name is not a parameter"),
         ("select @1x as a", (1,), "@1x is not a parameter"),
-        ("select $99999 as a", (1,), "the statement has $99999 and not $1"),
+        ("select $99999 as a", (1,), "the statement has $99999 but not $1"),
         ("select $1 as a", (2**63,), "$1 is an integer of more than 64 bits"),
         ("select $2 as b, $1 as a", (True, -(2**63) - 1), "$2 is an integer of more than 64 bits"),
         ("select $2 as b, $1 as a", ("\ud800", 1), "$1 has half of a surrogate pair"),
@@ -63,7 +63,7 @@ def test_parameter_number_over_sqlite_limit_is_sql_error(tables: Tables) -> None
 def test_nul_in_sql_is_refused_with_position(tables: Tables, sql: str) -> None:
     for answer in (tables.query(sql), tables.exec(sql), tables.batch((sql,))):
         assert (answer.status, answer.code) == (400, "sql-error")
-        assert answer.document["detail"] == "there is a NUL in the SQL"
+        assert answer.document["detail"] == "the SQL has a NUL character"
         assert answer.document["position"] == len(sql)
 
 

@@ -111,7 +111,7 @@ async def test_constraint_violation_moves_cursor_and_keeps_edits(people: Shop, s
         await shown.press("j", "l", "l", "l", "e")
         await shown.write("ann@x.org")
         await shown.press("h", "h", "h", "g", "ctrl+s")
-        await shown.shows("nothing was changed: row 2, mail: another row has")
+        await shown.shows("nothing was changed: row 2, mail: another row already has")
         assert (shown.screen.rows.cursor_row, shown.screen.rows.cursor_column) == (1, 4)
         assert shown.screen.pending == 1
         snapshot(shown.app)

@@ -149,7 +149,7 @@ async def test_invalid_line_is_shown_in_preview_and_after_import(people: Shop, f
     async with tables(people) as shown:
         await shown.press("i")
         await shown.type("bad.csv")
-        await shown.shows("line 1002: a quote stands where none may", "double quotes")
+        await shown.shows("line 1002: unexpected quote", "double quotes")
         await shown.press("ctrl+s")
         await shown.until(lambda: shown.text.count("line 1002") == 1 and "nothing" not in shown.text)
         assert shown.text.count("double quotes") == 1

@@ -58,8 +58,8 @@ def test_changed_row_is_conflict_and_rolls_back_change_set(users: Shop) -> None:
 @pytest.mark.parametrize(
     ("change", "column", "constraint", "words"),
     [
-        ({"insert": {"name": "Ada"}}, "name", "unique", 'another row has name "Ada" already'),
-        ({"insert": {"id": 2, "name": "x"}}, "id", "primary-key", "another row has id 2 already"),
+        ({"insert": {"name": "Ada"}}, "name", "unique", 'another row already has name "Ada"'),
+        ({"insert": {"id": 2, "name": "x"}}, "id", "primary-key", "another row already has id 2"),
         ({"insert": {"id": 5}}, "name", "not-null", "name must have a value"),
         (
             {"insert": {"id": "five", "name": "x"}},
@@ -113,7 +113,7 @@ def test_constraint_violations_have_readable_messages(users: Shop) -> None:
     assert violation({"insert": {"author": 8}}) == (
         "author",
         "foreign-key",
-        "author 8 refers to a row that users has not",
+        "author 8 refers to a missing row of users",
     )
     assert violation({"delete": {"key": [1]}}, "users") == (
         None,

@@ -100,7 +100,7 @@ def test_preview_returns_requested_number_of_rows(shop: Shop) -> None:
     assert preview_pasted(shop, text, rows=0)["rows"] == []
     with pytest.raises(ApiError, match="row 2: there are 3 cells"):
         preview_pasted(shop, "1\t2\n3\t4\t5\n")
-    with pytest.raises(ApiError, match="nothing to paste"):
+    with pytest.raises(ApiError, match="the clipboard has no cells"):
         preview_pasted(shop, "")
 
 

@@ -147,7 +147,7 @@ def test_added_column_fills_existing_rows_with_default(visits: Connection) -> No
     assert "no value for the existing rows" in refusal(
         visits, AddColumn("visits", Column("x", "text", nullable=False))
     )
-    assert "has a column ID already" in refusal(visits, AddColumn("visits", Column("ID", "text")))
+    assert "already has a column ID" in refusal(visits, AddColumn("visits", Column("ID", "text")))
     assert "unique" in refusal(visits, AddColumn("visits", Column("x", "text", default="'a'", unique=True)))
     assert "key" in refusal(visits, AddColumn("visits", Column("x", "text", primary_key=True)))
 

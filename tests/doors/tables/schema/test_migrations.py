@@ -69,7 +69,7 @@ def test_edited_migration_is_refused_with_hint(database: Connection, tmp_path: P
 
 def test_migration_named_before_applied_one_is_refused(database: Connection, tmp_path: Path) -> None:
     apply(database, write(tmp_path, b="create table t (a)"))
-    assert "tables/a.sql would come before tables/b.sql" in refusal(
+    assert "tables/a.sql sorts before tables/b.sql" in refusal(
         database, *write(tmp_path, a="create table u (a)")
     )
 
@@ -97,7 +97,7 @@ def test_failed_migration_rolls_back_all_files_and_names_line(database: Connecti
         ("create table t (a);\ncreate table T (a)", "tables/1.sql:2: table T already exists"),
         ("create table t (a not null);\ninsert into t values (null)", "tables/1.sql:2: NOT NULL constraint"),
         ("select 'never closed;\n", "tables/1.sql:1:"),
-        ("select 1;\n\nselect '\n\0'", "tables/1.sql:4: there is a NUL in the SQL"),
+        ("select 1;\n\nselect '\n\0'", "tables/1.sql:4: the SQL has a NUL character"),
         ("begin;", "begins or ends a transaction"),
         ("create table t (a);\ncommit;", "tables/1.sql:2: the statement begins or ends a transaction"),
         ("savepoint a", "begins or ends a transaction"),
@@ -107,7 +107,7 @@ def test_failed_migration_rolls_back_all_files_and_names_line(database: Connecti
         ("vacuum into '/tmp/x.db'", "tables/1.sql:1:"),
         ("vacuum", "tables/1.sql:1:"),
         ("select load_extension('x')", "tables/1.sql:1:"),
-        ("create temp table t (a)", "makes something temporary"),
+        ("create temp table t (a)", "creates a temporary object"),
         ("create table _svc_x (a)", "uses _svc_x"),
         ('create table "_SVC_x" (a)', "uses _SVC_x"),
         ("drop table _svc_migrations", "uses _svc_migrations"),
@@ -115,7 +115,7 @@ def test_failed_migration_rolls_back_all_files_and_names_line(database: Connecti
         ("create table t (a); create index _svc_i on t(a)", "uses _svc_i"),
         ("create table t (a); alter table t rename to _svc_t", "the table _svc_t has a reserved name"),
         ("create table sqlite_x (a)", "reserved"),
-        ("create virtual table t using dbstat", "makes a table with dbstat"),
+        ("create virtual table t using dbstat", "uses the module dbstat"),
         ("update sqlite_schema set sql = ''", "tables/1.sql:1:"),
         ("create view v as select * from nowhere", "leaves something broken"),
         ("create table t (a); create trigger r after insert on t begin delete from nowhere; end", "broken"),

@@ -82,10 +82,10 @@ def test_null_in_required_column_takes_default(users: Connection) -> None:
         ("name,age\nx\n", "line 2: there is 1 cell for 2 columns"),
         ("name,age\na,1\n\nx,1,2\n", "line 4: there are 3 cells for 2 columns"),
         ('name,age\n"a\nb",1\n"c,2\n', "line 4: a quote is never closed"),
-        ('name,age\n5" disk,1\nb"c,2\n', "line 2: a quote stands where none may"),
-        ('name,age\n"a"b,1\n', "line 2: a quote stands where none may"),
-        ("name,age\na\rb,1\n", "line 2: there is a carriage return"),
-        ("name\ra\rb\r", "line 1: there is a carriage return"),
+        ('name,age\n5" disk,1\nb"c,2\n', "line 2: unexpected quote"),
+        ('name,age\n"a"b,1\n', "line 2: unexpected quote"),
+        ("name,age\na\rb,1\n", "line 2: a carriage return"),
+        ("name\ra\rb\r", "line 1: a carriage return"),
         (b"name,age\na,1\ncaf\xe9,2\n", "line 3: the byte 0xe9 is not UTF-8"),
         (b'name,age\n"a\n\n\xff",1\n', "line 4: the byte 0xff is not UTF-8"),
         ("name\n".encode("utf-16"), "UTF-16"),
@@ -182,7 +182,7 @@ def test_invalid_json_row_is_refused_with_line(
         ('[{"name": "a"}', "the file ends where , or ] was expected"),
         ('[{"name": "a"}{', "'{' stands where , or ] was expected"),
         ('[{"name": "a"},]', "a row is not an object"),
-        ('[{"name": "a"}] x', "something stands after the array"),
+        ('[{"name": "a"}] x', "unexpected text after the array"),
         ("[{}\n,\n{]", "line 3: a name in double quotes was expected"),
         (b'[\n{"name": "\xff"}]', "line 2: the byte 0xff is not UTF-8"),
         ('[{"name": "' + "x" * (MAX_RECORD + 100_000), "line 1: the row has more than 8 MiB"),
@@ -253,7 +253,7 @@ def test_invalid_import_target_is_refused(users: Connection) -> None:
     assert "v is not a table" in refused_import(users, "a\n1\n", "csv", table="v")
     assert "reserved" in refused_import(users, "a\n1\n", "csv", table="_svc_x")
     assert "reserved" in refused_import(users, "a\n1\n", "csv", table="sqlite_schema")
-    assert "does not say which table" in refused_import(users, "a\n1\n", "csv", table="")
+    assert "does not name its table" in refused_import(users, "a\n1\n", "csv", table="")
     assert "Leave its columns out" in refused_import(users, "a\n1\n", "csv", columns=(Column("a", "text"),))
     assert "would refer to a missing row" in refused_import(users, "a\n5\n", "csv", table="c")
     assert "column b of table g is computed" in refused_import(users, "a,b\n1,2\n", "csv", table="g")

@@ -70,7 +70,7 @@ def test_dump_of_sqlite3_shell_is_imported(users: Connection) -> None:
 @pytest.mark.parametrize(
     ("dump", "message"),
     [
-        ("", "there are no tables in the file"),
+        ("", "the file has no tables"),
         (
             "create table a (b);\ninsert into a values (1, 2);",
             "line 2: table a has 1 columns but 2 values",
@@ -107,7 +107,7 @@ def test_dump_cannot_change_existing_tables(users: Connection) -> None:
 
 
 def test_empty_or_non_sqlite_file_is_refused(users: Connection) -> None:
-    assert "no tables in the file" in refused_import(users, b"", "db")
+    assert "the file has no tables" in refused_import(users, b"", "db")
     assert "damaged, or not an SQLite database" in refused_import(
         users, b"not a database, but long enough" * 100, "db"
     )
