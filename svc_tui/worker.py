@@ -3,9 +3,16 @@
 import gc
 import sys
 
-from engine.workers.worker import main
-from svc_tui.composition import doors
+
+def main() -> None:
+    """Run a worker with the descriptors on the command line."""
+    gc.set_threshold(200_000)  # imports create little garbage; the server sets its own threshold
+    from engine.workers.worker import main as run_worker
+    from svc_tui.composition import doors
+
+    run_worker(sys.argv[1:], doors())
+    gc.freeze()  # no collection at exit
+
 
 if __name__ == "__main__":
-    main(sys.argv[1:], doors())
-    gc.freeze()  # no collection at exit
+    main()

@@ -26,7 +26,10 @@ def svc(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
         (f"{RUN}run(['--version'])", SERVER | {"pydantic"}),
         (f"{RUN}run(['--help'])", SERVER | {"pydantic"}),
         (f"{RUN}for name in {[*COMMANDS]}: run([name, '--help'])", SERVER | {"httpx"}),
-        ("import svc_tui.worker", CONSOLE | {"quart", "pydantic", "httpx", "watchfiles"}),
+        (
+            "import engine.workers.worker, svc_tui.composition as c; c.doors()",
+            CONSOLE | {"quart", "pydantic", "httpx", "watchfiles"},
+        ),
         ("import engine.wasm.compile.compiler", SERVER - {"wasmtime"} | {"asyncio", "importlib.metadata"}),
     ],
 )
