@@ -3,6 +3,7 @@
 // - A response without an own content-length has one in `headers`, which is wrong for another body.
 // - clone(), bytes() and Response.error() are missing, and blob() has no type.
 // - A body whose stream fails ends as if it were complete.
+import { define } from './define.js';
 import { svcFail } from './failure.js';
 
 const NativeResponse = Response;
@@ -60,77 +61,68 @@ globalThis.Response = new Proxy(NativeResponse, {
   },
 });
 
-function define(target, name, descriptor) {
-  Object.defineProperty(target, name, { configurable: true, ...descriptor });
-}
-
-function method(target, name, value) {
-  define(target, name, { writable: true, value });
-}
-
 const { prototype } = NativeResponse;
 prototype.constructor = globalThis.Response;
 
-define(prototype, 'headers', {
-  enumerable: true,
-  get() {
-    const headers = nativeHeaders.call(this);
-    if (measured.delete(this)) {
-      const length = headers.get('content-length');
-      if (length !== null) {
-        lengths.set(this, length);
-        headers.delete('content-length');
-      }
-    }
-    return headers;
-  },
-});
+function accessor(name, get) {
+  Object.defineProperty(prototype, name, { get, enumerable: true, configurable: true });
+}
 
+accessor('headers', function () {
+  const headers = nativeHeaders.call(this);
+  if (measured.delete(this)) {
+    const length = headers.get('content-length');
+    if (length !== null) {
+      lengths.set(this, length);
+      headers.delete('content-length');
+    }
+  }
+  return headers;
+});
 for (const name of ['body', 'bodyUsed']) {
   const { get } = Object.getOwnPropertyDescriptor(prototype, name);
-  define(prototype, name, { enumerable: true, get() { return get.call(bodies.get(this) ?? this); } });
+  accessor(name, function () { return get.call(bodies.get(this) ?? this); });
 }
 for (const name of ['arrayBuffer', 'json', 'text']) {
   const native = prototype[name];
-  method(prototype, name, function () { return native.call(bodies.get(this) ?? this); });
+  define(prototype, { [name]() { return native.call(bodies.get(this) ?? this); } });
 }
-for (const { prototype: each } of [Request, NativeResponse]) {
-  method(each, 'bytes', async function bytes() { return new Uint8Array(await this.arrayBuffer()); });
-  method(each, 'blob', async function blob() {
-    return new Blob([await this.arrayBuffer()], { type: this.headers.get('content-type') ?? '' });
+for (const each of [Request.prototype, prototype]) {
+  define(each, {
+    async bytes() { return new Uint8Array(await this.arrayBuffer()); },
+    async blob() { return new Blob([await this.arrayBuffer()], { type: this.headers.get('content-type') ?? '' }); },
   });
 }
 
-method(prototype, 'clone', function clone() {
+function clone() {
   if (this.bodyUsed || this.body?.locked) throw new TypeError('clone(): the body is already used');
+  if (errors.has(this)) return Response.error();
   const { status, statusText, headers, body, type, url, redirected } = this;
-  const copy = (stream) => new NativeResponse(stream, { status, statusText, headers });
-  let other = null;
-  if (body) {
-    const [own, branch] = body.tee();
-    bodies.set(this, new NativeResponse(own));
-    other = branch;
-  }
-  const response = errors.has(this) ? Response.error() : copy(other);
+  const [own, other] = body ? body.tee() : [null, null];
+  if (body) bodies.set(this, new NativeResponse(own));
+  const response = new NativeResponse(other, { status, statusText, headers });
   if (lengths.has(this)) lengths.set(response, lengths.get(this));
-  for (const [name, value] of Object.entries({ type, url, redirected })) {
-    if (response[name] !== value) define(response, name, { value });
-  }
+  define(response, { type, url, redirected });
   return response;
-});
+}
 
-method(NativeResponse, 'error', function error() {
-  const response = new NativeResponse(null, { status: 200 });
-  for (const [name, value] of Object.entries({ type: 'error', status: 0, ok: false })) define(response, name, { value });
-  errors.add(response);
-  return response;
+define(prototype, { clone });
+define(NativeResponse, {
+  error() {
+    const response = new NativeResponse(null);
+    define(response, { type: 'error', status: 0, ok: false });
+    errors.add(response);
+    return response;
+  },
 });
 for (const name of ['json', 'redirect']) {
   const native = NativeResponse[name];
-  method(NativeResponse, name, (...args) => {
-    const response = native.apply(NativeResponse, args);
-    if (!hasLength(args[1]?.headers)) measured.add(response);
-    return response;
+  define(NativeResponse, {
+    [name](...args) {
+      const response = native.apply(NativeResponse, args);
+      if (!hasLength(args[1]?.headers)) measured.add(response);
+      return response;
+    },
   });
 }
 

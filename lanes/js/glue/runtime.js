@@ -1,7 +1,10 @@
 // What stands between the component's `fetch` event and the user's handler, in dev and deploy alike.
 import { getEnvironment } from 'wasi:cli/environment@0.2.10';
 import { ask } from 'svc:doors/call@0.1.0';
+import './events.js';
 import './form_data.js';
+import './globals.js';
+import './streams.js';
 import { svcFail } from './failure.js';
 import { svcReceive, svcSendable } from './response.js';
 import { svcAnswers, svcFlush } from './telemetry.js';

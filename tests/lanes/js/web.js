@@ -72,6 +72,86 @@ const checks = {
       (headers) => new Response('tea', { headers }).headers.get('content-length'),
     ),
   ],
+  async 'stream-from'() {
+    const chunks = [];
+    for await (const chunk of ReadableStream.from([1, Promise.resolve(2)])) chunks.push(chunk);
+    return [chunks, await thrown(() => ReadableStream.from(7))];
+  },
+  async 'stream-iteration-cancels'() {
+    let cancelled = false;
+    const stream = new ReadableStream({
+      pull: (controller) => controller.enqueue(1),
+      cancel() { cancelled = true; },
+    });
+    for await (const _ of stream) break;
+    return [cancelled, stream.locked];
+  },
+  async 'stream-iteration-fails'() {
+    const stream = new ReadableStream({ start: (controller) => controller.error(new RangeError('no')) });
+    return thrown(async () => { for await (const _ of stream); });
+  },
+  async 'text-encoder-stream'() {
+    const chunks = [];
+    const texts = ReadableStream.from(['a\ud83d', '\ude00b', '\ud83d']);
+    for await (const chunk of texts.pipeThrough(new TextEncoderStream())) chunks.push([...chunk]);
+    return chunks;
+  },
+  async 'text-decoder-stream'() {
+    const bytes = ReadableStream.from([Uint8Array.of(0xc3), Uint8Array.of(0xbc, 0x61)]);
+    const decoder = new TextDecoderStream('utf-8', { fatal: true });
+    let text = '';
+    for await (const chunk of bytes.pipeThrough(decoder)) text += chunk;
+    return [text, decoder.encoding, decoder.fatal, decoder.ignoreBOM];
+  },
+  'stream-classes': () => [
+    WritableStreamDefaultWriter, WritableStreamDefaultController, TransformStreamDefaultController,
+  ].map(({ name }) => name),
+  async 'message-channel'() {
+    const { port1, port2 } = new MessageChannel(), received = [];
+    const done = new Promise((resolve) => {
+      port2.onmessage = ({ data }) => (data === 'end' ? resolve() : received.push(data));
+    });
+    const sent = { list: [1] };
+    port1.postMessage(sent);
+    sent.list.push(2);
+    port1.postMessage('end');
+    received.push('first');
+    await done;
+    return received;
+  },
+  'error-event': () => {
+    const event = new ErrorEvent('error', { message: 'no', error: 7 });
+    return [event instanceof Event, event.type, event.message, event.error, event.lineno];
+  },
+  'report-error': () => {
+    let reported;
+    const listener = (event) => {
+      reported = event.message;
+      event.preventDefault();
+    };
+    addEventListener('error', listener);
+    reportError(new Error('no'));
+    removeEventListener('error', listener);
+    return reported;
+  },
+  url: () => [URL.canParse('/a', 'http://b.example'), URL.canParse('/a'), URL.parse('/a'), URL.parse('http://b.example/a').pathname],
+  'abort-any': () => {
+    const [first, second] = [new AbortController(), new AbortController()];
+    const signal = AbortSignal.any([first.signal, second.signal]);
+    const before = signal.aborted;
+    second.abort('reason');
+    return [before, signal.aborted, signal.reason, AbortSignal.any([AbortSignal.abort('x')]).reason, AbortSignal.any([]).aborted];
+  },
+  async base64() { return [await thrown(() => btoa('€')), await thrown(() => atob('*')), atob(btoa('tea'))]; },
+  navigator: () => typeof navigator.userAgent,
+  performance: () => {
+    performance.mark('a', { startTime: 5 });
+    performance.mark('b', { startTime: 8, detail: 'x' });
+    const { duration, startTime } = performance.measure('c', 'a', 'b');
+    const names = performance.getEntries().map(({ name }) => name);
+    performance.clearMarks('a');
+    return [startTime, duration, names, performance.getEntriesByType('mark').length, performance.getEntriesByName('b')[0].detail];
+  },
   error: () => {
     const { type, status, ok, body } = Response.error();
     return [type, status, ok, body];

@@ -1,0 +1,11 @@
+/** Define properties as the engine defines its own: writable, configurable and not enumerable. */
+export function define(target, values) {
+  for (const name of Reflect.ownKeys(values)) {
+    Object.defineProperty(target, name, { value: values[name], writable: true, configurable: true });
+  }
+}
+
+/** Define those properties that the engine lacks. */
+export function defineMissing(target, values) {
+  define(target, Object.fromEntries(Object.entries(values).filter(([name]) => !(name in target))));
+}

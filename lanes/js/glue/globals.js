@@ -1,0 +1,93 @@
+// Other functions of the web platform that the engine lacks or gets wrong.
+import { define, defineMissing } from './define.js';
+
+function parse(url, base) {
+  try {
+    return new URL(url, base);
+  } catch {
+    return null;
+  }
+}
+
+defineMissing(URL, { parse, canParse: (url, base) => parse(url, base) !== null });
+
+define(AbortSignal, {
+  any(signals) {
+    const controller = new AbortController();
+    for (const signal of signals) {
+      if (signal.aborted) {
+        controller.abort(signal.reason);
+        break;
+      }
+      signal.addEventListener('abort', () => controller.abort(signal.reason), { once: true });
+    }
+    return controller.signal;
+  },
+});
+
+for (const name of ['atob', 'btoa']) {
+  const native = globalThis[name];
+  define(globalThis, {
+    [name](text) {
+      try {
+        return native(text);
+      } catch (error) {
+        throw error instanceof RangeError ? new DOMException(`${name}: invalid character`, 'InvalidCharacterError') : error;
+      }
+    },
+  });
+}
+
+defineMissing(globalThis, { navigator: Object.freeze({ userAgent: 'svc' }) });
+
+class PerformanceEntry {
+  constructor(name, entryType, startTime, duration, detail = null) {
+    Object.assign(this, { name, entryType, startTime, duration, detail });
+  }
+  toJSON() { return { ...this }; }
+}
+class PerformanceMark extends PerformanceEntry {
+  constructor(name, { startTime = performance.now(), detail } = {}) {
+    super(String(name), 'mark', startTime, 0, detail);
+  }
+}
+class PerformanceMeasure extends PerformanceEntry {}
+
+const entries = [];
+
+function add(entry) {
+  entries.push(entry);
+  return entry;
+}
+
+/** Return a time in ms: a number as it is, or that of the last mark of a name. */
+function timeOf(mark, otherwise) {
+  if (mark === undefined) return otherwise;
+  if (typeof mark === 'number') return mark;
+  const last = entries.findLast(({ name, entryType }) => entryType === 'mark' && name === mark);
+  if (!last) throw new DOMException(`performance.measure: no mark has the name ${mark}`, 'SyntaxError');
+  return last.startTime;
+}
+
+function clear(type, name) {
+  const others = entries.filter((entry) => entry.entryType !== type || (name !== undefined && entry.name !== name));
+  entries.splice(0, Infinity, ...others);
+}
+
+defineMissing(Performance.prototype, {
+  mark: (name, options) => add(new PerformanceMark(name, options)),
+  measure(name, options = {}, endMark) {
+    const { start, end, duration, detail } =
+      typeof options === 'string' ? { start: options, end: endMark } : { end: endMark, ...options };
+    const until = end === undefined && duration !== undefined ? timeOf(start, 0) + duration : timeOf(end, performance.now());
+    const from = start === undefined && duration !== undefined ? until - duration : timeOf(start, 0);
+    return add(new PerformanceMeasure(String(name), 'measure', from, until - from, detail));
+  },
+  getEntries: () => [...entries],
+  getEntriesByType: (type) => entries.filter(({ entryType }) => entryType === type),
+  getEntriesByName: (name, type) =>
+    entries.filter((entry) => entry.name === name && (type === undefined || entry.entryType === type)),
+  clearMarks: (name) => clear('mark', name),
+  clearMeasures: (name) => clear('measure', name),
+});
+defineMissing(globalThis, { PerformanceEntry, PerformanceMark, PerformanceMeasure });
