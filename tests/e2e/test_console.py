@@ -20,7 +20,7 @@ from tests.support.terminal import SECONDS, Terminal, terminal
 
 pytestmark = pytest.mark.slow
 SVC = (sys.executable, "-m", "svc_tui")
-Opened = Callable[..., AbstractContextManager[Terminal]]
+OpenConsole = Callable[..., AbstractContextManager[Terminal]]
 
 
 def created(folder: Path) -> Path:
@@ -39,7 +39,7 @@ def shop(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def opened(home: Path) -> Opened:
+def open_console(home: Path) -> OpenConsole:
     @contextmanager
     def open_console(
         folder: Path, *options: str, size: tuple[int, int] = (100, 30), **environ: str
@@ -58,9 +58,9 @@ def shared_shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def console(shared_shop: Path, opened: Opened) -> Iterator[Terminal]:
+def console(shared_shop: Path, open_console: OpenConsole) -> Iterator[Terminal]:
     """A Console for the tests that leave it running; the last one quits it."""
-    with opened(shared_shop, "--port", "0") as console:
+    with open_console(shared_shop, "--port", "0") as console:
         console.until("● live")
         yield console
 
@@ -172,8 +172,8 @@ def test_console_shows_project_and_restores_terminal(console: Terminal) -> None:
     console.until("\n0\n")
 
 
-def test_small_terminal_and_resize(shop: Path, opened: Opened) -> None:
-    with opened(shop, "--port", "0", size=(60, 20)) as console:
+def test_small_terminal_and_resize(shop: Path, open_console: OpenConsole) -> None:
+    with open_console(shop, "--port", "0", size=(60, 20)) as console:
         console.until("● live")
         for key, text in (("2", "Tables"), ("3", "Filter"), ("1", "web")):
             console.keys(key)
@@ -184,15 +184,15 @@ def test_small_terminal_and_resize(shop: Path, opened: Opened) -> None:
         console.until(lambda seen: "ready" in seen and "Quit" in seen)
 
 
-def test_no_color_disables_colors(shop: Path, opened: Opened) -> None:
-    with opened(shop, "--port", "0", NO_COLOR="1") as console:
+def test_no_color_disables_colors(shop: Path, open_console: OpenConsole) -> None:
+    with open_console(shop, "--port", "0", NO_COLOR="1") as console:
         console.until("● live")
         coloured = console.screen(coloured=True)
         assert not re.search(r"\x1b\[[\d;:]*\b[34]8[;:]2[;:](\d+)[;:](?!\1[;:]\1)", coloured), coloured
 
 
-def test_ascii_locale_shows_ascii(shop: Path, opened: Opened) -> None:
-    with opened(shop, "--port", "0", LANG="C") as console:
+def test_ascii_locale_shows_ascii(shop: Path, open_console: OpenConsole) -> None:
+    with open_console(shop, "--port", "0", LANG="C") as console:
         console.until("live")
         for key, text in (("1", "web"), ("2", "table"), ("3", "Filter")):
             console.keys(key)
@@ -200,9 +200,9 @@ def test_ascii_locale_shows_ascii(shop: Path, opened: Opened) -> None:
             assert seen.isascii(), sorted({each for each in seen if not each.isascii()})
 
 
-def test_rows_edited_in_grid_reach_api_and_back(shop: Path, home: Path, opened: Opened) -> None:
+def test_rows_edited_in_grid_reach_api_and_back(shop: Path, home: Path, open_console: OpenConsole) -> None:
     svc(shop, home, "tables", "create", "users", "id integer primary key, name text")
-    with opened(shop, "--port", "0") as console:
+    with open_console(shop, "--port", "0") as console:
         console.until("● live")
         console.keys("2")
         console.until("users")
@@ -218,10 +218,10 @@ def test_rows_edited_in_grid_reach_api_and_back(shop: Path, home: Path, opened: 
         console.until("from the api")
 
 
-def test_keys_after_opening_key_go_into_cell(shop: Path, home: Path, opened: Opened) -> None:
+def test_keys_after_opening_key_go_into_cell(shop: Path, home: Path, open_console: OpenConsole) -> None:
     svc(shop, home, "tables", "create", "users", "id integer primary key, name text")
     svc(shop, home, "tables", "query", "--write", "insert into users (name) values ('Ann'), ('Bob')")
-    with opened(shop, "--port", "0") as console:
+    with open_console(shop, "--port", "0") as console:
         console.until("● live")
         console.keys("2")
         console.until("Bob")
@@ -234,10 +234,10 @@ def test_keys_after_opening_key_go_into_cell(shop: Path, home: Path, opened: Ope
     ]
 
 
-def test_mount_drawn_on_board_is_served(project: Path, home: Path, opened: Opened) -> None:
+def test_mount_drawn_on_board_is_served(project: Path, home: Path, open_console: OpenConsole) -> None:
     manifest = project / "svc.toml"
     manifest.write_text(re.sub(r"mounts = .*\n", "", manifest.read_text()))
-    with opened(project, "--port", "0", size=(120, 36)) as console:
+    with open_console(project, "--port", "0", size=(120, 36)) as console:
         url = address(console)
         console.until(lambda seen: seen.count("ready") >= 2, 170)
         console.keys("c")
@@ -261,9 +261,9 @@ def test_mount_drawn_on_board_is_served(project: Path, home: Path, opened: Opene
         console.restored()
 
 
-def test_edit_survives_engine_restart(project: Path, home: Path, opened: Opened) -> None:
+def test_edit_survives_engine_restart(project: Path, home: Path, open_console: OpenConsole) -> None:
     svc(project, home, "tables", "create", "users", "id integer primary key, name text")
-    with dev_server(project, home) as server, opened(project) as console:
+    with dev_server(project, home) as server, open_console(project) as console:
         console.until("● live")
         console.keys("2")
         console.until("users")
@@ -293,7 +293,9 @@ def test_dumb_terminal_is_rejected(shop: Path, home: Path) -> None:
         console.until("\n2\n")
 
 
-def test_cell_is_edited_in_external_editor(shop: Path, home: Path, tmp_path: Path, opened: Opened) -> None:
+def test_cell_is_edited_in_external_editor(
+    shop: Path, home: Path, tmp_path: Path, open_console: OpenConsole
+) -> None:
     (shop / "tables").mkdir()
     (shop / "tables" / "001.sql").write_text(
         "create table notes (id integer primary key, text text); insert into notes values (1, 'one');"
@@ -303,7 +305,7 @@ def test_cell_is_edited_in_external_editor(shop: Path, home: Path, tmp_path: Pat
         '#!/bin/sh\necho editing: $(cat "$1")\nread -r line\nprintf \'%s\\ntwo 日本\\n\' "$line" >"$1"\n'
     )
     editor.chmod(0o755)
-    with opened(shop, "--port", "0", VISUAL="", EDITOR=f"'{editor}'") as console:
+    with open_console(shop, "--port", "0", VISUAL="", EDITOR=f"'{editor}'") as console:
         console.until("● live")
         console.keys("2")
         console.until("one")
@@ -322,8 +324,8 @@ def test_cell_is_edited_in_external_editor(shop: Path, home: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_signal_stops_console_and_engine(shop: Path, opened: Opened, number: int) -> None:
-    with opened(shop, "--port", "0") as console:
+def test_signal_stops_console_and_engine(shop: Path, open_console: OpenConsole, number: int) -> None:
+    with open_console(shop, "--port", "0") as console:
         url = address(console)
         process = console.process()
         os.kill(process, number)
@@ -334,8 +336,8 @@ def test_signal_stops_console_and_engine(shop: Path, opened: Opened, number: int
         assert not (shop / ".svc" / "control.json").exists()
 
 
-def test_closed_terminal_stops_console(shop: Path, opened: Opened) -> None:
-    with opened(shop, "--port", "0") as console:
+def test_closed_terminal_stops_console(shop: Path, open_console: OpenConsole) -> None:
+    with open_console(shop, "--port", "0") as console:
         console.until("● live")
         process = console.process()
         assert (shop / ".svc" / "control.json").exists()

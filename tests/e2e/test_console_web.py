@@ -97,9 +97,9 @@ def test_foreign_hosts_and_origins_are_rejected(web: Web, cookie: str) -> None:
     rebound = httpx.get(web.url, headers={"Cookie": cookie, "Host": "evil.example:80"})
     assert rebound.status_code == 421
     for origin in ("http://localhost:3000", "https://evil.example", "null"):
-        with pytest.raises(InvalidStatus) as refused, socket(web, cookie, origin):
+        with pytest.raises(InvalidStatus) as exc_info, socket(web, cookie, origin):
             pass
-        assert refused.value.response.status_code == 403
+        assert exc_info.value.response.status_code == 403
     assert web.sessions() == []
 
 

@@ -118,9 +118,9 @@ def test_redirect_is_returned_to_the_guest() -> None:
                 _, response = await caller.call(f"127.0.0.1:{front.port}")
                 assert response.status == 302
                 assert ("location", location) in response.headers
-                with pytest.raises(Err) as caught:
+                with pytest.raises(Err) as exc_info:
                     await caller.call(f"127.0.0.1:{secret.port}")
-                assert caught.value.value == ("HTTP-request-denied", None)
+                assert exc_info.value.value == ("HTTP-request-denied", None)
             assert secret.received == []
 
     check(test)
@@ -262,9 +262,9 @@ def test_connect_tunnels_are_rejected(method: str) -> None:
         request = OutgoingRequest(http_fields.Fields())
         request.scheme, request.authority = ("HTTP", None), "127.0.0.1:9"
         set_method(caller.run, request, ("other", method))
-        with pytest.raises(Err) as caught:
+        with pytest.raises(Err) as exc_info:
             outgoing.fetch(caller.leave, caller.run, request, RequestOptions(), FutureIncomingResponse())
-        assert caught.value.value == ("HTTP-request-method-invalid", None)
+        assert exc_info.value.value == ("HTTP-request-method-invalid", None)
 
     check(test)
 

@@ -46,9 +46,9 @@ def test_files_and_sockets_cannot_be_opened() -> None:
     opening = [name for name in FUNCTIONS if name.startswith("wasi:sockets/") and "network" not in name]
     assert len(opening) == 3
     for name in opening:
-        with pytest.raises(Err) as caught:
+        with pytest.raises(Err) as exc_info:
             FUNCTIONS[name].body(*[None] * FUNCTIONS[name].body.__code__.co_argcount)
-        assert caught.value.value == "access-denied"
+        assert exc_info.value.value == "access-denied"
 
 
 def test_only_wasi_can_be_imported() -> None:

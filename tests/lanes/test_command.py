@@ -20,9 +20,9 @@ def run(command: str, workdir: Path, lines: list[str] | None = None, limit: floa
 
 
 def failure(command: str, workdir: Path, limit: float = 60) -> BuildFailed:
-    with pytest.raises(BuildFailed) as caught:
+    with pytest.raises(BuildFailed) as exc_info:
         run(command, workdir, limit=limit)
-    return caught.value
+    return exc_info.value
 
 
 def dies(pid: int) -> bool:
@@ -94,13 +94,13 @@ def test_missing_folder_is_reported(tmp_path: Path) -> None:
 
 def test_endless_output_is_truncated(tmp_path: Path) -> None:
     lines: list[str] = []
-    with pytest.raises(BuildFailed) as caught:
+    with pytest.raises(BuildFailed) as exc_info:
         run("yes 0123456789 | head -c 50000000; printf END; exit 1", tmp_path, lines)
     assert len(lines) < 1100
     assert lines[-1].startswith("…")
-    assert len(caught.value.output) <= MAX_TAIL_BYTES
-    assert caught.value.output.endswith("END")
-    assert caught.value.output.startswith("0123456789\n")
+    assert len(exc_info.value.output) <= MAX_TAIL_BYTES
+    assert exc_info.value.output.endswith("END")
+    assert exc_info.value.output.startswith("0123456789\n")
 
 
 def test_endless_line_is_truncated(tmp_path: Path) -> None:

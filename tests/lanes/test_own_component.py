@@ -34,11 +34,11 @@ def build(root: Path, command: str) -> ComponentArtifact:
 
 
 def failure(root: Path, command: str) -> BuildFailed:
-    with pytest.raises(BuildFailed) as caught:
+    with pytest.raises(BuildFailed) as exc_info:
         build(root, command)
-    assert "resource api" in caught.value.message
+    assert "resource api" in exc_info.value.message
     assert not list((root.parent / "cache").rglob("new-*"))
-    return caught.value
+    return exc_info.value
 
 
 def test_component_of_the_build_command_is_used(root: Path) -> None:

@@ -71,10 +71,10 @@ def run(wheel: Wheel, cache: Path, progress: list[str] | None = None) -> Path:
 
 
 def refused(wheel: Wheel, cache: Path) -> ToolchainMissing:
-    with pytest.raises(ToolchainMissing) as caught:
+    with pytest.raises(ToolchainMissing) as exc_info:
         run(wheel, cache)
     assert [path.name for path in (cache / "toolchains").iterdir()] == ["a-tool-1.2.lock"]
-    return caught.value
+    return exc_info.value
 
 
 def test_tool_is_installed_once_and_runs(index: Index, empty: Path) -> None:

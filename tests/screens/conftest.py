@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 SECONDS = 60.0
-Opened = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
+OpenApp = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def opened() -> Opened:
+def open_app() -> OpenApp:
     @asynccontextmanager
     async def open_app(app: App[Any], size: tuple[int, int] = (60, 12)) -> AsyncIterator[Pilot[Any]]:
         app.animation_level = "none"

@@ -9,7 +9,7 @@ from textual.widgets import Input, Static, TextArea
 
 from screens.terminal_app import TerminalApp
 from screens.terminal_text import ControlCharFilter
-from tests.screens.conftest import Opened, text
+from tests.screens.conftest import OpenApp, text
 
 HOSTILE = "a\x1b[31mred\x1b]0;title\x07\x9b2J\u202eb"
 SHOWN = "a[31mred]0;title2Jb"
@@ -35,8 +35,8 @@ class Hostile(TerminalApp[None]):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_untrusted_text_cannot_send_control_characters_from_any_widget(opened: Opened) -> None:
-    async with opened(Hostile(), (100, 24)) as pilot:
+async def test_untrusted_text_cannot_send_control_characters_from_any_widget(open_app: OpenApp) -> None:
+    async with open_app(Hostile(), (100, 24)) as pilot:
         shown = text(pilot.app)
         assert shown.count(SHOWN) == 3
         assert not any(sign in shown for sign in "\x1b\x07\x9b\u202e")

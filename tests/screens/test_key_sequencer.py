@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from screens.terminal_app import TerminalApp
-from tests.screens.conftest import Opened
+from tests.screens.conftest import OpenApp
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -63,9 +63,9 @@ async def until(pilot: Pilot[Any], lines: int) -> None:
     raise AssertionError(app.written)
 
 
-async def test_text_after_opening_key_goes_into_opened_input(opened: Opened) -> None:
+async def test_text_after_opening_key_goes_into_opened_input(open_app: OpenApp) -> None:
     app = Lines()
-    async with opened(app) as pilot:
+    async with open_app(app) as pilot:
         at_once(pilot, *":dada", "enter", *":dud", "enter", "d")
         await until(pilot, 2)
         assert app.written == ["dada", "dud"]
@@ -73,17 +73,17 @@ async def test_text_after_opening_key_goes_into_opened_input(opened: Opened) -> 
         assert app.destroyed == 1
 
 
-async def test_letters_and_other_keys_stay_in_order(opened: Opened) -> None:
+async def test_letters_and_other_keys_stay_in_order(open_app: OpenApp) -> None:
     app = Lines()
-    async with opened(app) as pilot:
+    async with open_app(app) as pilot:
         at_once(pilot, *":xa", "backspace", "b", "home", "c", "end", "ctrl+u", *"new", "left", "o", "enter")
         await until(pilot, 1)
         assert app.written == ["neow"]
 
 
-async def test_burst_of_two_hundred_letters_is_complete(opened: Opened) -> None:
+async def test_burst_of_two_hundred_letters_is_complete(open_app: OpenApp) -> None:
     app = Lines()
-    async with opened(app) as pilot:
+    async with open_app(app) as pilot:
         at_once(pilot, *":", *"abcde" * 40, "enter")
         await until(pilot, 1)
         assert app.written == ["abcde" * 40]

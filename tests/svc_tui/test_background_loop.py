@@ -64,9 +64,9 @@ def test_error_while_running_is_raised_by_finished() -> None:
     assert isinstance(loop, asyncio.AbstractEventLoop)
     assert not thread.finished.done()
     loop.call_soon_threadsafe(fail.set)
-    with pytest.raises(ExceptionGroup) as found:
+    with pytest.raises(ExceptionGroup) as exc_info:
         thread.finished.result(20)
-    assert found.group_contains(ValueError, match="while it served")
+    assert exc_info.group_contains(ValueError, match="while it served")
     thread.stop()
 
 

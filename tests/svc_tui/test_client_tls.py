@@ -38,9 +38,9 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def test_client_with_an_untrusted_certificate_raises_unreachable(server: tuple[str, Path]) -> None:
-    with Client(server[0], "") as client, pytest.raises(Unreachable) as found:
+    with Client(server[0], "") as client, pytest.raises(Unreachable) as exc_info:
         client.call("GET", "/v1/health")
-    assert "certificate" in found.value.message and "SSL_CERT_FILE" in found.value.hint
+    assert "certificate" in exc_info.value.message and "SSL_CERT_FILE" in exc_info.value.hint
 
 
 def test_client_trusts_the_authority_in_ssl_cert_file(
@@ -57,7 +57,7 @@ def test_client_rejects_a_certificate_for_another_name(
     monkeypatch.setenv("SSL_CERT_FILE", str(server[1]))
     with (
         Client(server[0].replace("127.0.0.1", "localhost"), "") as client,
-        pytest.raises(Unreachable) as found,
+        pytest.raises(Unreachable) as exc_info,
     ):
         client.call("GET", "/v1/health")
-    assert "certificate" in found.value.message
+    assert "certificate" in exc_info.value.message

@@ -236,9 +236,11 @@ def test_every_key_is_documented() -> None:
 )
 def test_invalid_keymap_raises_error(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "keys.toml").write_text(text)
-    with pytest.raises(SvcError) as raised:
+    with pytest.raises(SvcError) as exc_info:
         read_keymap(tmp_path, binding_ids())
-    assert message in f"{raised.value.message} {raised.value.hint}" and "keys.toml" in raised.value.message
+    assert (
+        message in f"{exc_info.value.message} {exc_info.value.hint}" and "keys.toml" in exc_info.value.message
+    )
 
 
 def test_keymap_file_is_optional(tmp_path: Path) -> None:

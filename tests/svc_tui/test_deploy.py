@@ -55,9 +55,9 @@ def test_second_deploy_of_unchanged_files_uploads_nothing(hosted: Hosted, projec
 def test_deploy_after_a_concurrent_deploy_is_a_conflict(hosted: Hosted, project: Path) -> None:
     with hosted.claim() as client:
         deploy(client, project)
-        with pytest.raises(ApiError, match="ann deployed") as refused:
+        with pytest.raises(ApiError, match="ann deployed") as exc_info:
             deploy(client, project, revision=None)
-        assert refused.value.code == "conflict"
+        assert exc_info.value.code == "conflict"
 
 
 def test_rollback_over_the_api_activates_the_earlier_deployment(hosted: Hosted, project: Path) -> None:
@@ -103,10 +103,10 @@ def test_plan_lists_new_migrations(hosted: Hosted, project: Path) -> None:
 
 
 def test_tampered_upload_is_rejected(hosted: Hosted, project: Path) -> None:
-    with hosted.claim() as client, pytest.raises(ApiError) as refused:
+    with hosted.claim() as client, pytest.raises(ApiError) as exc_info:
         path = f"/v1/projects/shop/blobs/{'0' * 64}"
         client.call("PUT", path, content=[b"tampered"], params={"size": 8, "offset": 0})
-    assert refused.value.code == "digest-mismatch"
+    assert exc_info.value.code == "digest-mismatch"
 
 
 def test_interrupted_upload_resumes_at_its_offset(hosted: Hosted, project: Path) -> None:
@@ -128,21 +128,21 @@ def test_secrets_can_be_set_listed_and_removed_over_the_api(hosted: Hosted, proj
         assert client.call("PUT", f"{path}/KEY", {"value": "ü"}) == {"secrets": ["KEY"]}
         assert client.call("GET", path) == {"secrets": ["KEY"]}
         assert client.call("DELETE", f"{path}/KEY") == {"secrets": []}
-        with pytest.raises(ApiError) as refused:
+        with pytest.raises(ApiError) as exc_info:
             client.call("DELETE", f"{path}/KEY")
-        assert refused.value.code == "not-found"
+        assert exc_info.value.code == "not-found"
 
 
 def test_deploy_without_a_session_or_as_viewer_fails(hosted: Hosted, project: Path) -> None:
     with hosted.claim() as owner, Client(hosted.control, "wrong") as stranger:
-        with pytest.raises(ApiError) as refused:
+        with pytest.raises(ApiError) as exc_info:
             deploy(stranger, project)
-        assert refused.value.code == "unauthenticated"
+        assert exc_info.value.code == "unauthenticated"
         wish = {"name": "ci", "role": "viewer", "projects": ["*"]}
         with Client(hosted.control, owner.call("POST", "/v1/tokens", wish)["token"]) as viewer:
-            with pytest.raises(ApiError) as refused:
+            with pytest.raises(ApiError) as exc_info:
                 deploy(viewer, project)
-            assert refused.value.code == "forbidden"
+            assert exc_info.value.code == "forbidden"
 
 
 def test_deployment_survives_a_restart(tmp_path: Path, project: Path) -> None:
@@ -196,9 +196,9 @@ def test_disk_error_is_reported_without_paths_of_the_service(hosted: Hosted, pro
             lambda: client.call("POST", "/v1/projects/other/sql", {"sql": "select 1", "write": True}),
         ]
         for ask in asks:
-            with pytest.raises(ApiError) as refused:
+            with pytest.raises(ApiError) as exc_info:
                 ask()
-            assert refused.value.message and str(hosted.data) not in refused.value.text
+            assert exc_info.value.message and str(hosted.data) not in exc_info.value.text
         assert len(hosted.said) == len(asks)
         assert all(str(hosted.data) in said for said in hosted.said)
 

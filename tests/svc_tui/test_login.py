@@ -335,10 +335,10 @@ def test_login_at_a_service_of_another_version_names_both_versions(
             assert path == "/v1/health"
             return health
 
-    with pytest.raises(SvcError) as caught:
+    with pytest.raises(SvcError) as exc_info:
         LoginClient(Stub()).is_claimed()  # type: ignore[arg-type]
     expected = f"version mismatch: this is svc {version()}, https://svc.example.com runs {theirs}"
-    assert (caught.value.message, caught.value.hint) == (expected, "Install the same version on both.")
+    assert (exc_info.value.message, exc_info.value.hint) == (expected, "Install the same version on both.")
 
 
 def test_login_at_an_unused_address_fails(svc: Svc) -> None:

@@ -71,6 +71,6 @@ def test_serve_with_a_wrong_key_fails(certificate: Certificate, tmp_path: Path, 
         key.unlink()
     elif wrong == "swapped":
         key = certificate.chain
-    with pytest.raises(CertificateError) as caught:
+    with pytest.raises(CertificateError) as exc_info:
         Certificate(certificate.chain, key).context()
-    assert str(key) in caught.value.message and "PEM" in caught.value.hint
+    assert str(key) in exc_info.value.message and "PEM" in exc_info.value.hint

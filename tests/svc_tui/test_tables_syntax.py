@@ -109,10 +109,10 @@ def test_default_of_a_text_type_needs_no_quotes() -> None:
     ],
 )
 def test_invalid_column_is_refused_with_a_hint(text: str, message: str, hint: str) -> None:
-    with pytest.raises(SvcError) as refused:
+    with pytest.raises(SvcError) as exc_info:
         parse_columns(text, TYPES)
-    assert message in refused.value.message and hint in refused.value.hint
-    assert refused.value.code == "usage"
+    assert message in exc_info.value.message and hint in exc_info.value.hint
+    assert exc_info.value.code == "usage"
 
 
 @pytest.mark.parametrize(("text", "change"), CHANGES)
@@ -156,9 +156,9 @@ def test_later_changes_see_earlier_ones_and_the_table_is_renamed_last() -> None:
     ],
 )
 def test_invalid_change_is_refused_with_a_hint(text: str, message: str, hint: str) -> None:
-    with pytest.raises(SvcError) as refused:
+    with pytest.raises(SvcError) as exc_info:
         parse_changes(PEOPLE, text, TYPES)
-    assert message in refused.value.message and hint in refused.value.hint
+    assert message in exc_info.value.message and hint in exc_info.value.hint
 
 
 def test_quoted_names_survive() -> None:

@@ -69,9 +69,9 @@ def test_open_of_bucket_in_use_names_process_until_it_ends(root: Path) -> None:
     with python(HOLD, root) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "open\n"
-        with pytest.raises(BucketInUse) as caught:
+        with pytest.raises(BucketInUse) as exc_info:
             FolderBucket(root)
-        assert f"in use by process {holder.pid} (svc serve --data ü)" in caught.value.message
+        assert f"in use by process {holder.pid} (svc serve --data ü)" in exc_info.value.message
         holder.kill()
         holder.wait()
     opened(root)
@@ -185,9 +185,9 @@ def test_corrupt_control_database_raises_and_stays_unchanged(root: Path) -> None
     content = path.read_bytes()
     for damaged in (b"no database" * 1000, content[:8192] + os.urandom(20_000) + content[28_192:]):
         path.write_bytes(damaged)
-        with pytest.raises(BucketError, match=r"control\.db is corrupt") as caught:
+        with pytest.raises(BucketError, match=r"control\.db is corrupt") as exc_info:
             FolderBucket(root)
-        assert "Restore it from a backup" in caught.value.hint
+        assert "Restore it from a backup" in exc_info.value.hint
         assert path.read_bytes() == damaged
     path.write_bytes(content)
     opened(root)
@@ -208,7 +208,7 @@ def test_modified_blob_is_never_returned_and_is_uploaded_again(
             path.chmod(0o644)
             path.write_bytes(change(content))
             seen = b""
-            with pytest.raises(BlobCorrupt) as caught:
+            with pytest.raises(BlobCorrupt) as exc_info:
                 if look == "get":
                     await bucket.blobs.get(name)
                 elif look == "verify":
@@ -220,7 +220,7 @@ def test_modified_blob_is_never_returned_and_is_uploaded_again(
                         seen += chunk
             assert len(seen) < max(len(content), 1)
             aside = root / layout.DAMAGED / name
-            assert str(aside) in caught.value.message
+            assert str(aside) in exc_info.value.message
             assert aside.read_bytes() == change(content)
             assert not await bucket.blobs.exists(name)
             with pytest.raises(BlobMissing):

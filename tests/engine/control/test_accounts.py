@@ -16,9 +16,9 @@ from tests.engine.control.service import PASSWORD, Service, quick
 
 
 def refused(service: Service, token: str, method: str, path: str, body: Any = None) -> ApiError:
-    with pytest.raises(ApiError) as found:
+    with pytest.raises(ApiError) as exc_info:
         service.call(token, method, path, body)
-    return found.value
+    return exc_info.value
 
 
 def users(service: Service, token: str) -> dict[str, dict[str, str]]:

@@ -82,9 +82,9 @@ def test_local_token_grants_all_projects(client: Client) -> None:
 
 @pytest.mark.parametrize("token", ["", "wrong", "x y", "~" * 5000])
 def test_invalid_token_is_unauthenticated(presence: ControlEndpoint, token: str) -> None:
-    with Client(presence.url, token) as client, pytest.raises(ApiError) as refused:
+    with Client(presence.url, token) as client, pytest.raises(ApiError) as exc_info:
         client.call("GET", "/v1/me")
-    assert refused.value.code == "unauthenticated" and "svc login" in refused.value.hint
+    assert exc_info.value.code == "unauthenticated" and "svc login" in exc_info.value.hint
 
 
 def test_health_without_session_reports_version(presence: ControlEndpoint) -> None:
@@ -94,25 +94,25 @@ def test_health_without_session_reports_version(presence: ControlEndpoint) -> No
 
 
 def test_error_preserves_message_hint_and_code(client: Client) -> None:
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as exc_info:
         client.call("GET", "/v1/conflict")
-    assert (refused.value.message, refused.value.hint) == ("the manifest has changed", "Look again.")
-    assert refused.value.code == "conflict" and refused.value.members["status"] == 409
+    assert (exc_info.value.message, exc_info.value.hint) == ("the manifest has changed", "Look again.")
+    assert exc_info.value.code == "conflict" and exc_info.value.members["status"] == 409
 
 
 def test_unexpected_error_reveals_no_details(client: Client) -> None:
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as exc_info:
         client.call("GET", "/v1/fault")
-    assert refused.value.code == "internal" and "secret" not in str(refused.value.members)
+    assert exc_info.value.code == "internal" and "secret" not in str(exc_info.value.members)
 
 
 @pytest.mark.parametrize(
     ("path", "code"), [("/v1/nothing", "not-found"), ("/v1/count", "method-not-allowed")]
 )
 def test_unknown_route_returns_problem(client: Client, path: str, code: str) -> None:
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as exc_info:
         client.call("GET", path)
-    assert refused.value.code == code
+    assert exc_info.value.code == code
 
 
 def test_request_and_response_are_streamed(client: Client) -> None:
@@ -126,9 +126,9 @@ def test_openapi_document_lists_routes(client: Client) -> None:
 
 
 def test_unused_address_raises_unreachable(presence: ControlEndpoint) -> None:
-    with Client("http://127.0.0.1:1", "") as client, pytest.raises(Unreachable) as unreachable:
+    with Client("http://127.0.0.1:1", "") as client, pytest.raises(Unreachable) as exc_info:
         client.call("GET", "/v1/health")
-    assert "127.0.0.1:1" in unreachable.value.message
+    assert "127.0.0.1:1" in exc_info.value.message
 
 
 def test_endpoint_is_found_while_served(tmp_path: Path) -> None:

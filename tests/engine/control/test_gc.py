@@ -39,13 +39,13 @@ def test_plan_reports_blobs_that_gc_removes(service: Service, owner: str) -> Non
 def test_gc_without_owner_role_is_forbidden(service: Service, owner: str, roles: dict[str, str]) -> None:
     token = service.add(owner, "bob", **roles)
     for body in ({}, {"plan": True}):
-        with pytest.raises(ApiError) as refused:
+        with pytest.raises(ApiError) as exc_info:
             gc(service, token, body)
-        assert refused.value.code == "forbidden"
+        assert exc_info.value.code == "forbidden"
 
 
 @pytest.mark.parametrize("body", [{"plan": "yes"}, {"plan": 1}, {"force": True}, [], "x"])
 def test_invalid_gc_body_is_rejected(service: Service, owner: str, body: Any) -> None:
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as exc_info:
         gc(service, owner, body)
-    assert refused.value.code == "invalid"
+    assert exc_info.value.code == "invalid"

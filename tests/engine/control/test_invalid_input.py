@@ -41,15 +41,15 @@ class Shop:
     def refused(self, manifest: str, packages: dict[str, str], **more: Any) -> ApiError:
         """Deploy an invalid manifest or package; return the error."""
         body = {"manifest": manifest, "packages": packages, "revision": self.revision} | more
-        with pytest.raises(ApiError) as refused:
+        with pytest.raises(ApiError) as exc_info:
             for line in self.client.lines("POST", "/v1/projects/shop/deployments", body=body):
                 if "error" in line:
                     members = line["error"]
                     raise ApiError(members["title"], members.get("hint", ""), members["code"], members)
                 assert "done" not in line
-        assert refused.value.code != "internal" and "Traceback" not in refused.value.message
+        assert exc_info.value.code != "internal" and "Traceback" not in exc_info.value.message
         assert self.hosted.get().text == "one"
-        return refused.value
+        return exc_info.value
 
 
 @pytest.fixture(scope="module")
@@ -155,10 +155,10 @@ def test_unsafe_project_name_is_rejected(shop: Shop, project: str, what: str) ->
     ],
 )
 def test_invalid_upload_is_rejected(shop: Shop, digest: str, size: int, code: str) -> None:
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as exc_info:
         path = f"/v1/projects/shop/blobs/{digest}"
         shop.client.call("PUT", path, content=[b"abc"], params={"size": size, "offset": 0})
-    assert refused.value.code == code
+    assert exc_info.value.code == code
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from tests.svc_tui.hosted import NO_CERTIFICATES
 
 
 def refused(service: Service, token: str, method: str, path: str, body: Any = None, **more: Any) -> ApiError:
-    with pytest.raises(ApiError) as found:
+    with pytest.raises(ApiError) as exc_info:
         service.call(token, method, path, body, **more)
-    return found.value
+    return exc_info.value
 
 
 def raw(service: Service, path: str, content: bytes, kind: str = "application/json") -> httpx.Response:

@@ -26,9 +26,9 @@ def attempts(clock: Clock) -> LoginThrottle:
 
 
 def refused(attempts: LoginThrottle, address: str, user: str | None = None) -> int:
-    with pytest.raises(TooManyAttempts) as found:
+    with pytest.raises(TooManyAttempts) as exc_info:
         attempts.start_attempt(address, user)
-    return found.value.retry_after
+    return exc_info.value.retry_after
 
 
 def test_wait_doubles_up_to_one_minute(clock: Clock, attempts: LoginThrottle) -> None:

@@ -262,6 +262,6 @@ def test_missing_timeline_returns_no_records(shop: Shop) -> None:
     ],
 )
 def test_invalid_parameters_are_rejected(shop: Shop, path: str, wish: dict[str, Any]) -> None:
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as exc_info:
         shop.client.call("GET", f"{PLACE}/{path}", params=wish)
-    assert refused.value.code == "invalid"
+    assert exc_info.value.code == "invalid"

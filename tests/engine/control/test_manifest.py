@@ -142,9 +142,9 @@ def test_change_without_effect_has_empty_diff_and_inverse(client: Client, root: 
 def test_write_after_file_changed_is_conflict(client: Client, root: Path, text: str) -> None:
     planned = client.call("POST", f"{PLACE}/plan", {"changes": [add("/events")]})
     (root / "svc.toml").write_text(text)
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as exc_info:
         client.call("POST", f"{PLACE}/write", {"changes": [add("/events")], "digest": planned["digest"]})
-    assert refused.value.code == "conflict" and refused.value.members["status"] == 409
+    assert exc_info.value.code == "conflict" and exc_info.value.members["status"] == 409
     assert (root / "svc.toml").read_text() == text
 
 
@@ -161,15 +161,15 @@ def test_write_after_file_changed_is_conflict(client: Client, root: Path, text: 
 def test_change_that_breaks_a_rule_is_rejected_with_reason(
     client: Client, change: dict[str, str], reason: str
 ) -> None:
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as exc_info:
         client.call("POST", f"{PLACE}/plan", {"changes": [change]})
-    assert reason in refused.value.message
+    assert reason in exc_info.value.message
 
 
 def test_unknown_project_is_not_found(client: Client) -> None:
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as exc_info:
         client.call("GET", "/v1/projects/other/manifest")
-    assert refused.value.code == "not-found"
+    assert exc_info.value.code == "not-found"
 
 
 def test_service_returns_read_only_manifest_of_live_deployment(tmp_path: Path) -> None:

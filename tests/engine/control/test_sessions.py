@@ -15,9 +15,9 @@ DAY = 24 * 3600.0
 
 
 def refused(service: Service, token: str, method: str, path: str, body: Any = None) -> ApiError:
-    with pytest.raises(ApiError) as found:
+    with pytest.raises(ApiError) as exc_info:
         service.call(token, method, path, body)
-    return found.value
+    return exc_info.value
 
 
 def made(service: Service, owner: str, **wish: Any) -> str:

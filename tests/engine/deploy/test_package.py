@@ -198,9 +198,9 @@ def refused(tmp_path: Path, kind: str, files: dict[str, bytes]) -> None:
         named = {name: [await bucket.blobs.put(data), len(data)] for name, data in files.items()}
         document = {"version": 1, "kind": kind, "files": named}
         package = await bucket.blobs.put(json.dumps(document).encode())
-        with pytest.raises(PackageError) as caught:
+        with pytest.raises(PackageError) as exc_info:
             await unpack(bucket.blobs, package, tmp_path / "unpacked")
-        assert str(tmp_path) not in caught.value.message + caught.value.hint
+        assert str(tmp_path) not in exc_info.value.message + exc_info.value.hint
 
     opened(tmp_path / "bucket", scenario)
 

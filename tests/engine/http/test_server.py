@@ -61,10 +61,10 @@ def test_taken_port_raises_with_free_port_in_hint() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(PortInUse) as caught:
+        with pytest.raises(PortInUse) as exc_info:
             bind("localhost", port)
-    assert str(port) in caught.value.message
-    assert "--port" in caught.value.hint
+    assert str(port) in exc_info.value.message
+    assert "--port" in exc_info.value.hint
 
 
 def test_both_loopback_families_share_free_port() -> None:

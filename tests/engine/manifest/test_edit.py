@@ -176,18 +176,18 @@ def test_invalid_change_is_rejected_and_writes_nothing(
 ) -> None:
     text = HEAD + FRONT + 'mounts = { "/a" = "api" }\n' + API + '[resource.other]\nlane = "go"\n'
     (tmp_path / "svc.toml").write_text(text)
-    with pytest.raises(EditRefused) as caught:
+    with pytest.raises(EditRefused) as exc_info:
         plan(tmp_path, [change])
-    assert message in caught.value.message and hint in caught.value.hint
+    assert message in exc_info.value.message and hint in exc_info.value.hint
     assert (tmp_path / "svc.toml").read_text() == text
 
 
 def test_change_to_occupied_path_is_conflict(tmp_path: Path) -> None:
     text = HEAD + FRONT + 'mounts = { "/a" = "api", "/b" = "api" }\n' + API
     (tmp_path / "svc.toml").write_text(text)
-    with pytest.raises(EditRefused, match="mounted at /b already") as caught:
+    with pytest.raises(EditRefused, match="mounted at /b already") as exc_info:
         plan(tmp_path, [ChangeMount("front", "/a", "/b", "api")])
-    assert caught.value.code == "conflict"
+    assert exc_info.value.code == "conflict"
 
 
 def test_edit_of_invalid_manifest_raises(tmp_path: Path) -> None:

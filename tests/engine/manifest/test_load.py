@@ -85,9 +85,9 @@ def test_paths_are_relative_to_workdir_and_may_be_missing(tmp_path: Path) -> Non
 
 def test_invalid_utf8_raises_with_position(tmp_path: Path) -> None:
     (tmp_path / "svc.toml").write_bytes(b'[project]\nname = "\xff"\n')
-    with pytest.raises(ManifestError) as caught:
+    with pytest.raises(ManifestError) as exc_info:
         load(tmp_path)
-    assert (caught.value.problems[0].line, caught.value.problems[0].column) == (2, 9)
+    assert (exc_info.value.problems[0].line, exc_info.value.problems[0].column) == (2, 9)
 
 
 @pytest.mark.parametrize("make", ["folder", "pipe", "loop"])
@@ -95,9 +95,9 @@ def test_manifest_that_is_not_a_file_raises(tmp_path: Path, make: str) -> None:
     path = tmp_path / "svc.toml"
     {"folder": path.mkdir, "pipe": lambda: os.mkfifo(path), "loop": lambda: path.symlink_to(path)}[make]()
     assert find(tmp_path) == tmp_path
-    with pytest.raises(ManifestError) as caught:
+    with pytest.raises(ManifestError) as exc_info:
         load(tmp_path)
-    assert str(path) in caught.value.message and caught.value.problems[0].hint
+    assert str(path) in exc_info.value.message and exc_info.value.problems[0].hint
 
 
 def test_manifest_above_size_limit_raises(tmp_path: Path) -> None:
@@ -109,9 +109,9 @@ def test_manifest_above_size_limit_raises(tmp_path: Path) -> None:
 def test_bom_and_crlf_are_accepted(tmp_path: Path) -> None:
     text = '[project]\nname = "a"\n[resource.api]\nlane = "js"\nx = 1\n'
     (tmp_path / "svc.toml").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
-    with pytest.raises(ManifestError) as caught:
+    with pytest.raises(ManifestError) as exc_info:
         load(tmp_path)
-    assert [(p.line, p.column, p.key) for p in caught.value.problems] == [(5, 1, "resource.api.x")]
+    assert [(p.line, p.column, p.key) for p in exc_info.value.problems] == [(5, 1, "resource.api.x")]
 
 
 def test_find_searches_parent_folders(tmp_path: Path) -> None:
@@ -120,9 +120,9 @@ def test_find_searches_parent_folders(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
     assert find(deep) == tmp_path
     (tmp_path / "svc.toml").unlink()
-    with pytest.raises(NoProject) as caught:
+    with pytest.raises(NoProject) as exc_info:
         find(deep)
-    assert "svc new" in caught.value.hint
+    assert "svc new" in exc_info.value.hint
 
 
 def test_project_without_public_resource_warns(tmp_path: Path) -> None:

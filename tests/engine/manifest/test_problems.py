@@ -16,9 +16,9 @@ A = '[resource.a]\nlane = "js"\n'
 
 def problems(root: Path, text: str) -> tuple[ManifestProblem, ...]:
     (root / "svc.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(ManifestError) as caught:
+    with pytest.raises(ManifestError) as exc_info:
         load(root)
-    return caught.value.problems
+    return exc_info.value.problems
 
 
 def only_problem(root: Path, body: str) -> ManifestProblem:
@@ -190,9 +190,9 @@ def test_workdir_symlink_outside_project_is_reported(tmp_path: Path) -> None:
 
 def test_error_message_contains_every_problem(tmp_path: Path) -> None:
     (tmp_path / "svc.toml").write_text(HEAD + A + "publik = true\nspaa = true\n")
-    with pytest.raises(ManifestError, match="has 2 mistakes") as caught:
+    with pytest.raises(ManifestError, match="has 2 mistakes") as exc_info:
         load(tmp_path)
-    assert "svc.toml:5" in caught.value.message and 'Did you mean "spa"?' in caught.value.message
+    assert "svc.toml:5" in exc_info.value.message and 'Did you mean "spa"?' in exc_info.value.message
 
 
 SIGNS = ["[", "]", "{", "}", "=", ".", ",", "\n", '"', "'", '"""', "#", " ", "\\", "é", "[[", "]]"]

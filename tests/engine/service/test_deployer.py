@@ -203,9 +203,9 @@ def test_deploy_with_missing_secret_raises(tmp_path: Path) -> None:
     secret = STATIC.replace('lane = "static"', 'lane = "static"\nsecrets = ["KEY"]')
 
     async def scenario(running: Served) -> None:
-        with pytest.raises(PolicyViolation, match="needs the secret KEY") as refused:
+        with pytest.raises(PolicyViolation, match="needs the secret KEY") as exc_info:
             await running.deploy(await running.order(secret, {"web": one}))
-        assert "svc secret set KEY" in refused.value.hint
+        assert "svc secret set KEY" in exc_info.value.hint
         await running.service.secrets.set("shop", "KEY", "ü\n")
         await running.deploy(await running.order(secret, {"web": one}))
         assert await running.service.secrets.values("shop") == {"KEY": "ü\n"}

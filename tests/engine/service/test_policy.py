@@ -39,9 +39,9 @@ def test_new_capability_requires_confirmation(tmp_path: Path) -> None:
         await running.deploy(await running.order(MANIFEST, {"api": before}))
         found = await running.plan(MANIFEST, {"api": after})
         assert Change("api", "imports", "", "wasi:sockets", new_capability=True) in found
-        with pytest.raises(PolicyViolation, match="api now imports wasi:sockets") as refused:
+        with pytest.raises(PolicyViolation, match="api now imports wasi:sockets") as exc_info:
             await running.deploy(await running.order(MANIFEST, {"api": after}))
-        assert "--allow-new-capability" in refused.value.hint
+        assert "--allow-new-capability" in exc_info.value.hint
         await running.deploy(await running.order(MANIFEST, {"api": after}, allow_new_capability=True))
         assert Change("api", "imports", "wasi:sockets", "") in await running.plan(MANIFEST, {"api": before})
 

@@ -141,9 +141,9 @@ def test_data_folder_is_ignored_by_git(path: Path) -> None:
 def test_foreign_file_raises_with_hint(path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(b"not a database at all" * 100)
-    with pytest.raises(UsageError, match=r"usage\.db") as refused:
+    with pytest.raises(UsageError, match=r"usage\.db") as exc_info:
         UsageStore(path)
-    assert "moves the file aside" in refused.value.hint
+    assert "moves the file aside" in exc_info.value.hint
 
 
 def test_file_of_newer_svc_stays_unchanged(path: Path) -> None:

@@ -52,10 +52,10 @@ def test_unsupported_component_is_rejected_by_name_before_compilation(
     tmp_path: Path, data: bytes, words: str
 ) -> None:
     path = written(tmp_path, data)
-    with pytest.raises(ComponentRejected) as caught, error_context("api"):
+    with pytest.raises(ComponentRejected) as exc_info, error_context("api"):
         compiled(path, tmp_path)
-    assert words in caught.value.message and caught.value.message.startswith("resource api: ")
-    assert caught.value.hint
+    assert words in exc_info.value.message and exc_info.value.message.startswith("resource api: ")
+    assert exc_info.value.hint
     assert not list((tmp_path / "compiled").glob("*.cwasm"))
 
 
@@ -72,11 +72,11 @@ def test_unwritable_cache_raises_code_cache_error(tmp_path: Path, folder: bool) 
         kept.write_text("in the way")
     else:
         (kept / f"{path.stem}-{code_key(Compiler.BASELINE)}.lock").mkdir(parents=True)
-    with pytest.raises(CodeCacheError, match="cannot cache the machine code of a component in") as caught:
+    with pytest.raises(CodeCacheError, match="cannot cache the machine code of a component in") as exc_info:
         compiled(path, tmp_path)
-    assert str(kept) in caught.value.message and "free disk space" in caught.value.hint
-    assert caught.value.public_message.endswith(": File exists" if folder else ": Is a directory")
-    assert str(tmp_path) not in caught.value.public_message
+    assert str(kept) in exc_info.value.message and "free disk space" in exc_info.value.hint
+    assert exc_info.value.public_message.endswith(": File exists" if folder else ": Is a directory")
+    assert str(tmp_path) not in exc_info.value.public_message
 
 
 def test_reserved_handler_name_is_rejected(tmp_path: Path) -> None:

@@ -115,9 +115,9 @@ def dial(names: Any, host: str, *rules: str, listen: str = "127.0.0.1") -> Any:
     ["127.0.0.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "169.254.169.254", "10.0.0.1", "fe80::1%lo"],
 )
 def test_name_resolving_to_private_address_is_not_dialed(address: str) -> None:
-    with pytest.raises(AddressDenied) as caught:
+    with pytest.raises(AddressDenied) as exc_info:
         dial(Names([address]), "inside.example", "http://inside.example:PORT")
-    assert caught.value.address == ip_address(address)
+    assert exc_info.value.address == ip_address(address)
 
 
 def test_name_may_resolve_to_address_listed_in_egress() -> None:

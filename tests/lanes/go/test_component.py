@@ -84,9 +84,9 @@ def test_module_without_a_required_export_is_rejected(missing: str) -> None:
     ],
 )
 def test_unavailable_import_is_named(source: str, name: str) -> None:
-    with pytest.raises(NotHosted) as caught:
+    with pytest.raises(NotHosted) as exc_info:
         component(read(module(f'(import "{source}" "{name}" (func))')))
-    assert caught.value.names == [f"{source} {name}"]
+    assert exc_info.value.names == [f"{source} {name}"]
 
 
 @pytest.mark.parametrize("data", [b"", b"\0asm", b"no module", b"\0asm\x0d\0\x01\0"])

@@ -22,9 +22,9 @@ pytestmark = pytest.mark.slow
 
 
 def failure(module: Module, **options: float) -> BuildFailed:
-    with pytest.raises(BuildFailed) as caught:
+    with pytest.raises(BuildFailed) as exc_info:
         module.build(**options)
-    return caught.value
+    return exc_info.value
 
 
 @pytest.mark.parametrize("source", [HELLO, LITE], ids=["net/http", "lite"])

@@ -106,7 +106,7 @@ def test_exported_names_are_documented() -> None:
 
 def test_sql_from_a_concatenation_does_not_compile(module: Module) -> None:
     module.program(NOT_CONSTANT)
-    with pytest.raises(BuildFailed) as caught:
+    with pytest.raises(BuildFailed) as exc_info:
         module.build()
-    (diagnostic,) = caught.value.diagnostics
+    (diagnostic,) = exc_info.value.diagnostics
     assert "cannot use" in diagnostic.message and "tables.Text" in diagnostic.message

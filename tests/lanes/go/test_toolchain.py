@@ -72,9 +72,9 @@ def test_go_that_cannot_be_installed_fails_the_build(tmp_path: Path, monkeypatch
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     for name in ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ToolchainMissing) as caught:
+    with pytest.raises(ToolchainMissing) as exc_info:
         module.build()
-    assert "cannot be reached" in caught.value.message and "put `go` on PATH" in caught.value.hint
+    assert "cannot be reached" in exc_info.value.message and "put `go` on PATH" in exc_info.value.hint
     with pytest.raises(ToolchainMissing):
         asyncio.run(GoLane().install(module.cache, lambda line: None))
 
@@ -230,6 +230,6 @@ def test_unknown_failure_of_go_is_reported(
         with monkeypatch.context() as patch:
             lines = f'case "$1" in build) {script} ;; *) exec "{go.program}" "$@" ;; esac'
             patch.setenv("PATH", fake(tmp_path / f"bin{n}", lines))
-            with pytest.raises(BuildFailed) as caught:
+            with pytest.raises(BuildFailed) as exc_info:
                 module.build()
-            assert message in caught.value.message and hint in caught.value.hint
+            assert message in exc_info.value.message and hint in exc_info.value.hint

@@ -22,9 +22,9 @@ HELLO = "export default { fetch: () => new Response('hello') };\n"
 
 
 def failure(sources: Sources, mode: BuildMode = "dev") -> BuildFailed:
-    with pytest.raises(BuildFailed) as caught:
+    with pytest.raises(BuildFailed) as exc_info:
         sources.build(mode)
-    return caught.value
+    return exc_info.value
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -168,9 +168,9 @@ def test_module_that_never_finishes_loading_is_stopped(sources: Sources) -> None
     sources.write("index.js", "while (true) {}\n" + HELLO)
 
     async def build(lane: JsLane) -> None:
-        with pytest.raises(BuildFailed, match="not loaded within 2 s") as caught:
+        with pytest.raises(BuildFailed, match="not loaded within 2 s") as exc_info:
             await lane.build(sources.request("deploy"))
-        assert "loop" in caught.value.hint
+        assert "loop" in exc_info.value.hint
 
     sources.with_lane(build, limit=2)
 

@@ -52,10 +52,10 @@ def test_unusable_node_is_reported_when_none_can_be_installed(
         (tmp_path / "bin" / "node").chmod(0o755)
     offline(monkeypatch)
     told: list[str] = []
-    with pytest.raises(ToolchainMissing) as caught:
+    with pytest.raises(ToolchainMissing) as exc_info:
         asyncio.run(ensure(tmp_path / "cache", told.append))
     assert reason in told[0]
-    assert "cannot be reached" in caught.value.message and "install Node.js yourself" in caught.value.hint
+    assert "cannot be reached" in exc_info.value.message and "install Node.js yourself" in exc_info.value.hint
     (first, *_) = asyncio.run(tools(tmp_path / "cache"))
     assert reason in first.problem and first.remedy == "svc doctor --fix"
 
@@ -97,18 +97,18 @@ def test_failing_npm_leaves_no_installation(
     without("", monkeypatch, tmp_path)
     (tmp_path / "bin" / "npm").write_text("#!/bin/sh\necho 'npm error network is down'; exit 1\n")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
-    with pytest.raises(ToolchainMissing) as caught:
+    with pytest.raises(ToolchainMissing) as exc_info:
         sources.build()
-    assert "network is down" in caught.value.message
+    assert "network is down" in exc_info.value.message
     assert [p.name for p in (sources.cache / "toolchains").iterdir() if p.is_dir()] == []
 
 
 def test_full_disk_is_reported_with_svc_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     without("", monkeypatch, tmp_path)
     (tmp_path / "bin" / "npm").write_text("#!/bin/sh\necho 'npm error code ENOSPC'; exit 228\n")
-    with pytest.raises(ToolchainMissing) as caught:
+    with pytest.raises(ToolchainMissing) as exc_info:
         asyncio.run(ensure(tmp_path / "cache", print))
-    assert "SVC_HOME" in caught.value.hint
+    assert "SVC_HOME" in exc_info.value.hint
 
 
 def test_unreachable_registry_is_reported_soon(
@@ -121,9 +121,9 @@ def test_unreachable_registry_is_reported_soon(
     monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:1/")
     monkeypatch.setenv("npm_config_cache", str(tmp_path / "npm"))
     began = time.monotonic()
-    with pytest.raises(ToolchainMissing, match="ECONNREFUSED") as caught:
+    with pytest.raises(ToolchainMissing, match="ECONNREFUSED") as exc_info:
         asyncio.run(ensure(tmp_path / "cache", print))
-    assert "npm config get registry" in caught.value.hint and "    at " not in caught.value.message
+    assert "npm config get registry" in exc_info.value.hint and "    at " not in exc_info.value.message
     assert time.monotonic() - began < 20
 
 

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.slow
 
 
 def failure(crate: Crate, **options: float) -> BuildFailed:
-    with pytest.raises(BuildFailed) as caught:
+    with pytest.raises(BuildFailed) as exc_info:
         crate.build(**options)
-    return caught.value
+    return exc_info.value
 
 
 @pytest.mark.parametrize("mode", ["dev", "deploy"])

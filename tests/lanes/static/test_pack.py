@@ -59,8 +59,8 @@ def test_file_removed_while_packing_is_reported(output: Path, tmp_path: Path) ->
 
     with Watched(vanish) as workers:
         packing = Packing(tmp_path / "cache", 5, 6, workers, lambda line: None)
-        with pytest.raises(BuildFailed, match=r"/[789]\.js cannot be packed: No such file") as caught:
+        with pytest.raises(BuildFailed, match=r"/[789]\.js cannot be packed: No such file") as exc_info:
             asyncio.run(pack(output, packing))
-    assert "build again" in caught.value.hint
+    assert "build again" in exc_info.value.hint
     assert not (tmp_path / "cache" / "images").exists()
     assert not list((tmp_path / "cache").rglob("new-*"))

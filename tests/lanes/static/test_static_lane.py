@@ -55,10 +55,10 @@ class Workshop:
         return {file.path: file for file in read_index(image)}
 
     def failure(self, build: str | None = None, mode: BuildMode = "deploy", **fields: Any) -> BuildFailed:
-        with pytest.raises(BuildFailed) as caught:
+        with pytest.raises(BuildFailed) as exc_info:
             self.build(build, mode, **fields)
-        assert caught.value.hint
-        return caught.value
+        assert exc_info.value.hint
+        return exc_info.value
 
 
 @pytest.fixture

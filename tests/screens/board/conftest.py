@@ -8,7 +8,7 @@ from textual.screen import Screen
 
 from screens.board.screen import BoardScreen
 from screens.project_client import ProjectClient
-from tests.screens.conftest import Opened, idle
+from tests.screens.conftest import OpenApp, idle
 from tests.screens.dev_project import Console, Driven, Shop, root, shop
 
 __all__ = ["root", "shop"]
@@ -23,7 +23,7 @@ class Board(Driven):
 
 
 async def board(
-    opened: Opened,
+    open_app: OpenApp,
     there: Shop | ProjectClient,
     test: Callable[[Board], Awaitable[None]],
     size: tuple[int, int] = (80, 24),
@@ -34,11 +34,11 @@ async def board(
     link.reconnect()
     screen = BoardScreen(link, **{"unicode": True, **options})
     try:
-        async with opened(Console(screen), size) as pilot:
-            shown = Board(pilot, screen)
-            await shown.until(lambda: screen.canvas.diagram is not None)
+        async with open_app(Console(screen), size) as pilot:
+            ui = Board(pilot, screen)
+            await ui.until(lambda: screen.canvas.diagram is not None)
             await idle(pilot)
-            await test(shown)
+            await test(ui)
             await pilot.app.push_screen(Screen())  # Stop further requests.
             await idle(pilot)
     finally:

@@ -16,7 +16,7 @@ from svc_tui.client import Client
 from svc_tui.client.credentials import Credentials, NotLoggedIn
 from svc_tui.console.deployer import ConsoleDeployer, ProjectFiles
 from tests.screens.board.conftest import Board, board
-from tests.screens.conftest import Opened, idle
+from tests.screens.conftest import OpenApp, idle
 from tests.screens.dev_project import Shop
 from tests.svc_tui.hosted import Hosted
 
@@ -55,69 +55,69 @@ def desk(hosted: Hosted, shop: Shop, tmp_path: Path) -> DeployerFactory:
 Test = Callable[[Board], Awaitable[None]]
 
 
-def run(opened: Opened, shop: Shop, deployer: BoardDeployer, test: Test) -> None:
-    asyncio.run(board(opened, shop, test, deployer=deployer))
+def run(open_app: OpenApp, shop: Shop, deployer: BoardDeployer, test: Test) -> None:
+    asyncio.run(board(open_app, shop, test, deployer=deployer))
 
 
-async def deployed(shown: Board) -> None:
-    await shown.press("D")
-    await shown.shows("to upload")
-    await shown.press("enter")
-    await shown.shows("is live")
+async def deployed(ui: Board) -> None:
+    await ui.press("D")
+    await ui.shows("to upload")
+    await ui.press("enter")
+    await ui.shows("is live")
 
 
 def test_deploy_shows_plan_and_starts_on_enter(
-    opened: Opened, shop: Shop, hosted: Hosted, desk: DeployerFactory
+    open_app: OpenApp, shop: Shop, hosted: Hosted, desk: DeployerFactory
 ) -> None:
-    async def test(shown: Board) -> None:
-        await shown.press("D")
-        screen = shown.app.screen
+    async def test(ui: Board) -> None:
+        await ui.press("D")
+        screen = ui.app.screen
         assert isinstance(screen, DeployScreen)
-        await shown.until(lambda: screen.deploy_log.phase == "planned")
-        assert "first deploy to http://127.0.0.1" in shown.text and "+ web" in shown.text
-        await shown.press("D")
+        await ui.until(lambda: screen.deploy_log.phase == "planned")
+        assert "first deploy to http://127.0.0.1" in ui.text and "+ web" in ui.text
+        await ui.press("D")
         assert screen.deploy_log.phase == "planned"
-        await shown.press("m", *"hello", "enter", "enter")
-        await shown.until(lambda: screen.deploy_log.phase == "live")
-        assert "http://web--shop.apps.example:8080" in shown.text
-        assert "private, mounted at web:/docs/*" in shown.text
+        await ui.press("m", *"hello", "enter", "enter")
+        await ui.until(lambda: screen.deploy_log.phase == "live")
+        assert "http://web--shop.apps.example:8080" in ui.text
+        assert "private, mounted at web:/docs/*" in ui.text
         assert hosted.get().text == "one" and desk.belongs == [hosted.control]
-        await shown.press("escape")
-        assert shown.app.screen is shown.screen
+        await ui.press("escape")
+        assert ui.app.screen is ui.screen
 
-    run(opened, shop, desk.deployer, test)
+    run(open_app, shop, desk.deployer, test)
 
 
 def test_deploy_without_changes_is_not_offered(
-    opened: Opened, shop: Shop, hosted: Hosted, desk: DeployerFactory
+    open_app: OpenApp, shop: Shop, hosted: Hosted, desk: DeployerFactory
 ) -> None:
-    async def test(shown: Board) -> None:
-        await deployed(shown)
-        await shown.press("escape", "D")
-        await shown.shows("no changes: this version is already live")
-        screen = shown.app.screen
+    async def test(ui: Board) -> None:
+        await deployed(ui)
+        await ui.press("escape", "D")
+        await ui.shows("no changes: this version is already live")
+        screen = ui.app.screen
         assert isinstance(screen, DeployScreen)
-        await shown.press("enter")
+        await ui.press("enter")
         assert screen.deploy_log.phase == "planned"
 
-    run(opened, shop, desk.deployer, test)
+    run(open_app, shop, desk.deployer, test)
 
 
 def test_failed_build_shows_error_and_can_be_planned_again(
-    opened: Opened, shop: Shop, hosted: Hosted, desk: DeployerFactory
+    open_app: OpenApp, shop: Shop, hosted: Hosted, desk: DeployerFactory
 ) -> None:
-    async def test(shown: Board) -> None:
+    async def test(ui: Board) -> None:
         (shop.root / "site").rename(shop.root / "elsewhere")
-        await shown.press("D")
-        screen = shown.app.screen
+        await ui.press("D")
+        screen = ui.app.screen
         assert isinstance(screen, DeployScreen)
-        await shown.until(lambda: screen.deploy_log.phase == "failed")
-        assert "site" in shown.text
+        await ui.until(lambda: screen.deploy_log.phase == "failed")
+        assert "site" in ui.text
         (shop.root / "elsewhere").rename(shop.root / "site")
-        await shown.press("r")
-        await shown.until(lambda: screen.deploy_log.phase == "planned")
+        await ui.press("r")
+        await ui.until(lambda: screen.deploy_log.phase == "planned")
 
-    run(opened, shop, desk.deployer, test)
+    run(open_app, shop, desk.deployer, test)
 
 
 ENDLESS = """[project]
@@ -132,7 +132,7 @@ build = "touch begun; sleep 600"
 
 
 def test_back_cancels_build(
-    opened: Opened, shop: Shop, hosted: Hosted, desk: DeployerFactory, tmp_path: Path
+    open_app: OpenApp, shop: Shop, hosted: Hosted, desk: DeployerFactory, tmp_path: Path
 ) -> None:
     root = tmp_path / "endless"
     root.mkdir()
@@ -142,39 +142,39 @@ def test_back_cancels_build(
         "shop", lambda: login, ProjectFiles(root, tmp_path / "endless-cache", lambda _: None)
     )
 
-    async def test(shown: Board) -> None:
-        await shown.pilot.press("D")
-        await shown.until((root / "begun").exists)
-        await shown.pilot.press("escape")
-        await shown.until(lambda: shown.app.screen is shown.screen)
+    async def test(ui: Board) -> None:
+        await ui.pilot.press("D")
+        await ui.until((root / "begun").exists)
+        await ui.pilot.press("escape")
+        await ui.until(lambda: ui.app.screen is ui.screen)
 
-    run(opened, shop, deployer, test)  # It ends when the thread of the build ends.
+    run(open_app, shop, deployer, test)  # It ends when the thread of the build ends.
 
 
 def test_history_shows_difference_and_rolls_back(
-    opened: Opened, shop: Shop, hosted: Hosted, desk: DeployerFactory
+    open_app: OpenApp, shop: Shop, hosted: Hosted, desk: DeployerFactory
 ) -> None:
-    async def test(shown: Board) -> None:
-        await deployed(shown)
-        await shown.press("escape")
+    async def test(ui: Board) -> None:
+        await deployed(ui)
+        await ui.press("escape")
         (shop.root / "site" / "index.html").write_text("two")
-        await deployed(shown)
+        await deployed(ui)
         assert hosted.get().text == "two"
-        await shown.press("escape", "H")
-        screen = shown.app.screen
+        await ui.press("escape", "H")
+        screen = ui.app.screen
         assert isinstance(screen, HistoryScreen)
-        await shown.shows("is live")
-        await shown.press("j")
-        await shown.shows("~ web")
-        await shown.press("r", *"two", "escape")
+        await ui.shows("is live")
+        await ui.press("j")
+        await ui.shows("~ web")
+        await ui.press("r", *"two", "escape")
         assert hosted.get().text == "two"
-        await shown.press("r", *"bad", "enter")
-        await shown.shows("rolled back 20")
-        assert hosted.get().text == "one" and ": bad" in shown.text
-        await shown.press("escape")
-        assert shown.app.screen is shown.screen
+        await ui.press("r", *"bad", "enter")
+        await ui.shows("rolled back 20")
+        assert hosted.get().text == "one" and ": bad" in ui.text
+        await ui.press("escape")
+        assert ui.app.screen is ui.screen
 
-    run(opened, shop, desk.deployer, test)
+    run(open_app, shop, desk.deployer, test)
 
 
 def logged_out() -> Credentials:
@@ -182,67 +182,67 @@ def logged_out() -> Credentials:
 
 
 def test_deploy_without_session_shows_login_hint(
-    opened: Opened, shop: Shop, tmp_path: Path, snapshot: Snapshot
+    open_app: OpenApp, shop: Shop, tmp_path: Path, snapshot: Snapshot
 ) -> None:
     deployer = ConsoleDeployer(
         "shop", logged_out, ProjectFiles(shop.root, tmp_path / "deploy-cache", lambda _: None)
     )
 
-    async def test(shown: Board) -> None:
-        await shown.press("D")
-        await shown.shows("you are not logged in")
-        await idle(shown.pilot)
-        snapshot(shown.app)
-        await shown.press("escape", "H")
-        await shown.shows("Log in with `svc login URL`.")
+    async def test(ui: Board) -> None:
+        await ui.press("D")
+        await ui.shows("you are not logged in")
+        await idle(ui.pilot)
+        snapshot(ui.app)
+        await ui.press("escape", "H")
+        await ui.shows("Log in with `svc login URL`.")
 
-    run(opened, shop, deployer, test)
+    run(open_app, shop, deployer, test)
 
 
 def test_without_project_files_only_history_is_available(
-    opened: Opened, shop: Shop, hosted: Hosted, desk: DeployerFactory
+    open_app: OpenApp, shop: Shop, hosted: Hosted, desk: DeployerFactory
 ) -> None:
     deployer = ConsoleDeployer(
         "shop", lambda: Credentials(hosted.control, hosted.control, token=hosted.token), None
     )
 
-    async def test(shown: Board) -> None:
-        await shown.press("D")
-        assert shown.app.screen is shown.screen
-        await shown.press("H")
-        assert isinstance(shown.app.screen, HistoryScreen)
-        await shown.shows("No deployments yet")
+    async def test(ui: Board) -> None:
+        await ui.press("D")
+        assert ui.app.screen is ui.screen
+        await ui.press("H")
+        assert isinstance(ui.app.screen, HistoryScreen)
+        await ui.shows("No deployments yet")
 
-    run(opened, shop, deployer, test)
+    run(open_app, shop, deployer, test)
 
 
 def test_plan_reports_unsaved_edits(
-    opened: Opened, shop: Shop, hosted: Hosted, desk: DeployerFactory
+    open_app: OpenApp, shop: Shop, hosted: Hosted, desk: DeployerFactory
 ) -> None:
-    async def test(shown: Board) -> None:
-        await shown.press("tab", "d", "D")
-        await shown.shows("1 edit of svc.toml is unsaved and not part of this deploy")
-        await shown.press("escape")
-        assert shown.screen.pending == 1
+    async def test(ui: Board) -> None:
+        await ui.press("tab", "d", "D")
+        await ui.shows("1 edit of svc.toml is unsaved and not part of this deploy")
+        await ui.press("escape")
+        assert ui.screen.pending == 1
 
-    run(opened, shop, desk.deployer, test)
+    run(open_app, shop, desk.deployer, test)
 
 
 def test_deployed_project_is_read_only(
-    opened: Opened, shop: Shop, hosted: Hosted, desk: DeployerFactory, snapshot: Snapshot
+    open_app: OpenApp, shop: Shop, hosted: Hosted, desk: DeployerFactory, snapshot: Snapshot
 ) -> None:
-    async def deploys(shown: Board) -> None:
-        await deployed(shown)
+    async def deploys(ui: Board) -> None:
+        await deployed(ui)
 
-    run(opened, shop, desk.deployer, deploys)
+    run(open_app, shop, desk.deployer, deploys)
 
-    async def test(shown: Board) -> None:
-        await shown.press("tab", "d", "e", "c")
-        assert shown.screen.pending == 0 and not shown.screen.panel.prompting
-        await shown.shows("This is the live version")
-        shown.screen.navigate(["docs"])
-        await idle(shown.pilot)
-        snapshot(shown.app)
+    async def test(ui: Board) -> None:
+        await ui.press("tab", "d", "e", "c")
+        assert ui.screen.pending == 0 and not ui.screen.panel.prompting
+        await ui.shows("This is the live version")
+        ui.screen.navigate(["docs"])
+        await idle(ui.pilot)
+        snapshot(ui.app)
 
     place = ConnectionInfo("shop", "service", "https://svc.example.com")
-    asyncio.run(board(opened, ProjectClient(place, lambda: Client(hosted.control, hosted.token)), test))
+    asyncio.run(board(open_app, ProjectClient(place, lambda: Client(hosted.control, hosted.token)), test))

@@ -10,7 +10,7 @@ from screens.dialog import ConfirmDialog
 from screens.form import Form
 from tests.screens.dev_project import Shop
 from tests.screens.logs.conftest import fill
-from tests.screens.logs.test_screen import Logs, opened
+from tests.screens.logs.test_screen import Logs, open_logs
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 
@@ -30,7 +30,7 @@ async def done(logs: Logs) -> None:
 
 async def test_export_writes_matching_records_in_order(shop: Shop, tmp_path: Path) -> None:
     fill(shop.root, 12_000)
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         logs.screen.navigate(["level:error"])
         await logs.shows("12 records")
         await to(logs, tmp_path / "errors.jsonl")
@@ -43,7 +43,7 @@ async def test_export_writes_matching_records_in_order(shop: Shop, tmp_path: Pat
 
 async def test_text_export_writes_complete_lines(shop: Shop, tmp_path: Path) -> None:
     fill(shop.root, 2_500)
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         logs.screen.navigate(["said"])
         await logs.shows("2,500 records")
         await to(logs, tmp_path / "all.txt")
@@ -57,7 +57,7 @@ async def test_export_asks_before_replacing_file(shop: Shop, tmp_path: Path) -> 
     kept = tmp_path / "kept.jsonl"
     kept.write_text("mine")
     fill(shop.root, 1)
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         await to(logs, kept)
         await logs.until(lambda: isinstance(logs.pilot.app.screen, ConfirmDialog))
         await logs.press("n")
@@ -72,7 +72,7 @@ async def test_export_asks_before_replacing_file(shop: Shop, tmp_path: Path) -> 
 
 async def test_stopped_export_leaves_no_file(shop: Shop, tmp_path: Path) -> None:
     fill(shop.root, 120_000)
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         await to(logs, tmp_path / "much.jsonl")
         await logs.shows("records", "━")
         await logs.press("escape")
@@ -83,7 +83,7 @@ async def test_stopped_export_leaves_no_file(shop: Shop, tmp_path: Path) -> None
 
 
 async def test_export_to_invalid_path_shows_error(shop: Shop, tmp_path: Path) -> None:
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         await to(logs, tmp_path / "all.pdf")
         await logs.shows("Use .jsonl")
         await logs.press("escape")

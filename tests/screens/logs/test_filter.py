@@ -63,9 +63,9 @@ def test_params_add_age_to_times() -> None:
     ],
 )
 def test_invalid_word_raises_error_with_hint(line: str, message: str) -> None:
-    with pytest.raises(SvcError) as raised:
+    with pytest.raises(SvcError) as exc_info:
         RecordSelection.parse(line)
-    assert message in raised.value.message and raised.value.hint
+    assert message in exc_info.value.message and exc_info.value.hint
 
 
 def test_quotes_group_words() -> None:

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 
 
 @asynccontextmanager
-async def opened(
+async def open_logs(
     shop: Shop, size: tuple[int, int] = (120, 24), kind: Literal["dev", "service"] = "dev"
 ) -> AsyncIterator["Logs"]:
     link = shop.link()
@@ -64,7 +64,7 @@ class Logs(Driven):
 
 
 async def test_new_records_appear_live(shop: Shop) -> None:
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         await asyncio.to_thread(shop.get, "/docs/x")
         await logs.shows("web → docs", "GET /docs/x", "200")
         await asyncio.to_thread(shop.get, "/none")
@@ -76,7 +76,7 @@ async def test_new_records_appear_live(shop: Shop) -> None:
 async def test_scrolling_up_counts_new_records_until_following(shop: Shop) -> None:
     for _ in range(30):
         shop.get("/")
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         await logs.shows("GET /")
         await logs.press("g")
         await logs.shows("G follows")
@@ -90,7 +90,7 @@ async def test_scrolling_up_counts_new_records_until_following(shop: Shop) -> No
 
 
 async def test_pause_counts_waiting_records(shop: Shop) -> None:
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         await logs.press("p")
         await logs.shows("paused, 0 waiting")
         await asyncio.to_thread(shop.get, "/later")
@@ -103,7 +103,7 @@ async def test_pause_counts_waiting_records(shop: Shop) -> None:
 async def test_filter_shows_removable_parts(shop: Shop) -> None:
     for path in ("/", "/missing", "/docs/x"):
         shop.get(path)
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         await logs.shows("GET /missing", "GET /docs/x")
         await logs.press("f")
         await logs.say("status:4xx resource:web")
@@ -121,7 +121,7 @@ async def test_filter_shows_removable_parts(shop: Shop) -> None:
 async def test_cursor_stays_on_record_when_filter_is_removed(shop: Shop) -> None:
     for number in range(40):
         shop.get("/docs/x" if number == 5 else f"/{number}")
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         await logs.shows("GET /39")
         logs.screen.navigate(["GET", "/docs/x"])
         await logs.shows("1 records", "GET /docs/x")
@@ -132,7 +132,7 @@ async def test_cursor_stays_on_record_when_filter_is_removed(shop: Shop) -> None
 
 async def test_filter_with_until_does_not_follow(shop: Shop) -> None:
     tell_of_a_past_hour(shop)
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         logs.screen.navigate(["since:3h", "until:1h"])
         await logs.shows("until:1h ×", "two hours ago", "1 records")
         await logs.hides("following")
@@ -150,7 +150,7 @@ def tell_of_a_past_hour(shop: Shop) -> None:
 
 async def test_search_highlights_matches_until_back(shop: Shop) -> None:
     shop.get("/one")
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         await logs.shows("GET /one")
         await logs.press("slash")
         await logs.say("ONE")
@@ -176,7 +176,7 @@ def segments(logs: Logs) -> list[Segment]:
 
 
 async def test_filter_without_matches_shows_hint(shop: Shop) -> None:
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         logs.screen.navigate(["no such text"])
         await logs.shows("No records match the filter")
 
@@ -184,7 +184,7 @@ async def test_filter_without_matches_shows_hint(shop: Shop) -> None:
 async def test_jumps_to_errors_matches_and_records_of_request(shop: Shop) -> None:
     for path in ("/one", "/", "/two", "/", "/docs/x", "/"):
         shop.get(path)
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         await logs.shows("GET /docs/x")
         await logs.press("slash")
         await logs.say("/two")
@@ -205,7 +205,7 @@ def at(logs: Logs) -> str:
 
 async def test_enter_opens_request_and_escape_returns(shop: Shop) -> None:
     shop.get("/docs/x")
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         await logs.shows("GET /docs/x")
         await logs.press("enter")
         await logs.shows("└ docs", "━", "trace")
@@ -216,7 +216,7 @@ async def test_enter_opens_request_and_escape_returns(shop: Shop) -> None:
 
 async def test_replay_runs_against_working_copy(shop: Shop) -> None:
     shop.get("/docs/x")
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         await logs.shows("GET /docs/x")
         (shop.root / "site" / "docs" / "x").write_text("changed")
         await asyncio.to_thread(shop.answers, "/docs/x", "changed")
@@ -230,7 +230,7 @@ async def test_replay_runs_against_working_copy(shop: Shop) -> None:
 
 
 async def test_replay_of_unsafe_method_asks_first(shop: Shop) -> None:
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         await asyncio.to_thread(httpx.post, f"http://127.0.0.1:{shop.port}/docs/x")
         await logs.shows("POST /docs/x")
         await logs.press("r")
@@ -245,7 +245,7 @@ async def test_replay_of_unsafe_method_asks_first(shop: Shop) -> None:
 
 async def test_replay_in_service_shows_message(shop: Shop) -> None:
     shop.get("/docs/x")
-    async with opened(shop, kind="service") as logs:
+    async with open_logs(shop, kind="service") as logs:
         await logs.shows("GET /docs/x")
         await logs.press("r")
         await logs.until(
@@ -260,7 +260,7 @@ async def test_replay_in_service_shows_message(shop: Shop) -> None:
 
 async def test_record_details_and_copy(shop: Shop) -> None:
     shop.get("/" + "long" * 60)
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         await logs.shows("GET /long")
         await logs.press("s")
         await logs.shows("request 01")
@@ -284,7 +284,7 @@ async def test_request_view_of_many_and_long_records(shop: Shop) -> None:
     )
     store.append([*output, last], time.time_ns())
     store.close()
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         logs.screen.navigate(["request:many"])
         await logs.shows("10,001 records", "wide wide")
         await logs.press("s")
@@ -296,7 +296,7 @@ async def test_request_view_of_many_and_long_records(shop: Shop) -> None:
 
 
 async def test_engine_restart_loses_and_repeats_no_records(shop: Shop) -> None:
-    async with opened(shop) as logs:
+    async with open_logs(shop) as logs:
         await asyncio.to_thread(shop.get, "/before")
         await logs.shows("/before")
         logs.screen.client.reset()
@@ -312,7 +312,7 @@ async def test_engine_restart_loses_and_repeats_no_records(shop: Shop) -> None:
 
 
 async def test_small_terminal_shows_essentials(shop: Shop) -> None:
-    async with opened(shop, size=(60, 20)) as logs:
+    async with open_logs(shop, size=(60, 20)) as logs:
         await asyncio.to_thread(shop.get, "/docs/x")
         await logs.shows("REQ     web → docs    200 GET /docs/x")
         await logs.pilot.resize_terminal(120, 30)

@@ -13,7 +13,7 @@ from engine.timeline.record import LineRecord, RequestRecord, StructuredRecord
 from engine.timeline.store import TimelineStore
 from tests.engine.timeline.records import REQUEST
 from tests.screens.dev_project import Shop
-from tests.screens.logs.test_screen import Logs, opened
+from tests.screens.logs.test_screen import Logs, open_logs
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 AT = 1_795_252_443_118_000_000
@@ -108,21 +108,21 @@ async def shown(logs: Logs) -> None:
 
 async def test_logs_in_80_columns(shop: Shop, snapshot: Snapshot) -> None:
     write_records(shop.root)
-    async with opened(shop, size=(80, 24)) as logs:
+    async with open_logs(shop, size=(80, 24)) as logs:
         await shown(logs)
         snapshot(logs.pilot.app)
 
 
 async def test_logs_in_wide_terminal(shop: Shop, snapshot: Snapshot) -> None:
     write_records(shop.root)
-    async with opened(shop, size=(160, 20)) as logs:
+    async with open_logs(shop, size=(160, 20)) as logs:
         await shown(logs)
         snapshot(logs.pilot.app)
 
 
 async def test_logs_record_details(shop: Shop, snapshot: Snapshot) -> None:
     write_records(shop.root)
-    async with opened(shop, size=(80, 24)) as logs:
+    async with open_logs(shop, size=(80, 24)) as logs:
         await shown(logs)
         await logs.press("k", "s")
         await logs.shows("ERROR   2026-11-21 09", "request 01jentry", "G follows")
@@ -131,7 +131,7 @@ async def test_logs_record_details(shop: Shop, snapshot: Snapshot) -> None:
 
 async def test_logs_request_view(shop: Shop, snapshot: Snapshot) -> None:
     write_records(shop.root)
-    async with opened(shop, size=(80, 24)) as logs:
+    async with open_logs(shop, size=(80, 24)) as logs:
         await shown(logs)
         await logs.press("g", "enter")
         await logs.shows("└ api", "mood=sunny")
@@ -140,7 +140,7 @@ async def test_logs_request_view(shop: Shop, snapshot: Snapshot) -> None:
 
 async def test_logs_export_form(shop: Shop, snapshot: Snapshot) -> None:
     write_records(shop.root)
-    async with opened(shop, size=(80, 24)) as logs:
+    async with open_logs(shop, size=(80, 24)) as logs:
         await shown(logs)
         await logs.press("X")
         await logs.shows("Export records")

@@ -121,10 +121,10 @@ async def tables(shop: Shop, size: tuple[int, int] = (80, 24)) -> AsyncIterator[
     app.theme = "textual-dark"
     try:
         async with app.run_test(size=size) as pilot:
-            shown = Tables(pilot, screen)
-            await shown.until(lambda: "▾" in shown.text or "no tables" in shown.text)
+            ui = Tables(pilot, screen)
+            await ui.until(lambda: "▾" in ui.text or "no tables" in ui.text)
             await idle(pilot)
-            yield shown
+            yield ui
             await app.push_screen(Screen())  # Stop further requests.
             await idle(pilot)
     finally:

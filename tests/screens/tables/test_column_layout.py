@@ -92,17 +92,17 @@ def test_editor_command_comes_from_environment() -> None:
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_columns_are_hidden_moved_and_widened(people: Shop, snapshot: Snapshot) -> None:
-    async with tables(people) as shown:
-        await shown.press("C", "j", "j", "enter", "j", "K", "K", "K", "plus", "plus")
-        await shown.shows("20")
-        snapshot(shown.app)
-        await shown.press("escape")
-        head = shown.text.splitlines()[2].split()
+    async with tables(people) as ui:
+        await ui.press("C", "j", "j", "enter", "j", "K", "K", "K", "plus", "plus")
+        await ui.shows("20")
+        snapshot(ui.app)
+        await ui.press("escape")
+        head = ui.text.splitlines()[2].split()
         assert head == ["mail", "id", "⚷", "name"]
-        await shown.press("h", "h", "h", "l", "e")
-        await shown.write("a@b")
-        await shown.press("ctrl+s")
-        await shown.until(lambda: shown.screen.pending == 0)
+        await ui.press("h", "h", "h", "l", "e")
+        await ui.write("a@b")
+        await ui.press("ctrl+s")
+        await ui.until(lambda: ui.screen.pending == 0)
         result = await asyncio.to_thread(people.sql, "select mail from people where id = 1")
         assert result == [{"mail": "a@b"}]
 
@@ -113,15 +113,15 @@ async def test_blob_cell_reads_file(shop: Shop, tmp_path: Path) -> None:
     shop.sql("create table pictures (id integer primary key, data blob)")
     shop.sql("insert into pictures (data) values (x'00')")
     (tmp_path / "picture").write_bytes(b"\x89PNG")
-    async with tables(shop) as shown:
-        await shown.press("l", "e")
-        await shown.write(f"@{tmp_path}/none")
-        await shown.until(lambda: "cannot read" in shown.notifications)
-        await shown.press("e")
-        await shown.write(f"@{tmp_path}/picture")
-        await shown.until(lambda: shown.screen.pending == 1)
-        await shown.press("ctrl+s")
-        await shown.until(lambda: shown.screen.pending == 0)
+    async with tables(shop) as ui:
+        await ui.press("l", "e")
+        await ui.write(f"@{tmp_path}/none")
+        await ui.until(lambda: "cannot read" in ui.notifications)
+        await ui.press("e")
+        await ui.write(f"@{tmp_path}/picture")
+        await ui.until(lambda: ui.screen.pending == 1)
+        await ui.press("ctrl+s")
+        await ui.until(lambda: ui.screen.pending == 0)
         result = await asyncio.to_thread(shop.sql, "select data from pictures")
         assert result == [{"data": b64encode(b"\x89PNG").decode()}]
 
@@ -129,7 +129,7 @@ async def test_blob_cell_reads_file(shop: Shop, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_editor_without_terminal_is_refused(people: Shop) -> None:
-    async with tables(people) as shown:
-        await shown.press("l", "E")
-        await shown.until(lambda: "no terminal" in shown.notifications)
-        assert shown.screen.pending == 0
+    async with tables(people) as ui:
+        await ui.press("l", "E")
+        await ui.until(lambda: "no terminal" in ui.notifications)
+        assert ui.screen.pending == 0

@@ -21,35 +21,35 @@ async def row(shop: Shop, id: int) -> dict[str, Any] | None:
 
 
 async def test_edited_cell_is_staged_and_applied_by_ctrl_s(people: Shop, snapshot: Snapshot) -> None:
-    async with tables(people) as shown:
-        await shown.press("l", "e")
-        await shown.write("Anna")
-        await shown.shows("• ", "Anna", "1 row changed · ctrl+s applies")
-        assert shown.screen.pending == 1
+    async with tables(people) as ui:
+        await ui.press("l", "e")
+        await ui.write("Anna")
+        await ui.shows("• ", "Anna", "1 row changed · ctrl+s applies")
+        assert ui.screen.pending == 1
         assert (await row(people, 1) or {})["name"] == "Ann"
-        snapshot(shown.app)
-        await shown.press("ctrl+s")
-        await shown.until(lambda: "1 row changed in people" in shown.notifications)
+        snapshot(ui.app)
+        await ui.press("ctrl+s")
+        await ui.until(lambda: "1 row changed in people" in ui.notifications)
         assert (await row(people, 1) or {})["name"] == "Anna"
-        assert shown.screen.pending == 0
+        assert ui.screen.pending == 0
 
 
 async def test_staged_inserts_and_deletes_apply_together(people: Shop, snapshot: Snapshot) -> None:
-    async with tables(people) as shown:
-        await shown.press("d", "j", "d", "u", "a")
-        await shown.shows("required")
-        await shown.press("e")
-        await shown.write("Dora")
-        await shown.press("l", "e")
-        await shown.write("19")
-        await shown.shows("2 rows changed")
-        snapshot(shown.app)
-        await shown.press("ctrl+s")
-        await shown.until(lambda: shown.screen.pending == 0)
+    async with tables(people) as ui:
+        await ui.press("d", "j", "d", "u", "a")
+        await ui.shows("required")
+        await ui.press("e")
+        await ui.write("Dora")
+        await ui.press("l", "e")
+        await ui.write("19")
+        await ui.shows("2 rows changed")
+        snapshot(ui.app)
+        await ui.press("ctrl+s")
+        await ui.until(lambda: ui.screen.pending == 0)
         assert await row(people, 1) is None
         assert await row(people, 2) is not None
         assert (await row(people, 4) or {})["name"] == "Dora"
-        await shown.shows("Dora")
+        await ui.shows("Dora")
 
 
 async def test_visible_row_is_editable_after_loading_6000_rows(people: Shop) -> None:
@@ -57,79 +57,79 @@ async def test_visible_row_is_editable_after_loading_6000_rows(people: Shop) -> 
         "insert into people (name) with recursive n(i)"
         " as (select 4 union all select i + 1 from n where i < 6000) select 'person ' || i from n"
     )
-    async with tables(people) as shown:
-        await shown.shows("person 10")
-        rows = shown.screen.rows
+    async with tables(people) as ui:
+        await ui.shows("person 10")
+        rows = ui.screen.rows
         for place in range(0, 6000, 50):
             rows.cursor_row = place
-            await shown.until(lambda: rows.row(rows.cursor_row) is not None)
-        await shown.press("g", "l", "e")
-        await shown.write("Anna")
-        await shown.shows("1 row changed")
+            await ui.until(lambda: rows.row(rows.cursor_row) is not None)
+        await ui.press("g", "l", "e")
+        await ui.write("Anna")
+        await ui.shows("1 row changed")
 
 
 async def test_invalid_value_shows_error_in_input(people: Shop) -> None:
-    async with tables(people) as shown:
-        await shown.press("l", "l", "e")
-        await shown.type("x")
-        await shown.shows("this is not a whole number")
-        await shown.press("enter")
-        assert shown.screen.query_one("#line").display
-        await shown.press("escape")
-        assert shown.screen.pending == 0
+    async with tables(people) as ui:
+        await ui.press("l", "l", "e")
+        await ui.type("x")
+        await ui.shows("this is not a whole number")
+        await ui.press("enter")
+        assert ui.screen.query_one("#line").display
+        await ui.press("escape")
+        assert ui.screen.pending == 0
 
 
 async def test_null_and_default_keys_set_cells(people: Shop) -> None:
-    async with tables(people) as shown:
-        await shown.press("l", "ctrl+n")
-        assert "name needs a value" in shown.notifications
-        await shown.press("l", "ctrl+n")
-        await shown.shows("1 row changed")
-        await shown.press("a", "e")
-        await shown.write("Eve")
-        await shown.press("l", "e")
-        await shown.write("3")
-        await shown.press("e", "ctrl+d", "ctrl+s")
-        await shown.until(lambda: shown.screen.pending == 0)
+    async with tables(people) as ui:
+        await ui.press("l", "ctrl+n")
+        assert "name needs a value" in ui.notifications
+        await ui.press("l", "ctrl+n")
+        await ui.shows("1 row changed")
+        await ui.press("a", "e")
+        await ui.write("Eve")
+        await ui.press("l", "e")
+        await ui.write("3")
+        await ui.press("e", "ctrl+d", "ctrl+s")
+        await ui.until(lambda: ui.screen.pending == 0)
         assert (await row(people, 1) or {})["age"] is None
         assert (await row(people, 4) or {}) == {"id": 4, "name": "Eve", "age": None, "mail": None}
 
 
 async def test_marked_stored_and_new_rows_are_deleted(people: Shop) -> None:
-    async with tables(people) as shown:
-        await shown.press("a", "g", "space", "space", "space", "d")
-        await shown.shows("2 rows changed")
-        await shown.press("ctrl+s")
-        await shown.until(lambda: shown.screen.pending == 0)
+    async with tables(people) as ui:
+        await ui.press("a", "g", "space", "space", "space", "d")
+        await ui.shows("2 rows changed")
+        await ui.press("ctrl+s")
+        await ui.until(lambda: ui.screen.pending == 0)
         assert [each["name"] for each in await asyncio.to_thread(people.sql, "select * from people")] == [
             "Cleo"
         ]
 
 
 async def test_constraint_violation_moves_cursor_and_keeps_edits(people: Shop, snapshot: Snapshot) -> None:
-    async with tables(people) as shown:
-        await shown.press("j", "l", "l", "l", "e")
-        await shown.write("ann@x.org")
-        await shown.press("h", "h", "h", "g", "ctrl+s")
-        await shown.shows("nothing was changed: row 2, mail: another row already has")
-        assert (shown.screen.rows.cursor_row, shown.screen.rows.cursor_column) == (1, 4)
-        assert shown.screen.pending == 1
-        snapshot(shown.app)
-        await shown.press("u")
-        await shown.shows("▌")
-        assert shown.screen.pending == 0
+    async with tables(people) as ui:
+        await ui.press("j", "l", "l", "l", "e")
+        await ui.write("ann@x.org")
+        await ui.press("h", "h", "h", "g", "ctrl+s")
+        await ui.shows("nothing was changed: row 2, mail: another row already has")
+        assert (ui.screen.rows.cursor_row, ui.screen.rows.cursor_column) == (1, 4)
+        assert ui.screen.pending == 1
+        snapshot(ui.app)
+        await ui.press("u")
+        await ui.shows("▌")
+        assert ui.screen.pending == 0
 
 
-async def conflict(shown: Tables, shop: Shop) -> None:
+async def conflict(ui: Tables, shop: Shop) -> None:
     """Edit two rows, one of which another client changes."""
-    await shown.press("l", "e")
-    await shown.write("mine")
-    await shown.press("j", "e")
-    await shown.write("other")
+    await ui.press("l", "e")
+    await ui.write("mine")
+    await ui.press("j", "e")
+    await ui.write("other")
     await asyncio.to_thread(shop.sql, "update people set name = 'theirs' where id = 1")
-    await shown.press("ctrl+s")
-    await shown.until(lambda: isinstance(shown.app.screen, Conflicts))
-    assert all(word in shown.text for word in ("row 1", "was Ann", "theirs theirs", "mine mine"))
+    await ui.press("ctrl+s")
+    await ui.until(lambda: isinstance(ui.app.screen, Conflicts))
+    assert all(word in ui.text for word in ("row 1", "was Ann", "theirs theirs", "mine mine"))
 
 
 async def names(shop: Shop) -> list[Any]:
@@ -148,136 +148,136 @@ async def names(shop: Shop) -> list[Any]:
 async def test_conflict_choice_settles_edits(
     people: Shop, key: str, expected: list[str], pending: int
 ) -> None:
-    async with tables(people) as shown:
-        await conflict(shown, people)
-        await shown.press(key)
-        await shown.until(lambda: shown.screen.pending == pending)
+    async with tables(people) as ui:
+        await conflict(ui, people)
+        await ui.press(key)
+        await ui.until(lambda: ui.screen.pending == pending)
         assert await names(people) == expected
 
 
 async def test_conflict_with_deleted_row_shows_staged_values(people: Shop) -> None:
-    async with tables(people) as shown:
-        await shown.press("l", "e")
-        await shown.write("mine")
+    async with tables(people) as ui:
+        await ui.press("l", "e")
+        await ui.write("mine")
         await asyncio.to_thread(people.sql, "delete from people where id = 1")
-        await shown.press("ctrl+s")
-        await shown.shows("row 1", "the row was deleted", "name  mine mine")
+        await ui.press("ctrl+s")
+        await ui.shows("row 1", "the row was deleted", "name  mine mine")
 
 
 async def test_concurrent_change_of_edited_cell_shows_in_status_line(
     people: Shop, snapshot: Snapshot
 ) -> None:
-    async with tables(people) as shown:
-        await shown.press("l", "e")
-        await shown.write("mine")
-        await shown.shows("• ", "1 row changed")
+    async with tables(people) as ui:
+        await ui.press("l", "e")
+        await ui.write("mine")
+        await ui.shows("• ", "1 row changed")
         await asyncio.to_thread(people.sql, "update people set name = 'Annabel', age = 42 where id = 1")
-        await shown.shows("⟳ ", "mine", "others wrote Annabel here · ctrl+s asks")
-        snapshot(shown.app)
-        await shown.press("l")
-        await shown.shows("1 row changed · ctrl+s applies")
-        await shown.press("h", "u")
-        await shown.shows("Annabel")
-        await shown.hides("others wrote")
+        await ui.shows("⟳ ", "mine", "others wrote Annabel here · ctrl+s asks")
+        snapshot(ui.app)
+        await ui.press("l")
+        await ui.shows("1 row changed · ctrl+s applies")
+        await ui.press("h", "u")
+        await ui.shows("Annabel")
+        await ui.hides("others wrote")
 
 
 async def test_conflict_shows_both_values(people: Shop, snapshot: Snapshot) -> None:
-    async with tables(people) as shown:
-        await conflict(shown, people)
-        snapshot(shown.app)
+    async with tables(people) as ui:
+        await conflict(ui, people)
+        snapshot(ui.app)
 
 
 async def test_without_rowid_table_is_edited_by_key(shop: Shop) -> None:
     shop.sql("create table words (word text, lang text, n integer, primary key (lang, word)) without rowid")
     shop.sql("insert into words values ('ja', 'de', 1), ('ja', 'sv', 2)")
-    async with tables(shop) as shown:
-        await shown.press("j", "l", "l", "e")
-        await shown.write("7")
-        await shown.press("ctrl+s")
-        await shown.until(lambda: shown.screen.pending == 0)
+    async with tables(shop) as ui:
+        await ui.press("j", "l", "l", "e")
+        await ui.write("7")
+        await ui.press("ctrl+s")
+        await ui.until(lambda: ui.screen.pending == 0)
         result = await asyncio.to_thread(shop.sql, "select n from words where lang = 'sv'")
         assert result == [{"n": 7}]
 
 
 async def test_view_is_read_only_with_reason(people: Shop) -> None:
     people.sql("create view adults as select name, age from people where age >= 30")
-    async with tables(people) as shown:
-        await shown.shows("read-only: is a view")
-        await shown.press("e", "a", "d")
-        assert "is a view" in shown.notifications
-        assert shown.screen.pending == 0
+    async with tables(people) as ui:
+        await ui.shows("read-only: is a view")
+        await ui.press("e", "a", "d")
+        assert "is a view" in ui.notifications
+        assert ui.screen.pending == 0
 
 
 async def test_cell_of_5_mb_shows_start_and_copies_in_full(shop: Shop) -> None:
     shop.sql("create table notes (id integer primary key, text text)")
     shop.sql("insert into notes (text) values (replace(hex(zeroblob(1250000)), '00', 'åå'))")
-    async with tables(shop) as shown:
-        await shown.shows("åååå")
-        await shown.press("l", "e")
-        await shown.until(lambda: "E edits it" in shown.notifications)
-        assert shown.screen.pending == 0
-        await shown.press("y")
-        await shown.until(lambda: "copied text" in shown.notifications)
-        assert len(shown.app.clipboard) == 2_500_000
+    async with tables(shop) as ui:
+        await ui.shows("åååå")
+        await ui.press("l", "e")
+        await ui.until(lambda: "E edits it" in ui.notifications)
+        assert ui.screen.pending == 0
+        await ui.press("y")
+        await ui.until(lambda: "copied text" in ui.notifications)
+        assert len(ui.app.clipboard) == 2_500_000
 
 
 async def test_multiline_text_opens_text_screen(shop: Shop) -> None:
     shop.sql("create table notes (id integer primary key, text text)")
     shop.sql("insert into notes (text) values ($1)", "one\ntwo")
-    async with tables(shop) as shown:
-        await shown.press("l", "e")
-        await shown.type("!")
-        await shown.press("ctrl+s")
-        await shown.shows("1 row changed", "two!")
-        await shown.press("ctrl+s")
-        await shown.until(lambda: shown.screen.pending == 0)
+    async with tables(shop) as ui:
+        await ui.press("l", "e")
+        await ui.type("!")
+        await ui.press("ctrl+s")
+        await ui.shows("1 row changed", "two!")
+        await ui.press("ctrl+s")
+        await ui.until(lambda: ui.screen.pending == 0)
         assert await asyncio.to_thread(shop.sql, "select text from notes") == [{"text": "one\ntwo!"}]
 
 
 async def test_infinite_numbers_are_inserted_changed_and_deleted(shop: Shop) -> None:
     shop.sql("create table sizes (id integer primary key, size real, name text)")
     shop.sql("insert into sizes (size, name) values (9e999, 'all'), (-9e999, 'none'), (1, 'one')")
-    async with tables(shop) as shown:
-        await shown.press("l", "e")
-        await shown.write("5")
-        await shown.press("j", "d", "j", "e")
-        await shown.write("-inf")
-        await shown.press("a", "e")
-        await shown.write("inf")
-        await shown.press("ctrl+s")
-        await shown.until(lambda: shown.screen.pending == 0)
+    async with tables(shop) as ui:
+        await ui.press("l", "e")
+        await ui.write("5")
+        await ui.press("j", "d", "j", "e")
+        await ui.write("-inf")
+        await ui.press("a", "e")
+        await ui.write("inf")
+        await ui.press("ctrl+s")
+        await ui.until(lambda: ui.screen.pending == 0)
         result = await asyncio.to_thread(shop.sql, "select size from sizes order by id")
         assert [each["size"] for each in result] == [5, -math.inf, math.inf]
 
 
 async def test_ctrl_s_in_cell_input_applies_valid_value(people: Shop) -> None:
-    async with tables(people) as shown:
-        await shown.press("l", "l", "e")
-        await shown.type("x")
-        await shown.press("ctrl+s")
-        await shown.shows("this is not a whole number")
-        assert shown.screen.query_one("#line").display
-        await shown.press("backspace")
-        await shown.type("0")
-        await shown.press("ctrl+s")
-        await shown.until(lambda: "1 row changed in people" in shown.notifications)
-        assert not shown.screen.query_one("#line").display
+    async with tables(people) as ui:
+        await ui.press("l", "l", "e")
+        await ui.type("x")
+        await ui.press("ctrl+s")
+        await ui.shows("this is not a whole number")
+        assert ui.screen.query_one("#line").display
+        await ui.press("backspace")
+        await ui.type("0")
+        await ui.press("ctrl+s")
+        await ui.until(lambda: "1 row changed in people" in ui.notifications)
+        assert not ui.screen.query_one("#line").display
         assert (await row(people, 1) or {})["age"] == 410
 
 
 async def test_new_row_formats_default_like_cell(shop: Shop) -> None:
     shop.sql("create table marks (id integer primary key, on_ boolean default 1, off boolean default 0)")
-    async with tables(shop) as shown:
-        await shown.press("a")
-        await shown.shows("true", "false")
+    async with tables(shop) as ui:
+        await ui.press("a")
+        await ui.shows("true", "false")
 
 
 async def test_staged_edits_of_other_table_are_shown(people: Shop) -> None:
     people.sql("create table pets (id integer primary key, name text)")
-    async with tables(people) as shown:
-        await shown.press("l", "e")
-        await shown.write("Anna")
-        shown.screen.navigate(["pets"])
-        await shown.shows("pets ▾", "staged edits in people")
-        await shown.press("a")
-        await shown.shows("1 row changed")
+    async with tables(people) as ui:
+        await ui.press("l", "e")
+        await ui.write("Anna")
+        ui.screen.navigate(["pets"])
+        await ui.shows("pets ▾", "staged edits in people")
+        await ui.press("a")
+        await ui.shows("1 row changed")

@@ -55,28 +55,28 @@ def test_pasted_cells_are_parsed_by_column_type() -> None:
 
 
 def test_range_over_row_limit_raises_with_import_hint() -> None:
-    with pytest.raises(SvcError) as error:
+    with pytest.raises(SvcError) as exc_info:
         PastedRange.from_preview({"count": MAX_ROWS + 1, "columns": [], "rows": [], "header": False})
-    assert "import" in error.value.hint
+    assert "import" in exc_info.value.hint
 
 
-async def paste(shown: Tables, text: str) -> None:
-    shown.app.post_message(events.Paste(text))
-    await shown.pilot.pause()
+async def paste(ui: Tables, text: str) -> None:
+    ui.app.post_message(events.Paste(text))
+    await ui.pilot.pause()
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_pasted_range_is_previewed_and_added_as_rows(people: Shop, snapshot: Snapshot) -> None:
-    async with tables(people) as shown:
-        await paste(shown, "name\tage\tnote\nDora\t19\tx\nEve\t\ty\n")
-        await shown.until(lambda: isinstance(shown.app.screen, PasteScreen))
-        snapshot(shown.app)
-        await shown.press("n")
-        await shown.shows("Dora", "Eve", "2 rows changed")
-        assert shown.text.index("Dora") < shown.text.index("Eve")
-        await shown.press("ctrl+s")
-        await shown.until(lambda: shown.screen.pending == 0)
+    async with tables(people) as ui:
+        await paste(ui, "name\tage\tnote\nDora\t19\tx\nEve\t\ty\n")
+        await ui.until(lambda: isinstance(ui.app.screen, PasteScreen))
+        snapshot(ui.app)
+        await ui.press("n")
+        await ui.shows("Dora", "Eve", "2 rows changed")
+        assert ui.text.index("Dora") < ui.text.index("Eve")
+        await ui.press("ctrl+s")
+        await ui.until(lambda: ui.screen.pending == 0)
         result = await asyncio.to_thread(people.sql, "select name, age from people where id > 3 order by id")
         assert result == [{"name": "Dora", "age": 19}, {"name": "Eve", "age": None}]
 
@@ -84,42 +84,42 @@ async def test_pasted_range_is_previewed_and_added_as_rows(people: Shop, snapsho
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_pasted_range_overwrites_cells_in_one_undo_step(people: Shop) -> None:
-    async with tables(people) as shown:
-        await shown.press("j", "l")
-        await paste(shown, "Rob\t28\nCleopatra\t34\nNew one\t1\n")
-        await shown.until(lambda: isinstance(shown.app.screen, PasteScreen))
-        await shown.press("o")
-        await shown.shows("Rob", "Cleopatra", "New one", "3 rows changed")
-        await shown.press("u")
-        await shown.hides("Rob")
-        assert shown.screen.pending == 0
+    async with tables(people) as ui:
+        await ui.press("j", "l")
+        await paste(ui, "Rob\t28\nCleopatra\t34\nNew one\t1\n")
+        await ui.until(lambda: isinstance(ui.app.screen, PasteScreen))
+        await ui.press("o")
+        await ui.shows("Rob", "Cleopatra", "New one", "3 rows changed")
+        await ui.press("u")
+        await ui.hides("Rob")
+        assert ui.screen.pending == 0
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_single_pasted_cell_replaces_cursor_cell(people: Shop) -> None:
-    async with tables(people) as shown:
-        await shown.press("l", "l")
-        await paste(shown, "77")
-        await shown.shows("77", "1 row changed")
-        await paste(shown, "many")
-        await shown.until(lambda: "this is not a whole number" in shown.notifications)
+    async with tables(people) as ui:
+        await ui.press("l", "l")
+        await paste(ui, "77")
+        await ui.shows("77", "1 row changed")
+        await paste(ui, "many")
+        await ui.until(lambda: "this is not a whole number" in ui.notifications)
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_pasted_line_breaks_in_cell_are_preserved(people: Shop) -> None:
-    async with tables(people) as shown:
-        await shown.press("l")
-        await paste(shown, '"one\rtwo"\t9\r')
-        await shown.until(lambda: isinstance(shown.app.screen, PasteScreen))
-        await shown.press("n", "ctrl+s")
-        await shown.until(lambda: shown.screen.pending == 0)
-        await shown.press("e")
-        await paste(shown, "Lee\rRay")
-        await shown.until(lambda: isinstance(shown.app.screen, TextScreen))
-        await shown.press("ctrl+s", "ctrl+s")
-        await shown.until(lambda: shown.screen.pending == 0)
+    async with tables(people) as ui:
+        await ui.press("l")
+        await paste(ui, '"one\rtwo"\t9\r')
+        await ui.until(lambda: isinstance(ui.app.screen, PasteScreen))
+        await ui.press("n", "ctrl+s")
+        await ui.until(lambda: ui.screen.pending == 0)
+        await ui.press("e")
+        await paste(ui, "Lee\rRay")
+        await ui.until(lambda: isinstance(ui.app.screen, TextScreen))
+        await ui.press("ctrl+s", "ctrl+s")
+        await ui.until(lambda: ui.screen.pending == 0)
         result = await asyncio.to_thread(people.sql, "select name from people order by id")
         assert [each["name"] for each in result] == ["AnnLee\nRay", "Bob", "Cleo", "one\ntwo"]
 
@@ -127,9 +127,9 @@ async def test_pasted_line_breaks_in_cell_are_preserved(people: Shop) -> None:
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_paste_of_ten_megabytes_hints_at_import_without_blocking(people: Shop) -> None:
-    async with tables(people) as shown:
-        await shown.press("l")
-        await paste(shown, "a name of some length\t7\n" * 400_000)
-        await shown.press("j")
-        assert shown.screen.rows.cursor_row == 1
-        await shown.until(lambda: "400,000 rows were pasted" in shown.notifications)
+    async with tables(people) as ui:
+        await ui.press("l")
+        await paste(ui, "a name of some length\t7\n" * 400_000)
+        await ui.press("j")
+        assert ui.screen.rows.cursor_row == 1
+        await ui.until(lambda: "400,000 rows were pasted" in ui.notifications)

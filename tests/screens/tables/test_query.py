@@ -39,9 +39,9 @@ def test_words_are_parsed_into_conditions_and_search() -> None:
 
 @pytest.mark.parametrize(("line", "message"), [("nme~x", "unknown column: nme"), ("'open", "unclosed quote")])
 def test_invalid_filter_raises_error(line: str, message: str) -> None:
-    with pytest.raises(SvcError) as error:
+    with pytest.raises(SvcError) as exc_info:
         RowQuery().filtered(line, ["name"])
-    assert message in error.value.message
+    assert message in exc_info.value.message
 
 
 def test_sort_cycles_ascending_descending_none() -> None:

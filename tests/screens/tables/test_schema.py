@@ -16,31 +16,31 @@ Snapshot = Callable[[App[Any]], None]
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_create_form_creates_table(shop: Shop, snapshot: Snapshot) -> None:
-    async with tables(shop) as shown:
-        await shown.press("T")
-        await shown.write("pets")
-        await shown.type("name txt")
-        await shown.shows("type txt does not exist", "Did you mean text?")
-        await shown.press("backspace", "backspace", "backspace")
-        await shown.type("text not null\nborn date default now()")
-        await shown.shows("born  date      default now()")
-        snapshot(shown.app)
-        await shown.press("ctrl+s")
-        await shown.shows("pets ▾", "no rows yet")
-        await shown.press("a")
-        await shown.shows("next", "required", "now()")
+    async with tables(shop) as ui:
+        await ui.press("T")
+        await ui.write("pets")
+        await ui.type("name txt")
+        await ui.shows("type txt does not exist", "Did you mean text?")
+        await ui.press("backspace", "backspace", "backspace")
+        await ui.type("text not null\nborn date default now()")
+        await ui.shows("born  date      default now()")
+        snapshot(ui.app)
+        await ui.press("ctrl+s")
+        await ui.shows("pets ▾", "no rows yet")
+        await ui.press("a")
+        await ui.shows("next", "required", "now()")
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_refused_create_leaves_form_open(people: Shop) -> None:
-    async with tables(people) as shown:
-        await shown.press("T")
-        await shown.write("people")
-        await shown.press("ctrl+s")
-        await shown.shows("people", "already")
-        await shown.press("escape")
-        await shown.shows("3 rows")
+    async with tables(people) as ui:
+        await ui.press("T")
+        await ui.write("people")
+        await ui.press("ctrl+s")
+        await ui.shows("people", "already")
+        await ui.press("escape")
+        await ui.shows("3 rows")
 
 
 @pytest.mark.slow
@@ -48,16 +48,16 @@ async def test_refused_create_leaves_form_open(people: Shop) -> None:
 async def test_alter_form_applies_all_changes_and_keeps_staged_edits(
     people: Shop, snapshot: Snapshot
 ) -> None:
-    async with tables(people) as shown:
-        await shown.press("l", "e")
-        await shown.write("Anna")
-        await shown.press("A")
-        await shown.type("add city text default Brno\ndrop mail\ncreate index on age\nrename to humans")
-        await shown.shows("add city text default 'Brno'", "deletes its values")
-        snapshot(shown.app)
-        await shown.press("ctrl+s")
-        await shown.shows("humans ▾", "city", "Brno", "Anna", "1 row changed")
-        await shown.hides("mail")
+    async with tables(people) as ui:
+        await ui.press("l", "e")
+        await ui.write("Anna")
+        await ui.press("A")
+        await ui.type("add city text default Brno\ndrop mail\ncreate index on age\nrename to humans")
+        await ui.shows("add city text default 'Brno'", "deletes its values")
+        snapshot(ui.app)
+        await ui.press("ctrl+s")
+        await ui.shows("humans ▾", "city", "Brno", "Anna", "1 row changed")
+        await ui.hides("mail")
         result = await asyncio.to_thread(people.call, "GET", "/tables")
         assert [each["columns"] for each in result["tables"][0]["indexes"]] == [["age"]]
 
@@ -65,58 +65,58 @@ async def test_alter_form_applies_all_changes_and_keeps_staged_edits(
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_drop_table_requires_full_name(people: Shop) -> None:
-    async with tables(people) as shown:
-        await shown.press("A")
-        await shown.type("drop table peopl")
-        await shown.press("ctrl+s")
-        assert isinstance(shown.app.screen, AlterForm)
-        await shown.type("e")
-        await shown.shows("drop table people   deletes its values")
-        await shown.press("ctrl+s")
-        await shown.shows("no tables yet")
+    async with tables(people) as ui:
+        await ui.press("A")
+        await ui.type("drop table peopl")
+        await ui.press("ctrl+s")
+        assert isinstance(ui.app.screen, AlterForm)
+        await ui.type("e")
+        await ui.shows("drop table people   deletes its values")
+        await ui.press("ctrl+s")
+        await ui.shows("no tables yet")
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_drop_table_discards_staged_edits(people: Shop) -> None:
-    async with tables(people) as shown:
-        await shown.press("l", "e")
-        await shown.write("Anna")
-        await shown.press("A")
-        await shown.type("drop table people")
-        await shown.press("ctrl+s")
-        await shown.shows("no tables yet")
-        assert shown.screen.pending == 0
+    async with tables(people) as ui:
+        await ui.press("l", "e")
+        await ui.write("Anna")
+        await ui.press("A")
+        await ui.type("drop table people")
+        await ui.press("ctrl+s")
+        await ui.shows("no tables yet")
+        assert ui.screen.pending == 0
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_error_in_long_form_is_visible(shop: Shop) -> None:
-    async with tables(shop, (60, 20)) as shown:
-        await shown.press("T")
-        await shown.write("people")
-        await shown.type("\n".join(f"c{number} text" for number in range(40)) + "\nid text")
-        await shown.press("ctrl+s")
-        await shown.shows("two columns named id", "case-insensitive")
-        await shown.type("\nx")
-        await shown.press("ctrl+s")
-        await shown.shows("column x has no type", "NAME TYPE [primary key]")
-        assert shown.text.count("column x has no type") == 1
+    async with tables(shop, (60, 20)) as ui:
+        await ui.press("T")
+        await ui.write("people")
+        await ui.type("\n".join(f"c{number} text" for number in range(40)) + "\nid text")
+        await ui.press("ctrl+s")
+        await ui.shows("two columns named id", "case-insensitive")
+        await ui.type("\nx")
+        await ui.press("ctrl+s")
+        await ui.shows("column x has no type", "NAME TYPE [primary key]")
+        assert ui.text.count("column x has no type") == 1
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_alter_form_input_is_visible_with_200_columns(shop: Shop) -> None:
     shop.sql(f"create table wide ({', '.join(f'c{number} text' for number in range(200))})")
-    async with tables(shop) as shown:
-        await shown.shows("read-only")
-        await shown.press("a")
-        assert "Press A to add one" in shown.notifications
-        await shown.press("A")
-        await shown.shows("Alter wide", "c0")
-        await shown.type("add id integer primary key")
-        await shown.shows("add id integer primary key")
-        await shown.press("ctrl+s")
-        await shown.hides("read-only")
-        await shown.press("a")
-        await shown.until(lambda: shown.screen.pending == 1)
+    async with tables(shop) as ui:
+        await ui.shows("read-only")
+        await ui.press("a")
+        assert "Press A to add one" in ui.notifications
+        await ui.press("A")
+        await ui.shows("Alter wide", "c0")
+        await ui.type("add id integer primary key")
+        await ui.shows("add id integer primary key")
+        await ui.press("ctrl+s")
+        await ui.hides("read-only")
+        await ui.press("a")
+        await ui.until(lambda: ui.screen.pending == 1)

@@ -51,50 +51,50 @@ def test_error_position_maps_to_line_and_column() -> None:
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_query_shows_rows(people: Shop, snapshot: Snapshot) -> None:
-    async with tables(people) as shown:
-        await shown.press("Q")
-        await shown.type("select name, age * 2 as twice\nfrom people order by id")
-        await shown.press("ctrl+s")
-        await shown.shows("3 rows", "82")
-        snapshot(shown.app)
-        await shown.press("tab", "l", "y")
-        assert shown.app.clipboard == "82"
-        await shown.press("escape")
-        await shown.shows("people ▾")
+    async with tables(people) as ui:
+        await ui.press("Q")
+        await ui.type("select name, age * 2 as twice\nfrom people order by id")
+        await ui.press("ctrl+s")
+        await ui.shows("3 rows", "82")
+        snapshot(ui.app)
+        await ui.press("tab", "l", "y")
+        assert ui.app.clipboard == "82"
+        await ui.press("escape")
+        await ui.shows("people ▾")
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_sql_error_is_shown_and_selected_in_text(people: Shop) -> None:
-    async with tables(people) as shown:
-        await shown.press("Q")
-        await shown.type("select name,\n  agee from people")
-        await shown.press("f9")
-        await shown.shows("no such column: agee")
-        assert shown.app.screen.query_one(TextArea).selection.start == (1, 2)
+    async with tables(people) as ui:
+        await ui.press("Q")
+        await ui.type("select name,\n  agee from people")
+        await ui.press("f9")
+        await ui.shows("no such column: agee")
+        assert ui.app.screen.query_one(TextArea).selection.start == (1, 2)
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_write_requires_write_mode_and_updates_grid(people: Shop) -> None:
-    async with tables(people) as shown:
-        shown.screen.action_sql("delete from people where id < 3")
-        await shown.shows("only reads")
-        await shown.press("ctrl+s")
-        await shown.shows("writ")
-        assert "rows changed" not in shown.text
-        await shown.press("ctrl+t", "ctrl+s")
-        await shown.shows("2 rows changed")
-        await shown.press("escape")
-        await shown.shows("Cleo", "1 row")
+    async with tables(people) as ui:
+        ui.screen.action_sql("delete from people where id < 3")
+        await ui.shows("only reads")
+        await ui.press("ctrl+s")
+        await ui.shows("writ")
+        assert "rows changed" not in ui.text
+        await ui.press("ctrl+t", "ctrl+s")
+        await ui.shows("2 rows changed")
+        await ui.press("escape")
+        await ui.shows("Cleo", "1 row")
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_truncated_result_is_reported(people: Shop) -> None:
-    async with tables(people) as shown:
-        shown.screen.action_sql(
+    async with tables(people) as ui:
+        ui.screen.action_sql(
             "with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000) select i from n"
         )
-        await shown.press("ctrl+s")
-        await shown.shows("10,000 rows, truncated")
+        await ui.press("ctrl+s")
+        await ui.shows("10,000 rows, truncated")

@@ -103,42 +103,42 @@ def test_progress_bar_shows_percentage() -> None:
 @pytest.mark.anyio
 async def test_import_form_previews_and_imports_file(people: Shop, files: Path, snapshot: Snapshot) -> None:
     (files / "new.csv").write_text("name,age\nDora,19\nEve,\n")
-    async with tables(people) as shown:
-        await shown.press("i")
-        await shown.type("ne")
-        await shown.press("tab")
-        await shown.shows("new.csv", "rows for people   2 rows", "integer", "Dora")
-        snapshot(shown.app)
-        await shown.press("ctrl+s")
-        await shown.until(lambda: "imported 2 rows" in shown.notifications)
-        await shown.shows("5 rows", "Eve")
+    async with tables(people) as ui:
+        await ui.press("i")
+        await ui.type("ne")
+        await ui.press("tab")
+        await ui.shows("new.csv", "rows for people   2 rows", "integer", "Dora")
+        snapshot(ui.app)
+        await ui.press("ctrl+s")
+        await ui.until(lambda: "imported 2 rows" in ui.notifications)
+        await ui.shows("5 rows", "Eve")
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_import_of_new_table_creates_it(shop: Shop, files: Path) -> None:
     (files / "cities.jsonl").write_text('{"id": 1, "name": "Brno"}\n{"id": 2, "name": "Łódź"}\n')
-    async with tables(shop) as shown:
-        await shown.press("i")
-        await shown.type("cities.jsonl")
-        await shown.shows("a new table cities")
-        await shown.press("enter", "enter", "enter")
-        await shown.shows("cities ▾", "Łódź")
+    async with tables(shop) as ui:
+        await ui.press("i")
+        await ui.type("cities.jsonl")
+        await ui.shows("a new table cities")
+        await ui.press("enter", "enter", "enter")
+        await ui.shows("cities ▾", "Łódź")
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_refused_import_shows_error_and_leaves_form_open(people: Shop, files: Path) -> None:
     (files / "bad.csv").write_text("name,mail\nDora,ann@x.org\n")
-    async with tables(people) as shown:
-        await shown.press("i")
-        await shown.type("bad.csv")
-        await shown.press("ctrl+s")
-        await shown.shows("UNIQUE constraint failed")
-        assert isinstance(shown.app.screen, ImportForm)
-        assert "Dora" not in shown.text
-        await shown.press("escape")
-        await shown.shows("3 rows")
+    async with tables(people) as ui:
+        await ui.press("i")
+        await ui.type("bad.csv")
+        await ui.press("ctrl+s")
+        await ui.shows("UNIQUE constraint failed")
+        assert isinstance(ui.app.screen, ImportForm)
+        assert "Dora" not in ui.text
+        await ui.press("escape")
+        await ui.shows("3 rows")
 
 
 @pytest.mark.slow
@@ -146,25 +146,25 @@ async def test_refused_import_shows_error_and_leaves_form_open(people: Shop, fil
 async def test_invalid_line_is_shown_in_preview_and_after_import(people: Shop, files: Path) -> None:
     (files / "bad.csv").write_text("name,age\n" + "Dora,19\n" * 1000 + '"a"b,1\n')
     (files / "empty.csv").touch()
-    async with tables(people) as shown:
-        await shown.press("i")
-        await shown.type("bad.csv")
-        await shown.shows("line 1002: unexpected quote", "double quotes")
-        await shown.press("ctrl+s")
-        await shown.until(lambda: shown.text.count("line 1002") == 1 and "nothing" not in shown.text)
-        assert shown.text.count("double quotes") == 1
-        await shown.press("escape", "i")
-        await shown.type("empty.csv")
-        await shown.shows("the file is empty")
+    async with tables(people) as ui:
+        await ui.press("i")
+        await ui.type("bad.csv")
+        await ui.shows("line 1002: unexpected quote", "double quotes")
+        await ui.press("ctrl+s")
+        await ui.until(lambda: ui.text.count("line 1002") == 1 and "nothing" not in ui.text)
+        assert ui.text.count("double quotes") == 1
+        await ui.press("escape", "i")
+        await ui.type("empty.csv")
+        await ui.shows("the file is empty")
 
 
 def test_preview_shows_columns_that_fit() -> None:
     columns = [{"name": f"c{number}", "type": "text", "primary_key": False} for number in range(9)]
     preview = {"columns": columns, "rows": [["x" * 50] * 9], "count": 1}
-    for room, shown in ((5, 1), (45, 2), (46, 3), (78, 5), (300, 5)):
+    for room, ui in ((5, 1), (45, 2), (46, 3), (78, 5), (300, 5)):
         title, head, *rest = preview_lines("new", preview, room)
-        assert [text for text, tone in head if tone == "accent"] == [f"c{n}" for n in range(shown)]
-        assert (f"   1 row, {9 - shown} more columns", "dim") in title
+        assert [text for text, tone in head if tone == "accent"] == [f"c{n}" for n in range(ui)]
+        assert (f"   1 row, {9 - ui} more columns", "dim") in title
         assert all(sum(len(text) for text, _ in line) <= max(room, 14) for line in (head, *rest))
 
 
@@ -173,21 +173,21 @@ def test_preview_shows_columns_that_fit() -> None:
 async def test_stopped_import_changes_nothing(people: Shop, files: Path) -> None:
     endless = files / "endless.csv"
     endless.write_text("name,age,a,b,c\n" + "Dora,19,x,y,z\n" * 9)
-    async with tables(people, (60, 20)) as shown:
-        form = ImportForm(shown.screen.client, "people")
-        await shown.app.push_screen(form)
-        await shown.type(endless.name)
-        await shown.shows("rows for people", "Dora")
+    async with tables(people, (60, 20)) as ui:
+        form = ImportForm(ui.screen.client, "people")
+        await ui.app.push_screen(form)
+        await ui.type(endless.name)
+        await ui.shows("rows for people", "Dora")
         endless.unlink()
         os.mkfifo(endless)
-        await shown.pilot.press("ctrl+s")
+        await ui.pilot.press("ctrl+s")
         with suppress(BrokenPipeError), await asyncio.to_thread(endless.open, "wb") as feed:
             feed.write(b"name,age\n" + b"name,7\n" * 100_000)
             feed.flush()
-            await shown.shows("sent", "esc stops")
-            await shown.pilot.press("escape")
+            await ui.shows("sent", "esc stops")
+            await ui.pilot.press("escape")
             feed.write(b"name,7\n" * 100_000)
-        await shown.shows("stopped; nothing was imported")
+        await ui.shows("stopped; nothing was imported")
         result = await asyncio.to_thread(people.sql, "select count(*) as n from people")
         assert result == [{"n": 3}]
 
@@ -195,50 +195,50 @@ async def test_stopped_import_changes_nothing(people: Shop, files: Path) -> None
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_export_asks_before_replacing_file(people: Shop, files: Path) -> None:
-    async with tables(people) as shown:
-        await shown.press("x", "enter")
-        await shown.until(lambda: "exported" in shown.notifications)
+    async with tables(people) as ui:
+        await ui.press("x", "enter")
+        await ui.until(lambda: "exported" in ui.notifications)
         assert (files / "people.csv").read_text().splitlines()[1] == "1,Ann,41,ann@x.org"
         (files / "people.csv").write_text("mine")
-        await shown.press("x")
+        await ui.press("x")
         for answer, words in (("n", "mine"), ("y", "id,name,age,mail")):
-            await shown.pilot.press("ctrl+s")
-            await shown.until(lambda: isinstance(shown.app.screen, ConfirmDialog))
-            await shown.pilot.press(answer)
-            await shown.until(lambda: not isinstance(shown.app.screen, ConfirmDialog))
-            await shown.until(lambda words=words: (files / "people.csv").read_text().startswith(words))  # type: ignore[misc]
+            await ui.pilot.press("ctrl+s")
+            await ui.until(lambda: isinstance(ui.app.screen, ConfirmDialog))
+            await ui.pilot.press(answer)
+            await ui.until(lambda: not isinstance(ui.app.screen, ConfirmDialog))
+            await ui.until(lambda words=words: (files / "people.csv").read_text().startswith(words))  # type: ignore[misc]
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_export_form_exports_filtered_rows_or_whole_tables(people: Shop, files: Path) -> None:
-    async with tables(people) as shown:
-        await shown.press("slash")
-        await shown.write("age>=30")
-        await shown.shows("2 rows")
-        await shown.press("l", "l", "s", "x")
-        await shown.shows("the 2 shown rows")
-        await shown.press("ctrl+s")
-        await shown.until(lambda: "exported" in shown.notifications)
+    async with tables(people) as ui:
+        await ui.press("slash")
+        await ui.write("age>=30")
+        await ui.shows("2 rows")
+        await ui.press("l", "l", "s", "x")
+        await ui.shows("the 2 shown rows")
+        await ui.press("ctrl+s")
+        await ui.until(lambda: "exported" in ui.notifications)
         assert [line[:2] for line in (files / "people.csv").read_text().splitlines()[1:]] == ["3,", "1,"]
-        await shown.press("x", "ctrl+u")
-        await shown.write("people.db")
-        await shown.press("ctrl+s")
-        await shown.shows("a .db file has whole tables")
-        await shown.press("ctrl+u")
-        await shown.type("all")
-        await shown.press("ctrl+s")
-        await shown.until(lambda: (files / "people.db").exists())
+        await ui.press("x", "ctrl+u")
+        await ui.write("people.db")
+        await ui.press("ctrl+s")
+        await ui.shows("a .db file has whole tables")
+        await ui.press("ctrl+u")
+        await ui.type("all")
+        await ui.press("ctrl+s")
+        await ui.until(lambda: (files / "people.db").exists())
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", ["all.json", "all.db"])
 async def test_file_extension_selects_export_format(people: Shop, files: Path, name: str) -> None:
-    async with tables(people) as shown:
-        await shown.press("x")
-        await shown.write(name)
-        await shown.until(lambda: "exported" in shown.notifications)
+    async with tables(people) as ui:
+        await ui.press("x")
+        await ui.write(name)
+        await ui.until(lambda: "exported" in ui.notifications)
     if name == "all.json":
         assert json.loads((files / name).read_text())[1]["name"] == "Bob"
     else:

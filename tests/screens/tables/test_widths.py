@@ -46,12 +46,12 @@ async def test_columns_share_width_by_need_and_do_not_move(shop: Shop, snapshot:
         " insert into notes select i, 'Ann',"
         " 'a rather long sentence ' || i || iif(i > 60, ', and more', ''), 'fine' from n"
     )
-    async with tables(shop) as shown:
-        snapshot(shown.app)
-        head = shown.text.splitlines()[2]
-        await shown.press("G")
-        await shown.shows("a rather long sentence 500, and more")
-        assert shown.text.splitlines()[2] == head
-        await shown.press("g", "l", "l", "s", "s")
-        await shown.shows("sorted by", "a rather long sentence 99, and more")
-        assert shown.text.splitlines()[2] == head
+    async with tables(shop) as ui:
+        snapshot(ui.app)
+        head = ui.text.splitlines()[2]
+        await ui.press("G")
+        await ui.shows("a rather long sentence 500, and more")
+        assert ui.text.splitlines()[2] == head
+        await ui.press("g", "l", "l", "s", "s")
+        await ui.shows("sorted by", "a rather long sentence 99, and more")
+        assert ui.text.splitlines()[2] == head

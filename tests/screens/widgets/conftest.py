@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from screens.widgets.columns import ListColumn
 from screens.widgets.row_source import Row, RowsUnavailable
 from screens.widgets.virtual_rows import VirtualRows
-from tests.screens.conftest import Opened, idle, text
+from tests.screens.conftest import OpenApp, idle, text
 
 MILLION = 1_000_000
 COLUMNS = (ListColumn("id", 9, right=True), ListColumn("name", 10), ListColumn("message", 20, grow=True))
@@ -74,14 +74,14 @@ Case = Callable[[Pilot[Any], Numbers, VirtualRows], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture
-def drive(opened: Opened) -> Callable[..., None]:
+def drive(open_app: OpenApp) -> Callable[..., None]:
     """Run a test on a list in a terminal of 60x12."""
 
     def run(case: Case, count: int = MILLION, size: tuple[int, int] = (60, 12), **wishes: Any) -> None:
         async def main() -> None:
             source = Numbers(count)
             app = Shown(source, **wishes)
-            async with opened(app, size) as pilot:
+            async with open_app(app, size) as pilot:
                 await case(pilot, source, app.rows)
 
         asyncio.run(main())

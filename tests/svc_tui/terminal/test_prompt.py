@@ -17,9 +17,9 @@ def test_confirm_of_anything_but_yes_fails_with_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
-    with pytest.raises(SvcError, match="cancelled; nothing was changed") as caught:
+    with pytest.raises(SvcError, match="cancelled; nothing was changed") as exc_info:
         prompt.confirm("drop users?")
-    assert stderr.exit_code(caught.value) == 1
+    assert stderr.exit_code(exc_info.value) == 1
 
 
 @pytest.mark.parametrize("answer", ["y\n", "Yes\n"])
@@ -30,6 +30,6 @@ def test_confirm_of_yes_returns(monkeypatch: pytest.MonkeyPatch, answer: str) ->
 
 def test_confirm_without_a_terminal_asks_for_yes_option(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
-    with pytest.raises(prompt.NotInteractive) as caught:
+    with pytest.raises(prompt.NotInteractive) as exc_info:
         prompt.confirm("drop users?")
-    assert caught.value.hint == "Pass --yes." and "stdin is not a terminal" in caught.value.message
+    assert exc_info.value.hint == "Pass --yes." and "stdin is not a terminal" in exc_info.value.message

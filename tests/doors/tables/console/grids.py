@@ -19,9 +19,9 @@ def window(shop: Shop, grid: dict[str, Any], start: int = 0, n: int = 100) -> di
 
 
 def refused_grid(shop: Shop, table: str = "users", **more: Any) -> ApiError:
-    with pytest.raises(ApiError) as error:
+    with pytest.raises(ApiError) as exc_info:
         open_grid(shop, table, **more)
-    return error.value
+    return exc_info.value
 
 
 def create_many_rows(shop: Shop, count: int) -> None:

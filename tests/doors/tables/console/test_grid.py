@@ -65,9 +65,9 @@ def test_grid_shows_rows_of_any_first_rowid(shop: Shop, first: int) -> None:
 def test_grid_of_missing_table_column_or_id_is_refused(users: Shop) -> None:
     assert refused_grid(users, "usres").code == "not-found"
     assert "no column nme" in refused_grid(users, sort=[{"column": "nme"}]).message
-    with pytest.raises(ApiError) as error:
+    with pytest.raises(ApiError) as exc_info:
         users.get("grid/0123456789abcdef/rows", start=0, n=1)
-    assert error.value.code == "not-found"
+    assert exc_info.value.code == "not-found"
 
 
 def test_cell_request_returns_value_by_row_key(users: Shop) -> None:
@@ -167,9 +167,9 @@ def test_long_cell_is_truncated_and_fetched_in_full_by_key(shop: Shop) -> None:
     path = f"grid/{grid['grid']}/cell"
     assert shop.get(path, key='["x"]', column="a") == {"value": text}
     assert base64.b64decode(shop.get(path, key='["x"]', column="b")["value"]["base64"]) == blob
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as exc_info:
         shop.get(path, key='["y"]', column="a")
-    assert refused.value.code == "row-gone"
+    assert exc_info.value.code == "row-gone"
     for key in ("x", "[]", "{}", '["x", 1]'):
         with pytest.raises(ApiError, match="key"):
             shop.get(path, key=key, column="a")

@@ -84,13 +84,13 @@ def test_grid_of_altered_or_dropped_table_is_refused(users: Shop) -> None:
         lambda: users.post(f"grid/{grid['grid']}/refresh", {}),
         lambda: users.get(f"grid/{grid['grid']}/cell", key="[1]", column="name"),
     ):
-        with pytest.raises(ApiError, match="was altered") as refused:
+        with pytest.raises(ApiError, match="was altered") as exc_info:
             call()
-        assert refused.value.code == "changed"
+        assert exc_info.value.code == "changed"
     users.change({"op": "drop-table", "table": "users"})
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as exc_info:
         window(users, grid)
-    assert refused.value.code == "gone"
+    assert exc_info.value.code == "gone"
 
 
 def test_open_grid_writes_nothing_and_does_not_block_checkpoint(users: Shop) -> None:

@@ -128,14 +128,14 @@ def test_changes_to_keyless_table_or_view_are_refused(users: Shop) -> None:
     users.change({"op": "create-table", "table": "log", "columns": [{"name": "line", "type": "text"}]})
     users.query("create view names as select name from users", write=True)
     for table, words in (("log", "no primary key"), ("names", "is a view")):
-        with pytest.raises(ApiError, match=words) as refused:
+        with pytest.raises(ApiError, match=words) as exc_info:
             apply_changes(users, {"insert": {"line": "x"}}, table=table)
-        assert refused.value.code == "read-only"
+        assert exc_info.value.code == "read-only"
         grid = users.post("grid", {"table": table})
         assert not grid["editable"] and words in grid["reason"] and grid["key"] == []
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as exc_info:
         apply_changes(users, {"insert": {"line": "x"}}, table="nothing")
-    assert refused.value.code == "not-found"
+    assert exc_info.value.code == "not-found"
 
 
 def test_rows_of_without_rowid_table_are_changed_by_key(shop: Shop) -> None:
@@ -168,6 +168,6 @@ def test_viewer_cannot_change_rows(users: Shop, address: str) -> None:
     ],
 )
 def test_malformed_change_set_is_refused(users: Shop, body: Any) -> None:
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as exc_info:
         users.post("rows", body)
-    assert refused.value.code == "invalid"
+    assert exc_info.value.code == "invalid"

@@ -69,12 +69,12 @@ def test_schema_changes_apply_in_order(users: Shop) -> None:
 
 def test_schema_changes_with_one_failure_change_nothing(users: Shop) -> None:
     before = users.get("tables")
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as exc_info:
         users.change(
             {"op": "drop-column", "table": "users", "column": "joined"},
             {"op": "retype-column", "table": "users", "column": "name", "type": "integer"},
         )
-    assert "Ada" in refused.value.message and refused.value.hint
+    assert "Ada" in exc_info.value.message and exc_info.value.hint
     assert users.get("tables") == before
 
 
@@ -90,21 +90,21 @@ def test_schema_changes_with_one_failure_change_nothing(users: Shop) -> None:
     ],
 )
 def test_malformed_schema_change_names_field(shop: Shop, change: Any, words: str) -> None:
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as exc_info:
         shop.change(change)
-    assert refused.value.code == "invalid" and words in refused.value.message
+    assert exc_info.value.code == "invalid" and words in exc_info.value.message
 
 
 def test_create_table_with_existing_name_is_conflict(users: Shop) -> None:
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as exc_info:
         users.change(USERS)
-    assert refused.value.code == "conflict" and "table users already" in refused.value.message
+    assert exc_info.value.code == "conflict" and "table users already" in exc_info.value.message
 
 
 def test_missing_table_or_project_is_not_found(users: Shop) -> None:
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as exc_info:
         users.get("table", name="usres")
-    assert refused.value.code == "not-found" and "Available: users." in refused.value.hint
+    assert exc_info.value.code == "not-found" and "Available: users." in exc_info.value.hint
     with pytest.raises(ApiError, match="project blog not found"):
         users.client.call("GET", "/v1/projects/blog/tables")
 
@@ -143,9 +143,9 @@ def test_migrations_request_has_larger_body_limit(shop: Shop) -> None:
     sql = f"create table a (n integer, t text) strict; insert into a values {rows};"
     shop.post("migrations", {"files": [{"name": "tables/1.sql", "sql": sql}]})
     assert shop.get("table", name="a")["rows"] == 60_000
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as exc_info:
         shop.query("select 1", "x" * (5 << 20))
-    assert refused.value.code == "body-too-large"
+    assert exc_info.value.code == "body-too-large"
 
 
 def test_damaged_database_is_reported_and_unchanged(shop: Shop) -> None:

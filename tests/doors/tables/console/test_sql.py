@@ -13,9 +13,9 @@ from tests.doors.tables.console.conftest import Shop
 
 
 def refused_query(shop: Shop, sql: str, *params: Any, **more: Any) -> ApiError:
-    with pytest.raises(ApiError) as error:
+    with pytest.raises(ApiError) as exc_info:
         shop.query(sql, *params, **more)
-    return error.value
+    return exc_info.value
 
 
 def test_query_returns_named_values_and_column_types(users: Shop) -> None:
@@ -170,9 +170,9 @@ def test_roles_limit_reads_writes_and_schema_changes(users: Shop, address: str) 
     assert query_as("viewer", "select count(*) as n from users")["rows"] == [{"n": 2}]
     assert query_as("deployer", "delete from users where id = 1", write=True)["changes"] == 1
     for role, sql in (("viewer", "delete from users"), ("deployer", "drop table users")):
-        with pytest.raises(ApiError) as error:
+        with pytest.raises(ApiError) as exc_info:
             query_as(role, sql, write=True)
-        assert error.value.code == "forbidden"
+        assert exc_info.value.code == "forbidden"
     with Client(address, "deployer") as client:
         deployer = Shop(client, users.data)
         with pytest.raises(ApiError, match="role owner"):

@@ -23,15 +23,15 @@ def test_import_adds_rows_and_reports_progress(users: Shop) -> None:
 
 
 def test_import_creates_table_only_with_create(shop: Shop) -> None:
-    with pytest.raises(ApiError, match="table items does not exist") as refused:
+    with pytest.raises(ApiError, match="table items does not exist") as exc_info:
         shop.load(b"id,price\n1,2.5\n", table="items")
-    assert "--create" in refused.value.hint
+    assert "--create" in exc_info.value.hint
     shop.load(b"id,price\n1,2.5\n", table="items", create=True)
     columns = [(each["name"], each["type"]) for each in shop.get("table", name="items")["columns"]]
     assert columns == [("id", "integer"), ("price", "real")]
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as exc_info:
         shop.load(b"id,price\n1,2.5\n", table="items", create=True)
-    assert refused.value.code == "conflict"
+    assert exc_info.value.code == "conflict"
 
 
 def test_import_with_invalid_row_changes_nothing(users: Shop) -> None:

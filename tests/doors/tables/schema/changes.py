@@ -32,7 +32,7 @@ def table(database: Connection, name: str = "visits") -> Table:
 def refusal(database: Connection, *changes: Change) -> str:
     """Return message and hint of refused changes; assert that the schema is unchanged."""
     before = rows(database, "select type, name, sql from sqlite_schema order by name")
-    with pytest.raises(TablesError) as caught:
+    with pytest.raises(TablesError) as exc_info:
         apply(database, changes)
     assert rows(database, "select type, name, sql from sqlite_schema order by name") == before
-    return f"{caught.value.message}\n{caught.value.hint}"
+    return f"{exc_info.value.message}\n{exc_info.value.hint}"

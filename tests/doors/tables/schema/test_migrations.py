@@ -24,10 +24,10 @@ def write(project: Path, **files: str | bytes) -> tuple[Migration, ...]:
 
 def refusal(database: Connection, *migrations: Migration) -> str:
     before = rows(database, "select type, name, sql from sqlite_schema order by name")
-    with pytest.raises(TablesError) as caught:
+    with pytest.raises(TablesError) as exc_info:
         apply(database, migrations)
     assert rows(database, "select type, name, sql from sqlite_schema order by name") == before
-    return f"{caught.value.message}\n{caught.value.hint}"
+    return f"{exc_info.value.message}\n{exc_info.value.hint}"
 
 
 def migration(sql: str, name: str = "tables/1.sql") -> Migration:
@@ -213,9 +213,9 @@ def test_notes_and_types_follow_migration_renames(database: Connection) -> None:
     ],
 )
 def test_non_utf_8_migration_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
-    with pytest.raises(TablesError) as caught:
+    with pytest.raises(TablesError) as exc_info:
         write(tmp_path, a=data)
-    assert message in caught.value.message
+    assert message in exc_info.value.message
 
 
 def test_folder_named_like_migration_is_refused(tmp_path: Path) -> None:
@@ -233,14 +233,14 @@ def test_pipe_named_like_migration_is_refused_without_blocking(tmp_path: Path) -
 
 def test_endless_migration_statement_times_out_and_is_rolled_back(database: Connection) -> None:
     endless = "with recursive a(x) as (select 1 union all select x + 1 from a) select count(*) from a"
-    with pytest.raises(TablesError) as caught, transaction(database, "nothing happened"):
+    with pytest.raises(TablesError) as exc_info, transaction(database, "nothing happened"):
         statements = [
             ParsedStatement(1, "create table t (a)"),
             ParsedStatement(2, f"create table u as {endless}"),
         ]
         script.run(database, "tables/1.sql", statements, seconds=0.05)
-    assert caught.value.message == "tables/1.sql:2: the statement took longer than 0 s"
-    assert caught.value.code == "timeout"
+    assert exc_info.value.message == "tables/1.sql:2: the statement took longer than 0 s"
+    assert exc_info.value.code == "timeout"
     assert list(read(database)) == []
     counted = endless.replace("from a)", "from a limit 100000)")
     assert scalar(database, counted) == 100_000  # the next statement has no time limit

@@ -43,9 +43,9 @@ def test_script_split_is_independent_of_chunks(cuts: list[int]) -> None:
 
 
 def test_unterminated_statement_over_limit_raises() -> None:
-    with pytest.raises(StatementTooLong) as caught:
+    with pytest.raises(StatementTooLong) as exc_info:
         list(statements(["select 1;\nselect '"] + ["x" * 1000] * 1000, 100_000))
-    assert caught.value.line == 1
+    assert exc_info.value.line == 1
 
 
 TABLES = [

@@ -42,10 +42,10 @@ def import_data(database: Connection, data: str | bytes, format: Format, **how: 
 
 def refused_import(database: Connection, data: str | bytes, format: Format, **how: object) -> str:
     before = dict(read(database)), rows(database, "select * from users")
-    with pytest.raises(TablesError) as caught:
+    with pytest.raises(TablesError) as exc_info:
         import_data(database, data, format, **({"table": "users"} | how))
     assert (dict(read(database)), rows(database, "select * from users")) == before
-    return f"{caught.value.message}\n{caught.value.hint}"
+    return f"{exc_info.value.message}\n{exc_info.value.hint}"
 
 
 def test_import_appends_or_replaces_rows(users: Connection) -> None:

@@ -33,11 +33,11 @@ def database_file(path: Path, sql: str) -> bytes:
 
 def refused_import(database: Connection, data: str | bytes, format: Format, **how: object) -> str:
     before = dict(read(database)), rows(database, "select * from users")
-    with pytest.raises(TablesError) as caught:
+    with pytest.raises(TablesError) as exc_info:
         raw = data if isinstance(data, bytes) else data.encode()
         list(load(database, io.BytesIO(raw), format, **how))  # type: ignore[arg-type]
     assert (dict(read(database)), rows(database, "select * from users")) == before
-    return f"{caught.value.message}\n{caught.value.hint}"
+    return f"{exc_info.value.message}\n{exc_info.value.hint}"
 
 
 @pytest.mark.parametrize("format", ["sql", "db"])

@@ -213,10 +213,10 @@ def test_missing_blob_raises_before_response(image: StaticBundle, ask, site) -> 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"not json", b'{"version":2,"files":[]}'])
 def test_corrupt_bundle_raises_with_path(image: StaticBundle, damage: bytes) -> None:
     (image.folder / "index.json").write_bytes(damage)
-    with pytest.raises(BundleCorrupt, match="corrupt") as caught:
+    with pytest.raises(BundleCorrupt, match="corrupt") as exc_info:
         StaticResponder(image)
-    assert str(image.folder) in caught.value.message
-    assert caught.value.hint
+    assert str(image.folder) in exc_info.value.message
+    assert exc_info.value.hint
 
 
 def test_missing_bundle_raises(tmp_path: Path, make: Callable[[bool], StaticResponder]) -> None:
