@@ -21,8 +21,8 @@ PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.m
 
 
 def tracked() -> list[Path]:
-    done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
-    return [path for name in done.stdout.splitlines() if (path := ROOT / name).is_file()]
+    process = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [path for name in process.stdout.splitlines() if (path := ROOT / name).is_file()]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -65,12 +65,12 @@ def interface_states() -> dict[str, str]:
 
 def function_states() -> dict[str, str]:
     """State by `<interface>#<resource>.<function>`, of the tables function by function."""
-    found = {}
+    result = {}
     for section in (DOCS / "reference" / "wasi.md").read_text().split("\n### `")[1:]:
         interface, _, text = section.partition("`")
         for names, state in re.findall(r"^\| (`[^|]+) \| (\w+) \|", text, re.MULTILINE):
-            found |= {f"{interface}#{name}": state for name in re.findall(r"`([^`]+)`", names)}
-    return found
+            result |= {f"{interface}#{name}": state for name in re.findall(r"`([^`]+)`", names)}
+    return result
 
 
 def documented_name(key: str) -> str:

@@ -30,8 +30,8 @@ def test_import_contracts_hold() -> None:
     program = (
         "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
     )
-    done = run(sys.executable, "-c", program, "--no-cache")
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = run(sys.executable, "-c", program, "--no-cache")
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_documented_make_targets_exist() -> None:
@@ -75,8 +75,8 @@ def test_no_file_contains_a_machine_path() -> None:
 
 def test_no_file_contains_a_registry_address() -> None:
     registry = re.compile(r"https?://[^\s\"')]*(?:registry|pypi|/simple\b)", re.IGNORECASE)
-    found = {name: found[0] for name, text in texts().items() if (found := registry.search(text))}
-    assert found == {}
+    result = {name: result[0] for name, text in texts().items() if (result := registry.search(text))}
+    assert result == {}
 
 
 def test_classes_have_one_name_each_and_no_long_positional_constructors() -> None:

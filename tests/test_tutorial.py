@@ -77,7 +77,7 @@ class Terminal:
         if command.startswith("cd "):
             self.folder /= command.removeprefix("cd ")
             return ""
-        done = subprocess.run(
+        process = subprocess.run(
             ["sh", "-c", command],
             cwd=self.folder,
             env=self._environ,
@@ -88,7 +88,9 @@ class Terminal:
             timeout=READY_SECONDS,
             check=False,
         )
-        return done.stdout if done.stdout.endswith("\n") or not done.stdout else done.stdout + "\n"
+        return (
+            process.stdout if process.stdout.endswith("\n") or not process.stdout else process.stdout + "\n"
+        )
 
     def expect(self, command: str, expected: str) -> None:
         """Run a command until its output matches; only reads are repeated."""

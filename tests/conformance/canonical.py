@@ -240,13 +240,13 @@ def load(kind: Type, at: int, read: Callable[[int, int], bytes]) -> Any:
         return [load(kind.element, base + size * i, read) for i in range(count)]
     members = _members(kind)
     if members is not None:
-        found = []
+        result = []
         for member in members:
             size, alignment = layout(member)
             at = _aligned(at, alignment)
-            found.append(load(member, at, read))
+            result.append(load(member, at, read))
             at += size
-        return tuple(found)
+        return tuple(result)
     cases = _cases(kind)
     name, payload = cases[int.from_bytes(read(at, _discriminant(cases)), "little")]
     value = load(payload, at + _payload_offset(cases), read) if payload else None

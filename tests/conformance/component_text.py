@@ -31,12 +31,12 @@ def imports(called: Iterable[Function], named: Iterable[str] = ()) -> str:
     `$<interface>.<name>` a type of it.
     """
     functions = {function.key: function for function in called}
-    wanted = {function.interface for function in functions.values()} | set(named)
+    expected = {function.interface for function in functions.values()} | set(named)
     kept = []
     for interface in reversed(interfaces().values()):
-        if interface.name in wanted:
+        if interface.name in expected:
             kept.append(interface)
-            wanted |= {t.interface for t in interface.types.values() if isinstance(t, Ref)}
+            expected |= {t.interface for t in interface.types.values() if isinstance(t, Ref)}
     return "\n".join(_import(interface, functions) for interface in reversed(kept))
 
 

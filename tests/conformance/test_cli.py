@@ -79,10 +79,10 @@ def test_exit_during_response_fails_the_run(host: Host) -> None:
 def test_stdin_is_closed(host: Host) -> None:
     guest = Guest()
     stdin = guest.call("get-stdin")
-    again = guest.call("get-stdin")
+    second = guest.call("get-stdin")
     steps = [
         guest.call(f"input-stream.{name}", stream, count)
-        for stream in (stdin, again)
+        for stream in (stdin, second)
         for name in ("read", "blocking-read", "skip", "blocking-skip")
         for count in (0, 1, (1 << 64) - 1)
     ]
@@ -136,10 +136,10 @@ def test_sockets_are_denied(host: Host, family: str) -> None:
 def test_name_lookup_is_denied(host: Host) -> None:
     guest = Guest()
     network = guest.call("instance-network")
-    found = [guest.call("resolve-addresses", network, name) for name in ("localhost", "127.0.0.1", "")]
+    result = [guest.call("resolve-addresses", network, name) for name in ("localhost", "127.0.0.1", "")]
     guest.drop(network)
     answer = host.run(guest)
-    assert {answer[step] for step in found} == {("err", "access-denied")}
+    assert {answer[step] for step in result} == {("err", "access-denied")}
 
 
 def test_script_source_without_script_traps(host: Host) -> None:

@@ -217,14 +217,14 @@ def test_open_door_calls_are_cancelled_at_end_of_run(host: Host, porch: Porch) -
 
 def test_door_can_be_called_in_one_host_call(host: Host, porch: Porch) -> None:
     guest = Guest()
-    made = guest.call("ask", "porch", "/v1/thing?a=1", "one ü")
+    result = guest.call("ask", "porch", "/v1/thing?a=1", "one ü")
     later = guest.call("ask", "porch", "/later", "two")
     fault = guest.call("ask", "porch", "/fault", "")
     large = guest.call("ask", "porch", "/", "x" * 2000)
     guest.answer(b"fine")
     answer = through(host, porch, guest)
     assert answer.body == b"fine"
-    assert answer[made] == (201, "ONE ü") and answer[later] == (200, "two")
+    assert answer[result] == (201, "ONE ü") and answer[later] == (200, "two")
     assert (answer[fault][0], answer[large][0]) == (500, 413)
     first = porch.asked[0]
     assert (first.method, first.path, first.query) == ("POST", "/v1/thing", "a=1")

@@ -127,18 +127,18 @@ def test_malformed_names_are_rejected(host: Host) -> None:
 def test_malformed_values_are_rejected(host: Host) -> None:
     guest = Guest()
     fields = guest.call("fields.from-list", [("a", b"kept")])
-    refused = []
+    rejected = []
     for value in NO_VALUES:
-        refused += [
+        rejected += [
             guest.call("fields.from-list", [("a", value)]),
             guest.call("fields.append", fields, "a", value),
             guest.call("fields.set", fields, "a", [b"good", value]),
         ]
     for length in (b"", b"-1", b"1a", b"1,1", b"0x10"):
-        refused.append(guest.call("fields.append", fields, "content-length", length))
+        rejected.append(guest.call("fields.append", fields, "content-length", length))
     entries = guest.call("fields.entries", fields)
     answer = host.run(guest)
-    assert {answer[step] for step in refused} == {("err", "invalid-syntax")}
+    assert {answer[step] for step in rejected} == {("err", "invalid-syntax")}
     assert answer[entries] == [("a", b"kept")]
 
 
@@ -154,16 +154,16 @@ def test_values_accept_all_bytes_of_http(host: Host) -> None:
 def test_connection_level_names_are_forbidden(host: Host) -> None:
     guest = Guest()
     fields = guest.call("fields.constructor")
-    refused = []
+    rejected = []
     for name in FORBIDDEN:
-        refused += [
+        rejected += [
             guest.call("fields.from-list", [(name, b"x")]),
             guest.call("fields.append", fields, name, b"x"),
             guest.call("fields.set", fields, name, [b"x"]),
             guest.call("fields.delete", fields, name),
         ]
     answer = host.run(guest)
-    assert {answer[step] for step in refused} == {("err", "forbidden")}
+    assert {answer[step] for step in rejected} == {("err", "forbidden")}
 
 
 @pytest.mark.parametrize("message", ["incoming-request", "outgoing-request", "outgoing-response"])
@@ -172,9 +172,9 @@ def test_message_fields_are_immutable(host: Host, message: str) -> None:
     if message == "incoming-request":
         headers = guest.call("incoming-request.headers", guest.request)
     else:
-        made = guest.call("fields.from-list", [("accept", b"1")])
-        headers = guest.call(f"{message}.headers", guest.call(f"{message}.constructor", made))
-    refused = [
+        result = guest.call("fields.from-list", [("accept", b"1")])
+        headers = guest.call(f"{message}.headers", guest.call(f"{message}.constructor", result))
+    rejected = [
         guest.call("fields.set", headers, "accept", [b"2"]),
         guest.call("fields.append", headers, "accept", b"2"),
         guest.call("fields.delete", headers, "accept"),
@@ -182,11 +182,11 @@ def test_message_fields_are_immutable(host: Host, message: str) -> None:
     entries = guest.call("fields.entries", headers)
     clone = guest.call("fields.clone", headers)
     changed = guest.call("fields.append", clone, "accept", b"3")
-    again = guest.call("fields.entries", headers)
+    second = guest.call("fields.entries", headers)
     answer = host.run(guest, Client(headers=[(b"accept", b"1")]))
-    assert {answer[step] for step in refused} == {("err", "immutable")}
+    assert {answer[step] for step in rejected} == {("err", "immutable")}
     assert answer[changed] == ("ok", None)
-    assert answer[entries] == answer[again] == [("accept", b"1")]
+    assert answer[entries] == answer[second] == [("accept", b"1")]
 
 
 def test_immutable_error_precedes_forbidden(host: Host) -> None:

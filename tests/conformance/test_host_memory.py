@@ -90,15 +90,15 @@ def test_header_fields_are_charged_until_dropped(host: Host, dropped: bool) -> N
 def test_concurrent_requests_are_limited(host: Host) -> None:
     """Pending requests count, started or not; a dropped one frees its place when it has ended."""
     guest = Guest()
-    asked = [asking(guest, "/never") for _ in range(MAX_CONCURRENT_REQUESTS)]
-    refused = asking(guest, "/never")
+    requests = [asking(guest, "/never") for _ in range(MAX_CONCURRENT_REQUESTS)]
+    result = asking(guest, "/never")
     guest.call("pollable.block", guest.call("subscribe-duration", 1_000_000))  # all begin
-    guest.drop(asked[0])
+    guest.drop(requests[0])
     guest.call("pollable.block", guest.call("subscribe-duration", 1_000_000))  # what was dropped ends
     again, refused_again = asking(guest, "/never"), asking(guest, "/never")
     guest.answer(b"fine")
     answer, _ = through(host, guest)
-    assert answer[refused] == answer[refused_again] == ("err", "connection-limit-reached")
+    assert answer[result] == answer[refused_again] == ("err", "connection-limit-reached")
     assert answer[again][0] == "ok" and answer.body == b"fine"
 
 
@@ -122,11 +122,11 @@ def test_unread_responses_above_memory_limit_are_rejected(host: Host) -> None:
     guest = Guest()
     answers = [take_response(guest, asking(guest, f"/{LARGE}")) for _ in range(MAX_HELD_BYTES // LARGE + 1)]
     guest.drop(answers[0])
-    again = take_response(guest, asking(guest, f"/{LARGE}"))
+    second = take_response(guest, asking(guest, f"/{LARGE}"))
     guest.answer(b"fine")
     answer, _ = through(host, guest)
     assert answer[answers[-1]] == ("ok", ("err", "connection-limit-reached"))
-    assert [answer[step][1][0] for step in (*answers[:-1], again)] == ["ok"] * (len(answers))
+    assert [answer[step][1][0] for step in (*answers[:-1], second)] == ["ok"] * (len(answers))
 
 
 def test_writer_is_unblocked_after_server_stops_reading(host: Host) -> None:

@@ -16,7 +16,7 @@ def test_response_has_status_headers_and_body(host: Host) -> None:
     future = guest.call("outgoing-handler/handle", new_request(guest, SERVER, "/headers"), None)
     early = guest.call("future-incoming-response.get", future)
     response = take_response(guest, future)
-    again = [guest.call("future-incoming-response.get", future) for _ in range(2)]
+    second = [guest.call("future-incoming-response.get", future) for _ in range(2)]
     status = guest.call("incoming-response.status", response)
     headers = guest.call("incoming-response.headers", response)
     entries = guest.call("fields.entries", headers)
@@ -31,7 +31,7 @@ def test_response_has_status_headers_and_body(host: Host) -> None:
     guest.answer(b"fine")
     answer, _ = call(host, guest)
     assert answer[early] is None
-    assert answer[response] == ("ok", ("ok", HANDLE)) and [answer[s] for s in again] == [("err", None)] * 2
+    assert answer[response] == ("ok", ("ok", HANDLE)) and [answer[s] for s in second] == [("err", None)] * 2
     assert answer[status] == 404
     assert answer[entries] == [("x", b"1"), ("y", b"a"), ("x", b"2"), ("content-length", b"0")]
     assert answer[immutable] == ("err", "immutable")

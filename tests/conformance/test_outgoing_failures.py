@@ -44,16 +44,16 @@ def test_invalid_request_uri_is_rejected(host: Host, missing: str) -> None:
     request = new_request(guest, "example.com", "/")
     value = None if missing == "authority" else ("other", "gopher")
     guest.call(f"outgoing-request.set-{missing}", request, value)
-    refused = guest.call("outgoing-handler/handle", request, None)
-    assert host.run(guest)[refused] == ("err", "HTTP-request-URI-invalid")
+    result = guest.call("outgoing-handler/handle", request, None)
+    assert host.run(guest)[result] == ("err", "HTTP-request-URI-invalid")
 
 
 def test_connect_method_is_rejected(host: Host) -> None:
     guest = Guest()
     request = new_request(guest, "localhost", "/", method="connect")
-    refused = guest.call("outgoing-handler/handle", request, None)
+    result = guest.call("outgoing-handler/handle", request, None)
     answer = host.run(guest, egress=("http://localhost",))
-    assert answer[refused] == ("err", "HTTP-request-method-invalid")
+    assert answer[result] == ("err", "HTTP-request-method-invalid")
 
 
 def failing(host: Host, authority: str) -> Any:

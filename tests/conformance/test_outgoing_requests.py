@@ -98,10 +98,10 @@ def test_malformed_request_part_is_rejected_without_change(host: Host, part: str
     request = guest.call("outgoing-request.constructor", guest.call("fields.constructor"))
     before = GOOD[part][-1]
     guest.call(f"outgoing-request.set-{part}", request, before)
-    refused = {str(v): guest.call(f"outgoing-request.set-{part}", request, v) for v in BAD[part]}
+    rejected = {str(v): guest.call(f"outgoing-request.set-{part}", request, v) for v in BAD[part]}
     after = guest.call(f"outgoing-request.{part}", request)
     answer = host.run(guest)
-    assert [name for name, step in refused.items() if answer[step] != ("err", None)] == []
+    assert [name for name, step in rejected.items() if answer[step] != ("err", None)] == []
     assert answer[after] == before
 
 
@@ -112,11 +112,11 @@ def test_timeouts_can_be_set_and_read(host: Host, name: str) -> None:
     before = guest.call(f"request-options.{name}-timeout", options)
     steps = []
     for value in (5, 0, MOST, None):
-        done = guest.call(f"request-options.set-{name}-timeout", options, value)
-        steps.append((done, guest.call(f"request-options.{name}-timeout", options), value))
+        result = guest.call(f"request-options.set-{name}-timeout", options, value)
+        steps.append((result, guest.call(f"request-options.{name}-timeout", options), value))
     guest.drop(options)
     answer = host.run(guest)
     assert answer[before] is None
-    assert [(answer[done], answer[read]) for done, read, _ in steps] == [
+    assert [(answer[result], answer[read]) for result, read, _ in steps] == [
         (("ok", None), value) for _, _, value in steps
     ]

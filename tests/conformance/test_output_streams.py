@@ -142,10 +142,10 @@ def test_blocking_write_waits_for_buffer_space(
     fill(guest, stream)
     full = guest.call("output-stream.check-write", stream)
     give(guest, response)
-    done = guest.call(f"output-stream.{last}", stream, *arguments)
+    result = guest.call(f"output-stream.{last}", stream, *arguments)
     guest.finish(body, stream)
     answer = either_host.run(guest)
-    assert answer[full] == ("ok", 0) and answer[done] == ("ok", None)
+    assert answer[full] == ("ok", 0) and answer[result] == ("ok", None)
     assert answer.body == bytes(BUFFER_BYTES) + written
 
 

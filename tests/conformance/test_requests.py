@@ -42,12 +42,12 @@ def test_path_and_authority_are_passed_through(host: Host, target: str) -> None:
 
 
 def test_header_fields_arrive_in_order_with_duplicates_and_raw_values(host: Host) -> None:
-    sent = [(b"host", b"api.localhost"), (b"x", b"1"), (b"accept", b"\xff\xfe"), (b"x", b"2"), (b"e", b"")]
+    data = [(b"host", b"api.localhost"), (b"x", b"1"), (b"accept", b"\xff\xfe"), (b"x", b"2"), (b"e", b"")]
     guest = Guest()
     headers = guest.call("incoming-request.headers", guest.request)
     entries, both = guest.call("fields.entries", headers), guest.call("fields.get", headers, "X")
-    answer = host.run(guest, Client(headers=sent))
-    assert answer[entries] == [(name.decode(), value) for name, value in sent]
+    answer = host.run(guest, Client(headers=data))
+    assert answer[entries] == [(name.decode(), value) for name, value in data]
     assert answer[both] == [b"1", b"2"]
 
 

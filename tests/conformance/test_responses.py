@@ -16,10 +16,10 @@ def error_codes() -> list[object]:
     """Every error-code, with its payload full and empty."""
     variant = resolve(interfaces()["wasi:http/types"].types["error-code"])
     assert isinstance(variant, Variant)
-    found: list[object] = []
+    result: list[object] = []
     for name, payload in variant.cases:
         if payload is None:
-            found.append(name)
+            result.append(name)
             continue
         record = resolve(payload.payload) if hasattr(payload, "payload") else resolve(payload)
         full: object = 7
@@ -27,20 +27,20 @@ def error_codes() -> list[object]:
             full = tuple("text" if "string" in str(kind) else 7 for _, kind in record.fields)
         elif "string" in str(record):
             full = "text"
-        found.append((name, full))
+        result.append((name, full))
         empty = (None,) * len(record.fields) if isinstance(record, Record) else None
-        found.append((name, empty))
-    return found
+        result.append((name, empty))
+    return result
 
 
 def test_new_response_has_status_200_and_given_headers(host: Host) -> None:
     guest = Guest()
-    made = response(guest, ("x", b"1"), ("x", b"2"))
-    status = guest.call("outgoing-response.status-code", made)
-    headers = guest.call("outgoing-response.headers", made)
+    handle = response(guest, ("x", b"1"), ("x", b"2"))
+    status = guest.call("outgoing-response.status-code", handle)
+    headers = guest.call("outgoing-response.headers", handle)
     entries = guest.call("fields.entries", headers)
     guest.drop(headers)
-    guest.call("response-outparam.set", guest.outparam, ("ok", made))
+    guest.call("response-outparam.set", guest.outparam, ("ok", handle))
     answer = host.run(guest)
     assert answer[status] == 200 and answer[entries] == [("x", b"1"), ("x", b"2")]
     assert answer.headers == [(b"x", b"1"), (b"x", b"2"), (b"content-length", b"0")]
@@ -50,45 +50,45 @@ def test_new_response_has_status_200_and_given_headers(host: Host) -> None:
 @pytest.mark.parametrize("status", [200, 204, 304, 404, 418, 500, 599])
 def test_status_is_sent_as_set(host: Host, status: int) -> None:
     guest = Guest()
-    made = response(guest)
-    done = guest.call("outgoing-response.set-status-code", made, status)
-    now = guest.call("outgoing-response.status-code", made)
-    guest.call("response-outparam.set", guest.outparam, ("ok", made))
+    handle = response(guest)
+    result = guest.call("outgoing-response.set-status-code", handle, status)
+    now = guest.call("outgoing-response.status-code", handle)
+    guest.call("response-outparam.set", guest.outparam, ("ok", handle))
     answer = host.run(guest)
-    assert (answer[done], answer[now], answer.status) == (("ok", None), status, status)
+    assert (answer[result], answer[now], answer.status) == (("ok", None), status, status)
 
 
 @pytest.mark.parametrize("status", [0, 1, 99, 100, 101, 199, 600, 999, 65535])
 def test_invalid_status_is_rejected(host: Host, status: int) -> None:
     guest = Guest()
-    made = response(guest)
-    refused = guest.call("outgoing-response.set-status-code", made, status)
-    now = guest.call("outgoing-response.status-code", made)
+    handle = response(guest)
+    result = guest.call("outgoing-response.set-status-code", handle, status)
+    now = guest.call("outgoing-response.status-code", handle)
     answer = host.run(guest)
-    assert (answer[refused], answer[now]) == (("err", None), 200)
+    assert (answer[result], answer[now]) == (("err", None), 200)
 
 
 def test_response_body_and_stream_can_be_taken_once(host: Host) -> None:
     guest = Guest()
-    made = response(guest)
-    body = guest.call("outgoing-response.body", made)
+    handle = response(guest)
+    body = guest.call("outgoing-response.body", handle)
     stream = guest.call("outgoing-body.write", body)
-    again = guest.call("outgoing-response.body", made), guest.call("outgoing-body.write", body)
+    second = guest.call("outgoing-response.body", handle), guest.call("outgoing-body.write", body)
     guest.drop(stream)
     after = guest.call("outgoing-body.write", body)
     answer = host.run(guest)
     assert answer[body] == answer[stream] == ("ok", HANDLE)
-    assert [answer[step] for step in (*again, after)] == [("err", None)] * 3
+    assert [answer[step] for step in (*second, after)] == [("err", None)] * 3
 
 
 def test_body_can_be_written_before_response_is_set(host: Host) -> None:
     guest = Guest()
-    made = response(guest)
-    body = guest.call("outgoing-response.body", made)
+    handle = response(guest)
+    body = guest.call("outgoing-response.body", handle)
     stream = guest.call("outgoing-body.write", body)
     guest.call("output-stream.blocking-write-and-flush", stream, b"early")
     finished = guest.finish(body, stream)
-    guest.call("response-outparam.set", guest.outparam, ("ok", made))
+    guest.call("response-outparam.set", guest.outparam, ("ok", handle))
     answer = host.run(guest)
     assert answer[finished] == ("ok", None)
     assert answer.body == b"early" and (b"content-length", b"5") in answer.headers
@@ -96,9 +96,9 @@ def test_body_can_be_written_before_response_is_set(host: Host) -> None:
 
 def test_body_can_be_finished_without_stream(host: Host) -> None:
     guest = Guest()
-    made = response(guest)
-    body = guest.call("outgoing-response.body", made)
-    guest.call("response-outparam.set", guest.outparam, ("ok", made))
+    handle = response(guest)
+    body = guest.call("outgoing-response.body", handle)
+    guest.call("response-outparam.set", guest.outparam, ("ok", handle))
     finished = guest.call("outgoing-body.finish", body, None)
     answer = host.run(guest)
     assert answer[finished] == ("ok", None) and answer.ended and answer.report.outcome == "ok"
@@ -141,9 +141,9 @@ def test_missing_body_with_content_length_breaks_response(host: Host) -> None:
 @pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("GET", 304)])
 def test_content_length_of_head_and_304_is_not_enforced(host: Host, method: str, status: int) -> None:
     guest = Guest()
-    made = response(guest, ("content-length", b"5"))
-    guest.call("outgoing-response.set-status-code", made, status)
-    guest.call("response-outparam.set", guest.outparam, ("ok", made))
+    handle = response(guest, ("content-length", b"5"))
+    guest.call("outgoing-response.set-status-code", handle, status)
+    guest.call("response-outparam.set", guest.outparam, ("ok", handle))
     answer = host.run(guest, Client(method))
     assert answer.report.outcome == "ok" and (b"content-length", b"5") in answer.headers
 
@@ -186,12 +186,12 @@ def test_finish_body_before_stream_is_dropped_traps(host: Host, end: str) -> Non
 @pytest.mark.parametrize("end", ["give", "drop"])
 def test_set_or_drop_response_before_headers_traps(host: Host, end: str) -> None:
     guest = Guest()
-    made = response(guest)
-    guest.call("outgoing-response.headers", made)
+    handle = response(guest)
+    guest.call("outgoing-response.headers", handle)
     if end == "give":
-        guest.call("response-outparam.set", guest.outparam, ("ok", made))
+        guest.call("response-outparam.set", guest.outparam, ("ok", handle))
     else:
-        guest.drop(made)
+        guest.drop(handle)
     after = guest.call("get-arguments")
     answer = host.run(guest)
     assert not answer.reached(after) and answer.status is None
@@ -200,10 +200,10 @@ def test_set_or_drop_response_before_headers_traps(host: Host, end: str) -> None
 
 def test_unsent_response_can_be_dropped(host: Host) -> None:
     guest = Guest()
-    made = response(guest)
-    body = guest.call("outgoing-response.body", made)
+    handle = response(guest)
+    body = guest.call("outgoing-response.body", handle)
     stream = guest.call("outgoing-body.write", body)
-    guest.drop(stream, body, made)
+    guest.drop(stream, body, handle)
     guest.answer(b"another")
     answer = host.run(guest)
     assert answer.body == b"another" and answer.report.outcome == "ok"
@@ -224,10 +224,10 @@ def test_trailers_are_accepted_and_not_sent(host: Host) -> None:
 @pytest.mark.parametrize("code", error_codes(), ids=str)
 def test_guest_can_respond_with_any_error_code(host: Host, code: object) -> None:
     guest = Guest()
-    done = guest.call("response-outparam.set", guest.outparam, ("err", code))
+    result = guest.call("response-outparam.set", guest.outparam, ("err", code))
     answer = host.run(guest)
     name = code[0] if isinstance(code, tuple) else code
-    assert answer.reached(done) and answer.status is None and not answer.ended
+    assert answer.reached(result) and answer.status is None and not answer.ended
     assert answer.report.outcome == "guest-failed" and answer.detail.endswith(f"the error {name}")
 
 
@@ -247,16 +247,16 @@ def test_second_response_traps(host: Host, first: str) -> None:
     made, other = response(guest), response(guest)
     given = ("ok", made) if first == "ok" else ("err", "configuration-error")
     guest.call("response-outparam.set", guest.outparam, given)
-    again = guest.call("response-outparam.set", guest.outparam, ("ok", other))
+    second = guest.call("response-outparam.set", guest.outparam, ("ok", other))
     answer = host.run(guest)
-    assert not answer.reached(again) and answer.report.outcome == "guest-failed"
+    assert not answer.reached(second) and answer.report.outcome == "guest-failed"
 
 
 def test_using_response_after_set_traps(host: Host) -> None:
     guest = Guest()
-    made = response(guest)
-    guest.call("response-outparam.set", guest.outparam, ("ok", made))
-    step = guest.call("outgoing-response.set-status-code", made, 404)
+    handle = response(guest)
+    guest.call("response-outparam.set", guest.outparam, ("ok", handle))
+    step = guest.call("outgoing-response.set-status-code", handle, 404)
     answer = host.run(guest)
     assert not answer.reached(step) and "unknown handle" in answer.detail
 

@@ -84,11 +84,11 @@ class Upstream:
 
 async def _body(head: str, reader: asyncio.StreamReader) -> bytes:
     if "transfer-encoding: chunked" in head:
-        found = b""
+        result = b""
         while size := int(await reader.readuntil(b"\r\n"), 16):
-            found += (await reader.readexactly(size + 2))[:-2]
+            result += (await reader.readexactly(size + 2))[:-2]
         await reader.readexactly(2)
-        return found
+        return result
     _, given, rest = head.partition("content-length: ")
     return await reader.readexactly(int(rest.partition("\r\n")[0])) if given else b""
 

@@ -141,11 +141,11 @@ def read(text: str) -> dict[str, Interface]:
 @cache
 def functions() -> dict[str, Function]:
     """Return every function by its short name, and by `<interface>/<short name>` ("wall-clock/now")."""
-    found: dict[str, Function] = {}
+    result: dict[str, Function] = {}
     for function in (f for interface in interfaces().values() for f in interface.functions):
-        found.setdefault(function.short, function)
-        found[f"{function.interface.partition('/')[2]}/{function.short}"] = function
-    return found
+        result.setdefault(function.short, function)
+        result[f"{function.interface.partition('/')[2]}/{function.short}"] = function
+    return result
 
 
 class _Reader:
@@ -170,7 +170,7 @@ class _Reader:
             assert self._take(token), f"{token} wanted before {self._tokens[self._at : self._at + 5]}"
 
     def read(self) -> dict[str, Interface]:
-        found: dict[str, Interface] = {}
+        result: dict[str, Interface] = {}
         while self._at < len(self._tokens):
             if self._take("package"):
                 self._package = self._next()
@@ -178,12 +178,12 @@ class _Reader:
                 continue
             self._need("interface")
             interface = Interface(f"{self._package}/{self._next()}")
-            found[interface.name] = interface
+            result[interface.name] = interface
             self._scope = interface.name
             self._need("{")
             while not self._take("}"):
                 self._item(interface)
-        return found
+        return result
 
     def _item(self, interface: Interface) -> None:
         word = self._next()
@@ -243,25 +243,25 @@ class _Reader:
 
     def _fields(self, begin: str, end: str) -> tuple[tuple[str, Type], ...]:
         self._need(begin)
-        found = []
+        result = []
         while not self._take(end):
             name = self._next()
             self._need(":")
-            found.append((name, self._type()))
+            result.append((name, self._type()))
             self._take(",")
-        return tuple(found)
+        return tuple(result)
 
     def _cases(self) -> tuple[tuple[str, Type | None], ...]:
         self._need("{")
-        found = []
+        result = []
         while not self._take("}"):
             name, payload = self._next(), None
             if self._take("("):
                 payload = self._type()
                 self._need(")")
-            found.append((name, payload))
+            result.append((name, payload))
             self._take(",")
-        return tuple(found)
+        return tuple(result)
 
     def _type(self) -> Type:
         word = self._next()

@@ -20,14 +20,14 @@ def test_page_updates_and_requests_its_own_origin_only(pulse: DevServer) -> None
             await page.call("Page.enable")
             await page.call("Page.navigate", url=pulse.url + "/")
             await page.until("document.querySelector('#state')?.dataset.state === 'live'")
-            seen = set()
+            observed = set()
             for _ in range(3):
                 now = await page.until(
                     "(() => { const t = [...document.querySelectorAll('output')].map((o) => o.value).join();"
-                    f" return /\\d/.test(t) && !{json.dumps(sorted(seen))}.includes(t) && t; }})()"
+                    f" return /\\d/.test(t) && !{json.dumps(sorted(observed))}.includes(t) && t; }})()"
                 )
-                seen.add(now)
-            assert len(seen) == 3
+                observed.add(now)
+            assert len(observed) == 3
             assert await page.value(
                 "document.querySelectorAll('polyline')[0].getAttribute('points').split(' ').length >= 3"
             )
@@ -37,18 +37,18 @@ def test_page_updates_and_requests_its_own_origin_only(pulse: DevServer) -> None
 
                 shot = await page.call("Page.captureScreenshot")
                 (Path(folder) / "pulse.png").write_bytes(base64.b64decode(shot["data"]))
-            asked = [
+            requests = [
                 event["params"]["request"]["url"]
                 for event in page.events
                 if event["method"] == "Network.requestWillBeSent"
             ]
             origins = {
                 "{0.scheme}://{0.netloc}".format(urlsplit(url))
-                for url in asked
+                for url in requests
                 if not url.startswith("data:")
             }
             assert origins == {pulse.url}
-            assert any(url.endswith("/api/events") for url in asked)
+            assert any(url.endswith("/api/events") for url in requests)
             trouble = [event for event in page.events if event["method"] == "Runtime.exceptionThrown"]
             assert trouble == []
 

@@ -66,7 +66,7 @@ def console(shared_shop: Path, open_console: OpenConsole) -> Iterator[Terminal]:
 
 
 def svc(folder: Path, home: Path, *words: str) -> str:
-    done = subprocess.run(
+    process = subprocess.run(
         [*SVC, *words],
         cwd=folder,
         env={**os.environ, "SVC_HOME": str(home)},
@@ -74,15 +74,15 @@ def svc(folder: Path, home: Path, *words: str) -> str:
         text=True,
         timeout=SECONDS,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 def address(console: Terminal) -> str:
     """Return the engine's URL from the top line of a wide screen."""
-    found = re.search(r"http://localhost:\d+", console.until("● live"))
-    assert found, console.screen()
-    return found[0]
+    match = re.search(r"http://localhost:\d+", console.until("● live"))
+    assert match, console.screen()
+    return match[0]
 
 
 def get(url: str) -> str:
@@ -196,8 +196,8 @@ def test_ascii_locale_shows_ascii(shop: Path, open_console: OpenConsole) -> None
         console.until("live")
         for key, text in (("1", "web"), ("2", "table"), ("3", "Filter")):
             console.keys(key)
-            seen = console.until(text)
-            assert seen.isascii(), sorted({each for each in seen if not each.isascii()})
+            screen_text = console.until(text)
+            assert screen_text.isascii(), sorted({each for each in screen_text if not each.isascii()})
 
 
 def test_rows_edited_in_grid_reach_api_and_back(shop: Path, home: Path, open_console: OpenConsole) -> None:

@@ -277,15 +277,15 @@ def test_no_color_applies_in_browser_and_killed_server_stops_its_console(tmp_pat
         web_console(created(tmp_path / "shop"), tmp_path / "home", NO_COLOR="1") as web,
         socket(web, web.entered()) as connection,
     ):
-        seen = read_until(connection, "● live")
+        screen_text = read_until(connection, "● live")
         sessions = web.sessions()
         assert len(sessions) == 1
         web.process.kill()
         web.process.wait(SECONDS)
     for each in sessions:
         gone(each)
-    coloured = re.findall(r"\x1b\[[\d;]*\b[34]8;2;(\d+);(?!\1;\1)[\d;]*m", seen)
-    assert "8;2;" in seen
+    coloured = re.findall(r"\x1b\[[\d;]*\b[34]8;2;(\d+);(?!\1;\1)[\d;]*m", screen_text)
+    assert "8;2;" in screen_text
     assert not coloured
 
 

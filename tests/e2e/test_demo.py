@@ -21,8 +21,8 @@ SECOND_START_SECONDS = 15
 def clone(tmp_path: Path) -> Path:
     """The files of the repository, and nothing else, in a path with a space and an umlaut."""
     folder = tmp_path / "fresh clone ü"
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
-    for name in filter(None, listed.stdout.split("\0")):
+    process = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in filter(None, process.stdout.split("\0")):
         if os.path.lexists(ROOT / name):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
@@ -55,7 +55,7 @@ def test_make_with_an_old_python_fails_with_a_hint(clone: Path) -> None:
     old.chmod(0o755)
     command = ["make", "install", f"PYTHON={old}"]
     environ = {**os.environ, "MAKEFLAGS": ""}
-    done = subprocess.run(command, cwd=clone, env=environ, capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert "Python 3.11 or newer is required" in done.stderr and "Python 3.8.1" in done.stderr
-    assert "hint: make PYTHON=" in done.stderr
+    process = subprocess.run(command, cwd=clone, env=environ, capture_output=True, text=True, check=False)
+    assert process.returncode != 0
+    assert "Python 3.11 or newer is required" in process.stderr and "Python 3.8.1" in process.stderr
+    assert "hint: make PYTHON=" in process.stderr

@@ -136,9 +136,11 @@ def test_manifest_edits_apply_without_a_restart(pulse: DevServer, pulse_project:
 
 def test_taken_port_is_an_error_that_names_another_port(pulse: DevServer, pulse_project: Path) -> None:
     command = [sys.executable, "-m", "svc_tui", "dev", "--port", str(pulse.port)]
-    done = subprocess.run(command, cwd=pulse_project, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 1
-    assert f"port {pulse.port} is in use" in done.stderr and "--port" in done.stderr
+    process = subprocess.run(
+        command, cwd=pulse_project, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert process.returncode == 1
+    assert f"port {pulse.port} is in use" in process.stderr and "--port" in process.stderr
 
 
 def test_stop_with_open_streams_is_clean(pulse: DevServer) -> None:
@@ -191,11 +193,13 @@ def test_build_prints_digests_compiles_once_and_dev_release_serves_it(project: P
     environ = {**os.environ, "SVC_HOME": str(home)}
     runs = []
     for _ in range(2):
-        done = subprocess.run(command, cwd=project, env=environ, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        runs.append(re.findall(r"sha256:[0-9a-f]{64}", done.stdout))
+        process = subprocess.run(
+            command, cwd=project, env=environ, capture_output=True, text=True, check=False
+        )
+        assert process.returncode == 0, process.stderr
+        runs.append(re.findall(r"sha256:[0-9a-f]{64}", process.stdout))
     assert len(runs[0]) == 2 and runs[0] == runs[1]
-    assert "making a component" not in done.stderr
+    assert "making a component" not in process.stderr
     with dev_server(project, home, "--release") as server:
         assert server.get("/api/now").status_code == 200
         assert server.get("/style.css", headers={"accept-encoding": "br"}).headers["content-encoding"] == "br"

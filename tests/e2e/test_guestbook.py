@@ -48,23 +48,23 @@ def write(server: DevServer, lane: str, author: str, message: str) -> dict[str, 
 def entries(server: DevServer, lane: str) -> list[dict[str, Any]]:
     answer = server.get(f"/{lane}/entries")
     assert answer.status_code == 200, answer.text
-    found: list[dict[str, Any]] = answer.json()
-    return found
+    result: list[dict[str, Any]] = answer.json()
+    return result
 
 
 @pytest.mark.parametrize(("writer", "reader"), [*permutations(LANES, 2)])
 def test_entry_of_one_language_is_read_by_another(guestbook: DevServer, writer: str, reader: str) -> None:
     hostile = f"'; drop table entries; -- ü😀 {writer} to {reader}"
     written = write(guestbook, writer, "Jürgen", hostile)
-    found = entries(guestbook, reader)[0]
-    assert {name: found[name] for name in ("id", "lane", "author", "message", "hearts")} == {
+    result = entries(guestbook, reader)[0]
+    assert {name: result[name] for name in ("id", "lane", "author", "message", "hearts")} == {
         "id": written["id"],
         "lane": writer,
         "author": "Jürgen",
         "message": hostile,
         "hearts": 0,
     }
-    assert found["written_at"].endswith("Z") and written["written_at"].startswith(found["written_at"][:19])
+    assert result["written_at"].endswith("Z") and written["written_at"].startswith(result["written_at"][:19])
 
 
 def test_hearts_of_all_languages_add_up(guestbook: DevServer) -> None:

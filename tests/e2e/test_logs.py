@@ -116,14 +116,14 @@ def shown(shop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
 def test_logs_follow_prints_requests_across_restarts(
     shop: Path, home: Path, follower: Follower, shown: Shown, workers: str
 ) -> None:
-    asked = []
+    requests = []
     for round_ in range(3):
         with dev_server(shop, home, "--workers", workers) as server:
             for number in range(3):
                 answer = server.get(f"/api/{round_}/{number}")
                 assert answer.text == "hello"
-                asked.append(answer.headers["x-request-id"])
-            follower.until_request(asked[-1])
+                requests.append(answer.headers["x-request-id"])
+            follower.until_request(requests[-1])
             if round_ == 1:
                 server.process.kill()
                 server.process.wait()
@@ -131,8 +131,8 @@ def test_logs_follow_prints_requests_across_restarts(
                 assert server.stop() == 0
     of_requests = [row for row in follower.seen if row["request_id"]]
     if workers == "1":
-        assert [row["request_id"] for row in of_requests if row.get("root")] == asked
-    for request_id in asked:
+        assert [row["request_id"] for row in of_requests if row.get("root")] == requests
+    for request_id in requests:
         rows = [row for row in of_requests if row["request_id"] == request_id]
         assert sorted(row["kind"] for row in rows) == [*["request"] * 2, "stderr", "stdout", "structured"]
         by = {row["kind"]: row for row in rows}
@@ -155,11 +155,11 @@ def test_logs_follow_prints_requests_across_restarts(
 
 def ends_piped_to_head(shop: Path) -> None:
     pipe = f'"{sys.executable}" -m svc_tui logs -f --grep ^GET | head -1; echo "${{PIPESTATUS[0]}}"'
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-c", pipe], cwd=shop, capture_output=True, text=True, timeout=WITHIN_SECONDS, check=True
     )
-    request, status = done.stdout.splitlines()
-    assert "GET" in request and status == "0" and done.stderr == ""
+    request, status = process.stdout.splitlines()
+    assert "GET" in request and status == "0" and process.stderr == ""
 
 
 def test_dev_continues_with_a_corrupt_timeline(shop: Path, home: Path, shown: Shown) -> None:
@@ -186,8 +186,8 @@ def test_dev_continues_with_a_timeline_of_a_newer_svc(shop: Path, home: Path) ->
         assert server.get("/").status_code == 200
         assert server.stop() == 0
     assert path.read_bytes() == before
-    done = subprocess.run(COMMAND, cwd=shop, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "newer svc" in done.stderr
+    process = subprocess.run(COMMAND, cwd=shop, capture_output=True, text=True, check=False)
+    assert process.returncode == 1 and "newer svc" in process.stderr
 
 
 def test_two_dev_servers_record_requests_and_builds_in_one_timeline(
@@ -195,12 +195,12 @@ def test_two_dev_servers_record_requests_and_builds_in_one_timeline(
 ) -> None:
     (shop / "api.js").write_text("export default {\n")
     with dev_server(shop, home) as one, dev_server(shop, home) as two:
-        sent = [(one, two)[number % 2].get("/").headers["x-request-id"] for number in range(20)]
+        request_ids = [(one, two)[number % 2].get("/").headers["x-request-id"] for number in range(20)]
         assert one.get("/api/").status_code == 503
         assert one.stop() == two.stop() == 0
     rows = shown("--tail", "1000")
     requests = [row for row in rows if row["kind"] == "request"]
-    assert sorted(row["request_id"] for row in requests if row["target"] == "/") == sorted(sent)
+    assert sorted(row["request_id"] for row in requests if row["target"] == "/") == sorted(request_ids)
     built = {row["resource"]: (row["level"], row["body"]) for row in rows if row["kind"] == "platform"}
     assert built["front"][0] == "INFO" and built["front"][1].startswith("built in ")
     assert built["api"][0] == "ERROR" and built["api"][1].startswith("did not build: ")

@@ -39,8 +39,8 @@ def test_mount_add_and_rm_take_effect_while_dev_runs(
     (tmp_path / "svc.toml").write_text(TEXT)
     with dev_server(tmp_path, tmp_path_factory.mktemp("home")) as server:
         assert server.get("/manual/a.txt").status_code == 404
-        done = svc(tmp_path, "add", "front", "/manual/*", "manual")
-        assert done.returncode == 0 and '+mounts = { "/manual/*" = "manual" }' in done.stdout
+        result = svc(tmp_path, "add", "front", "/manual/*", "manual")
+        assert result.returncode == 0 and '+mounts = { "/manual/*" = "manual" }' in result.stdout
         assert (
             server.until("/manual/a.txt", lambda response: response.status_code == 200).text == "the manual"
         )

@@ -130,9 +130,9 @@ def test_events_arrive_singly_until_the_client_disconnects(polyglot: DevServer, 
                 times.append(time.monotonic())
             if len(times) == 4:
                 break
-    wanted = [(f"id: {n}", {"lane": lane, "n": n}) for n in range(7, 11)]
-    found = zip(events[::2], events[1::2], strict=True)
-    assert [(first, json.loads(second[6:])) for first, second in found] == wanted
+    expected = [(f"id: {n}", {"lane": lane, "n": n}) for n in range(7, 11)]
+    result = zip(events[::2], events[1::2], strict=True)
+    assert [(first, json.loads(second[6:])) for first, second in result] == expected
     assert all(0.3 < later - earlier < 1.2 for earlier, later in pairwise(times))
     polyglot.wait_for(f"/{lane}/events .*client disconnected", after=before)
 
@@ -226,11 +226,11 @@ def test_second_build_compiles_nothing_and_release_serves_the_first(
     runs = []
     for _ in range(2):
         began = time.monotonic()
-        done = subprocess.run(command, cwd=copy, env=environ, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        runs.append((re.findall(r"sha256:[0-9a-f]{64}", done.stdout), time.monotonic() - began))
-    assert "compiling" not in done.stderr and "making" not in done.stderr
-    assert done.stdout.count("unchanged") == 4
+        process = subprocess.run(command, cwd=copy, env=environ, capture_output=True, text=True, check=False)
+        assert process.returncode == 0, process.stderr
+        runs.append((re.findall(r"sha256:[0-9a-f]{64}", process.stdout), time.monotonic() - began))
+    assert "compiling" not in process.stderr and "making" not in process.stderr
+    assert process.stdout.count("unchanged") == 4
     assert runs[1][1] < 15
     assert len(runs[0][0]) == 4 and runs[0][0] == runs[1][0]
     with dev_server(copy, home, "--release") as server:

@@ -43,16 +43,16 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     environ = environ_of(folder / "home ü")
     service = Service(Server(folder / "data ü", environ), environ)
     claim = ("--user", "ann", "--claim", service.server.code(), "--password-stdin")
-    done = service.svc(folder, "login", service.server.control, *claim, text=PASSWORD)
-    assert done.returncode == 0, done.stderr
+    result = service.svc(folder, "login", service.server.control, *claim, text=PASSWORD)
+    assert result.returncode == 0, result.stderr
     yield service
     service.server.stop()
 
 
 def test_deploy_without_a_session_is_refused(tmp_path: Path) -> None:
     project = static_project(tmp_path / "shop")
-    refused = run(project, environ_of(tmp_path / "home"), "deploy")
-    assert refused.returncode == 3 and "svc login" in refused.stderr
+    result = run(project, environ_of(tmp_path / "home"), "deploy")
+    assert result.returncode == 3 and "svc login" in result.stderr
 
 
 def test_deploy_plans_deploys_and_rolls_back(service: Service, tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_deploy_plans_deploys_and_rolls_back(service: Service, tmp_path: Path) -
     assert service.server.get().text == "one"
     (project / "site" / "index.html").write_text("two")
     assert service.svc(project, "deploy").returncode == 0 and service.server.get().text == "two"
-    again = service.svc(project, "deploy")
-    assert again.returncode == 0 and "nothing changed" in again.stderr
+    second = service.svc(project, "deploy")
+    assert second.returncode == 0 and "nothing changed" in second.stderr
     back = service.svc(project, "rollback", "--yes", "-m", "two is bad")
     assert back.returncode == 0, back.stderr
     assert service.server.get().text == "one"
@@ -87,8 +87,8 @@ def test_deploy_of_an_unchanged_project_with_migrations_does_nothing(
     (project / "tables" / "1.sql").write_text("create table note (id integer primary key)")
     first = service.svc(project, "deploy")
     assert first.returncode == 0 and "tables/1.sql  migration" in first.stderr, first.stderr
-    again = service.svc(project, "deploy")
-    assert again.returncode == 0 and "nothing changed" in again.stderr, again.stderr
+    second = service.svc(project, "deploy")
+    assert second.returncode == 0 and "nothing changed" in second.stderr, second.stderr
     history = json.loads(service.svc(project, "deployments", "--json").stdout)
     assert len(history["deployments"]) == 1
     planned = json.loads(service.svc(project, "deploy", "--plan", "--json").stdout)
@@ -99,9 +99,9 @@ def test_deploy_by_a_viewer_is_refused_before_the_build(service: Service, tmp_pa
     project = static_project(tmp_path / "shop")
     created = service.svc(project, "token", "create", "ci", "--role", "viewer", "--project", "shop")
     viewer = {**service.environ, "SVC_URL": service.server.control, "SVC_TOKEN": created.stdout.strip()}
-    refused = run(project, viewer, "deploy")
-    assert refused.returncode == 1 and "ann/ci is only viewer of the project shop" in refused.stderr
-    assert "build" not in refused.stderr
+    result = run(project, viewer, "deploy")
+    assert result.returncode == 1 and "ann/ci is only viewer of the project shop" in result.stderr
+    assert "build" not in result.stderr
 
 
 def test_deploy_with_a_new_capability_is_refused_before_the_upload(service: Service, tmp_path: Path) -> None:
@@ -112,9 +112,9 @@ def test_deploy_with_a_new_capability_is_refused_before_the_upload(service: Serv
     deployed = service.svc(project, "deploy")
     assert deployed.returncode == 0, deployed.stderr
     (project / "made.bin").write_bytes(component(("wasi:random/random@0.2.3",)))
-    refused = service.svc(project, "deploy")
-    assert refused.returncode == 1 and "api now imports wasi:random" in refused.stderr, refused.stderr
-    assert "--allow-new-capability" in refused.stderr and "upload" not in refused.stderr
+    result = service.svc(project, "deploy")
+    assert result.returncode == 1 and "api now imports wasi:random" in result.stderr, result.stderr
+    assert "--allow-new-capability" in result.stderr and "upload" not in result.stderr
     allowed = service.svc(project, "deploy", "--allow-new-capability")
     assert allowed.returncode == 0, allowed.stderr
 

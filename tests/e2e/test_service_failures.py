@@ -86,9 +86,9 @@ def test_deploy_onto_a_full_disk_leaves_the_live_version(
 
 def serve_fails(tmp_path: Path, *options: str | Path) -> str:
     """Return the output of `svc serve` that fails to start."""
-    done = run(tmp_path, environ_of(tmp_path / "home"), "serve", *ANY_PORTS, *map(str, options))
-    assert done.returncode not in (0, 70) and done.stdout == "" and "Traceback" not in done.stderr
-    return done.stderr
+    result = run(tmp_path, environ_of(tmp_path / "home"), "serve", *ANY_PORTS, *map(str, options))
+    assert result.returncode not in (0, 70) and result.stdout == "" and "Traceback" not in result.stderr
+    return result.stderr
 
 
 def test_serve_on_a_folder_of_a_newer_svc_changes_nothing(tmp_path: Path) -> None:
@@ -115,10 +115,10 @@ def test_serve_with_the_key_of_another_certificate_fails(tmp_path: Path) -> None
 
 
 def workers(server: Server) -> set[int]:
-    listed = subprocess.run(
+    process = subprocess.run(
         ["pgrep", "-P", str(server.process.pid), "-f", "svc_tui.worker"], capture_output=True, text=True
     )
-    return {int(number) for number in listed.stdout.split()}
+    return {int(number) for number in process.stdout.split()}
 
 
 def statuses(server: Server) -> set[int]:

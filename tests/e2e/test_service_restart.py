@@ -137,9 +137,9 @@ class Load:
 
     async def more(self, count: int) -> None:
         """Wait until this many more requests have been answered."""
-        wanted = self.answers + count
+        expected = self.answers + count
         async with self.changed:
-            await self.changed.wait_for(lambda: self.answers >= wanted)
+            await self.changed.wait_for(lambda: self.answers >= expected)
 
     async def client(self, project: str, over: asyncio.Event, *, keeps: bool) -> None:
         while not over.is_set():
@@ -165,9 +165,9 @@ def test_restart_completes_every_request_and_stream(
     async def under_load(service: "subprocess.Popen[bytes]") -> "subprocess.Popen[bytes]":
         """Restart the service while clients send requests; return the process of the last start."""
         load = Load(supervisor.sockets[0].getsockname()[1])
-        over = asyncio.Event()
+        stop = asyncio.Event()
         kinds = [(name, keeps) for name in PROJECTS for keeps in (False, True)] * 2
-        clients = [asyncio.create_task(load.client(name, over, keeps=keeps)) for name, keeps in kinds]
+        clients = [asyncio.create_task(load.client(name, stop, keeps=keeps)) for name, keeps in kinds]
         try:
             for _ in range(RESTARTS):
                 await asyncio.wait_for(load.more(100), SECONDS)
@@ -176,7 +176,7 @@ def test_restart_completes_every_request_and_stream(
                 assert await asyncio.to_thread(service.wait, SECONDS) == 0
                 service = supervisor.start(*options)
                 assert await asyncio.to_thread(supervisor.state) == "READY=1"
-            over.set()
+            stop.set()
             await asyncio.wait_for(asyncio.gather(*clients), SECONDS)
         except BaseException:
             with ended(service):

@@ -71,9 +71,9 @@ def server(shop: Path, home: Path, workers: str) -> Iterator[DevServer]:
 def tables(folder: Path, *words: str, given: bytes = b"") -> bytes:
     """Run `svc tables` as a process; return its output."""
     command = [sys.executable, "-m", "svc_tui", "tables", *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, check=False, input=given)
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout
+    process = subprocess.run(command, cwd=folder, capture_output=True, check=False, input=given)
+    assert process.returncode == 0, process.stderr.decode()
+    return process.stdout
 
 
 Svc = Callable[..., bytes]
@@ -136,8 +136,8 @@ def test_guests_write_while_a_file_is_imported_and_an_export_stops_at_a_closed_p
     assert counted == {"all_rows": 100_001 + written, "meanwhile": written}
     assert written > 0
     command = f"'{sys.executable}' -m svc_tui tables export notes | head -2; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], cwd=shop, capture_output=True, text=True, check=True)
-    assert done.stdout == "id,text\n1,before\n0\n" and done.stderr == ""
+    process = subprocess.run(["bash", "-c", command], cwd=shop, capture_output=True, text=True, check=True)
+    assert process.stdout == "id,text\n1,before\n0\n" and process.stderr == ""
     assert rows(shop, "select count(*) as n from notes") == [{"n": 100_001 + written}]
 
 
@@ -153,9 +153,9 @@ def test_guests_and_commands_share_one_set_of_rows(server: DevServer, shop: Path
     first = svc(shop, "tables", "export", "notes", "--format", "jsonl")
     svc(shop, "tables", "import", "notes", "-", "--format", "jsonl", "--replace", given=first)
     assert svc(shop, "tables", "export", "notes", "--format", "jsonl") == first
-    whole = svc(shop, "tables", "export", "--all", "--format", "db")
-    svc(shop, "tables", "import", "-", "--format", "db", "--replace", given=whole)
-    assert svc(shop, "tables", "export", "--all", "--format", "db") == whole
+    database = svc(shop, "tables", "export", "--all", "--format", "db")
+    svc(shop, "tables", "import", "-", "--format", "db", "--replace", given=database)
+    assert svc(shop, "tables", "export", "--all", "--format", "db") == database
     assert notes(server) == ["from a guest", "typed", "imported ü"]
 
     svc(shop, "tables", "alter", "notes", "add", "pinned boolean not null default false")

@@ -29,13 +29,13 @@ def pulse(pulse_project: Path, home: Path) -> Iterator[DevServer]:
 
 
 def workers(server: DevServer) -> list[int]:
-    listed = subprocess.run(
+    process = subprocess.run(
         ["pgrep", "-P", str(server.process.pid), "-f", "svc_tui.worker"],
         capture_output=True,
         text=True,
         check=False,
     )
-    return [int(number) for number in listed.stdout.split()]
+    return [int(number) for number in process.stdout.split()]
 
 
 def answers(server: DevServer, path: str) -> list[httpx.Response]:
@@ -54,17 +54,17 @@ def test_control_api_has_the_requests_of_both_workers(pulse: DevServer, pulse_pr
         state = client.call("GET", "/v1/projects/pulse/state")
         mount = next(each for each in state["mounts"] if each["pattern"] == "/api/*")
         assert mount["requests"] * state["seconds"] == pytest.approx(CONNECTIONS, rel=0.1)
-        again = client.call("POST", f"/v1/projects/pulse/requests/{ids[0]}/replay")
-        assert again["response"]["status"] == 200 and again["replay_of"] == ids[0]
+        second = client.call("POST", f"/v1/projects/pulse/requests/{ids[0]}/replay")
+        assert second["response"]["status"] == 200 and second["replay_of"] == ids[0]
 
 
 def kept(client: Client, ids: list[str]) -> list[str]:
     """Return which of these requests are recorded so far."""
-    found = []
+    result = []
     for each in ids:
         with suppress(ApiError):
-            found.append(client.call("GET", f"/v1/projects/pulse/requests/{each}")["request_id"])
-    return found
+            result.append(client.call("GET", f"/v1/projects/pulse/requests/{each}")["request_id"])
+    return result
 
 
 def test_requests_to_both_workers_are_logged(pulse: DevServer) -> None:

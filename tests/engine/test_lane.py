@@ -6,8 +6,8 @@ FRAME = "    4 │ x = \x1b[31m(\x1b[0m"
 
 
 def test_failed_build_with_diagnostics_formats_positions() -> None:
-    found = (Diagnostic("a bracket is open", "api/main.go", 4, 5, FRAME), Diagnostic("and so on"))
-    error = BuildFailed("it does not compile", diagnostics=found, output="all of it")
+    diagnostics = (Diagnostic("a bracket is open", "api/main.go", 4, 5, FRAME), Diagnostic("and so on"))
+    error = BuildFailed("it does not compile", diagnostics=diagnostics, output="all of it")
     assert error.output_text == "api/main.go:4:5  a bracket is open\n    4 │ x = (\nand so on"
 
 

@@ -80,8 +80,8 @@ def test_positions_within_text_are_rewritten() -> None:
 
 def test_file_names_are_percent_decoded() -> None:
     document = {"version": 3, "sources": ["a%20%231%3F/ü.ts"], "mappings": "AAAA"}
-    shown = SourceMap.parse(json.dumps(document).encode()).rewrite("f@svc-app.js:1:1")
-    assert shown == "    at f (a #1?/ü.ts:1:1)"
+    result = SourceMap.parse(json.dumps(document).encode()).rewrite("f@svc-app.js:1:1")
+    assert result == "    at f (a #1?/ü.ts:1:1)"
 
 
 def test_glue_frames_are_dropped() -> None:

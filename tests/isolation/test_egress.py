@@ -131,18 +131,18 @@ def test_name_resolving_to_private_address_is_denied_with_hint() -> None:
         return ["127.0.0.1"]
 
     async def test(outgoing: OutboundHttp) -> None:
-        async with peer() as there:
-            origin = f"http://a.example:{there.port}"
+        async with peer() as server:
+            origin = f"http://a.example:{server.port}"
             caller = Caller(outgoing, origin)
-            assert await caller.call(f"a.example:{there.port}") == (
+            assert await caller.call(f"a.example:{server.port}") == (
                 "err",
                 ("destination-IP-prohibited", None),
             )
-            await caller.call(f"a.example:{there.port}")
+            await caller.call(f"a.example:{server.port}")
             [(level, text)] = caller.run.notices
             assert level == "WARN" and "127.0.0.1" in text
-            assert f'egress = ["{origin}", "http://127.0.0.1:{there.port}"]' in text
-            assert there.received == []
+            assert f'egress = ["{origin}", "http://127.0.0.1:{server.port}"]' in text
+            assert server.received == []
 
     check(test, inside)
 
@@ -154,13 +154,13 @@ def test_connections_are_not_shared_between_resources() -> None:
         return ["127.0.0.1"]
 
     async def test(outgoing: OutboundHttp) -> None:
-        async with peer() as there:
-            origin, address = f"http://a.example:{there.port}", f"http://127.0.0.1:{there.port}"
-            status, _ = await Caller(outgoing, origin, address).call(f"a.example:{there.port}")
+        async with peer() as server:
+            origin, address = f"http://a.example:{server.port}", f"http://127.0.0.1:{server.port}"
+            status, _ = await Caller(outgoing, origin, address).call(f"a.example:{server.port}")
             assert status == "ok"
-            status, _ = await Caller(outgoing, origin).call(f"a.example:{there.port}")
+            status, _ = await Caller(outgoing, origin).call(f"a.example:{server.port}")
             assert status == "err"
-            assert len(there.received) == 1
+            assert len(server.received) == 1
 
     check(test, inside)
 
@@ -169,13 +169,13 @@ def test_exhausted_connections_do_not_block_other_resources() -> None:
     """A resource of another project that may call the same server has connections of its own."""
 
     async def test(outgoing: OutboundHttp) -> None:
-        async with peer() as there:
-            address = f"http://127.0.0.1:{there.port}"
+        async with peer() as server:
+            address = f"http://127.0.0.1:{server.port}"
             opened = []
             for owner in ("shop/api", "blog/api"):
-                status, _ = await Caller(outgoing, address, owner=owner).call(f"127.0.0.1:{there.port}")
+                status, _ = await Caller(outgoing, address, owner=owner).call(f"127.0.0.1:{server.port}")
                 assert status == "ok"
-                opened.append(len(there.received))
+                opened.append(len(server.received))
             assert opened == [1, 2]
 
     check(test)
@@ -192,13 +192,13 @@ def test_exhausted_connections_do_not_block_other_resources() -> None:
 )
 def test_exactly_one_request_is_sent(path: str, body: bytes | None, fields: Any, line: bytes) -> None:
     async def test(outgoing: OutboundHttp) -> None:
-        async with peer() as there:
-            caller = Caller(outgoing, f"http://127.0.0.1:{there.port}")
-            status, _ = await caller.call(f"127.0.0.1:{there.port}", path, body, *fields)
+        async with peer() as server:
+            caller = Caller(outgoing, f"http://127.0.0.1:{server.port}")
+            status, _ = await caller.call(f"127.0.0.1:{server.port}", path, body, *fields)
             assert status == "ok"
-            sent = bytes(there.received[0]).lower()
+            sent = bytes(server.received[0]).lower()
             assert line.lower() in sent and sent.count(b"http/1.1") == 1
-            assert sent.count(b"host: ") == 1 and b"host: 127.0.0.1:%d\r\n" % there.port in sent
+            assert sent.count(b"host: ") == 1 and b"host: 127.0.0.1:%d\r\n" % server.port in sent
 
     check(test)
 
@@ -208,12 +208,12 @@ def test_body_length_mismatch_never_becomes_second_request(length: bytes) -> Non
     smuggled = b"abcGET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n"
 
     async def test(outgoing: OutboundHttp) -> None:
-        async with peer(b"") as there:
-            caller = Caller(outgoing, f"http://127.0.0.1:{there.port}")
+        async with peer(b"") as server:
+            caller = Caller(outgoing, f"http://127.0.0.1:{server.port}")
             body = {b"3": smuggled, b"9": b"abc", b"90": None}[length]
-            status, _ = await caller.call(f"127.0.0.1:{there.port}", "/", body, ("content-length", length))
+            status, _ = await caller.call(f"127.0.0.1:{server.port}", "/", body, ("content-length", length))
             assert status == "err"
-            assert all(b"smuggled" not in got for got in there.received)
+            assert all(b"smuggled" not in got for got in server.received)
 
     check(test)
 

@@ -20,10 +20,10 @@ def test_environment_has_nothing_of_the_host(cache: Path, monkeypatch: pytest.Mo
     async def test(guest: Any, _runner: Any) -> bytes:
         return (await Client().call(guest, "/v")).body
 
-    seen = serve(cache, test, env={"COLOUR": "blue"})
-    assert b"COLOUR" in seen and b"blue" in seen and b"request-1" in seen
-    assert b"SENTINEL" not in seen and b"HOME" not in seen
-    assert os.environ["PATH"].encode() not in seen and str(Path.cwd()).encode() not in seen
+    observed = serve(cache, test, env={"COLOUR": "blue"})
+    assert b"COLOUR" in observed and b"blue" in observed and b"request-1" in observed
+    assert b"SENTINEL" not in observed and b"HOME" not in observed
+    assert os.environ["PATH"].encode() not in observed and str(Path.cwd()).encode() not in observed
 
 
 def test_folders_arguments_and_terminals_are_absent() -> None:

@@ -158,17 +158,17 @@ def test_cancellation_during_the_start_ends_the_process_group(
     child = tmp_path / "child"
 
     async def main() -> None:
-        begun = asyncio.Event()
+        started = asyncio.Event()
 
         async def slow(*arguments: Any, **options: Any) -> asyncio.subprocess.Process:
             process = await create(*arguments, **options)
-            begun.set()
+            started.set()
             await asyncio.to_thread(until, lambda: child.exists() and child.read_text().endswith("\n"))
             return process
 
         monkeypatch.setattr(asyncio, "create_subprocess_exec", slow)
         job = asyncio.create_task(run_group("sleep 1000 & echo $! > child; wait", tmp_path, bytes))
-        await begun.wait()
+        await started.wait()
         job.cancel()
         with pytest.raises(asyncio.CancelledError):
             await job

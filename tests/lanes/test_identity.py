@@ -21,15 +21,15 @@ def test_identity_of_unchanged_programs_is_constant(program: Path) -> None:
 
 
 def test_identity_changes_with_a_program_or_variable(program: Path, tmp_path: Path) -> None:
-    seen = {identity([program]), identity([program], {"FLAGS": "-O2"}), identity([]), identity([None])}
-    seen.add(identity([tmp_path / "other"]))
+    observed = {identity([program]), identity([program], {"FLAGS": "-O2"}), identity([]), identity([None])}
+    observed.add(identity([tmp_path / "other"]))
     program.write_text("two")
-    seen.add(identity([program]))
+    observed.add(identity([program]))
     os.utime(program, ns=(5, 5))
-    seen.add(identity([program]))
+    observed.add(identity([program]))
     program.unlink()
-    seen.add(identity([program]))
-    assert len(seen) == 8
+    observed.add(identity([program]))
+    assert len(observed) == 8
 
 
 def test_identity_follows_symbolic_links(program: Path, tmp_path: Path) -> None:

@@ -42,11 +42,11 @@ def failure(root: Path, command: str) -> BuildFailed:
 
 
 def test_component_of_the_build_command_is_used(root: Path) -> None:
-    made = component()
-    (root / "made.wasm").write_bytes(made)
+    binary = component()
+    (root / "made.wasm").write_bytes(binary)
     artifact = build(root, "mkdir -p out && cp made.wasm out/app.wasm")
-    assert artifact.digest == hashlib.sha256(made).hexdigest()
-    assert artifact.component.read_bytes() == made
+    assert artifact.digest == hashlib.sha256(binary).hexdigest()
+    assert artifact.component.read_bytes() == binary
     (root / "out" / "app.wasm").unlink()
     assert artifact.component.is_file()
 

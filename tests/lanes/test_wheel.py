@@ -162,8 +162,10 @@ def test_python_without_pip_is_reported(index: Index, empty: Path, tmp_path: Pat
             (only / path.name).symlink_to(path)
     root = Path(__file__).resolve().parents[2]
     environ = os.environ | {"PYTHONPATH": f"{root}{os.pathsep}{only}"}
-    done = subprocess.run([bare / "bin/python", "-c", script], env=environ, capture_output=True, text=True)
-    assert "has no pip" in done.stdout and "-m ensurepip" in done.stdout, done.stdout + done.stderr
+    process = subprocess.run([bare / "bin/python", "-c", script], env=environ, capture_output=True, text=True)
+    assert "has no pip" in process.stdout and "-m ensurepip" in process.stdout, (
+        process.stdout + process.stderr
+    )
 
 
 def test_full_disk_is_reported_and_the_next_install_works(index: Index, empty: Path) -> None:
@@ -206,9 +208,9 @@ def test_cancelled_install_leaves_no_files(index: Index, empty: Path) -> None:
     wheel = index.add()
 
     async def cancelled() -> None:
-        begun = asyncio.Event()
-        task = asyncio.create_task(install(wheel, empty, lambda line: begun.set()))
-        await begun.wait()
+        started = asyncio.Event()
+        task = asyncio.create_task(install(wheel, empty, lambda line: started.set()))
+        await started.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

@@ -65,12 +65,12 @@ def snapshot(request: pytest.FixtureRequest) -> Callable[[App[Any]], None]:
     file = SNAPSHOTS / f"{request.node.name}.txt"
 
     def compare(app: App[Any]) -> None:
-        seen = text(app)
+        screen_text = text(app)
         if os.environ.get("SVC_WRITE_SNAPSHOTS"):
             file.parent.mkdir(exist_ok=True)
-            file.write_text(seen, encoding="utf-8")
+            file.write_text(screen_text, encoding="utf-8")
         kept = file.read_text(encoding="utf-8") if file.exists() else ""
-        difference = "\n".join(difflib.unified_diff(kept.splitlines(), seen.splitlines(), lineterm=""))
-        assert seen == kept, f"{file.name} shows something else:\n{difference}"
+        difference = "\n".join(difflib.unified_diff(kept.splitlines(), screen_text.splitlines(), lineterm=""))
+        assert screen_text == kept, f"{file.name} shows something else:\n{difference}"
 
     return compare

@@ -37,6 +37,6 @@ class Hostile(TerminalApp[None]):
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_untrusted_text_cannot_send_control_characters_from_any_widget(open_app: OpenApp) -> None:
     async with open_app(Hostile(), (100, 24)) as pilot:
-        shown = text(pilot.app)
-        assert shown.count(SHOWN) == 3
-        assert not any(sign in shown for sign in "\x1b\x07\x9b\u202e")
+        result = text(pilot.app)
+        assert result.count(SHOWN) == 3
+        assert not any(sign in result for sign in "\x1b\x07\x9b\u202e")

@@ -29,7 +29,7 @@ def test_other_input_is_parsed_like_textual() -> None:
 def test_paste_of_ten_megabytes_is_fast() -> None:
     parser = PasteParser()
     sent = f"\x1b[200~{'x' * 10_000_000}\x1b[201~"
-    seen = [event for at in range(0, len(sent), 4096) for event in parser.feed(sent[at : at + 4096])]
-    assert len(seen) == 1
-    assert isinstance(seen[0], events.Paste)
-    assert len(seen[0].text) == 10_000_000
+    observed = [event for at in range(0, len(sent), 4096) for event in parser.feed(sent[at : at + 4096])]
+    assert len(observed) == 1
+    assert isinstance(observed[0], events.Paste)
+    assert len(observed[0].text) == 10_000_000

@@ -54,8 +54,8 @@ class Page:
     async def value(self, script: str) -> Any:
         """Return what a script comes to; `None` while one page gives way to the next."""
         with contextlib.suppress(Refused):
-            done = await self.call("Runtime.evaluate", expression=script, returnByValue=True)
-            return done["result"].get("value")
+            result = await self.call("Runtime.evaluate", expression=script, returnByValue=True)
+            return result["result"].get("value")
         return None
 
     async def until(self, script: str) -> Any:
@@ -98,10 +98,10 @@ class Page:
 
 @contextlib.asynccontextmanager
 async def chromium() -> AsyncIterator[Page]:
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert found, "this test needs Chromium on PATH (Debian: apt install chromium)"
+    result = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert result, "this test needs Chromium on PATH (Debian: apt install chromium)"
     with tempfile.TemporaryDirectory(prefix="svc-chromium-", ignore_cleanup_errors=True) as profile:
-        command = [found, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
+        command = [result, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
         quiet = asyncio.subprocess.DEVNULL
         process = await asyncio.create_subprocess_exec(
             *command, stdout=quiet, stderr=quiet, start_new_session=True

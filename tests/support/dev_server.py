@@ -46,13 +46,13 @@ class DevServer:
         end = time.monotonic() + seconds
         with self._news:
             while True:
-                found = next((line for line in self.lines[after:] if re.search(pattern, line)), None)
-                if found is not None:
-                    return found
-                left = end - time.monotonic()
-                if left <= 0 or self.lines[-1:] == ["(ended)"]:
+                result = next((line for line in self.lines[after:] if re.search(pattern, line)), None)
+                if result is not None:
+                    return result
+                remaining = end - time.monotonic()
+                if remaining <= 0 or self.lines[-1:] == ["(ended)"]:
                     raise AssertionError(f"{pattern!r} was not printed:\n" + "\n".join(self.lines[-60:]))
-                self._news.wait(left)
+                self._news.wait(remaining)
 
     def get(self, path: str, **more: object) -> httpx.Response:
         return httpx.get(self.url + path, timeout=10, **more)  # type: ignore[arg-type]

@@ -27,9 +27,9 @@ def with_limited_files(program: str, path: Path) -> str:
 
 
 def _whole(*command: str) -> str:
-    done = _run(*command)
-    assert done.stdout.startswith("whole"), done.stdout + done.stderr
-    return done.stdout
+    process = _run(*command)
+    assert process.stdout.startswith("whole"), process.stdout + process.stderr
+    return process.stdout
 
 
 def _run(*command: str) -> "subprocess.CompletedProcess[str]":

@@ -24,9 +24,9 @@ class Terminal:
 
     def tmux(self, *arguments: str) -> str:
         command = ["tmux", "-S", str(self.socket), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        process = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+        assert process.returncode == 0, process.stderr
+        return process.stdout
 
     def keys(self, *names: str) -> None:
         """Press keys, by tmux's names."""
@@ -54,10 +54,10 @@ class Terminal:
         """Return what is shown once it has a text, or something holds of it."""
         end = time.monotonic() + seconds
         while True:
-            seen = self.screen()
-            if holds in seen if isinstance(holds, str) else holds(seen):
-                return seen
-            assert time.monotonic() < end, f"{holds!r} was not shown:\n{seen}"
+            screen_text = self.screen()
+            if holds in screen_text if isinstance(holds, str) else holds(screen_text):
+                return screen_text
+            assert time.monotonic() < end, f"{holds!r} was not shown:\n{screen_text}"
             time.sleep(0.05)
 
     def process(self) -> int:
@@ -89,9 +89,9 @@ def terminal(
     opened = Terminal(place / "tmux")
     locale = {"LANG": "C.UTF-8", "LC_ALL": "", "LC_CTYPE": "", "NO_COLOR": "", "TZ": "UTC"}
     locale |= {"COLUMNS": "", "LINES": ""}
-    wanted = {**locale, "COLORTERM": "truecolor", **environ, "PS1": f"{SHELL} ", "ENV": ""}
-    unset = [each for name, value in wanted.items() if not value for each in ("-u", name)]
-    variables = [*unset, *(f"{name}={value}" for name, value in wanted.items() if value)]
+    environment = {**locale, "COLORTERM": "truecolor", **environ, "PS1": f"{SHELL} ", "ENV": ""}
+    unset = [each for name, value in environment.items() if not value for each in ("-u", name)]
+    variables = [*unset, *(f"{name}={value}" for name, value in environment.items() if value)]
     columns, lines = size
     server = None
     try:

@@ -130,8 +130,8 @@ def send(connection: ClientConnection, keys: str) -> None:
 
 def read_until(connection: ClientConnection, text: str) -> str:
     """Return the output of the page up to and including a text."""
-    seen = ""
-    while text not in seen:
+    observed = ""
+    while text not in observed:
         data = connection.recv(SECONDS)
-        seen += data.decode("utf-8", "replace") if isinstance(data, bytes) else data
-    return seen
+        observed += data.decode("utf-8", "replace") if isinstance(data, bytes) else data
+    return observed

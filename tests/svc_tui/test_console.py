@@ -155,8 +155,8 @@ async def test_help_shows_active_keys(project: Path) -> None:
     async with opened(project) as (app, pilot, _):
         await pilot.press("question_mark")
         assert isinstance(app.screen, HelpScreen)
-        shown = str(app.screen.query_one("Static").render())
-        assert "Board" in shown and "Command line" in shown and "Focus Next" not in shown
+        result = str(app.screen.query_one("Static").render())
+        assert "Board" in result and "Command line" in result and "Focus Next" not in result
         await pilot.press("escape")
         assert isinstance(app.screen, ConsoleScreen)
 
@@ -164,10 +164,10 @@ async def test_help_shows_active_keys(project: Path) -> None:
 async def test_palette_lists_each_action_once_with_keys(project: Path) -> None:
     async with opened(project) as (app, pilot, _):
         await until(pilot, lambda: "● live" in top(app))
-        found = [(each.title, each.help) for each in app.get_system_commands(app.screen)]
-        titles = [title for title, _ in found]
+        result = [(each.title, each.help) for each in app.get_system_commands(app.screen)]
+        titles = [title for title, _ in result]
         assert sorted(set(titles)) == sorted(titles)
-        assert ("Board: Down", "↓ j") in found
+        assert ("Board: Down", "↓ j") in result
 
 
 async def test_quit_asks_only_with_pending_edits(project: Path) -> None:

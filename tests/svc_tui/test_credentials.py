@@ -99,10 +99,10 @@ def test_token_is_stored_in_a_working_keyring(
         "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
         "PYTHON_KEYRING_BACKEND": f"backends.{backend}",
     }
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=False, timeout=120
     )
-    assert (done.stdout, done.stderr) == (f"{in_keyring} secret\n{{}}\n", "")
+    assert (process.stdout, process.stderr) == (f"{in_keyring} secret\n{{}}\n", "")
     assert "secret" not in (home / SESSIONS_FILE).read_text()
 
 

@@ -31,8 +31,8 @@ def project(tmp_path: Path) -> Path:
 def test_deploy_returns_addresses_that_serve_the_project(hosted: Hosted, project: Path) -> None:
     reporter = RecordingReporter()
     with hosted.claim() as client:
-        done = deploy(client, project, reporter, message="hello", commit="4f2a")
-        assert [(each["resource"], each["url"]) for each in done["addresses"]] == [
+        deployment = deploy(client, project, reporter, message="hello", commit="4f2a")
+        assert [(each["resource"], each["url"]) for each in deployment["addresses"]] == [
             ("web", "http://web--shop.apps.example:8080")
         ]
         assert reporter.steps[-1] == "activate" and set(reporter.steps) == {"policy", "activate"}
@@ -48,8 +48,8 @@ def test_second_deploy_of_unchanged_files_uploads_nothing(hosted: Hosted, projec
     with hosted.claim() as client:
         assert deploy(client, project)["sent"] > 0
         reporter = RecordingReporter()
-        again = deploy(client, project, reporter)
-        assert (reporter.unchanged, again["sent"], again["plan"]["changes"]) == ([True], 0, [])
+        second = deploy(client, project, reporter)
+        assert (reporter.unchanged, second["sent"], second["plan"]["changes"]) == ([True], 0, [])
 
 
 def test_deploy_after_a_concurrent_deploy_is_a_conflict(hosted: Hosted, project: Path) -> None:

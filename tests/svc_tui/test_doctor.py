@@ -28,11 +28,11 @@ def checks(capsys: pytest.CaptureFixture[str], *options: str, code: int = 0) -> 
 
 
 def test_doctor_checks_svc_and_every_lane(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = checks(capsys)
-    assert {"python", "pip", "wasmtime", "SVC_HOME", "node", "componentize-js", "esbuild"} <= set(found)
-    assert found["wasmtime"]["state"] == "found" and found["wasmtime"]["version"].startswith("50.")
-    assert "GiB free" in found["SVC_HOME"]["version"]
-    assert not found["node"]["needed"] and found["python"]["needed"]
+    result = checks(capsys)
+    assert {"python", "pip", "wasmtime", "SVC_HOME", "node", "componentize-js", "esbuild"} <= set(result)
+    assert result["wasmtime"]["state"] == "found" and result["wasmtime"]["version"].startswith("50.")
+    assert "GiB free" in result["SVC_HOME"]["version"]
+    assert not result["node"]["needed"] and result["python"]["needed"]
 
 
 def test_doctor_with_missing_node_reports_installable_and_succeeds(
@@ -47,8 +47,8 @@ def test_doctor_with_missing_node_reports_installable_and_succeeds(
 
 def test_doctor_needs_only_lanes_of_the_project(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "svc.toml").write_text(STATIC)
-    found = checks(capsys)
-    assert found["static"]["needed"] and not found["node"]["needed"]
+    result = checks(capsys)
+    assert result["static"]["needed"] and not result["node"]["needed"]
     assert run(["--color", "always", "doctor"]) == 0
     output = capsys.readouterr().out
     assert "\x1b[1mjs\x1b[0m" in output and "(not used by this project)" in output
@@ -102,6 +102,6 @@ def test_doctor_fix_installs_missing_toolchains(
     home = Path(os.environ["SVC_HOME"])
     home.mkdir()
     (home / "cache").symlink_to(cache, target_is_directory=True)
-    found = checks(capsys, "--fix")
-    assert {found[name]["state"] for name in ("node", "componentize-js", "esbuild")} == {"managed"}
-    assert "24." in found["node"]["version"]
+    result = checks(capsys, "--fix")
+    assert {result[name]["state"] for name in ("node", "componentize-js", "esbuild")} == {"managed"}
+    assert "24." in result["node"]["version"]

@@ -63,7 +63,7 @@ def test_wheel_contains_every_package_and_template(wheel: Path, tmp_path: Path) 
         "import sys, svc_tui; assert 'site packages' in svc_tui.__file__; import svc_tui.main as m; m.main()"
     )
     for template in templates():
-        made = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", script, "new", template, "--template", template],
             env=os.environ | {"PYTHONPATH": str(site)},
             cwd=tmp_path,
@@ -71,7 +71,7 @@ def test_wheel_contains_every_package_and_template(wheel: Path, tmp_path: Path) 
             capture_output=True,
             text=True,
         )
-        assert made.stdout == f"  cd {template}\n  svc dev\n"
+        assert process.stdout == f"  cd {template}\n  svc dev\n"
         assert load(tmp_path / template).name == template
     for file in (".gitignore", "Cargo.lock", "svc-guest/src/abi/world.bin"):
         assert (tmp_path / "rust" / file).is_file()

@@ -64,8 +64,8 @@ def test_login_claims_the_service_and_logs_in_again(svc: Svc, service: Service, 
     port = service.url.rpartition(":")[2]
     login = ("login", f"LOCALHOST:{port}/", "-u", "ann", "--password-stdin")
     assert svc(*login, stdin=PASSWORD)[:2] == (0, f"logged in to http://localhost:{port} as ann\n")
-    shown = json.loads(svc("whoami", "--json")[1])
-    assert shown["user"] == "ann" and shown["roles"] == {"*": "owner"}
+    result = json.loads(svc("whoami", "--json")[1])
+    assert result["user"] == "ann" and result["roles"] == {"*": "owner"}
 
 
 def test_login_with_invalid_input_fails(svc: Svc, service: Service) -> None:
@@ -76,14 +76,14 @@ def test_login_with_invalid_input_fails(svc: Svc, service: Service) -> None:
     named = svc("login", service.url, "-u", "Änn", "--claim", "x", "--password-stdin", stdin=PASSWORD)
     assert named[0] == 2 and "'Änn' is not a valid user name" in named[2]
     claimed(svc, service)
-    again = svc(*first, "--claim", "x", stdin=PASSWORD)
-    assert again[0] == 5 and "already has an owner" in again[2]
+    second = svc(*first, "--claim", "x", stdin=PASSWORD)
+    assert second[0] == 5 and "already has an owner" in second[2]
     wrong = svc(*first, stdin="another one\n")
     assert wrong[0] == 3 and "user name or the password is wrong" in wrong[2]
     assert svc(*first, stdin="")[0] == 2
     assert svc(*first, stdin="x" * 10_000_000)[0] == 2
-    refused = svc("login", service.url, "-u", "ann")
-    assert refused[0] == 2 and "stdin is not a terminal" in refused[2]
+    result = svc("login", service.url, "-u", "ann")
+    assert result[0] == 2 and "stdin is not a terminal" in result[2]
     assert svc("login", service.url, "--data", "x")[0] == 2
 
 
@@ -252,11 +252,11 @@ ANSWERS = {
 @pytest.mark.parametrize("name", ANSWERS)
 def test_login_sends_no_password_to_other_servers(svc: Svc, name: str) -> None:
     status, kind, content = ANSWERS[name]
-    asked = []
+    requests = []
 
     class Other(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked.append((self.command, self.path))
+            requests.append((self.command, self.path))
             self.send_response(status)
             self.send_header("content-type", kind)
             self.send_header("content-length", str(len(content)))
@@ -277,7 +277,7 @@ def test_login_sends_no_password_to_other_servers(svc: Svc, name: str) -> None:
         server.shutdown()
         thread.join()
     assert code in (1, 3) and out == "" and "\x1b" not in err and "Traceback" not in err
-    assert asked == [("GET", "/v1/health")]
+    assert requests == [("GET", "/v1/health")]
     assert name != "an application" or (code == 3 and "is not a svc service" in err and "control API" in err)
 
 
@@ -353,18 +353,18 @@ def test_login_on_a_terminal_prompts_without_echo(service: Service) -> None:
     command = [sys.executable, "-m", "svc_tui", "login", service.url]
     child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
     os.close(theirs)
-    shown = ""
+    result = ""
     for question, answer in script:
-        while question not in shown:
-            shown += os.read(terminal, 4096).decode()
-        before, _, shown = shown.partition(question)
+        while question not in result:
+            result += os.read(terminal, 4096).decode()
+        before, _, result = result.partition(question)
         assert PASSWORD not in before
         os.write(terminal, answer.encode() + b"\n")
     try:
         while data := os.read(terminal, 4096):
-            shown += data.decode()
+            result += data.decode()
     except OSError:  # the other end is closed
         pass
     os.close(terminal)
     assert child.wait(60) == 0
-    assert f"logged in to {service.url} as ann" in shown and PASSWORD not in shown
+    assert f"logged in to {service.url} as ann" in result and PASSWORD not in result

@@ -276,14 +276,14 @@ def test_logs_indents_further_lines_of_a_record(project: Path, capsys: pytest.Ca
 def test_logs_on_a_terminal_prints_a_heading_per_day(project: Path) -> None:
     view = LogFormatter(dated=False, separate_spans=False, today=lambda: date.fromtimestamp(NOW / 1e9))
     earlier = replace(PRINTED, time_ns=NOW - 3 * 24 * 60 * MINUTE)
-    shown = [
+    result = [
         "".join(text for text, _ in line)
         for each in (earlier, earlier, PRINTED, PRINTED)
         for line in view.lines(each)
     ]
-    assert len(shown) == 6
-    assert str(date.fromtimestamp(earlier.time_ns / 1e9)) in shown[0]
-    assert str(date.fromtimestamp(NOW / 1e9)) in shown[3]
+    assert len(result) == 6
+    assert str(date.fromtimestamp(earlier.time_ns / 1e9)) in result[0]
+    assert str(date.fromtimestamp(NOW / 1e9)) in result[3]
 
 
 class Following:
@@ -342,9 +342,9 @@ def test_logs_follow_after_a_cursor_resumes(project: Path, followers: list[Follo
     rows = [first.row() for _ in range(3)]
     assert first.end(signal.SIGINT) == 130
     record(project, replace(PRINTED, text="5"))
-    again = Following(project, "--json", "--after", str(rows[-1]["cursor"]))
-    followers.append(again)
-    assert [again.row()["body"] for _ in range(3)] == ["3", "4", "5"]
+    second = Following(project, "--json", "--after", str(rows[-1]["cursor"]))
+    followers.append(second)
+    assert [second.row()["body"] for _ in range(3)] == ["3", "4", "5"]
 
 
 def test_logs_follow_ends_when_the_pipe_closes(project: Path, followers: list[Following]) -> None:
@@ -373,8 +373,8 @@ def test_logs_on_a_terminal_uses_color_and_clock_times(project: Path) -> None:
 def test_logs_follow_prints_20000_records_in_order(project: Path, followers: list[Following]) -> None:
     follower = Following(project, "--json", "--tail", "0")
     followers.append(follower)
-    found: list[str] = []
-    reading = threading.Thread(target=lambda: found.extend(follower.row()["body"] for _ in range(20_000)))
+    result: list[str] = []
+    reading = threading.Thread(target=lambda: result.extend(follower.row()["body"] for _ in range(20_000)))
     assert "waiting" in follower.err.readline()
     store = TimelineStore(timeline_path(project))
     reading.start()
@@ -382,4 +382,4 @@ def test_logs_follow_prints_20000_records_in_order(project: Path, followers: lis
         store.append([replace(PRINTED, text=str(begin + i)) for i in range(500)], NOW)
     reading.join(150)
     store.close()
-    assert found == [str(number) for number in range(20_000)]
+    assert result == [str(number) for number in range(20_000)]

@@ -35,8 +35,8 @@ def svc(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
 )
 def test_start_imports_only_what_it_uses(start: str, forbidden: set[str]) -> None:
     script = f"{start}\nimport sys; sys.exit(', '.join({forbidden} & set(sys.modules)) or 0)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
 
 
 def test_version_option_prints_name_and_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,8 +101,8 @@ def test_option_c_changes_the_folder(
 
 def test_closed_pipe_is_success() -> None:
     command = f"'{sys.executable}' -m svc_tui --help | true; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
+    process = subprocess.run(["bash", "-c", command], capture_output=True, check=False)
+    assert (process.returncode, process.stderr) == (0, b"")
 
 
 def broken() -> None:
@@ -154,8 +154,8 @@ def test_completion_offers_commands_and_ignores_unknown_ones() -> None:
 
 def test_output_escapes_characters_that_the_encoding_lacks(tmp_path: Path) -> None:
     environment = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    made = svc("new", str(tmp_path / "süß" / "app"), "-t", "static", **environment)
-    assert made.returncode == 0 and "\\xfc" in made.stdout
+    result = svc("new", str(tmp_path / "süß" / "app"), "-t", "static", **environment)
+    assert result.returncode == 0 and "\\xfc" in result.stdout
 
 
 def test_windows_gets_a_clear_error_and_no_import_error() -> None:
@@ -167,9 +167,9 @@ def test_windows_gets_a_clear_error_and_no_import_error() -> None:
         "sys.argv = ['svc', 'login']\n"
         "main.main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr == "error: svc needs Linux or macOS\n  hint: On Windows, use WSL2.\n"
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert process.returncode == 1
+    assert process.stderr == "error: svc needs Linux or macOS\n  hint: On Windows, use WSL2.\n"
 
 
 def test_version_and_schema_print_json(capsys: pytest.CaptureFixture[str]) -> None:

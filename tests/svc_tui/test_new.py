@@ -132,6 +132,6 @@ def test_new_skips_build_output_of_a_sample(tmp_path: Path, monkeypatch: pytest.
         (sample / name).touch()
     monkeypatch.setattr("svc_tui.project.scaffold.templates", lambda: {"polyglot": sample})
     assert new(str(tmp_path / "app"), "-t", "polyglot") == 0
-    made = {path.relative_to(tmp_path / "app").as_posix() for path in (tmp_path / "app").rglob("*")}
-    assert {"rust/Cargo.lock", "rust/svc-guest/Cargo.toml", "go/go.mod", "go/.gitignore"} <= made
-    assert {name for name in made if "target" in name or "go.work" in name or name == ".svc/x"} == set()
+    result = {path.relative_to(tmp_path / "app").as_posix() for path in (tmp_path / "app").rglob("*")}
+    assert {"rust/Cargo.lock", "rust/svc-guest/Cargo.toml", "go/go.mod", "go/.gitignore"} <= result
+    assert {name for name in result if "target" in name or "go.work" in name or name == ".svc/x"} == set()

@@ -71,8 +71,8 @@ def test_units_with_a_name_use_it_everywhere(capsys: pytest.CaptureFixture[str])
 )
 def test_invalid_unit_name_fails(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["serve", "--print-unit", "--name", name]) == 2
-    shown = capsys.readouterr()
-    assert shown.out == "" and "for systemd units" in shown.err
+    output = capsys.readouterr()
+    assert output.out == "" and "for systemd units" in output.err
 
 
 @pytest.mark.slow
@@ -85,9 +85,9 @@ def test_systemd_accepts_the_units(tmp_path: Path, name: str, folder: str) -> No
     service.write_text(service_unit(name, ["svc", "serve", "--name", name], data, 10))
     sockets.write_text(socket_unit(name, [("::", 443), ("127.0.0.1", 8081)]))
     verify = ["systemd-analyze", "verify", str(service), str(sockets)]
-    done = subprocess.run(verify, capture_output=True, text=True, check=False, timeout=60)
+    process = subprocess.run(verify, capture_output=True, text=True, check=False, timeout=60)
     # It says nothing about units that are right; what it says of others on this machine is not meant.
-    assert done.returncode == 0 and name not in done.stderr
+    assert process.returncode == 0 and name not in process.stderr
 
 
 def test_unit_escapes_special_characters_of_paths() -> None:

@@ -70,8 +70,8 @@ def svc_json(capsys: Capture, *words: str) -> Any:
 
 
 def test_list_without_tables_prints_a_hint(project: Path, capsys: Capture) -> None:
-    found = svc(capsys, "list")
-    assert found.out == "" and "svc tables create" in found.err
+    result = svc(capsys, "list")
+    assert result.out == "" and "svc tables create" in result.err
     assert svc_json(capsys, "list") == {"tables": []}
     assert not (project / ".svc" / "tables").exists()
 
@@ -83,8 +83,8 @@ def test_list_and_show_print_a_created_table(users: Path, capsys: Capture) -> No
         "name\ttext\tnot null, unique\tas they, are called",
         "at\ttimestamp\tdefault now()\t",
     ]
-    shown = svc_json(capsys, "show", "users")
-    assert (shown["name"], shown["rows"], shown["key"]) == ("users", 2, ["id"])
+    result = svc_json(capsys, "show", "users")
+    assert (result["name"], result["rows"], result["key"]) == ("users", 2, ["id"])
     assert (users / ".svc" / ".gitignore").read_text() == "*\n"
 
 
@@ -134,8 +134,8 @@ def test_query_that_writes_needs_the_write_option(users: Path, capsys: Capture) 
 
 
 def test_query_beyond_the_limit_warns(users: Path, capsys: Capture) -> None:
-    found = svc(capsys, "query", "select id from users", "--limit", "1")
-    assert found.out == "id\n1\n" and "only the first 1 rows" in found.err
+    result = svc(capsys, "query", "select id from users", "--limit", "1")
+    assert result.out == "id\n1\n" and "only the first 1 rows" in result.err
 
 
 def test_query_on_a_terminal_strips_control_characters(users: Path, capsys: Capture) -> None:
@@ -149,23 +149,23 @@ def test_query_on_a_terminal_strips_control_characters(users: Path, capsys: Capt
         run(["--color", "always", "tables", "query", "select id, name, photo, at from users order by id"])
         == 0
     )
-    found = capsys.readouterr().out
-    assert "\x1b[31m" not in found and "�[31m表↵x" in found and len(found) < 2000
-    assert "blob of 2 bytes" in found and "…" in found
+    output = capsys.readouterr().out
+    assert "\x1b[31m" not in output and "�[31m表↵x" in output and len(output) < 2000
+    assert "blob of 2 bytes" in output and "…" in output
 
 
 def test_alter_applies_all_changes_or_none(users: Path, capsys: Capture) -> None:
     words = 'add age text default 7, alter age type integer, rename name to "full name"'
     svc(capsys, "alter", "users", words, ",", "alter", '"full name"', "set default 'it''s', set note people")
-    shown = svc_json(capsys, "show", "users")
-    assert shown["note"] == "people"
-    assert [(each["name"], each["type"], each["default"]) for each in shown["columns"][1::2]] == [
+    result = svc_json(capsys, "show", "users")
+    assert result["note"] == "people"
+    assert [(each["name"], each["type"], each["default"]) for each in result["columns"][1::2]] == [
         ("full name", "text", "'it''s'"),
         ("age", "integer", "7"),
     ]
     failed = svc(capsys, "alter", "users", "drop", "age,", "drop", "nothing", "--yes", code=2)
     assert "column nothing does not exist" in failed.err
-    assert svc_json(capsys, "show", "users") == shown
+    assert svc_json(capsys, "show", "users") == result
     name = '"full name"'
     svc(
         capsys,
@@ -174,8 +174,8 @@ def test_alter_applies_all_changes_or_none(users: Path, capsys: Capture) -> None
         f"alter age drop default, alter {name} drop not null, alter {name} drop unique",
     )
     svc(capsys, "alter", "users", "drop primary key, set primary key age id, alter age set note years")
-    shown = svc_json(capsys, "show", "users")
-    assert shown["key"] == ["age", "id"] and shown["columns"][3]["note"] == "years"
+    result = svc_json(capsys, "show", "users")
+    assert result["key"] == ["age", "id"] and result["columns"][3]["note"] == "years"
     assert "primary key 1" in svc(capsys, "show", "users").out
 
 
@@ -245,8 +245,8 @@ def test_export_writes_through_links_pipes_and_devices(users: Path, capsys: Capt
 
 def test_import_preview_shows_types_and_imports_nothing(project: Path, capsys: Capture) -> None:
     (project / "items.csv").write_text("id,price,what\n1,2.5,a\n2,3,\n")
-    found = svc(capsys, "import", "items.csv", "--preview")
-    assert found.out == "id integer primary key\nprice real\nwhat text\n" and "2 rows" in found.err
+    result = svc(capsys, "import", "items.csv", "--preview")
+    assert result.out == "id integer primary key\nprice real\nwhat text\n" and "2 rows" in result.err
     assert svc_json(capsys, "import", "items.csv", "--preview")["rows"] == [
         ["1", "2.5", "a"],
         ["2", "3", None],
@@ -268,8 +268,8 @@ def test_migrations_are_planned_and_applied_once(project: Path, capsys: Capture)
     assert svc(capsys, "migrate", "--plan").out == "tables/1.sql\n"
     assert svc_json(capsys, "migrate", "--plan") == {"plan": True, "new": ["tables/1.sql"], "applied": []}
     assert svc(capsys, "migrate").out == "tables/1.sql\n"
-    found = svc(capsys, "migrate")
-    assert found.out == "" and "no pending migrations; 1 applied before" in found.err
+    result = svc(capsys, "migrate")
+    assert result.out == "" and "no pending migrations; 1 applied before" in result.err
     (project / "tables" / "2.sql").write_text("\ncreate tabel b (y);")
     assert "tables/2.sql:2: " in svc(capsys, "migrate", code=1).err
 
@@ -333,14 +333,16 @@ def test_damaged_database_is_reported_and_unchanged(project: Path, capsys: Captu
 @pytest.mark.parametrize("longest", [100_000, 2_000_000], ids=["while it is taken", "while it is imported"])
 def test_import_on_a_full_disk_fails_and_changes_nothing(users: Path, capsys: Capture, longest: int) -> None:
     (users / "more.csv").write_text("name\n" + "".join(f"{n:01000}\n" for n in range(1900)))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "svc_tui", "tables", "import", "users", "more.csv"],
         cwd=users,
         capture_output=True,
         text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (longest, longest)),
     )
-    assert done.returncode == 1 and "Free disk space" in done.stderr and "Traceback" not in done.stderr
+    assert (
+        process.returncode == 1 and "Free disk space" in process.stderr and "Traceback" not in process.stderr
+    )
     assert svc(capsys, "list").out.split()[:3] == ["users", "table", "2"]
 
 

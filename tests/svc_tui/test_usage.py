@@ -78,15 +78,15 @@ def test_usage_rows_begin_at_periods_of_local_time(
 ) -> None:
     minutes = range(now() - 3 * 24 * 60, now(), 30)
     counted(project, {(minute, "api"): UsageCount(1) for minute in minutes})
-    found = rows(capsys, "--since", "5d", "--by", by)
-    begins = [datetime.fromisoformat(row["start"]) for row in found]
+    result = rows(capsys, "--since", "5d", "--by", by)
+    begins = [datetime.fromisoformat(row["start"]) for row in result]
     assert begins == sorted(set(begins)) and all(begin.utcoffset() is not None for begin in begins)
-    assert sum(row["requests"] for row in found) == len(minutes)
+    assert sum(row["requests"] for row in result) == len(minutes)
     if by == "hour":
         assert {begin.minute for begin in begins} == {0}
     if by == "day":
         assert {(begin.hour, begin.minute) for begin in begins} == {(0, 0)}
-    assert {"minute": 144, "hour": 73, "day": 4}[by] - len(found) in (0, 1)
+    assert {"minute": 144, "hour": 73, "day": 4}[by] - len(result) in (0, 1)
 
 
 def test_usage_on_a_pipe_prints_one_line_per_row(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,9 +53,9 @@ def main(folder: Path, *, limited: bool) -> None:
     ballast.unlink()
     assert tables.exec("insert into t (a, b) values ('y', 'y')").status == 200
     tables.close()
-    again = Tables(folder, loop, TablesDoor())
-    assert again.query("select count(*) as n from t").rows == [{"n": held + 1}]
-    again.close()
+    second = Tables(folder, loop, TablesDoor())
+    assert second.query("select count(*) as n from t").rows == [{"n": held + 1}]
+    second.close()
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
     print("whole", held, *sorted(codes), *(record.body for record in tables.records))

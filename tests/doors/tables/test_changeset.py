@@ -52,7 +52,7 @@ class Model:
         invalid: list[int] = []
         for index, change in enumerate(changes):
             if isinstance(change, Insert):
-                done = self._put(None, {"u": None, "v": None, **change.values})
+                result = self._put(None, {"u": None, "v": None, **change.values})
             else:
                 key = change.key["k"] if isinstance(change.key, dict) else change.key[0]  # type: ignore[index]
                 row = self.rows.get(key)
@@ -60,11 +60,11 @@ class Model:
                     conflicts.append((index, "deleted" if row is None else "changed"))
                     continue
                 if isinstance(change, Delete):
-                    done = bool(self.rows.pop(key))
+                    result = bool(self.rows.pop(key))
                 else:
-                    done = self._put(key, {**row, **change.set})
-            applied += done
-            if not done:
+                    result = self._put(key, {**row, **change.set})
+            applied += result
+            if not result:
                 invalid.append(index)
         if invalid or (conflicts and not skip):
             self.rows, applied = kept, 0
@@ -97,15 +97,15 @@ def test_change_set_matches_reference_model(table: Connection, sets: list[tuple[
     model = Model()
     for changes, skip in sets:
         applied, conflicts, invalid = model.apply(changes, skip=skip)
-        done = apply(table, "t", changes, skip=skip)
-        assert done.applied == applied
-        assert [(each.index, each.reason) for each in done.conflicts] == conflicts
-        assert [each.index for each in done.errors] == invalid
+        result = apply(table, "t", changes, skip=skip)
+        assert result.applied == applied
+        assert [(each.index, each.reason) for each in result.conflicts] == conflicts
+        assert [each.index for each in result.errors] == invalid
         assert stored(table) == model.rows
-        for conflict in done.conflicts:
+        for conflict in result.conflicts:
             assert conflict.current is None or conflict.current in model.rows.values()
-        assert len(done.rows) == applied
-        for each in done.rows:
+        assert len(result.rows) == applied
+        for each in result.rows:
             assert each.row == model.rows.get(each.key[0])
     assert not table.in_transaction
 
@@ -122,9 +122,9 @@ def test_rollback_in_trigger_is_reported_with_its_change(tmp_path: Path) -> None
     connection.execute(
         "create trigger no before insert on t when new.v = 'no' begin select raise(rollback, 'no!'); end"
     )
-    done = apply(connection, "t", [Insert({"v": v}) for v in ("yes", "no", "maybe")], skip=True)
-    ((index, words),) = [(each.index, each.message) for each in done.errors]
-    assert (index, done.applied, rows(connection, "select * from t")) == (1, 0, [])
+    result = apply(connection, "t", [Insert({"v": v}) for v in ("yes", "no", "maybe")], skip=True)
+    ((index, words),) = [(each.index, each.message) for each in result.errors]
+    assert (index, result.applied, rows(connection, "select * from t")) == (1, 0, [])
     assert "no!" in words
     connection.close()
 
@@ -134,11 +134,11 @@ def test_deferred_foreign_key_is_satisfied_by_later_change(tmp_path: Path) -> No
     connection.execute(
         "create table t (k integer primary key, up integer references t (k) deferrable initially deferred)"
     )
-    done = apply(connection, "t", [Insert({"k": 1, "up": 2}), Insert({"k": 2})], skip=False)
-    assert (done.applied, done.errors) == (2, [])
-    done = apply(connection, "t", [Insert({"k": 3, "up": 9})], skip=False)
-    ((index, constraint),) = [(each.index, each.constraint) for each in done.errors]
-    assert (index, constraint, done.applied) == (None, "foreign-key", 0)
+    result = apply(connection, "t", [Insert({"k": 1, "up": 2}), Insert({"k": 2})], skip=False)
+    assert (result.applied, result.errors) == (2, [])
+    result = apply(connection, "t", [Insert({"k": 3, "up": 9})], skip=False)
+    ((index, constraint),) = [(each.index, each.constraint) for each in result.errors]
+    assert (index, constraint, result.applied) == (None, "foreign-key", 0)
     assert len(rows(connection, "select * from t")) == 2
     connection.close()
 
@@ -147,9 +147,9 @@ def test_non_strict_table_stores_values_unconverted(tmp_path: Path) -> None:
     connection = open_owner(tmp_path / "tables.db")
     connection.execute("create table t (k integer primary key, n integer, d datetime, b blob)")
     connection.execute("insert into t values (1, 'many', '2026-01-02 03:04:05', 'text')")
-    seen = {"n": "many", "d": "2026-01-02T03:04:05.000Z", "b": "text"}
-    done = apply(connection, "t", [Update({"k": "1"}, seen, {"n": "few", "d": "now()"})], skip=False)
-    assert done.applied == 1 and done.rows[0].row is not None
-    assert (done.rows[0].row["n"], done.rows[0].row["b"]) == ("few", "text")
-    assert len(done.rows[0].row["d"]) == 24
+    observed = {"n": "many", "d": "2026-01-02T03:04:05.000Z", "b": "text"}
+    result = apply(connection, "t", [Update({"k": "1"}, observed, {"n": "few", "d": "now()"})], skip=False)
+    assert result.applied == 1 and result.rows[0].row is not None
+    assert (result.rows[0].row["n"], result.rows[0].row["b"]) == ("few", "text")
+    assert len(result.rows[0].row["d"]) == 24
     connection.close()

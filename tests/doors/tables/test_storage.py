@@ -17,8 +17,8 @@ Open = Callable[..., Tables]
 def test_rows_persist_after_reopen(tables: Tables, open_tables: Open) -> None:
     tables.exec("insert into users (name) values ('Ada')")
     tables.close()
-    again = open_tables()
-    assert again.query("select name from users").rows == [{"name": "Ada"}]
+    second = open_tables()
+    assert second.query("select name from users").rows == [{"name": "Ada"}]
 
 
 def test_close_leaves_one_file_and_no_open_descriptors(tables: Tables) -> None:

@@ -86,9 +86,9 @@ def test_infinity_round_trips_as_9e999(kinds: Tables) -> None:
 
 def test_blobs_are_base64_encoded(kinds: Tables) -> None:
     raw = bytes(range(256))
-    sent = {"base64": base64.b64encode(raw).decode()}
-    row = kinds.exec("insert into kinds (raw) values ($1) returning raw, length(raw) as n", sent).rows[0]
-    assert row == {"raw": sent["base64"], "n": 256}
+    data = {"base64": base64.b64encode(raw).decode()}
+    row = kinds.exec("insert into kinds (raw) values ($1) returning raw, length(raw) as n", data).rows[0]
+    assert row == {"raw": data["base64"], "n": 256}
     assert kinds.query("select x'' as a, x'00ff' as b").rows == [{"a": "", "b": "AP8="}]
 
 

@@ -35,8 +35,8 @@ class Server:
                     path=self.path,
                     packed=self.headers.get("content-encoding", ""),
                 )
-                done: Future[DoorResponse] = asyncio.run_coroutine_threadsafe(request, loop)
-                answer = done.result()
+                result: Future[DoorResponse] = asyncio.run_coroutine_threadsafe(request, loop)
+                answer = result.result()
                 answers.append(answer)
                 self.send_response(answer.status)
                 for name, value in answer.headers:
@@ -85,12 +85,12 @@ def test_records_of_python_exporter_are_stored(
     provider = LoggerProvider(Resource.create({"deployment": "test"}))
     provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter(compression=compression)))
     logger = provider.get_logger("shop.orders", "1.0", attributes={"tier": "back"})
-    sent = {"n": 5, "ok": True, "rate": 0.5, "ids": [1, 2], "who": {"name": "ü"}, "raw": b"\x00\xff"}
+    data = {"n": 5, "ok": True, "rate": 0.5, "ids": [1, 2], "who": {"name": "ü"}, "raw": b"\x00\xff"}
     logger.emit(
         severity_number=SeverityNumber.WARN2,
         severity_text="WARN",
         body="slow order",
-        attributes=sent,
+        attributes=data,
         timestamp=1_799_999_999 * 10**9,
         event_name="order.slow",
     )

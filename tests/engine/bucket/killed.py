@@ -155,14 +155,14 @@ def die_after(changes: int, root: Path) -> None:
 
 def state(folder: Path | str) -> list[tuple[str, int, int, int]]:
     """Return path, inode, size and change time of every file below a folder."""
-    found = []
+    result = []
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             about = entry.stat(follow_symlinks=False)
-            found.append((entry.path, about.st_ino, about.st_size, about.st_mtime_ns))
+            result.append((entry.path, about.st_ino, about.st_size, about.st_mtime_ns))
             if entry.is_dir(follow_symlinks=False):
-                found += state(entry.path)
-    return found
+                result += state(entry.path)
+    return result
 
 
 def forked(task: Callable[[], None]) -> int:

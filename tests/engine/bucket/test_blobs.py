@@ -131,10 +131,10 @@ def test_put_with_failing_chunks_leaves_no_files(use: Use) -> None:
 def test_concurrent_puts_of_equal_and_different_content_succeed(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         contents = [b"content %d" % (number % 5) for number in range(40)]
-        found = await asyncio.gather(*(bucket.blobs.put(content) for content in contents))
-        assert found == [sha256(content).hexdigest() for content in contents]
-        assert await names(bucket) == set(found)
-        read = await asyncio.gather(*(bucket.blobs.get(digest) for digest in found))
+        result = await asyncio.gather(*(bucket.blobs.put(content) for content in contents))
+        assert result == [sha256(content).hexdigest() for content in contents]
+        assert await names(bucket) == set(result)
+        read = await asyncio.gather(*(bucket.blobs.get(digest) for digest in result))
         assert read == contents
 
     use(scenario)

@@ -22,10 +22,10 @@ A_KILL = 100_000
 @pytest.mark.parametrize(("way", "least"), [("work", 25), ("upgrade", 5)])
 def test_kill_after_any_disk_change_loses_no_acknowledged_write(tmp_path: Path, way: str, least: int) -> None:
     command = [sys.executable, "-m", "tests.engine.bucket.killed", str(tmp_path), way]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    found = re.fullmatch(r"changes=(\d+)\n", done.stdout)
-    assert found, done.stdout + done.stderr
-    assert int(found[1]) >= least
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    match = re.fullmatch(r"changes=(\d+)\n", process.stdout)
+    assert match, process.stdout + process.stderr
+    assert int(match[1]) >= least
 
 
 def test_kill_at_any_time_loses_no_acknowledged_write(tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ def test_modified_blob_is_never_returned_and_is_uploaded_again(
             path = root / layout.BLOBS / name
             path.chmod(0o644)
             path.write_bytes(change(content))
-            seen = b""
+            observed = b""
             with pytest.raises(BlobCorrupt) as exc_info:
                 if look == "get":
                     await bucket.blobs.get(name)
@@ -217,8 +217,8 @@ def test_modified_blob_is_never_returned_and_is_uploaded_again(
                     await bucket.blobs.copy_to(name, tmp_path / "copy")
                 else:
                     async for chunk in bucket.blobs.read(name):
-                        seen += chunk
-            assert len(seen) < max(len(content), 1)
+                        observed += chunk
+            assert len(observed) < max(len(content), 1)
             aside = root / layout.DAMAGED / name
             assert str(aside) in exc_info.value.message
             assert aside.read_bytes() == change(content)

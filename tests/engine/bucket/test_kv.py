@@ -35,8 +35,8 @@ def test_removed_key_is_absent_and_can_be_created_again(use: Use) -> None:
         assert await cells.get("a") is None
         assert await cells.list("") == []
         assert await cells.cas("a", b"again", removed) == StaleRevision(None)
-        again = await cells.cas("a", b"", None)
-        assert await cells.get("a") == VersionedValue("a", b"", again if isinstance(again, int) else 0)
+        second = await cells.cas("a", b"", None)
+        assert await cells.get("a") == VersionedValue("a", b"", second if isinstance(second, int) else 0)
 
     use(scenario)
 
@@ -84,8 +84,8 @@ def test_list_selects_keys_by_prefix(use: Use) -> None:
 
 def test_concurrent_cas_succeeds_once_per_revision(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
-        made = await asyncio.gather(*(bucket.kv.cas("a", b"%d" % n, None) for n in range(100)))
-        assert sum(isinstance(answer, int) for answer in made) == 1
+        result = await asyncio.gather(*(bucket.kv.cas("a", b"%d" % n, None) for n in range(100)))
+        assert sum(isinstance(answer, int) for answer in result) == 1
 
         async def count() -> None:
             while True:

@@ -59,8 +59,8 @@ class Model:
             self.cells[step.key] = (step.value, answer)
 
     async def check(self, bucket: Bucket) -> None:
-        found = {cell.key: (cell.value, cell.revision) for cell in await bucket.kv.list("")}
-        assert found == self.cells
+        result = {cell.key: (cell.value, cell.revision) for cell in await bucket.kv.list("")}
+        assert result == self.cells
 
 
 @settings(deadline=None, max_examples=examples(30))

@@ -44,8 +44,8 @@ def test_project_owner_manages_and_sees_roles_of_own_project_only(service: Servi
     service.call(bob, "PUT", "/v1/users/cid/roles/shop", {"role": "viewer"})
     assert users(service, bob) == {"bob": {"shop": "owner"}, "cid": {"shop": "viewer"}}
     for project in ("blog", "*"):
-        found = refused(service, bob, "PUT", f"/v1/users/bob/roles/{project}", {"role": "owner"})
-        assert found.code == "forbidden"
+        result = refused(service, bob, "PUT", f"/v1/users/bob/roles/{project}", {"role": "owner"})
+        assert result.code == "forbidden"
     assert refused(service, bob, "PUT", "/v1/users/dan", {"password": PASSWORD}).code == "forbidden"
     assert refused(service, bob, "DELETE", "/v1/users/ann").code == "forbidden"
 
@@ -70,8 +70,8 @@ def test_last_owner_cannot_be_removed(service: Service, owner: str) -> None:
         ("DELETE", "/v1/users/ann/roles/*", None),
         ("PUT", "/v1/users/ann/roles/*", {"role": "deployer"}),
     ):
-        found = refused(service, owner, method, path, body)
-        assert found.code == "conflict" and "owner" in found.message
+        result = refused(service, owner, method, path, body)
+        assert result.code == "conflict" and "owner" in result.message
     bob = service.add(owner, "bob", **{"*": "owner"})
     service.call(bob, "DELETE", "/v1/users/ann")
     assert users(service, bob) == {"bob": {"*": "owner"}}
@@ -106,8 +106,8 @@ def test_invalid_user_and_project_names_are_rejected(service: Service, owner: st
         ("PUT", f"/v1/users/ann/roles/{name}", {"role": "viewer"}),
         ("DELETE", f"/v1/users/{name}", None),
     ):
-        found = refused(service, owner, method, path, body)
-        assert found.code in ("account", "not-found") and "\n" not in found.message
+        result = refused(service, owner, method, path, body)
+        assert result.code in ("account", "not-found") and "\n" not in result.message
     assert users(service, owner) == {"ann": {"*": "owner"}}
 
 
@@ -160,8 +160,8 @@ def test_login_rehashes_password_with_current_parameters(service: Service, owner
 def test_concurrent_password_checks_are_limited() -> None:
     async def main() -> list[bool | BaseException]:
         passwords = quick()
-        kept = await passwords.hash(PASSWORD)
-        many = [passwords.matches(kept, PASSWORD) for _ in range(MAX_CONCURRENT + MAX_WAITING + 5)]
+        password_hash = await passwords.hash(PASSWORD)
+        many = [passwords.matches(password_hash, PASSWORD) for _ in range(MAX_CONCURRENT + MAX_WAITING + 5)]
         return await asyncio.gather(*many, return_exceptions=True)
 
     results = asyncio.run(main())
@@ -172,7 +172,7 @@ def test_concurrent_password_checks_are_limited() -> None:
 def test_unknown_user_check_takes_as_long_as_wrong_password() -> None:
     async def main() -> tuple[float, float]:
         passwords = Passwords(PasswordHasher(time_cost=2, memory_cost=16384, parallelism=1))
-        kept = await passwords.hash(PASSWORD)
+        password_hash = await passwords.hash(PASSWORD)
 
         async def least(known: str | None) -> float:
             times = []
@@ -182,7 +182,7 @@ def test_unknown_user_check_takes_as_long_as_wrong_password() -> None:
                 times.append(time.perf_counter() - began)
             return min(times)
 
-        return await least(kept), await least(None)
+        return await least(password_hash), await least(None)
 
     wrong, unknown = asyncio.run(main())
     assert wrong / 10 < unknown < wrong * 10

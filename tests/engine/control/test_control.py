@@ -116,8 +116,8 @@ def test_unknown_route_returns_problem(client: Client, path: str, code: str) -> 
 
 
 def test_request_and_response_are_streamed(client: Client) -> None:
-    sent = (b"x" * 100_000 for _ in range(20))
-    assert list(client.lines("POST", "/v1/count", content=sent)) == [{"size": 2_000_000}, {"done": True}]
+    data = (b"x" * 100_000 for _ in range(20))
+    assert list(client.lines("POST", "/v1/count", content=data)) == [{"size": 2_000_000}, {"done": True}]
 
 
 def test_openapi_document_lists_routes(client: Client) -> None:

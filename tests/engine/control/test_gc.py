@@ -28,10 +28,10 @@ def test_plan_reports_blobs_that_gc_removes(service: Service, owner: str) -> Non
     assert gc(service, owner, {}) == nothing
     service.clock.now_ns += 2 * GRACE_NS
     token = service.call("", "POST", "/v1/login", {"user": "ann", "password": "a horse on a staple"})["token"]
-    found = nothing | {"blobs": 1, "bytes": 7}
-    assert gc(service, token, {"plan": True}) == found | {"plan": True}
+    result = nothing | {"blobs": 1, "bytes": 7}
+    assert gc(service, token, {"plan": True}) == result | {"plan": True}
     assert service.do(lambda: service.bucket.blobs.exists(digest))
-    assert gc(service, token, {"plan": False}) == found
+    assert gc(service, token, {"plan": False}) == result
     assert not service.do(lambda: service.bucket.blobs.exists(digest))
 
 

@@ -117,9 +117,9 @@ def test_package_with_missing_blobs_is_rejected(shop: Shop) -> None:
     ],
 )
 def test_invalid_manifest_is_rejected(shop: Shop, manifest: str, reason: str) -> None:
-    refused = shop.refused(manifest, {"web": "0" * 64})
-    assert reason in refused.message + refused.hint + json.dumps(refused.members)
-    assert "/tmp" not in refused.message
+    result = shop.refused(manifest, {"web": "0" * 64})
+    assert reason in result.message + result.hint + json.dumps(result.members)
+    assert "/tmp" not in result.message
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ def test_claim_code_creates_first_owner_once(service: Service) -> None:
     who = service.call(opened["token"], "GET", "/v1/whoami")
     assert (who["user"], who["token"], who["roles"]) == ("ann", None, {"*": "owner"})
     assert who["expires"] == opened["expires"]
-    again = refused(service, "", "POST", "/v1/claim", body | {"user": "bob"})
-    assert again.code == "conflict" and "already has an owner" in again.message
+    second = refused(service, "", "POST", "/v1/claim", body | {"user": "bob"})
+    assert second.code == "conflict" and "already has an owner" in second.message
     assert service.call("", "GET", "/v1/claim") == {"claimed": True}
     assert service.do(service.gate.accounts.new_claim_code) is None
 
@@ -64,8 +64,10 @@ def test_wrong_or_replaced_claim_code_is_unauthenticated(service: Service) -> No
     old = service.do(service.gate.accounts.new_claim_code)
     service.do(service.gate.accounts.new_claim_code)
     for code in (old, "x", "a" * 100):
-        found = refused(service, "", "POST", "/v1/claim", {"code": code, "user": "ann", "password": PASSWORD})
-        assert found.code == "unauthenticated" and "svc serve" in found.hint
+        result = refused(
+            service, "", "POST", "/v1/claim", {"code": code, "user": "ann", "password": PASSWORD}
+        )
+        assert result.code == "unauthenticated" and "svc serve" in result.hint
     assert service.call("", "GET", "/v1/claim") == {"claimed": False}
 
 

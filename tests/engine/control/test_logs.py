@@ -88,14 +88,14 @@ class Shop:
 
     def places(self, path: str, **wish: Any) -> list[int]:
         """Return the cursors of the records that are sent."""
-        found = self.client.call("GET", f"{PLACE}/{path}", params=wish)["records"]
-        return [each["cursor"] for each in found]
+        result = self.client.call("GET", f"{PLACE}/{path}", params=wish)["records"]
+        return [each["cursor"] for each in result]
 
     def cursors(self, **wish: Any) -> list[int]:
-        found: list[int] = []
+        result: list[int] = []
         for line in islice(self.client.lines("GET", f"{PLACE}/cursors", params=wish), 1, None):
-            found += [line["after"] + offset for offset in line["offsets"]]
-        return found
+            result += [line["after"] + offset for offset in line["offsets"]]
+        return result
 
 
 @pytest.fixture

@@ -84,8 +84,8 @@ def add(pattern: str, target: str = "api") -> dict[str, str]:
 
 
 def test_manifest_route_returns_parsed_file(client: Client, root: Path) -> None:
-    shown = client.call("GET", PLACE)
-    assert shown == {
+    result = client.call("GET", PLACE)
+    assert result == {
         "project": "shop",
         "editable": True,
         "digest": digest(root),
@@ -97,18 +97,18 @@ def test_manifest_route_returns_parsed_file(client: Client, root: Path) -> None:
 
 def test_invalid_file_returns_error_and_last_valid_manifest(client: Client, root: Path) -> None:
     (root / "svc.toml").write_text(TEXT.replace("run_limit_secs", "run_limit", 1))
-    shown = client.call("GET", PLACE)
-    assert shown["resources"] == [WEB, API] and shown["digest"] == digest(root)
-    error = shown["error"]
+    result = client.call("GET", PLACE)
+    assert result["resources"] == [WEB, API] and result["digest"] == digest(root)
+    error = result["error"]
     assert (error["line"], error["key"], error["others"]) == (14, "resource.api.run_limit", 0)
     assert "run_limit_secs" in error["hint"]
 
 
 def test_missing_file_returns_error_and_last_valid_manifest(client: Client, root: Path) -> None:
     (root / "svc.toml").unlink()
-    shown = client.call("GET", PLACE)
-    assert shown["resources"] == [WEB, API]
-    assert shown["error"]["line"] == 0 and "does not exist" in shown["error"]["message"]
+    result = client.call("GET", PLACE)
+    assert result["resources"] == [WEB, API]
+    assert result["error"]["line"] == 0 and "does not exist" in result["error"]["message"]
 
 
 def test_plan_returns_diff_and_writes_nothing(client: Client, root: Path) -> None:
@@ -182,8 +182,8 @@ def test_service_returns_read_only_manifest_of_live_deployment(tmp_path: Path) -
         with pytest.raises(ApiError, match="project shop not found"):
             client.call("GET", PLACE)
         deploy(client, root)
-        shown = client.call("GET", PLACE)
-        assert shown["resources"] == [WEB, API | {"secrets": []}]
-        assert (shown["editable"], shown["digest"], shown["error"]) == (False, None, None)
+        result = client.call("GET", PLACE)
+        assert result["resources"] == [WEB, API | {"secrets": []}]
+        assert (result["editable"], result["digest"], result["error"]) == (False, None, None)
         with pytest.raises(SvcError, match="is read-only"):
             client.call("POST", f"{PLACE}/plan", {"changes": [add("/events")]})

@@ -66,8 +66,8 @@ async def recorded(shop: Shop, request_id: str) -> dict[str, Any]:
 async def replayed_as(status: int, shop: Shop, request_id: str) -> None:
     """Replay a request until the response matches."""
     while True:
-        again = await shop.call("POST", f"/requests/{request_id}/replay")
-        if again["response"]["status"] == status:
+        second = await shop.call("POST", f"/requests/{request_id}/replay")
+        if second["response"]["status"] == status:
             return
 
 
@@ -78,16 +78,16 @@ def body(of: dict[str, Any]) -> bytes:
 def test_exchange_is_recorded_with_secrets_redacted(root: Path) -> None:
     async def test(shop: Shop) -> None:
         answer = await shop.public.get("/?a=1&b=%20", headers={"x-kind": "plain", "cookie": "id=secret"})
-        found = await recorded(shop, answer.headers["x-request-id"])
-        request, response = found["request"], found["response"]
+        exchange = await recorded(shop, answer.headers["x-request-id"])
+        request, response = exchange["request"], exchange["response"]
         assert (request["method"], request["target"], request["scheme"]) == ("GET", "/?a=1&b=%20", "http")
         assert request["authority"] == f"localhost:{shop.port}"
         assert ["x-kind", "plain"] in request["headers"] and ["cookie", REDACTED_VALUE] in request["headers"]
         assert (request["body"], request["size"], request["truncated"]) == ("", 0, False)
         assert (response["status"], body(response), response["complete"]) == (200, b"one", True)
         assert ["content-type", "text/html; charset=utf-8"] in response["headers"]
-        assert [record["kind"] for record in found["records"]] == ["request"]
-        assert found["wall_ns"] == found["records"][0]["wall_ns"] and found["replay_of"] is None
+        assert [record["kind"] for record in exchange["records"]] == ["request"]
+        assert exchange["wall_ns"] == exchange["records"][0]["wall_ns"] and exchange["replay_of"] is None
 
     develop(root, test)
 
@@ -123,9 +123,9 @@ def test_record_bodies_false_records_nothing(root: Path) -> None:
 def test_request_with_unread_body_is_not_replayable(root: Path) -> None:
     async def test(shop: Shop) -> None:
         answer = await shop.public.post("/", content=b"unread")
-        found = await recorded(shop, answer.headers["x-request-id"])
-        assert (found["response"]["status"], found["request"]["truncated"]) == (405, True)
-        problem = await shop.call("POST", f"/requests/{found['request_id']}/replay", 422)
+        exchange = await recorded(shop, answer.headers["x-request-id"])
+        assert (exchange["response"]["status"], exchange["request"]["truncated"]) == (405, True)
+        problem = await shop.call("POST", f"/requests/{exchange['request_id']}/replay", 422)
         assert problem["code"] == "not-replayable" and "first 0 bytes" in problem["title"]
 
     develop(root, test)
@@ -158,15 +158,15 @@ def test_replay_sends_request_to_current_build(root: Path, cache: Path) -> None:
         assert [record["kind"] for record in first["records"]] == ["stdout", "request", "request"]
         assert first["compute_ns"] > 0 and first["peak_memory"] > 0
 
-        again = await shop.call("POST", f"/requests/{first['request_id']}/replay")
-        assert again["replay_of"] == first["request_id"] != again["request_id"]
-        assert (again["response"]["status"], body(again["response"])) == (201, b"POST|?b=c|first|||four")
-        assert again["omitted_headers"] == ["cookie", "x-pin"]
-        kinds = [record["kind"] for record in again["records"]]
+        second = await shop.call("POST", f"/requests/{first['request_id']}/replay")
+        assert second["replay_of"] == first["request_id"] != second["request_id"]
+        assert (second["response"]["status"], body(second["response"])) == (201, b"POST|?b=c|first|||four")
+        assert second["omitted_headers"] == ["cookie", "x-pin"]
+        kinds = [record["kind"] for record in second["records"]]
         assert kinds == ["platform", "stdout", "request", "request"]
-        assert again["wall_ns"] > again["compute_ns"] > 0 and again["peak_memory"] > 0
-        assert again["records"][-1]["trace_id"] != first["records"][-1]["trace_id"]
-        assert (await recorded(shop, again["request_id"]))["replay_of"] == first["request_id"]
+        assert second["wall_ns"] > second["compute_ns"] > 0 and second["peak_memory"] > 0
+        assert second["records"][-1]["trace_id"] != first["records"][-1]["trace_id"]
+        assert (await recorded(shop, second["request_id"]))["replay_of"] == first["request_id"]
 
         (root / "api" / "index.js").write_text(HANDLER.replace("four", "").replace("201", "202"))
         await replayed_as(202, shop, first["request_id"])
@@ -177,9 +177,9 @@ def test_replay_sends_request_to_current_build(root: Path, cache: Path) -> None:
         assert problem["code"] == "not-replayable" and "first 65536 bytes" in problem["title"]
 
         failed = await shop.public.post("/api/fail", content=b"four")
-        found = await recorded(shop, failed.headers["x-request-id"])
-        assert (found["response"]["status"], found["code"]) == (500, "guest-failed")
-        again = await shop.call("POST", f"/requests/{found['request_id']}/replay")
-        assert (again["response"]["status"], again["code"]) == (500, "guest-failed")
+        exchange = await recorded(shop, failed.headers["x-request-id"])
+        assert (exchange["response"]["status"], exchange["code"]) == (500, "guest-failed")
+        second = await shop.call("POST", f"/requests/{exchange['request_id']}/replay")
+        assert (second["response"]["status"], second["code"]) == (500, "guest-failed")
 
     develop(root, test, cache)

@@ -29,9 +29,9 @@ def principal_of(service: Service, token: str) -> Principal | None:
     async def ask() -> Principal | None:
         return await service.gate.sessions.principal(token)
 
-    found = service.do(ask)
-    assert found is None or isinstance(found, Principal)
-    return found
+    result = service.do(ask)
+    assert result is None or isinstance(result, Principal)
+    return result
 
 
 def test_idle_session_expires(service: Service, owner: str) -> None:
@@ -123,8 +123,8 @@ def test_concurrent_tokens_of_one_name_create_one(service: Service, owner: str) 
         user = await service.gate.accounts.find("ann")
         assert user is not None
         create = service.gate.sessions.create_token
-        made = [create(user, "ci", "viewer", ("shop",), 10**15) for _ in range(8)]
-        return await asyncio.gather(*made, return_exceptions=True)
+        result = [create(user, "ci", "viewer", ("shop",), 10**15) for _ in range(8)]
+        return await asyncio.gather(*result, return_exceptions=True)
 
     assert sum(isinstance(one, AccountConflict) for one in service.do(many)) == 7
     assert len(service.call(owner, "GET", "/v1/tokens")["tokens"]) == 1
@@ -221,8 +221,8 @@ def test_any_of_returns_principal_of_first_match(service: Service, owner: str) -
     either = AnyOf(StaticToken("local"), service.gate.sessions)
 
     async def ask() -> list[str | None]:
-        found = [await either.principal(token) for token in ("local", owner, "x")]
-        return [principal.name if principal else None for principal in found]
+        result = [await either.principal(token) for token in ("local", owner, "x")]
+        return [principal.name if principal else None for principal in result]
 
     assert service.do(ask) == ["developer", "ann", None]
 

@@ -84,10 +84,10 @@ class Stored:
 
 async def store(blobs: Blobs, packed: Packed) -> Stored:
     """Send the missing blobs of a package, its document last, as a client does."""
-    wanted = await missing(blobs, packed.package)
-    for digest in sorted(wanted):
+    digests = await missing(blobs, packed.package)
+    for digest in sorted(digests):
         await blobs.put(packed.contents[digest], digest)
-    return Stored(await blobs.put(packed.package.encode()), len(wanted))
+    return Stored(await blobs.put(packed.package.encode()), len(digests))
 
 
 async def stored(bucket: FolderBucket, artifact: Artifact) -> Stored:

@@ -26,10 +26,10 @@ def test_gc_removes_unreferenced_objects_after_grace_period(tmp_path: Path) -> N
     async def scenario(bucket: FolderBucket) -> None:
         unpacked, now = tmp_path / "unpacked", time.time_ns()
         assert await collect_garbage(bucket, now, unpacked=unpacked) == GcReport(0, 0, 0)
-        kept = await deployment(bucket, component_artifact(tmp_path, "kept"), "01")
-        await DeploymentHistory(bucket).add(kept)
+        record = await deployment(bucket, component_artifact(tmp_path, "kept"), "01")
+        await DeploymentHistory(bucket).add(record)
         needed, loose = (
-            kept.resources["web"].package,
+            record.resources["web"].package,
             await stored(bucket, component_artifact(tmp_path, "loose")),
         )
         for package in (needed, loose.package):
@@ -95,20 +95,20 @@ def test_gc_plan_reports_what_gc_removes(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         loose = await stored(bucket, component_artifact(tmp_path, "loose", "script", b"{}"))
         await unpack(bucket.blobs, loose.package, tmp_path / "unpacked")
-        wanted = component_artifact(tmp_path, "wanted").digest
+        digest = component_artifact(tmp_path, "wanted").digest
 
         async def beginning():  # type: ignore[no-untyped-def]
             yield b"beg"
 
-        await bucket.blobs.upload(wanted, 99, 0, beginning())  # type: ignore[arg-type]
+        await bucket.blobs.upload(digest, 99, 0, beginning())  # type: ignore[arg-type]
         later = time.time_ns() + 2 * GRACE_NS
         planned = [
             await collect_garbage(bucket, later, unpacked=tmp_path / "unpacked", count_only=True)
             for _ in range(2)
         ]
-        done = await collect_garbage(bucket, later, unpacked=tmp_path / "unpacked")
-        assert planned == [done, done]
-        assert done == GcReport(4, done.size, 1, 1)
+        result = await collect_garbage(bucket, later, unpacked=tmp_path / "unpacked")
+        assert planned == [result, result]
+        assert result == GcReport(4, result.size, 1, 1)
         assert await collect_garbage(bucket, later, unpacked=tmp_path / "unpacked") == GcReport(0, 0, 0)
 
     opened(tmp_path / "bucket", scenario)
@@ -116,11 +116,11 @@ def test_gc_plan_reports_what_gc_removes(tmp_path: Path) -> None:
 
 def test_gc_with_missing_package_removes_no_unpacked_folder(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
-        made = await deployment(bucket, component_artifact(tmp_path, "kept"), "01")
-        await DeploymentHistory(bucket).add(replace(made, id="02"))
+        record = await deployment(bucket, component_artifact(tmp_path, "kept"), "01")
+        await DeploymentHistory(bucket).add(replace(record, id="02"))
         loose = (await stored(bucket, component_artifact(tmp_path, "loose"))).package
         await unpack(bucket.blobs, loose, tmp_path / "unpacked")
-        assert await bucket.blobs.delete(made.resources["web"].package, FOREVER)
+        assert await bucket.blobs.delete(record.resources["web"].package, FOREVER)
         later = time.time_ns() + 2 * GRACE_NS
         with pytest.raises(GarbageError):
             await collect_garbage(bucket, later, unpacked=tmp_path / "unpacked")

@@ -117,9 +117,9 @@ def test_activate_of_incomplete_deployment_raises(tmp_path: Path) -> None:
         history = DeploymentHistory(bucket)
         with pytest.raises(DeploymentError):
             await history.activate("shop", "01", at_ns=1, by="a", revision=None)
-        made = await deployment(bucket, component_artifact(tmp_path), "01")
-        await history.add(made)
-        assert await bucket.blobs.delete(made.resources["web"].artifact, FOREVER)
+        record = await deployment(bucket, component_artifact(tmp_path), "01")
+        await history.add(record)
+        assert await bucket.blobs.delete(record.resources["web"].artifact, FOREVER)
         with pytest.raises(BlobMissing):
             await history.activate("shop", "01", at_ns=1, by="a", revision=None)
         assert await history.live("shop") is None
@@ -143,8 +143,8 @@ def test_forget_old_retains_newest_and_live_deployments(tmp_path: Path) -> None:
 def test_gc_removes_unreferenced_blobs_after_grace_period(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         history = DeploymentHistory(bucket)
-        kept = await deployment(bucket, component_artifact(tmp_path, "kept", "script", b"{}"), "01")
-        await history.add(kept)
+        record = await deployment(bucket, component_artifact(tmp_path, "kept", "script", b"{}"), "01")
+        await history.add(record)
         loose = component_artifact(tmp_path, "loose", "script", b"{}")  # shares script and source map
         package = (await stored(bucket, loose)).package
         later = time.time_ns() + 2 * GRACE_NS
@@ -154,9 +154,9 @@ def test_gc_removes_unreferenced_blobs_after_grace_period(tmp_path: Path) -> Non
         assert swept.blobs == 2  # its component, and its document
         assert swept.size > loose.component.stat().st_size
         assert not await bucket.blobs.exists(package)
-        await touch(bucket.blobs, kept.resources["web"].package)
+        await touch(bucket.blobs, record.resources["web"].package)
         assert await collect_garbage(bucket, later) == GcReport(0, 0, 0)
-        await history.add(replace(kept, id="02"))
+        await history.add(replace(record, id="02"))
         assert await history.forget_old("shop", kept=1) == ["01"]
         assert await collect_garbage(bucket, later) == GcReport(0, 0, 0)
         assert await history.forget_old("shop", kept=0) == ["02"]
@@ -168,8 +168,8 @@ def test_gc_removes_unreferenced_blobs_after_grace_period(tmp_path: Path) -> Non
 
 def test_gc_removes_abandoned_uploads(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
-        made = await deployment(bucket, component_artifact(tmp_path), "01")
-        digest = made.resources["web"].artifact
+        record = await deployment(bucket, component_artifact(tmp_path), "01")
+        digest = record.resources["web"].artifact
         assert await bucket.blobs.delete(digest, FOREVER)
 
         async def beginning() -> AsyncGenerator[bytes, None]:
@@ -185,10 +185,10 @@ def test_gc_removes_abandoned_uploads(tmp_path: Path) -> None:
 def test_gc_with_missing_package_removes_no_blob(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         history = DeploymentHistory(bucket)
-        made = await deployment(bucket, component_artifact(tmp_path, "kept"), "01")
-        await history.add(made)
+        record = await deployment(bucket, component_artifact(tmp_path, "kept"), "01")
+        await history.add(record)
         await stored(bucket, component_artifact(tmp_path, "loose"))
-        assert await bucket.blobs.delete(made.resources["web"].package, FOREVER)
+        assert await bucket.blobs.delete(record.resources["web"].package, FOREVER)
         before = {info.digest async for info in bucket.blobs.list()}
         with pytest.raises(GarbageError, match="deployment 01 of shop"):
             await collect_garbage(bucket, time.time_ns() + 2 * GRACE_NS)

@@ -78,8 +78,8 @@ def test_equal_artifacts_share_package_and_are_sent_once(tmp_path: Path, kind: s
         assert await missing(bucket.blobs, one.package) == one.package.digests
         first = await store(bucket.blobs, one)
         assert first.sent == len(one.package.digests)
-        again = await store(bucket.blobs, two)
-        assert (again.package, again.sent) == (first.package, 0)
+        second = await store(bucket.blobs, two)
+        assert (second.package, second.sent) == (first.package, 0)
         assert await load(bucket.blobs, first.package) == one.package
         assert one.package.artifact == name
 

@@ -45,7 +45,7 @@ def test_front_files_and_mounts_share_an_origin(files: StaticResponder) -> None:
 
 def test_unknown_and_private_hosts_return_equal_responses(files: StaticResponder) -> None:
     async def test(site: Site) -> None:
-        seen = set()
+        observed = set()
         for host in (
             "api--shop.localhost",
             "nope--shop.localhost",
@@ -57,9 +57,9 @@ def test_unknown_and_private_hosts_return_equal_responses(files: StaticResponder
             answer = await site.raw(request)
             head, _, body = answer.partition(b"\r\n\r\n")
             lines = [line for line in head.split(b"\r\n") if not line.startswith((b"x-request-id", b"date"))]
-            seen.add((tuple(lines), json.loads(body)["status"], len(body), body[:120]))
-        assert len(seen) == 1
-        assert seen.pop()[1] == 404
+            observed.add((tuple(lines), json.loads(body)["status"], len(body), body[:120]))
+        assert len(observed) == 1
+        assert observed.pop()[1] == 404
 
     with_site([FRONT, API], {"front": files, "api": echo()}, test)
 
@@ -94,17 +94,17 @@ def test_guest_scheme_is_configured_and_ignores_forwarded_header(scheme: str, se
 
 
 def test_guest_receives_request_ids_and_no_hop_by_hop_fields() -> None:
-    seen: list[GuestRequest] = []
+    observed: list[GuestRequest] = []
 
     async def body(request: GuestRequest) -> RunReport:
-        seen.append(request)
+        observed.append(request)
         return await reply(request, b"", 200, (b"connection", b"close"), (b"x-request-id", b"forged"))
 
     async def test(site: Site) -> None:
         answer = await site.ask(
             "/", "api--shop.localhost", headers={"connection": "x-secret", "x-secret": "1", "te": "trailers"}
         )
-        exchange = seen[0]
+        exchange = observed[0]
         names = {name for name, _ in exchange.headers}
         assert names.isdisjoint({b"connection", b"x-secret", b"te", b"x-request-id"})
         assert exchange.env["SVC_REQUEST_ID"] == answer.headers["x-request-id"] != "forged"

@@ -70,17 +70,17 @@ def test_replay_sends_recorded_request_with_new_trace() -> None:
     async def main() -> None:
         site = Site(answer)
         hidden = [(b"authorization", b"secret"), (b"cookie", b"secret"), (b"x-kind", b"plain")]
-        done = await site.replayer.replay(kept(b"question", *hidden, (b"traceparent", b"00-1-2-01")), NONE)
+        result = await site.replayer.replay(kept(b"question", *hidden, (b"traceparent", b"00-1-2-01")), NONE)
         sent = b"POST /a%20b?c=d localhost:3000|host content-length x-kind|question"
-        assert (done.exchange.status, done.exchange.response.body) == (201, sent)
-        assert done.exchange.response.complete and done.omitted_headers == ("authorization", "cookie")
-        mark, line, span = done.records
+        assert (result.exchange.status, result.exchange.response.body) == (201, sent)
+        assert result.exchange.response.complete and result.omitted_headers == ("authorization", "cookie")
+        mark, line, span = result.records
         assert isinstance(mark, PlatformRecord) and mark.text == "replay of 01old"
         assert isinstance(line, LineRecord) and isinstance(span, RequestRecord)
-        assert {record.request_id for record in done.records} == {done.exchange.request_id}
+        assert {record.request_id for record in result.records} == {result.exchange.request_id}
         (recorded,) = site.recordings
         assert to_exchange(recorded).request.body == b"question"
-        assert recorded.request_id == done.exchange.request_id != "01old"
+        assert recorded.request_id == result.exchange.request_id != "01old"
 
     asyncio.run(main())
 
@@ -100,8 +100,8 @@ def test_replay_of_truncated_response_is_not_ended() -> None:
         await run.exchange.send_body(b"half", end=False)
         return report("guest-failed", complete=False)
 
-    done = asyncio.run(Site(answer).replayer.replay(kept(), NONE))
-    assert (done.exchange.response.body, done.exchange.response.ended) == (b"half", False)
+    result = asyncio.run(Site(answer).replayer.replay(kept(), NONE))
+    assert (result.exchange.response.body, result.exchange.response.ended) == (b"half", False)
 
 
 async def endless(run: GuestRequest) -> RunReport:
@@ -113,18 +113,18 @@ async def endless(run: GuestRequest) -> RunReport:
 
 
 def test_replay_of_endless_response_times_out() -> None:
-    done = asyncio.run(Site(endless, seconds=0.02).replayer.replay(kept(), NONE))
-    assert (done.exchange.response.body, done.exchange.response.ended) == (b"first", False)
-    assert isinstance(span := done.records[-1], RequestRecord) and span.code == "client-gone"
+    result = asyncio.run(Site(endless, seconds=0.02).replayer.replay(kept(), NONE))
+    assert (result.exchange.response.body, result.exchange.response.ended) == (b"first", False)
+    assert isinstance(span := result.records[-1], RequestRecord) and span.code == "client-gone"
 
 
 def test_cancelled_replay_ends_run() -> None:
     async def main() -> None:
         site = Site(endless)
         replaying = asyncio.create_task(site.replayer.replay(kept(), NONE))
-        begun = asyncio.Event()
-        site.timeline.subscribe(lambda record: begun.set())
-        await begun.wait()
+        started = asyncio.Event()
+        site.timeline.subscribe(lambda record: started.set())
+        await started.wait()
         replaying.cancel()
         with pytest.raises(asyncio.CancelledError):
             await replaying
@@ -137,8 +137,8 @@ def test_replay_returns_500_of_internal_error() -> None:
     async def answer(run: GuestRequest) -> RunReport:
         raise KeyError("internal")
 
-    done = asyncio.run(Site(answer).replayer.replay(kept(), NONE))
-    assert done.exchange.status == 500 and b"internal" in done.exchange.response.body
+    result = asyncio.run(Site(answer).replayer.replay(kept(), NONE))
+    assert result.exchange.status == 500 and b"internal" in result.exchange.response.body
 
 
 def test_recording_limiter_allows_limited_exchanges_per_second() -> None:

@@ -31,8 +31,8 @@ API = Resource("api", "js", ROOT)
     ],
 )
 def test_match_host_finds_front(authority: str) -> None:
-    found = table(WEB, API).match_host(authority)
-    assert found is not None and found.name == "web"
+    result = table(WEB, API).match_host(authority)
+    assert result is not None and result.name == "web"
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_match_mount_prefers_exact_then_longest_pattern() -> None:
     mounts = (Mount("/*", "r0"), Mount("/a/*", "r1"), Mount("/a/b/*", "r2"), Mount("/a/b", "r3"))
     targets = [Resource(f"r{i}", "js", ROOT) for i in range(4)]
     front = Resource("web", "static", ROOT, public=True, mounts=mounts)
-    found = table(front, *targets).match_host("localhost")
-    assert found is not None
+    result = table(front, *targets).match_host("localhost")
+    assert result is not None
     expected = {
         "/": "r0",
         "/x": "r0",
@@ -87,4 +87,4 @@ def test_match_mount_prefers_exact_then_longest_pattern() -> None:
         "/a/b/": "r2",
         "/a/b/c": "r2",
     }
-    assert {path: found.match_mount(path).name for path in expected} == expected  # type: ignore[union-attr]
+    assert {path: result.match_mount(path).name for path in expected} == expected  # type: ignore[union-attr]

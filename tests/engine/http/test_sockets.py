@@ -11,5 +11,5 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE))
 
 
 def test_raise_fd_limit_uses_hard_limit() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
-    assert done.stdout == "(4000, 4000)\n"
+    process = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert process.stdout == "(4000, 4000)\n"

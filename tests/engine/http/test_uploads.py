@@ -238,20 +238,20 @@ def test_received_parts_precede_disconnect() -> None:
     parts: list[bytes] = []
 
     async def main() -> None:
-        over = asyncio.Event()
+        stop = asyncio.Event()
 
         async def handler(exchange: Exchange) -> None:
             await exchange.disconnected.wait()
             with pytest.raises(BodyInterrupted):
                 while True:
                     parts.append(await exchange.body.read())
-            over.set()
+            stop.set()
 
         async with handled(handler) as (port, _):
             _, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(upload(10) + b"hello")
             writer.close()
-            await asyncio.wait_for(over.wait(), PATIENCE)
+            await asyncio.wait_for(stop.wait(), PATIENCE)
 
     asyncio.run(main())
     assert b"".join(parts) == b"hello" and all(parts)

@@ -111,16 +111,16 @@ def test_unread_body_does_not_block_next_request() -> None:
 
 def test_shutdown_reads_rest_of_body_and_sends_connection_close() -> None:
     async def main() -> tuple[bytes, bytes]:
-        begun = asyncio.Event()
+        started = asyncio.Event()
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            begun.set()
+            started.set()
             await echo(scope, receive, send)
 
         async with served(app, grace=PATIENCE) as (port, stop):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(upload(10) + b"hello")
-            await asyncio.wait_for(begun.wait(), PATIENCE)
+            await asyncio.wait_for(started.wait(), PATIENCE)
             stop.set()
             await asyncio.sleep(0)
             writer.write(b"world")
@@ -157,7 +157,7 @@ def test_subscriber_receives_every_part_and_interruption(at_once: int, sent: int
     parts: list[bytes | None] = []
 
     async def main() -> None:
-        over = asyncio.Event()
+        stop = asyncio.Event()
 
         async def handler(exchange: Exchange) -> None:
             loop = asyncio.get_running_loop()
@@ -165,7 +165,7 @@ def test_subscriber_receives_every_part_and_interruption(at_once: int, sent: int
             def on_body(part: bytes | None) -> bool:
                 parts.append(part)
                 if part is None:
-                    over.set()
+                    stop.set()
                     return False
                 if len(parts) % at_once == 0:
                     loop.call_soon(exchange.body.subscribe, on_body)
@@ -173,7 +173,7 @@ def test_subscriber_receives_every_part_and_interruption(at_once: int, sent: int
                 return True
 
             exchange.body.subscribe(on_body)
-            await over.wait()
+            await stop.wait()
             exchange.body.subscribe(None)
             with pytest.raises(BodyInterrupted):
                 await exchange.body.read()
@@ -183,7 +183,7 @@ def test_subscriber_receives_every_part_and_interruption(at_once: int, sent: int
             writer.write(upload(sent + 1) + bytes(sent))
             await writer.drain()
             writer.close()
-            await asyncio.wait_for(over.wait(), PATIENCE)
+            await asyncio.wait_for(stop.wait(), PATIENCE)
 
     asyncio.run(main())
     assert parts[-1] is None and None not in parts[:-1]

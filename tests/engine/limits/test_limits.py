@@ -116,9 +116,9 @@ def test_request_above_queue_returns_503(cache: Path, version: str) -> None:
         return await asyncio.gather(*[ask(version, site.port, "/s300") for _ in range(8)])
 
     answers = hosted(cache, test, pool=PoolSettings(instances=2), queue=4)
-    refused = [answer for answer in answers if answer.status == 503]
-    assert len(refused) == 2 and {code(answer) for answer in refused} == {"overloaded"}
-    assert {answer.headers[b"retry-after"] for answer in refused} == {b"1"}
+    rejected = [answer for answer in answers if answer.status == 503]
+    assert len(rejected) == 2 and {code(answer) for answer in rejected} == {"overloaded"}
+    assert {answer.headers[b"retry-after"] for answer in rejected} == {b"1"}
     assert [bytes(answer.body) for answer in answers if answer.status == 200] == [b"hello\n"] * 6
 
 
@@ -191,8 +191,8 @@ def test_client_disconnect_ends_run(cache: Path, version: str, path: str) -> Non
             await client.send(path)
             await until(lambda: bool(site.runner.runs))
             await asyncio.sleep(0.2)
-        left = loop.time()
-        return await site.recorded(), loop.time() - left
+        disconnected_at = loop.time()
+        return await site.recorded(), loop.time() - disconnected_at
 
     record, took = hosted(cache, test, run_limit_secs=30)
     assert record.code == "client-gone"
@@ -210,8 +210,8 @@ def test_client_disconnect_during_unread_upload_ends_run(cache: Path, version: s
             assert upload is not None
             upload.cancel()
             client.reset()
-        left = loop.time()
-        return await site.recorded(), loop.time() - left
+        disconnected_at = loop.time()
+        return await site.recorded(), loop.time() - disconnected_at
 
     record, took = hosted(cache, test, run_limit_secs=30, max_body=1 << 30)
     assert record.code == "client-gone"

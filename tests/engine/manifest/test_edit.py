@@ -64,8 +64,8 @@ def mounts(root: Path, resource: str = "front") -> dict[str, str]:
     ],
 )
 def test_added_mount_joins_existing_mounts(tmp_path: Path, before: str, after: str) -> None:
-    found = edited(tmp_path, HEAD + FRONT + before + API, ADD)
-    assert found == HEAD + FRONT + after + API
+    result = edited(tmp_path, HEAD + FRONT + before + API, ADD)
+    assert result == HEAD + FRONT + after + API
     assert mounts(tmp_path)["/x"] == "api"
 
 
@@ -117,15 +117,15 @@ def test_removed_mount_leaves_other_text(tmp_path: Path, before: str, after: str
 def test_last_mount_of_inline_resource_removes_key(tmp_path: Path) -> None:
     rest = '\nresource.api.lane = "js"\nproject.name = "shop"\n'
     before = 'resource.front = { mounts = { "/x" = "api" }, lane = "js" }'
-    found = edited(tmp_path, before + rest, RemoveMount("front", "/x"))
-    assert found == 'resource.front = { lane = "js" }' + rest
+    result = edited(tmp_path, before + rest, RemoveMount("front", "/x"))
+    assert result == 'resource.front = { lane = "js" }' + rest
 
 
 def test_changed_mount_is_replaced_in_place(tmp_path: Path) -> None:
     more = API + '[resource.new]\nlane = "go"\n'
     text = HEAD + FRONT + "mounts = { '/x'   =  'api' , \"/a\"=\"api\" } # c\n" + more
-    found = edited(tmp_path, text, ChangeMount("front", "/x", "/y/*", "new"))
-    assert found == HEAD + FRONT + 'mounts = { "/y/*"   =  "new" , "/a"="api" } # c\n' + more
+    result = edited(tmp_path, text, ChangeMount("front", "/x", "/y/*", "new"))
+    assert result == HEAD + FRONT + 'mounts = { "/y/*"   =  "new" , "/a"="api" } # c\n' + more
     assert mounts(tmp_path) == {"/y/*": "new", "/a": "api"}
 
 

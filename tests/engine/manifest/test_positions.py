@@ -65,9 +65,9 @@ def test_positions_of_keys_match_editor_positions() -> None:
 
 
 def test_nearest_position_of_missing_key_is_parent() -> None:
-    found = find_positions(SPREAD)
-    assert found.nearest(("resource", "a", "output")) == Position(6, 13)
-    assert found.nearest(("nothing",)) == Position(1, 1)
+    positions = find_positions(SPREAD)
+    assert positions.nearest(("resource", "a", "output")) == Position(6, 13)
+    assert positions.nearest(("nothing",)) == Position(1, 1)
 
 
 def test_duplicate_keys_are_reported_and_continued_tables_are_not() -> None:
@@ -104,11 +104,11 @@ def test_every_parsed_key_has_position(value: dict[str, Any]) -> None:
 def test_every_pair_spans_key_and_parsed_value(value: dict[str, Any]) -> None:
     text = tomlkit.dumps(value)
     for path, pair in find_positions(text).pairs.items():
-        found: Any = tomllib.loads(text)
+        result: Any = tomllib.loads(text)
         for part in path:
-            found = found[part]
+            result = result[part]
         key, written = text[pair.parts[-1] : pair.key_end], text[pair.value : pair.end]
-        assert tomllib.loads(f"{key} = {written}") == {path[-1]: found}
+        assert tomllib.loads(f"{key} = {written}") == {path[-1]: result}
         assert len(pair.parts) == len(path) - len(pair.base)
 
 

@@ -23,9 +23,9 @@ def problems(root: Path, text: str) -> tuple[ManifestProblem, ...]:
 
 def only_problem(root: Path, body: str) -> ManifestProblem:
     """Return the only problem of a manifest whose body starts in line 3."""
-    found = problems(root, HEAD + body)
-    assert len(found) == 1, found
-    return found[0]
+    result = problems(root, HEAD + body)
+    assert len(result) == 1, result
+    return result[0]
 
 
 # The body from line 3 on; line and column of the mistake; its key; words of the message; words of the hint.
@@ -97,33 +97,33 @@ def only_problem(root: Path, body: str) -> ManifestProblem:
 def test_problem_has_position_key_message_and_hint(
     tmp_path: Path, body: str, place: tuple[int, int], key: str, message: str, hint: str
 ) -> None:
-    found = only_problem(tmp_path, body)
-    assert (found.line, found.column) == place
-    assert found.key == key
-    assert message in found.message and hint in found.hint
+    result = only_problem(tmp_path, body)
+    assert (result.line, result.column) == place
+    assert result.key == key
+    assert message in result.message and hint in result.hint
 
 
 @pytest.mark.parametrize("name", ["Shop", "a--b", "a-", "1a", "a" * 40, ""])
 def test_invalid_project_name_is_reported(tmp_path: Path, name: str) -> None:
-    found = problems(tmp_path, f'[project]\nname = "{name}"\n{A}')
-    assert [(p.line, p.key) for p in found] == [(2, "project.name")]
-    assert "a letter first" in found[0].hint
+    result = problems(tmp_path, f'[project]\nname = "{name}"\n{A}')
+    assert [(p.line, p.key) for p in result] == [(2, "project.name")]
+    assert "a letter first" in result[0].hint
 
 
 def test_host_name_above_length_limit_is_reported(tmp_path: Path) -> None:
     body = f'[project]\nname = "{"p" * 39}"\n[resource.{"r" * 39}]\nlane = "js"\npublic = true\n'
-    found = problems(tmp_path, body)
-    assert len(found) == 1 and "80 characters" in found[0].message and "Shorten" in found[0].hint
+    result = problems(tmp_path, body)
+    assert len(result) == 1 and "80 characters" in result[0].message and "Shorten" in result[0].hint
 
 
 def test_empty_file_reports_missing_keys(tmp_path: Path) -> None:
-    found = problems(tmp_path, "")
-    assert [p.key for p in found] == ["project", "resource"]
-    assert all(p.hint for p in found)
+    result = problems(tmp_path, "")
+    assert [p.key for p in result] == ["project", "resource"]
+    assert all(p.hint for p in result)
 
 
 def test_all_problems_are_reported_in_file_order(tmp_path: Path) -> None:
-    found = problems(
+    result = problems(
         tmp_path,
         '[project]\nname = "Shop"\n'
         '[resource.a]\nlane = "go"\npublik = true\nmounts = { "/x/*" = "nope" }\negress = [1, "x"]\n'
@@ -131,7 +131,7 @@ def test_all_problems_are_reported_in_file_order(tmp_path: Path) -> None:
         'env = { SVC_A = "1" }\nmounts = { "/broken/*" = "c" }\n'
         "[resource]\nc = 3\n",
     )
-    assert [p.line for p in found] == [2, 5, 6, 7, 9, 10, 11, 12, 15]
+    assert [p.line for p in result] == [2, 5, 6, 7, 9, 10, 11, 12, 15]
 
 
 def test_invalid_table_causes_no_follow_up_problems(tmp_path: Path) -> None:
@@ -146,12 +146,12 @@ def test_invalid_table_causes_no_follow_up_problems(tmp_path: Path) -> None:
 
 
 def test_mount_cycle_is_reported_once(tmp_path: Path) -> None:
-    found = only_problem(
+    result = only_problem(
         tmp_path,
         '[resource.a]\nlane="js"\nmounts={"/b/*"="b", "/bb/*"="b"}\n[resource.b]\nlane="js"\n'
         'mounts={"/c/*"="c"}\n[resource.c]\nlane="js"\nmounts={"/a/*"="a"}\n',
     )
-    assert found.line == 11 and "a → b → c → a" in found.message
+    assert result.line == 11 and "a → b → c → a" in result.message
 
 
 def test_mount_cycle_of_2000_resources_is_reported(tmp_path: Path) -> None:

@@ -41,9 +41,9 @@ def test_deployment_is_live_after_deploy_and_restart(tmp_path: Path) -> None:
     async def second(running: Served) -> None:
         assert (await running.get()).text == "one" and running.warned == []
         live = await running.service.history.live("shop")
-        assert live is not None and live.deployment == made
+        assert live is not None and live.deployment == result
 
-    made = served(tmp_path, first)
+    result = served(tmp_path, first)
     served(tmp_path, second)
 
 
@@ -58,11 +58,11 @@ def test_rollback_serves_older_deployment(tmp_path: Path) -> None:
         assert change.field == "artifact"
         live = await running.service.history.live("shop")
         assert live is not None
-        again = {"by": "bob", "message": "two is bad", "revision": live.revision}
-        await running.service.rollback("shop", older.id, **again)  # type: ignore[arg-type]
+        second = {"by": "bob", "message": "two is bad", "revision": live.revision}
+        await running.service.rollback("shop", older.id, **second)  # type: ignore[arg-type]
         assert (await running.get()).text == "one"
         with pytest.raises(RevisionConflict, match="bob deployed"):
-            await running.service.rollback("shop", older.id, **again)  # type: ignore[arg-type]
+            await running.service.rollback("shop", older.id, **second)  # type: ignore[arg-type]
         with pytest.raises(DeploymentError):
             live = await running.service.history.live("shop")
             assert live is not None
@@ -171,8 +171,8 @@ def test_plan_lists_changes(tmp_path: Path) -> None:
         assert first == [Change("web", "resource", "", "static, public")]
         await running.deploy(await running.order(STATIC, {"web": one}))
         assert await running.plan(STATIC, {"web": one}) == []
-        found = await running.plan(more, {"web": two, "docs": one})
-        assert [(change.resource, change.field) for change in found] == [
+        result = await running.plan(more, {"web": two, "docs": one})
+        assert [(change.resource, change.field) for change in result] == [
             ("web", "spa"),
             ("web", "artifact"),
             ("docs", "resource"),

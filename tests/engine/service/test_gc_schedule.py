@@ -62,14 +62,14 @@ def test_gc_runs_daily_but_not_at_start(tmp_path: Path) -> None:
 
 
 def test_restart_does_not_change_gc_schedule(tmp_path: Path) -> None:
-    found: list[int] = []
+    result: list[int] = []
     for begin in (0, 5, 10, 15, 20, 25, 30):
 
         async def scenario(bucket: FolderBucket, begin: int = begin) -> None:
-            found.extend((await sweeps(bucket, Day(5, T0 + begin * 3600 * 10**9)))[0])
+            result.extend((await sweeps(bucket, Day(5, T0 + begin * 3600 * 10**9)))[0])
 
         opened(tmp_path, scenario)
-    assert found == [1, 25]
+    assert result == [1, 25]
 
 
 def test_gc_continues_after_clock_correction(tmp_path: Path) -> None:

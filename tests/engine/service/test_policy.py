@@ -37,8 +37,8 @@ def test_new_capability_requires_confirmation(tmp_path: Path) -> None:
 
     async def scenario(running: Served) -> None:
         await running.deploy(await running.order(MANIFEST, {"api": before}))
-        found = await running.plan(MANIFEST, {"api": after})
-        assert Change("api", "imports", "", "wasi:sockets", new_capability=True) in found
+        result = await running.plan(MANIFEST, {"api": after})
+        assert Change("api", "imports", "", "wasi:sockets", new_capability=True) in result
         with pytest.raises(PolicyViolation, match="api now imports wasi:sockets") as exc_info:
             await running.deploy(await running.order(MANIFEST, {"api": after}))
         assert "--allow-new-capability" in exc_info.value.hint

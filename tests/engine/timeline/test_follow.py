@@ -52,14 +52,14 @@ def test_follower_waits_for_missing_file_without_creating_it(path: Path) -> None
 def test_follower_returns_each_record_once(path: Path) -> None:
     writing = subprocess.Popen([sys.executable, "-c", WRITE, str(path)])
     follower = TimelineFollower(path, RecordFilter(), 0)
-    found: list[int] = []
+    result: list[int] = []
     while writing.poll() is None:
-        found += [record.time_ns for record in polled(follower)]
+        result += [record.time_ns for record in polled(follower)]
     while page := polled(follower):
-        found += [record.time_ns for record in page]
+        result += [record.time_ns for record in page]
     follower.close()
     assert writing.returncode == 0
-    assert found == list(range(3000))
+    assert result == list(range(3000))
 
 
 def test_follower_resumes_at_position(path: Path) -> None:
@@ -67,9 +67,9 @@ def test_follower_resumes_at_position(path: Path) -> None:
     first = TimelineFollower(path, RecordFilter(), 0)
     cursors = [entry.cursor for entry in first.poll().entries]
     first.close()
-    again = TimelineFollower(path, RecordFilter(), cursors[2])
-    assert polled(again) == [line(3), line(4)]
-    again.close()
+    second = TimelineFollower(path, RecordFilter(), cursors[2])
+    assert polled(second) == [line(3), line(4)]
+    second.close()
 
 
 def test_follower_skips_filtered_records_once(path: Path) -> None:

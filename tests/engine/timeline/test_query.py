@@ -82,8 +82,8 @@ def test_filter_by_pattern_searches_text(reader: TimelineReader, pattern: str, c
 
 
 def test_filter_conditions_are_combined(reader: TimelineReader) -> None:
-    wanted = RecordFilter("web", "01id", min_level="WARN", pattern=re.compile("low"))
-    assert found(reader, wanted) == [SAID]
+    record_filter = RecordFilter("web", "01id", min_level="WARN", pattern=re.compile("low"))
+    assert found(reader, record_filter) == [SAID]
 
 
 @pytest.fixture

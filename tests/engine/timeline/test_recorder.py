@@ -50,9 +50,9 @@ def path(tmp_path: Path) -> Path:
 
 def kept(path: Path) -> list[Record]:
     reader = TimelineReader(path)
-    found = [entry.record for entry in reader.tail(1 << 40, RecordFilter())] if reader.ready() else []
+    result = [entry.record for entry in reader.tail(1 << 40, RecordFilter())] if reader.ready() else []
     reader.close()
-    return found
+    return result
 
 
 class ReportedErrors:
@@ -225,11 +225,11 @@ def test_pending_records_are_bounded_and_losses_reported(path: Path, reported: R
 
 
 def test_full_disk_warns_once_and_loses_nothing(path: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=False, timeout=150
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert len(done.stdout.splitlines()) == 1 and "cannot write the timeline" in done.stdout
+    assert (process.returncode, process.stderr) == (0, "")
+    assert len(process.stdout.splitlines()) == 1 and "cannot write the timeline" in process.stdout
     assert [record.time_ns for record in kept(path)] == list(range(601))
 
 

@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def recording(request_id: str = "01a", body: bytes = b"question", **fields: Any) -> Recording:
-    made = Recording(
+    record = Recording(
         project="shop",
         request_id=request_id,
         time_ns=BEGAN,
@@ -33,11 +33,11 @@ def recording(request_id: str = "01a", body: bytes = b"question", **fields: Any)
         headers=[(b"X-Kind", b"caf\xe9")],
         **fields,
     )
-    made.body.add(body, ended=True)
-    made.status, made.response_headers = 201, [(b"x-a", b"b")]
-    made.response.add(b"ans", ended=False)
-    made.response.add(b"wer", ended=True)
-    return made
+    record.body.add(body, ended=True)
+    record.status, record.response_headers = 201, [(b"x-a", b"b")]
+    record.response.add(b"ans", ended=False)
+    record.response.add(b"wer", ended=True)
+    return record
 
 
 def write(path: Path, *records: Record | Recording, keep: Retention | None = None) -> None:
@@ -50,56 +50,60 @@ def write(path: Path, *records: Record | Recording, keep: Retention | None = Non
 def kept(path: Path, *ids: str) -> list[str]:
     """Return which of these requests have a recording."""
     reader = TimelineReader(path)
-    found = [each for each in ids if reader.exchange(each) is not None]
+    result = [each for each in ids if reader.exchange(each) is not None]
     reader.close()
-    return found
+    return result
 
 
 def test_recording_round_trips(path: Path) -> None:
-    made = recording()
-    write(path, line(1), made)
+    record = recording()
+    write(path, line(1), record)
     reader = TimelineReader(path)
-    found = reader.exchange("01a")
+    exchange = reader.exchange("01a")
     reader.close()
-    assert found == to_exchange(made) and found is not None
-    assert found.request.headers == (("x-kind", "café"),) and found.request.body == b"question"
-    assert (found.status, found.response.body, found.response.complete) == (201, b"answer", True)
-    assert found.request.complete and found.target == "/a?b=c"
+    assert exchange == to_exchange(record) and exchange is not None
+    assert exchange.request.headers == (("x-kind", "café"),) and exchange.request.body == b"question"
+    assert (exchange.status, exchange.response.body, exchange.response.complete) == (201, b"answer", True)
+    assert exchange.request.complete and exchange.target == "/a?b=c"
 
 
 def test_body_is_cut_at_limit_for_any_chunks(path: Path) -> None:
-    made = recording(body=b"")
+    record = recording(body=b"")
     for size in (MAX_BODY_BYTES - 3, 7, 1000):
-        made.body.add(b"x" * size, ended=False)
-    found = to_exchange(made).request
-    assert (found.body, found.size, found.complete) == (b"x" * MAX_BODY_BYTES, MAX_BODY_BYTES + 1004, False)
+        record.body.add(b"x" * size, ended=False)
+    result = to_exchange(record).request
+    assert (result.body, result.size, result.complete) == (
+        b"x" * MAX_BODY_BYTES,
+        MAX_BODY_BYTES + 1004,
+        False,
+    )
 
 
 def test_body_of_exact_limit_is_complete() -> None:
-    found = to_exchange(recording(body=b"x" * MAX_BODY_BYTES)).request
-    assert len(found.body) == MAX_BODY_BYTES and found.complete
+    result = to_exchange(recording(body=b"x" * MAX_BODY_BYTES)).request
+    assert len(result.body) == MAX_BODY_BYTES and result.complete
 
 
 def test_body_without_end_is_incomplete() -> None:
-    made = recording()
-    made.body.add(b"more", ended=False)
-    assert not to_exchange(made).request.complete
+    record = recording()
+    record.body.add(b"more", ended=False)
+    assert not to_exchange(record).request.complete
 
 
 @pytest.mark.parametrize("name", sorted(REDACTED_HEADERS))
 def test_secrets_in_headers_never_reach_the_file(path: Path, name: str) -> None:
-    made = recording(redact=frozenset({"x-pin"}))
-    made.headers = [(name.title().encode(), b"opensesame"), (b"X-PIN", b"opensesame"), (b"x-b", b"c")]
-    made.response_headers = [(name.encode(), b"opensesame")]
-    write(path, line(1), made)
+    record = recording(redact=frozenset({"x-pin"}))
+    record.headers = [(name.title().encode(), b"opensesame"), (b"X-PIN", b"opensesame"), (b"x-b", b"c")]
+    record.response_headers = [(name.encode(), b"opensesame")]
+    write(path, line(1), record)
     files = [*path.parent.iterdir()]
     assert files and not any(b"opensesame" in file.read_bytes() for file in files)
     reader = TimelineReader(path)
-    found = reader.exchange("01a")
+    exchange = reader.exchange("01a")
     reader.close()
-    assert found is not None
-    assert found.request.headers == ((name, REDACTED_VALUE), ("x-pin", REDACTED_VALUE), ("x-b", "c"))
-    assert found.response.headers == ((name, REDACTED_VALUE),)
+    assert exchange is not None
+    assert exchange.request.headers == ((name, REDACTED_VALUE), ("x-pin", REDACTED_VALUE), ("x-b", "c"))
+    assert exchange.response.headers == ((name, REDACTED_VALUE),)
 
 
 def test_file_is_readable_by_owner_only(path: Path) -> None:

@@ -34,13 +34,13 @@ def pages(path: Path, stretch: RecordRange, wanted: RecordFilter | None = None) 
 
 
 def numbers(path: Path, stretch: RecordRange, wanted: RecordFilter | None = None) -> list[int]:
-    found = [entry.record for page in pages(path, stretch, wanted) for entry in page.entries]
-    return [record.time_ns - BEGAN for record in found]
+    result = [entry.record for page in pages(path, stretch, wanted) for entry in page.entries]
+    return [record.time_ns - BEGAN for record in result]
 
 
 def test_select_yields_bounded_pages(path: Path) -> None:
-    found = pages(path, RecordRange())
-    assert max(len(page.entries) for page in found) == PAGE_RECORDS and found[-1].position == ends(path)[1]
+    result = pages(path, RecordRange())
+    assert max(len(page.entries) for page in result) == PAGE_RECORDS and result[-1].position == ends(path)[1]
     assert numbers(path, RecordRange()) == list(range(2500))
 
 

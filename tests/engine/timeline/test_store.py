@@ -49,9 +49,9 @@ def written(path: Path, *records: Record, now_ns: int = BEGAN, keep: Retention |
 
 def kept(path: Path) -> list[Record]:
     reader = TimelineReader(path)
-    found = [entry.record for entry in reader.tail(1 << 40, ALL)]
+    result = [entry.record for entry in reader.tail(1 << 40, ALL)]
     reader.close()
-    return found
+    return result
 
 
 def appending(path: Path, times: int, who: str) -> subprocess.Popen[str]:
@@ -165,9 +165,9 @@ def test_concurrent_writers_lose_nothing_and_preserve_order(path: Path) -> None:
     for other in others:
         assert other.stdout is not None
         other.stdout.close()
-    found = kept(path)
+    result = kept(path)
     for who in "abc":
-        of = [(record.time_ns, record.text) for record in found if record.request_id == who]  # type: ignore[union-attr]
+        of = [(record.time_ns, record.text) for record in result if record.request_id == who]  # type: ignore[union-attr]
         assert of == [(number, str(i)) for number in range(30) for i in range(20)]
 
 
@@ -218,8 +218,8 @@ def test_trim_limits_file_size_and_retains_newest(path: Path) -> None:
         store.trim(BEGAN)
         most = max(most, path.stat().st_size)
     store.close()
-    found = kept(path)
-    assert found[-1].time_ns == BEGAN + 5999 and 200 < len(found) < 1000
+    result = kept(path)
+    assert result[-1].time_ns == BEGAN + 5999 and 200 < len(result) < 1000
     assert most < 2 << 20
 
 
@@ -233,8 +233,8 @@ def test_data_folder_is_ignored_by_git(path: Path) -> None:
     written(path, LINE)
     root = path.parents[1]
     subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
-    done = subprocess.run(["git", "status", "--porcelain"], cwd=root, capture_output=True, check=True)
-    assert done.stdout == b""
+    process = subprocess.run(["git", "status", "--porcelain"], cwd=root, capture_output=True, check=True)
+    assert process.stdout == b""
 
 
 def test_foreign_file_raises(path: Path) -> None:

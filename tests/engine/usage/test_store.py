@@ -63,10 +63,10 @@ def test_counts_persist_and_old_minutes_can_be_deleted(path: Path) -> None:
     first = UsageStore(path)
     first.add({(minute, "web"): ONE for minute in range(10)})
     first.close()
-    again = UsageStore(path)
-    again.delete_before(8)
-    assert [minute for minute, _ in again.read(0)] == [8, 9]
-    again.close()
+    second = UsageStore(path)
+    second.delete_before(8)
+    assert [minute for minute, _ in second.read(0)] == [8, 9]
+    second.close()
 
 
 @pytest.mark.slow
@@ -134,8 +134,8 @@ def test_data_folder_is_ignored_by_git(path: Path) -> None:
     UsageStore(path).close()
     root = path.parents[1]
     subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
-    done = subprocess.run(["git", "status", "--porcelain"], cwd=root, capture_output=True, check=True)
-    assert done.stdout == b""
+    process = subprocess.run(["git", "status", "--porcelain"], cwd=root, capture_output=True, check=True)
+    assert process.stdout == b""
 
 
 def test_foreign_file_raises_with_hint(path: Path) -> None:

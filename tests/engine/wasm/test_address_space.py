@@ -17,10 +17,10 @@ print(settings.instances)
 
 
 def instances(gigabytes: int) -> tuple[str, str]:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(gigabytes)], capture_output=True, text=True, check=False
     )
-    return done.stdout.strip(), done.stderr.strip()
+    return process.stdout.strip(), process.stderr.strip()
 
 
 def test_large_address_space_fits_all_instances() -> None:

@@ -28,9 +28,9 @@ class Counted:
 
 @pytest.fixture
 def counted() -> Iterator[Counted]:
-    made = Counted()
-    yield made
-    made.epochs.close()
+    counter = Counted()
+    yield counter
+    counter.epochs.close()
 
 
 def test_no_epoch_ends_without_guest_code(counted: Counted) -> None:
@@ -59,9 +59,9 @@ def short_whiles(counted: Counted) -> int | None:
 
 
 def test_no_epoch_ends_during_short_computations(counted: Counted) -> None:
-    found: list[int | None] = []
-    until(lambda: found.append(short_whiles(counted)) or found[-1] is not None)
-    assert found[-1] == 0
+    result: list[int | None] = []
+    until(lambda: result.append(short_whiles(counted)) or result[-1] is not None)
+    assert result[-1] == 0
 
 
 def test_epochs_end_while_worker_is_active(counted: Counted) -> None:

@@ -5,10 +5,10 @@ TRAP = "error while executing\nwasm trap: wasm `unreachable` instruction execute
 
 
 def stderr_tail(text: str) -> StderrTail:
-    made = StderrTail()
+    tail = StderrTail()
     for line in text.splitlines():
-        made.add(line)
-    return made
+        tail.add(line)
+    return tail
 
 
 GO = """\

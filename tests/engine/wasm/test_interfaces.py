@@ -19,18 +19,18 @@ EXPORTED = {"wasi:http/incoming-handler", "wasi:cli/run"}
 def carried(cache: Path) -> dict[str, Interface]:
     """The interfaces of the toolchain's WIT."""
     toolchain = asyncio.run(ensure(cache, lambda line: None))
-    found: dict[str, Interface] = {}
+    result: dict[str, Interface] = {}
     for package in WHOLE:
-        found |= read((toolchain.wit / "service" / "deps" / package / "package.wit").read_text())
-    return {name: interface for name, interface in found.items() if name not in EXPORTED}
+        result |= read((toolchain.wit / "service" / "deps" / package / "package.wit").read_text())
+    return {name: interface for name, interface in result.items() if name not in EXPORTED}
 
 
 def test_hosted_interfaces_are_complete(carried: dict[str, Interface]) -> None:
-    wanted = {function.key for interface in carried.values() for function in interface.functions}
-    assert len(wanted) > 90
-    assert wanted - FUNCTIONS.keys() == set()
+    expected = {function.key for interface in carried.values() for function in interface.functions}
+    assert len(expected) > 90
+    assert expected - FUNCTIONS.keys() == set()
     packages = {f"wasi:{package}" for package in WHOLE}
-    assert {n for n in FUNCTIONS if n.partition("/")[0] in packages} - wanted == set()
+    assert {n for n in FUNCTIONS if n.partition("/")[0] in packages} - expected == set()
 
 
 def test_conformance_wit_matches_interfaces(carried: dict[str, Interface]) -> None:

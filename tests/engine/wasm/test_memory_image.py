@@ -41,8 +41,8 @@ def with_data(*segments: tuple[int, str], note: str = "", pages: int = 200, more
 def compiled(binary: bytes, folder: Path) -> bytes:
     path = folder / f"{sha256(binary).hexdigest()}.wasm"
     path.write_bytes(binary)
-    done = asyncio.run(compile_component(path, path.stem, folder, fast=False, report=lambda line: None))
-    return done.path.read_bytes()
+    result = asyncio.run(compile_component(path, path.stem, folder, fast=False, report=lambda line: None))
+    return result.path.read_bytes()
 
 
 def shared_codes(folder: Path) -> int:

@@ -41,8 +41,8 @@ def measure(cache: Path, tmp_path: Path) -> Measure:
                 file = tmp_path / f"{digest}.wasm"
                 file.write_bytes(component)
                 resource = Resource("burner", "rust", tmp_path)
-                made = ComponentArtifact(file, digest)
-                return await runner.guest(resource, made, {}, fast=False, report=lambda line: None)
+                artifact = ComponentArtifact(file, digest)
+                return await runner.guest(resource, artifact, {}, fast=False, report=lambda line: None)
 
             guests: dict[Any, Guest] = {}
 
@@ -137,17 +137,17 @@ def test_light_run_reports_own_cpu_time_under_contention(
             report = await run(rounds=rounds, bursts=bursts, wait_ns=1_000_000)
             return report.compute_ns, guests_threads_ns() - began - report.compute_ns
 
-        found = []
+        result = []
         with python_elsewhere():
             for _ in range(1 + TRIES):
                 (_, around_nothing), (compute, around) = await both(1), await both(rounds)
-                found.append((compute, compute + around - around_nothing))
-        return found[1:]
+                result.append((compute, compute + around - around_nothing))
+        return result[1:]
 
-    found = measure(body)
-    assert min(compute for compute, _ in found) > burst_ns * bursts / 3
+    result = measure(body)
+    assert min(compute for compute, _ in result) > burst_ns * bursts / 3
     # What the host itself takes around a run differs from run to run when the machine has other work.
-    assert HOST_LEAVES <= statistics.median(compute / spent for compute, spent in found) <= 1.05
+    assert HOST_LEAVES <= statistics.median(compute / spent for compute, spent in result) <= 1.05
 
 
 def test_concurrent_runs_are_metered_separately(measure: Measure) -> None:

@@ -26,8 +26,8 @@ def guest(start: str = START, *, freeze: str = FREEZE, declared: str = "", insta
 
     Its own host provides nothing: `_initialize` fails if it is called in an instance.
     """
-    again = "".join("(core instance (instantiate $module (with $host)))" for _ in range(instances - 1))
-    again = again.replace("(with $host)", '(with "wasi_snapshot_preview1" (instance $host))')
+    second = "".join("(core instance (instantiate $module (with $host)))" for _ in range(instances - 1))
+    second = second.replace("(with $host)", '(with "wasi_snapshot_preview1" (instance $host))')
     lifted = "".join(
         f'(func (export "{name}") {parameter} (result {result}) (canon lift (core func $main "{name}")))'
         for name, parameter, result in (
@@ -61,7 +61,7 @@ def guest(start: str = START, *, freeze: str = FREEZE, declared: str = "", insta
                 (i32.mul (i32.const 1000) (global.get $frozen))))
             (func (export "long") (result i64) global.get $long))
           (core instance $main (instantiate $module (with "wasi_snapshot_preview1" (instance $host))))
-          {again}
+          {second}
           (core module $initialize (import "main" "_initialize" (func $run)) (start $run))
           (core instance (instantiate $initialize (with "main" (instance $main))))
           {lifted})""")
@@ -137,12 +137,12 @@ def test_unsuitable_guest_stays_unchanged(plain: bytes) -> None:
 
 
 def test_mutated_component_never_raises_in_preinit() -> None:
-    whole = guest()
+    complete = guest()
     dice = random.Random(11)
-    for data in (b"", b"svc_freeze", whole[:200] + b"svc_freeze", whole[:-9]):
+    for data in (b"", b"svc_freeze", complete[:200] + b"svc_freeze", complete[:-9]):
         assert preinitialize(data) is data
     for _ in range(1500):
-        data = bytearray(whole)
+        data = bytearray(complete)
         for _ in range(dice.randint(1, 3)):
             data[dice.randrange(8, len(data))] = dice.randrange(256)
         preinitialize(bytes(data[: dice.choice([len(data), dice.randint(8, len(data))])]))

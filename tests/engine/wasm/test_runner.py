@@ -125,10 +125,10 @@ def test_each_run_ends_at_its_own_limit(serve: Serve, artifact: ComponentArtifac
         quick = await runner.guest(
             resource, artifact, {"SVC_PROJECT": "test"}, fast=True, report=lambda line: None
         )
-        seen = [(await Client().call(quick, "/sleep")).report for _ in range(2)]
+        observed = [(await Client().call(quick, "/sleep")).report for _ in range(2)]
         assert not long.done()
         leave.set()
-        return [*seen, (await long).report]
+        return [*observed, (await long).report]
 
     first, second, last = serve(beside, run_limit_secs=300)
     assert [first.outcome, second.outcome, last.outcome] == ["run-limit", "run-limit", "client-gone"]

@@ -42,9 +42,9 @@ class Waiting:
 
 @pytest.fixture(params=KINDS)
 def waiting(request: pytest.FixtureRequest) -> Iterator[Waiting]:
-    made = Waiting(request.param)
-    yield made
-    made.close()
+    waiter = Waiting(request.param)
+    yield waiter
+    waiter.close()
 
 
 def test_timer_unset_does_not_fire(waiting: Waiting) -> None:

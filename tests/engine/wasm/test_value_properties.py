@@ -224,10 +224,10 @@ def through_guest(text: str, values: list[Any]) -> list[Any]:
         runs[store.context] = run
         try:
             instance = Instance(store.context)
-            made = instance.instantiate(address(linker), address(guest))
-            while not made.poll():
+            result = instance.instantiate(address(linker), address(guest))
+            while not result.poll():
                 pass
-            assert made.close() is None
+            assert result.close() is None
             called = instance.call(address(index), b"", returns_u32=True)
             while not called.poll():
                 pass
@@ -257,6 +257,6 @@ def same(one: Any, other: Any) -> bool:
 def test_values_of_any_type_round_trip(data: st.DataObject) -> None:
     kind = data.draw(KINDS)
     values = data.draw(st.lists(kind.values, min_size=1, max_size=4))
-    found = through_guest(component(kind), values)
-    assert len(found) == len(values)
-    assert all(map(same, values, found)), (values, found)
+    result = through_guest(component(kind), values)
+    assert len(result) == len(values)
+    assert all(map(same, values, result)), (values, result)

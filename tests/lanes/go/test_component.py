@@ -33,26 +33,26 @@ def module(imports: str = "", exports: str = EXPORTS) -> bytes:
 
 
 def test_imports_get_unique_names() -> None:
-    made = read(module(TWICE))
-    assert [(item.name, item.alias) for item in made.imports] == [
+    binary = read(module(TWICE))
+    assert [(item.name, item.alias) for item in binary.imports] == [
         ("fd_write", "fd_write"),
         ("fd_write", "fd_write 2"),
         ("path_open", "path_open"),
         ("[constructor]fields", "[constructor]fields"),
         ("into", "into"),
     ]
-    assert made.imports[2].parameters == ("i32",) * 5 + ("i64", "i64", "i32", "i32")
-    assert made.imports[2].results == ("i32",)
-    assert {"memory", "_initialize", HANDLE} <= made.exports
-    assert read(made.binary).exports == made.exports
-    wasmtime.Module(wasmtime.Engine(), made.binary)
+    assert binary.imports[2].parameters == ("i32",) * 5 + ("i64", "i64", "i32", "i32")
+    assert binary.imports[2].results == ("i32",)
+    assert {"memory", "_initialize", HANDLE} <= binary.exports
+    assert read(binary.binary).exports == binary.exports
+    wasmtime.Module(wasmtime.Engine(), binary.binary)
 
 
 @pytest.mark.parametrize("imports", ["", TWICE])
 def test_component_exports_the_handler(imports: str) -> None:
-    made = component(read(module(imports)))
-    whole = wasmtime.component.Component(wasmtime.Engine(), made)
-    exported = set(whole.type.exports(wasmtime.Engine()))
+    binary = component(read(module(imports)))
+    parsed = wasmtime.component.Component(wasmtime.Engine(), binary)
+    exported = set(parsed.type.exports(wasmtime.Engine()))
     assert exported == {HANDLE.removesuffix("#handle")}
 
 
@@ -117,11 +117,11 @@ def test_damaged_module_raises_only_unsupported_binary(data: st.DataObject) -> N
     removed = data.draw(st.integers(0, 40))
     damaged = WHOLE[:at] + data.draw(st.binary(max_size=40)) + WHOLE[at + removed :]
     try:
-        made = read(damaged)
+        binary = read(damaged)
     except UnsupportedBinary:
         return
-    assert isinstance(made, UnboundModule)
-    assert read(made.binary).exports == made.exports
+    assert isinstance(binary, UnboundModule)
+    assert read(binary.binary).exports == binary.exports
 
 
 @given(st.binary(max_size=200))
@@ -131,15 +131,15 @@ def test_arbitrary_bytes_raise_only_unsupported_binary(data: bytes) -> None:
 
 
 def test_parsed_interface_has_called_functions_and_types_of_others() -> None:
-    found = parse_interfaces({"wasi:io/poll@0.2.4": {"poll"}, "wasi:unknown/x@0.2.4": {"y"}})
-    assert '(export "poll"' in found.text and "[method]pollable.ready" not in found.text
-    assert "wasi:http/types@0.2.4" in found.instances and "wasi:random/random@0.2.4" not in found.instances
-    assert "[method]pollable.ready" in found.functions["wasi:io/poll@0.2.4"]
-    wasmtime.wat2wasm(f"(component $world {found.text})")
+    result = parse_interfaces({"wasi:io/poll@0.2.4": {"poll"}, "wasi:unknown/x@0.2.4": {"y"}})
+    assert '(export "poll"' in result.text and "[method]pollable.ready" not in result.text
+    assert "wasi:http/types@0.2.4" in result.instances and "wasi:random/random@0.2.4" not in result.instances
+    assert "[method]pollable.ready" in result.functions["wasi:io/poll@0.2.4"]
+    wasmtime.wat2wasm(f"(component $world {result.text})")
 
 
 def test_all_interfaces_together_are_well_formed() -> None:
     every = parse_interfaces({}).functions
-    found = parse_interfaces(every)
-    assert set(found.instances) == set(every)
-    wasmtime.component.Component(wasmtime.Engine(), wasmtime.wat2wasm(f"(component $world {found.text})"))
+    result = parse_interfaces(every)
+    assert set(result.instances) == set(every)
+    wasmtime.component.Component(wasmtime.Engine(), wasmtime.wat2wasm(f"(component $world {result.text})"))

@@ -327,16 +327,16 @@ def test_concurrent_builds_are_independent(module: Module, tmp_path: Path) -> No
 
 def test_build_command_of_the_resource_is_used(module: Module) -> None:
     module.program(LITE)
-    made = module.build()
+    artifact = module.build()
     resource = Resource(
         "api",
         "go",
         module.workdir,
-        build=f"cp '{made.component}' own.wasm",
+        build=f"cp '{artifact.component}' own.wasm",
         output=module.workdir / "own.wasm",
     )
     taken = asyncio.run(GoLane().build(replace(module.request(), resource=resource)))
-    assert taken.digest == made.digest
+    assert taken.digest == artifact.digest
 
 
 def test_unwritable_cache_is_reported(module: Module, tmp_path: Path, go: Go) -> None:
@@ -349,6 +349,6 @@ def test_unwritable_cache_is_reported(module: Module, tmp_path: Path, go: Go) ->
     with pytest.raises(BuildFailed) as caught:
         asyncio.run(GoLane().build(replace(module.request(), cache=cache)))
     assert "could not be built" in caught.value.message and "free disk space" in caught.value.hint
-    with pytest.raises(ToolchainMissing) as told:
+    with pytest.raises(ToolchainMissing) as lines:
         asyncio.run(GoLane().install(cache, lambda line: None))
-    assert "cannot prepare its builds" in told.value.message and "SVC_HOME" in told.value.hint
+    assert "cannot prepare its builds" in lines.value.message and "SVC_HOME" in lines.value.hint

@@ -89,10 +89,10 @@ func Order() string { return order }
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Module:
-    made = Module((tmp_path_factory.mktemp("ahead") / "project ü").resolve(), cache)
-    made.program(PROGRAM)
-    made.write("below/below.go", BELOW)
-    return made
+    module = Module((tmp_path_factory.mktemp("ahead") / "project ü").resolve(), cache)
+    module.program(PROGRAM)
+    module.write("below/below.go", BELOW)
+    return module
 
 
 @pytest.fixture(scope="module")
@@ -147,10 +147,10 @@ def test_clocks_and_goroutines_work_in_each_run(deployed: list[Reply]) -> None:
 def test_dev_build_answers_alike(program: Module, artifact: ComponentArtifact, deployed: list[Reply]) -> None:
     [reply] = program.ask(artifact, "/", environment=ENVIRONMENT)
     varying = {"random", "order", "unix", "since"}
-    shown = [
+    result = [
         {k: v for k, v in json.loads(each.text).items() if k not in varying} for each in (reply, deployed[0])
     ]
-    assert shown[0] == shown[1]
+    assert result[0] == result[1]
 
 
 def initial_pages(component: bytes) -> int:

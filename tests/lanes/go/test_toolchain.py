@@ -84,16 +84,16 @@ def test_identity_changes_with_go_and_its_settings(tmp_path: Path, monkeypatch: 
         return GoLane().identity(tmp_path)
 
     monkeypatch.setenv("PATH", str(tmp_path))
-    seen = [identity()]
+    observed = [identity()]
     monkeypatch.setenv("PATH", fake(tmp_path / "bin", "exit 1"))
-    seen.append(identity())
+    observed.append(identity())
     monkeypatch.setenv("GOEXPERIMENT", "greenteagc")
-    seen.append(identity())
+    observed.append(identity())
     GO.executable(tmp_path).parent.mkdir(parents=True)
     GO.executable(tmp_path).write_text("")
-    seen.append(identity())
-    assert len(set(seen)) == 4
-    assert identity() == seen[-1]
+    observed.append(identity())
+    assert len(set(observed)) == 4
+    assert identity() == observed[-1]
 
 
 @pytest.mark.slow
@@ -188,23 +188,23 @@ def test_guest_library_passes_vet(go: Go, goroot: Path, cache: Path, system: str
         # The lane's options, so that the packages come from the cache of the lane's builds.
         options = ["-trimpath", *overlay(goroot, cache / "go")]
     # The library makes pointers of numbers that the host gives: they never lie in Go's heap.
-    done = subprocess.run(
+    process = subprocess.run(
         [go.program, "vet", *options, "-unsafeptr=false", "./..."],
         cwd=GUEST,
         env=environ,
         capture_output=True,
         text=True,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (process.returncode, process.stderr) == (0, "")
 
 
 @pytest.mark.slow
 def test_guest_library_passes_its_own_tests_and_gofmt(go: Go) -> None:
     environ = {**os.environ, "GOWORK": "off"}
-    done = subprocess.run(
+    process = subprocess.run(
         [go.program, "test", "-vet=off", "./..."], cwd=GUEST, env=environ, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
     gofmt = Path(go.program).resolve().with_name("gofmt")
     folders = [GUEST, Path(__file__).parent]
     formed = subprocess.run([gofmt, "-l", *folders], capture_output=True, text=True, check=True)

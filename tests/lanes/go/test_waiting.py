@@ -46,29 +46,29 @@ Waits = dict[str, int]
 
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> ComponentArtifact:
-    made = Module((tmp_path_factory.mktemp("waiting") / "project ü").resolve(), cache)
-    made.program(PROGRAM)
-    return made.build("deploy")
+    module = Module((tmp_path_factory.mktemp("waiting") / "project ü").resolve(), cache)
+    module.program(PROGRAM)
+    return module.build("deploy")
 
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[Waits]:
     """Count the blocking calls of a guest to each of the two functions."""
-    found = {READ: 0, POLL: 0}
+    result = {READ: 0, POLL: 0}
 
     def watched(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
         def called(*arguments: Any) -> Any:
             value = body(*arguments)
-            found[name] += isinstance(value, Suspend)
+            result[name] += isinstance(value, Suspend)
             return value
 
         return called
 
-    for name in found:
+    for name in result:
         monkeypatch.setitem(
             FUNCTIONS, name, replace(FUNCTIONS[name], body=watched(name, FUNCTIONS[name].body))
         )
-    yield found
+    yield result
 
 
 def upload(artifact: ComponentArtifact, cache: Path, path: str, *, with_head: bool) -> bytes:

@@ -30,9 +30,9 @@ def failure(sources: Sources, mode: BuildMode = "dev") -> BuildFailed:
 @pytest.mark.parametrize("mode", MODES)
 def test_syntax_error_has_its_position_and_a_frame(sources: Sources, mode: BuildMode) -> None:
     sources.write("index.js", "export default {\n  fetch() {\n    return new Response(;\n  },\n};\n")
-    found = failure(sources, mode).diagnostics
-    assert [(d.file, d.line, d.column) for d in found] == [("api/index.js", 3, 25)]
-    assert "return new Response(;" in found[0].frame and "^" in found[0].frame
+    diagnostics = failure(sources, mode).diagnostics
+    assert [(d.file, d.line, d.column) for d in diagnostics] == [("api/index.js", 3, 25)]
+    assert "return new Response(;" in diagnostics[0].frame and "^" in diagnostics[0].frame
 
 
 def test_all_unresolved_imports_are_reported(sources: Sources) -> None:
@@ -57,9 +57,9 @@ def test_missing_package_is_reported_with_the_command_to_run(
 
 def test_import_of_a_node_module_is_reported(sources: Sources) -> None:
     sources.write("index.js", "import { readFile } from 'node:fs';\n" + HELLO)
-    found = failure(sources).diagnostics[0]
-    assert "node:fs" in found.message and "js lane" in found.message
-    assert (found.file, found.line) == ("api/index.js", 1)
+    result = failure(sources).diagnostics[0]
+    assert "node:fs" in result.message and "js lane" in result.message
+    assert (result.file, result.line) == ("api/index.js", 1)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -90,8 +90,8 @@ def test_module_that_throws_while_loading_is_reported(sources: Sources) -> None:
     sources.write("src/index.ts", "const n: number = 1;\nnull.x;\n" + HELLO)
     (answer,) = ask(sources, sources.build("dev"), "/")
     assert answer.report.outcome == "guest-failed" and "TypeError" in answer.report.detail
-    found = failure(sources, "deploy")
-    assert found.diagnostics[0].file == "api/src/index.ts" and found.diagnostics[0].line == 2
+    result = failure(sources, "deploy")
+    assert result.diagnostics[0].file == "api/src/index.ts" and result.diagnostics[0].line == 2
 
 
 def test_inputs_contain_all_bundled_files(sources: Sources) -> None:
@@ -114,9 +114,9 @@ def test_rebuild_reuses_the_loader_and_an_unchanged_deploy_build_is_cached(sourc
 
     first, second = sources.with_lane(both)
     assert first.component == second.component and first.script != second.script
-    made = sources.build("deploy")
+    artifact = sources.build("deploy")
     sources.reported.clear()
-    assert sources.build("deploy") == made
+    assert sources.build("deploy") == artifact
     assert sources.reported == []
 
 
@@ -191,10 +191,10 @@ def test_cancelled_build_leaves_no_files_and_the_next_build_works(sources: Sourc
     sources.write("index.js", HELLO.replace("hello", f"cancelled {sources.root}"))
 
     async def twice(lane: JsLane) -> ComponentArtifact:
-        begun = asyncio.Event()
-        request = dataclasses.replace(sources.request("deploy"), report=lambda line: begun.set())
+        started = asyncio.Event()
+        request = dataclasses.replace(sources.request("deploy"), report=lambda line: started.set())
         task = asyncio.create_task(lane.build(request))
-        await begun.wait()
+        await started.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return await lane.build(sources.request("deploy"))

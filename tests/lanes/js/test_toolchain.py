@@ -51,10 +51,10 @@ def test_unusable_node_is_reported_when_none_can_be_installed(
         (tmp_path / "bin" / "node").write_text(f"#!/bin/sh\n{NODES[reason]}\n")
         (tmp_path / "bin" / "node").chmod(0o755)
     offline(monkeypatch)
-    told: list[str] = []
+    lines: list[str] = []
     with pytest.raises(ToolchainMissing) as exc_info:
-        asyncio.run(ensure(tmp_path / "cache", told.append))
-    assert reason in told[0]
+        asyncio.run(ensure(tmp_path / "cache", lines.append))
+    assert reason in lines[0]
     assert "cannot be reached" in exc_info.value.message and "install Node.js yourself" in exc_info.value.hint
     (first, *_) = asyncio.run(tools(tmp_path / "cache"))
     assert reason in first.problem and first.remedy == "svc doctor --fix"
@@ -141,13 +141,13 @@ def test_concurrent_installs_share_one_and_remove_partial_ones(
     empty = tmp_path / "empty cache"
     left = empty / "toolchains" / f".installing-{real.name}-killed"
     left.mkdir(parents=True)
-    told: list[str] = []
+    lines: list[str] = []
 
     async def both() -> tuple[object, object]:
-        return await asyncio.gather(ensure(empty, told.append), ensure(empty, told.append))
+        return await asyncio.gather(ensure(empty, lines.append), ensure(empty, lines.append))
 
     first, second = asyncio.run(both())
     assert first == second
     assert runs.read_text() == "run\n"
     assert not left.exists()
-    assert any("waiting" in line for line in told)
+    assert any("waiting" in line for line in lines)

@@ -66,8 +66,8 @@ def _has_target() -> bool:
     if shutil.which("cargo") is None or shutil.which("rustc") is None:
         return False
     command = ["rustc", "--print", "target-libdir", "--target", TARGET]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    return done.returncode == 0 and Path(done.stdout.strip()).is_dir()
+    process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return process.returncode == 0 and Path(process.stdout.strip()).is_dir()
 
 
 class Crate(Workdir):

@@ -24,15 +24,15 @@ svc-guest = { path = "../svc-guest" }
 
 
 def cargo(folder: Path, *arguments: str, **environ: str) -> str:
-    done = subprocess.run(
+    process = subprocess.run(
         ["cargo", *arguments],
         cwd=folder,
         env={**os.environ, "CARGO_PROFILE_DEV_DEBUG": "0", **environ},
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout + process.stderr
 
 
 def test_unit_tests_and_examples_pass_without_warnings(tmp_path: Path) -> None:

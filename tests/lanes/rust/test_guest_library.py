@@ -68,8 +68,8 @@ def test_responses_have_their_status_and_body(ask: Ask) -> None:
     assert ask("/large").body == b"x" * 200_000
     empty = ask("/empty")
     assert (empty.status, empty.body, empty.ended) == (204, b"", True)
-    made = ask("/made")
-    assert (made.status, made.headers[b"location"]) == (303, b"/")
+    answer = ask("/made")
+    assert (answer.status, answer.headers[b"location"]) == (303, b"/")
     assert ask("/nothing").status == 404
 
 

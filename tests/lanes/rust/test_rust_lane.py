@@ -127,18 +127,18 @@ def test_compile_error_is_colored_for_terminals_only(
 ) -> None:
     crate.program(handler('let n: u32 = "x";\nOk(Response::text("x"))'))
     error = failure(crate)
-    shown = {}
+    result = {}
     for mode in ("always", "never"):
         stderr.set_color(mode)  # type: ignore[arg-type]
         try:
             stderr.render(error)
         finally:
             stderr.set_color("auto")
-        shown[mode] = capsys.readouterr().err
-    assert "\x1b" not in shown["never"]
-    assert "api/src/lib.rs:3:14  mismatched types [E0308]" in shown["never"]
-    assert 'let n: u32 = "x";' in shown["never"]
-    frame = shown["always"].partition("[E0308]")[2]
+        result[mode] = capsys.readouterr().err
+    assert "\x1b" not in result["never"]
+    assert "api/src/lib.rs:3:14  mismatched types [E0308]" in result["never"]
+    assert 'let n: u32 = "x";' in result["never"]
+    frame = result["always"].partition("[E0308]")[2]
     assert "\x1b[1;91m^^^" in frame
 
 
@@ -320,13 +320,13 @@ def test_guest_library_works_beside_another_binding(crate: Crate, vendored: str)
 
 def test_build_command_of_the_resource_is_used(crate: Crate) -> None:
     crate.program(HELLO)
-    made = crate.build()
+    artifact = crate.build()
     resource = Resource(
         "api",
         "rust",
         crate.workdir,
-        build=f"cp '{made.component}' own.wasm",
+        build=f"cp '{artifact.component}' own.wasm",
         output=crate.workdir / "own.wasm",
     )
     taken = asyncio.run(RustLane().build(replace(crate.request(), resource=resource)))
-    assert taken.digest == made.digest
+    assert taken.digest == artifact.digest

@@ -61,13 +61,13 @@ def test_save_is_served_soon_and_a_compile_error_keeps_the_last_version(project:
         assert server.get("/hello").json()["hello"] == "world"
         for word in ("moon", "sun"):
             began = time.monotonic()
-            seen = len(server.lines)
+            start = len(server.lines)
             save(
                 project,
                 '"world".to_owned()' if word == "moon" else '"moon".to_owned()',
                 f'"{word}".to_owned()',
             )
-            server.wait_for("web rebuilt in", after=seen)
+            server.wait_for("web rebuilt in", after=start)
             assert server.get("/hello").json()["hello"] == word
             assert time.monotonic() - began < 10
         save(project, '"sun".to_owned()', '"sun"')
@@ -76,9 +76,9 @@ def test_save_is_served_soon_and_a_compile_error_keeps_the_last_version(project:
         assert '"sun"' in (project / "src" / "lib.rs").read_text().split("\n")[line - 1]
         server.wait_for("still serving the last successful build")
         assert server.get("/hello").json()["hello"] == "sun"
-        seen = len(server.lines)
+        start = len(server.lines)
         save(project, '"sun"', '"world".to_owned()')
-        server.wait_for("web rebuilt in", after=seen)
+        server.wait_for("web rebuilt in", after=start)
         assert server.get("/hello").json()["hello"] == "world"
 
 

@@ -133,18 +133,18 @@ def test_identity_changes_with_tools_and_flags(monkeypatch: pytest.MonkeyPatch, 
 
     rustup = tmp_path / "rustup"
     monkeypatch.setenv("RUSTUP_HOME", str(rustup))
-    seen = [identity()]
+    observed = [identity()]
     components = rustup / "toolchains" / "stable" / "lib" / "rustlib" / "components"
     components.parent.mkdir(parents=True)
     components.write_text("rust-std-wasm32-wasip2\n")
-    seen.append(identity())
+    observed.append(identity())
     monkeypatch.setenv("RUSTFLAGS", "-Copt-level=1")
-    seen.append(identity())
+    observed.append(identity())
     monkeypatch.setenv("CARGO_TERM_COLOR", "always")
-    assert identity() == seen[-1]
+    assert identity() == observed[-1]
     monkeypatch.setenv("RUSTC", str(program(tmp_path / "bin", "rustc", "exit 1")))
-    seen.append(identity())
-    assert len(set(seen)) == 4
+    observed.append(identity())
+    assert len(set(observed)) == 4
 
 
 @pytest.mark.slow
@@ -153,6 +153,6 @@ def test_setup_of_a_complete_test_toolchain_changes_nothing(prefix: Path) -> Non
         pytest.skip("rustup's own target is used here")
     before = (prefix / "complete").stat().st_mtime_ns
     script = Path(__file__).resolve().parents[2] / "toolchains" / "rust" / "setup.sh"
-    done = subprocess.run([script, prefix], capture_output=True, text=True, check=True)
-    assert done.stdout == done.stderr == ""
+    process = subprocess.run([script, prefix], capture_output=True, text=True, check=True)
+    assert process.stdout == process.stderr == ""
     assert (prefix / "complete").stat().st_mtime_ns == before

@@ -37,11 +37,11 @@ def output(tmp_path: Path) -> Path:
 
 def test_canceled_packing_leaves_no_partial_files_and_can_be_repeated(output: Path, tmp_path: Path) -> None:
     async def scenario() -> None:
-        begun = asyncio.Event()
-        with Watched(begun.set) as workers:
+        started = asyncio.Event()
+        with Watched(started.set) as workers:
             packing = Packing(tmp_path / "cache", 11, 9, workers, lambda line: None)
             job = asyncio.create_task(pack(output, packing))
-            await begun.wait()
+            await started.wait()
             job.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await job

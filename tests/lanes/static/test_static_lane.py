@@ -163,10 +163,10 @@ def test_hidden_and_outside_files_are_excluded(shop: Workshop, tmp_path: Path) -
     assert names == [
         ".well-known/security.txt", "again/real.txt", "index.html", "inside.html", "sub/real.txt",
     ]  # fmt: skip
-    told = "\n".join(shop.lines)
+    lines = "\n".join(shop.lines)
     for name in ("file-link", "folder-link", "env-link", "broken", "sub/loop", "pipe", "name"):
-        assert name in told
-    assert ".git" not in told
+        assert name in lines
+    assert ".git" not in lines
 
 
 def test_unchanged_files_are_not_compressed_again(shop: Workshop) -> None:

@@ -32,11 +32,11 @@ def test_columns_are_front_ends_mounted_resources_doors() -> None:
 
 def test_resource_that_used_door_has_edge() -> None:
     users = NOBODY | {"tables": frozenset({"api", "gone"})}
-    shown = build_diagram(MANIFEST, (), users, 120)
-    assert list(shown.uses.values()) == [Use("api", "tables")]
-    (key,) = shown.uses
-    points = shown.layout.routes[key].points
-    assert shown.layout.hit(points[0][0], points[0][1]) == Hit("node", "api")
+    diagram = build_diagram(MANIFEST, (), users, 120)
+    assert list(diagram.uses.values()) == [Use("api", "tables")]
+    (key,) = diagram.uses
+    points = diagram.layout.routes[key].points
+    assert diagram.layout.hit(points[0][0], points[0][1]) == Hit("node", "api")
     assert door_of("door tables") == "tables" and door_of("api") is None
 
 
@@ -60,13 +60,13 @@ EVERYBODY = dict.fromkeys(NOBODY, frozenset({"js", "go", "rust"}))
 
 
 def test_three_resources_with_both_doors_fit_80_cells() -> None:
-    placed = build_diagram(GUESTBOOK, (), EVERYBODY, 78).layout
-    assert placed.width <= 78 and placed.height <= 20
+    graph_layout = build_diagram(GUESTBOOK, (), EVERYBODY, 78).layout
+    assert graph_layout.width <= 78 and graph_layout.height <= 20
 
 
 def test_three_columns_fit_60_cells() -> None:
-    shown = build_diagram(GUESTBOOK, (), EVERYBODY, 58)
-    assert shown.layout.width <= 58 and shown.padding == 0
+    diagram = build_diagram(GUESTBOOK, (), EVERYBODY, 58)
+    assert diagram.layout.width <= 58 and diagram.padding == 0
 
 
 def test_first_door_use_does_not_move_nodes() -> None:
@@ -81,14 +81,21 @@ def test_nodes_spread_vertically_if_space_allows() -> None:
 
 
 def test_edges_to_one_door_merge_and_stay_selectable() -> None:
-    shown = build_diagram(GUESTBOOK, (), EVERYBODY, 78)
-    ends = {shown.layout.routes[key].points[-1] for key, use in shown.uses.items() if use.door == "tables"}
+    diagram = build_diagram(GUESTBOOK, (), EVERYBODY, 78)
+    ends = {
+        diagram.layout.routes[key].points[-1] for key, use in diagram.uses.items() if use.door == "tables"
+    }
     assert len(ends) == 1
-    hits = {cell.hit.key for cell in shown.layout.cells.values()}
-    assert {*shown.uses, *shown.mounts} <= hits
+    hits = {cell.hit.key for cell in diagram.layout.cells.values()}
+    assert {*diagram.uses, *diagram.mounts} <= hits
 
 
 def test_added_and_removed_mounts_are_marked_in_labels() -> None:
     later = BoardMount("web", "/later", "ticks")
-    shown = build_diagram(MANIFEST, [MountEdit(API, None), MountEdit(TICKS, later)], NOBODY, 120)
-    assert sorted(edge.label for edge in shown.graph.edges) == ["+ /later", "- /api/*", "- /ticks", "/api/*"]
+    diagram = build_diagram(MANIFEST, [MountEdit(API, None), MountEdit(TICKS, later)], NOBODY, 120)
+    assert sorted(edge.label for edge in diagram.graph.edges) == [
+        "+ /later",
+        "- /api/*",
+        "- /ticks",
+        "/api/*",
+    ]

@@ -90,23 +90,23 @@ def of(box: Box) -> set[Point]:
 @UNHURRIED
 @given(graphs(*TRUNKS))
 def test_nodes_do_not_overlap_and_have_requested_size(graph: Graph) -> None:
-    placed = layout(graph)
-    count = Counter(point for box in placed.boxes.values() for point in of(box))
+    graph_layout = layout(graph)
+    count = Counter(point for box in graph_layout.boxes.values() for point in of(box))
     assert set(count.values()) <= {1}
     for node in graph.nodes:
-        box = placed.boxes[node.key]
+        box = graph_layout.boxes[node.key]
         assert box.width >= node.width + 2 and box.height >= node.height + 2
-        assert box.x >= 0 and box.x + box.width <= placed.width
-        assert box.y >= 0 and box.y + box.height <= placed.height
+        assert box.x >= 0 and box.x + box.width <= graph_layout.width
+        assert box.y >= 0 and box.y + box.height <= graph_layout.height
 
 
 @UNHURRIED
 @given(graphs(*TRUNKS))
 def test_columns_are_ordered_and_nodes_stacked(graph: Graph) -> None:
-    placed = layout(graph)
+    graph_layout = layout(graph)
     spans = {}
     for node in graph.nodes:
-        box = placed.boxes[node.key]
+        box = graph_layout.boxes[node.key]
         spans.setdefault(node.column, set()).add((box.x, box.x + box.width))
     assert all(len(keys) == 1 for keys in spans.values())
     edges = [place for column in sorted(spans) for span in spans[column] for place in span]
@@ -116,13 +116,13 @@ def test_columns_are_ordered_and_nodes_stacked(graph: Graph) -> None:
 @UNHURRIED
 @given(graphs(*TRUNKS), st.integers(0, 9))
 def test_edges_connect_their_nodes_and_cross_no_node(graph: Graph, spread: int) -> None:
-    placed = layout(graph, spread)
-    filled = {point for box in placed.boxes.values() for point in of(box)}
-    assert placed.routes.keys() == {edge.key for edge in graph.edges}
+    graph_layout = layout(graph, spread)
+    filled = {point for box in graph_layout.boxes.values() for point in of(box)}
+    assert graph_layout.routes.keys() == {edge.key for edge in graph.edges}
     for edge in graph.edges:
-        begin, *between, end = along(placed.routes[edge.key])
+        begin, *between, end = along(graph_layout.routes[edge.key])
         for point, key in ((begin, edge.source), (end, edge.target)):
-            box = placed.boxes[key]
+            box = graph_layout.boxes[key]
             assert point[0] in (box.x, box.x + box.width - 1)
             assert box.y < point[1] < box.y + box.height - 1
         assert not filled & set(between)
@@ -131,21 +131,21 @@ def test_edges_connect_their_nodes_and_cross_no_node(graph: Graph, spread: int) 
 @UNHURRIED
 @given(graphs(*TRUNKS))
 def test_edges_share_only_crossings_and_trunks(graph: Graph) -> None:
-    placed = layout(graph)
-    cells = {cell for way in owned(graph, placed).values() for cell in way}
-    corners = {point for route in placed.routes.values() for point in route.points}
+    graph_layout = layout(graph)
+    cells = {cell for way in owned(graph, graph_layout).values() for cell in way}
+    corners = {point for route in graph_layout.routes.values() for point in route.points}
     for point, times in Counter(point for point, _ in cells).items():
-        assert times == 1 or (times == 2 and point not in corners and placed.cells[point].mask == E | W)
+        assert times == 1 or (times == 2 and point not in corners and graph_layout.cells[point].mask == E | W)
 
 
 @UNHURRIED
 @given(graphs(*TRUNKS))
 def test_edges_share_at_most_one_trunk(graph: Graph) -> None:
-    placed = layout(graph)
+    graph_layout = layout(graph)
     for edge in graph.edges:
-        begin, end = placed.routes[edge.key].points[0], placed.routes[edge.key].points[-1]
+        begin, end = graph_layout.routes[edge.key].points[0], graph_layout.routes[edge.key].points[-1]
         for other in graph.edges:
-            points = placed.routes[other.key].points
+            points = graph_layout.routes[other.key].points
             if other is not edge:
                 both = (edge.trunk, edge.trunk) == (other.trunk, "source") and edge.source == other.source
                 assert begin != points[0] or both
@@ -173,50 +173,52 @@ def follow(placed: GraphLayout, key: str) -> Hit | None:
 @UNHURRIED
 @given(graphs(), st.integers(0, 9))
 def test_following_line_leads_to_edge_target(graph: Graph, spread: int) -> None:
-    placed = layout(graph, spread)
+    graph_layout = layout(graph, spread)
     for edge in graph.edges:
-        assert follow(placed, edge.key) == Hit("node", edge.target)
+        assert follow(graph_layout, edge.key) == Hit("node", edge.target)
 
 
 @UNHURRIED
 @given(graphs(*TRUNKS), st.integers(0, 9))
 def test_route_masks_match_route(graph: Graph, spread: int) -> None:
-    placed = layout(graph, spread)
+    graph_layout = layout(graph, spread)
     for edge in graph.edges:
-        route = placed.routes[edge.key]
+        route = graph_layout.routes[edge.key]
         for point, mask in route_masks(route).items():
-            cell = placed.cells[point]
+            cell = graph_layout.cells[point]
             assert cell.mask & mask == mask or (cell.mask, mask) == (E | W, N | S)
         (x, y), (before, _) = route.points[-1], along(route)[-2]
-        assert placed.cells[before, y].arrow == (E if before < x else W)
+        assert graph_layout.cells[before, y].arrow == (E if before < x else W)
 
 
 @UNHURRIED
 @given(graphs(*TRUNKS))
 def test_hit_returns_node_or_edge_of_cell(graph: Graph) -> None:
-    placed = layout(graph)
+    graph_layout = layout(graph)
     expected: dict[Point, set[Hit]] = {}
-    for key, box in placed.boxes.items():
+    for key, box in graph_layout.boxes.items():
         for point in of(box):
             expected[point] = {Hit("node", key)}
-    for key, route in placed.routes.items():
+    for key, route in graph_layout.routes.items():
         for point in along(route)[1:-1]:
             expected.setdefault(point, set()).add(Hit("edge", key))
-    assert placed.cells.keys() == expected.keys()
+    assert graph_layout.cells.keys() == expected.keys()
     for (x, y), hits in expected.items():
-        assert placed.hit(x, y) in hits
-    assert placed.hit(-1, 0) is None and placed.hit(placed.width, placed.height) is None
+        assert graph_layout.hit(x, y) in hits
+    assert (
+        graph_layout.hit(-1, 0) is None and graph_layout.hit(graph_layout.width, graph_layout.height) is None
+    )
 
 
 @UNHURRIED
 @given(graphs(*TRUNKS))
 def test_labels_are_complete_and_lines_have_equal_length(graph: Graph) -> None:
-    placed = layout(graph)
+    graph_layout = layout(graph)
     for glyphs in (UNICODE, ASCII):
-        lines = lines_of(placed, glyphs)
-        assert len(lines) == placed.height and {len(line) for line in lines} <= {placed.width}
+        lines = lines_of(graph_layout, glyphs)
+        assert len(lines) == graph_layout.height and {len(line) for line in lines} <= {graph_layout.width}
         for edge in graph.edges:
-            route = placed.routes[edge.key]
+            route = graph_layout.routes[edge.key]
             x, y = route.label_at
             assert lines[y][x : x + len(route.label)] == route.label
             assert route.label.strip() == edge.label or route.label.endswith("… ")
@@ -277,8 +279,10 @@ def test_neighbors_are_level_and_edges_do_not_cross() -> None:
     fronts = tuple(Node(f"a{i}", FRONT, 8, 3) for i in range(5))
     others = tuple(Node(f"b{i}", DYNAMIC, 8, 3) for i in reversed(range(5)))
     graph = Graph(fronts + others, tuple(Edge(f"{i}", f"a{i}", f"b{i}") for i in range(5)))
-    placed = layout(graph)
-    assert [placed.boxes[f"b{i}"].y for i in range(5)] == [placed.boxes[f"a{i}"].y for i in range(5)]
+    graph_layout = layout(graph)
+    assert [graph_layout.boxes[f"b{i}"].y for i in range(5)] == [
+        graph_layout.boxes[f"a{i}"].y for i in range(5)
+    ]
 
 
 def test_empty_graph_has_empty_layout() -> None:

@@ -78,9 +78,9 @@ def projects(draw: st.DrawFn) -> tuple[dict[str, str], list[tuple[str, str]]]:
 def test_keys_reach_every_item(project: tuple[dict[str, str], list[tuple[str, str]]]) -> None:
     lanes, mounts = project
     mounted = ((source, f"/{target}/*", target) for source, target in mounts)
-    shown = made(lanes, *mounted, users=frozenset(source for source, _ in mounts))
+    result = made(lanes, *mounted, users=frozenset(source for source, _ in mounts))
     reached: set[Hit] = set()
-    begin = first_node(shown)
+    begin = first_node(result)
     assert begin is not None
     waiting = [begin]
     while waiting:
@@ -88,7 +88,7 @@ def test_keys_reach_every_item(project: tuple[dict[str, str], list[tuple[str, st
         if at in reached:
             continue
         reached.add(at)
-        steps = [next_in_direction(shown, at, direction) for direction in DIRECTIONS]
-        waiting += [hit for hit in [*steps, next_edge(shown, at, 1), next_edge(shown, at, -1)] if hit]
-    nodes = {Hit("node", each.key) for each in shown.graph.nodes}
-    assert reached == nodes | {Hit("edge", each.key) for each in shown.graph.edges}
+        steps = [next_in_direction(result, at, direction) for direction in DIRECTIONS]
+        waiting += [hit for hit in [*steps, next_edge(result, at, 1), next_edge(result, at, -1)] if hit]
+    nodes = {Hit("node", each.key) for each in result.graph.nodes}
+    assert reached == nodes | {Hit("edge", each.key) for each in result.graph.edges}

@@ -54,20 +54,20 @@ async def test_text_export_writes_complete_lines(shop: Shop, tmp_path: Path) -> 
 
 
 async def test_export_asks_before_replacing_file(shop: Shop, tmp_path: Path) -> None:
-    kept = tmp_path / "kept.jsonl"
-    kept.write_text("mine")
+    existing = tmp_path / "kept.jsonl"
+    existing.write_text("mine")
     fill(shop.root, 1)
     async with open_logs(shop) as logs:
-        await to(logs, kept)
+        await to(logs, existing)
         await logs.until(lambda: isinstance(logs.pilot.app.screen, ConfirmDialog))
         await logs.press("n")
         await logs.shows("nothing was written")
-        assert kept.read_text() == "mine"
+        assert existing.read_text() == "mine"
         await logs.press("enter")
         await logs.until(lambda: isinstance(logs.pilot.app.screen, ConfirmDialog))
         await logs.press("y")
         await done(logs)
-    assert "said 0" in kept.read_text()
+    assert "said 0" in existing.read_text()
 
 
 async def test_stopped_export_leaves_no_file(shop: Shop, tmp_path: Path) -> None:

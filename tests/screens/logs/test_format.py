@@ -73,11 +73,11 @@ def test_narrow_row_shows_status_and_duration_first() -> None:
 
 
 def test_narrow_row_omits_values_that_do_not_fit() -> None:
-    whole = "201   8.2 ms  POST /api/entries  5.1 ms cpu  3.0 MiB"
+    full = "201   8.2 ms  POST /api/entries  5.1 ms cpu  3.0 MiB"
     for room in range(32, 80):
-        shown = narrow(SPAN, room)
-        assert shown in (whole, whole[:43], whole[:31])
-        assert len(shown) <= room
+        result = narrow(SPAN, room)
+        assert result in (full, full[:43], full[:31])
+        assert len(result) <= room
     assert narrow(SPAN, 20) == "201 POST /api/entries" and narrow(SPAN, 29) == "201 POST /api/entries  8.2 ms"
 
 

@@ -94,15 +94,15 @@ def test_lines_show_records_without_request() -> None:
 
 def test_request_details_show_usage_and_failure() -> None:
     inner = request("api", "b", "a", 3.119, 6, code="run-limit", detail="30 s reached")
-    shown = text(record_details(request("web", "a", "", 3.118, 8, status=504, spans=[inner])))
-    assert "web → api" in shown and "504  POST /api/entries" in shown
-    assert "8.0 ms   5.1 ms cpu   3.0 MiB   ↑12 B ↓2.0 KiB" in shown
-    assert "run-limit  30 s reached" in shown and "2026-11-21 " in shown
+    result = text(record_details(request("web", "a", "", 3.118, 8, status=504, spans=[inner])))
+    assert "web → api" in result and "504  POST /api/entries" in result
+    assert "8.0 ms   5.1 ms cpu   3.0 MiB   ↑12 B ↓2.0 KiB" in result
+    assert "run-limit  30 s reached" in result and "2026-11-21 " in result
 
 
 def test_record_details_format_json_and_remove_control_characters() -> None:
-    shown = text(record_details(log_record("stdout", "INFO", '{"a": [1]}')))
-    assert '{\n  "a": [\n    1\n  ]\n}' in shown
+    result = text(record_details(log_record("stdout", "INFO", '{"a": [1]}')))
+    assert '{\n  "a": [\n    1\n  ]\n}' in result
     assert "\x1b" not in text(record_details(log_record("stdout", "INFO", "\x1b[2J\u202eevil")))
 
 
@@ -127,17 +127,17 @@ def recorded(body: str, status: int = 200, **more: Any) -> dict[str, Any]:
 
 
 def test_compare_identical_replay_has_no_marks() -> None:
-    shown = text(compare(recorded("aGkh"), recorded("aGkh"), 80))
-    assert "≠" not in shown and shown.count("hi!") == 2 and shown.count("hello") == 2
+    result = text(compare(recorded("aGkh"), recorded("aGkh"), 80))
+    assert "≠" not in result and result.count("hi!") == 2 and result.count("hello") == 2
 
 
 def test_compare_marks_differences() -> None:
-    shown = text(compare(recorded("aGkh"), recorded("aG8h", 500, omitted_headers=["cookie"]), 80))
-    assert [line.split() for line in shown.splitlines() if "≠" in line] == [
+    result = text(compare(recorded("aGkh"), recorded("aG8h", 500, omitted_headers=["cookie"]), 80))
+    assert [line.split() for line in result.splitlines() if "≠" in line] == [
         ["200", "≠", "500"],
         ["hi!", "≠", "ho!"],
     ]
-    assert "not recorded, so not sent: cookie" in shown
+    assert "not recorded, so not sent: cookie" in result
 
 
 def test_compare_wraps_long_lines_in_their_column() -> None:
@@ -150,8 +150,8 @@ def test_compare_wraps_long_lines_in_their_column() -> None:
 
 
 def test_compare_without_response_uses_records() -> None:
-    shown = text(compare(recorded("", response=None, code="client-gone"), recorded("aGkh"), 80))
-    assert "no response client-gone" in shown and "header fields" not in shown
+    result = text(compare(recorded("", response=None, code="client-gone"), recorded("aGkh"), 80))
+    assert "no response client-gone" in result and "header fields" not in result
 
 
 def test_body_lines_show_text_json_or_hex_and_truncation() -> None:

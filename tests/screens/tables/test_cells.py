@@ -19,9 +19,9 @@ def test_integer_text_round_trips(value: int) -> None:
 
 @given(st.floats(allow_nan=False))
 def test_real_text_round_trips(value: float) -> None:
-    again = read(as_text(value), TYPES["real"])
-    assert again == value and type(again) is float
-    assert math.copysign(1, again) == math.copysign(1, value)
+    second = read(as_text(value), TYPES["real"])
+    assert second == value and type(second) is float
+    assert math.copysign(1, second) == math.copysign(1, value)
 
 
 @given(st.text())

@@ -42,8 +42,8 @@ def test_column_layout_keeps_all_columns_and_shows_one(done: list[tuple[int, str
 
 def test_added_and_removed_columns_preserve_layout_of_others() -> None:
     arranged = ColumnLayout().for_columns(NAMES).moved(3, -3).toggled(1)
-    again = arranged.for_columns(["a", "c", "d", "new"])
-    assert [(each.name, each.hidden) for each in again.columns] == [
+    second = arranged.for_columns(["a", "c", "d", "new"])
+    assert [(each.name, each.hidden) for each in second.columns] == [
         ("d", False),
         ("a", True),
         ("c", False),

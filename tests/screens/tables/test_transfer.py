@@ -46,8 +46,8 @@ def test_path_completes_to_common_prefix(files: Path) -> None:
 
 
 def test_write_file_is_atomic(files: Path) -> None:
-    kept = files / "kept.csv"
-    kept.write_text("before")
+    existing = files / "kept.csv"
+    existing.write_text("before")
     stopped = threading.Event()
 
     def interrupted() -> Any:
@@ -56,11 +56,11 @@ def test_write_file_is_atomic(files: Path) -> None:
         yield b"of it"
 
     with pytest.raises(Interrupted):
-        write_file(kept, interrupted(), lambda done, total: None, stopped)
-    assert kept.read_text() == "before"
+        write_file(existing, interrupted(), lambda done, total: None, stopped)
+    assert existing.read_text() == "before"
     assert [each.name for each in files.iterdir()] == ["kept.csv"]
-    assert write_file(kept, iter([b"all", b" of it"]), lambda done, total: None, threading.Event()) == 9
-    assert kept.read_text() == "all of it"
+    assert write_file(existing, iter([b"all", b" of it"]), lambda done, total: None, threading.Event()) == 9
+    assert existing.read_text() == "all of it"
 
 
 def test_write_file_follows_links_and_refuses_special_files(files: Path) -> None:

@@ -14,14 +14,14 @@ from tests.screens.widgets.conftest import MILLION, Numbers, grow, lines, wheel
 def test_keys_move_cursor_without_animation(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         pilot.app.animation_level = "full"
-        seen = []
+        observed = []
         for key in ("j", "down", "k", "pagedown", "pageup", "G", "up", "g", "end", "home"):
             await pilot.press(key)
             assert rows.scroll_target_y == rows.scroll_y
             assert 0 <= rows.cursor_row - rows.scroll_offset.y < 11
-            seen.append(rows.cursor_row)
+            observed.append(rows.cursor_row)
         last = MILLION - 1
-        assert seen == [1, 2, 1, 12, 1, last, last - 1, 0, last, 0]
+        assert observed == [1, 2, 1, 12, 1, last, last - 1, 0, last, 0]
 
     drive(case)
 
@@ -144,8 +144,8 @@ def test_any_keys_show_rows_around_cursor(drive: Any, live: bool) -> None:
             await idle(pilot)
             top, page = rows.scroll_offset.y, pilot.app.size.height - 1
             assert top <= rows.cursor_row < top + page
-            shown = [line.split()[-1] for line in lines(pilot)[1:]]
-            assert shown == [str(number) for number in range(top, min(top + page, rows.count))]
+            result = [line.split()[-1] for line in lines(pilot)[1:]]
+            assert result == [str(number) for number in range(top, min(top + page, rows.count))]
 
     drive(case, count=1_000, live=live)
 

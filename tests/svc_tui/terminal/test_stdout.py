@@ -39,12 +39,12 @@ def test_unwritable_stdout_is_an_explained_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (tmp_path / "file").open("rb") as only_for_reading:
         command = [sys.executable, "-m", "svc_tui", "--version"]
-        done = subprocess.run(
+        process = subprocess.run(
             command, stdout=only_for_reading, stderr=subprocess.PIPE, text=True, check=False
         )
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: cannot write to stdout: ")
-    assert "Traceback" not in done.stderr
+    assert process.returncode == 1
+    assert process.stderr.startswith("error: cannot write to stdout: ")
+    assert "Traceback" not in process.stderr
 
 
 def on_a_terminal(command: list[str], **environ: str) -> str:
@@ -65,8 +65,8 @@ def test_color_mode_selects_escape_sequences() -> None:
     assert "\x1b[" not in on_a_terminal(script(body, "never"))
     piped = subprocess.run(script(body), capture_output=True, check=True)
     assert piped.stdout == b"hello\n"
-    asked = subprocess.run(script(body, "always"), capture_output=True, check=True)
-    assert b"\x1b[" in asked.stdout
+    process = subprocess.run(script(body, "always"), capture_output=True, check=True)
+    assert b"\x1b[" in process.stdout
 
 
 def test_line_strips_control_codes() -> None:
@@ -76,5 +76,5 @@ def test_line_strips_control_codes() -> None:
         "stdout.line('a\\x1b[2Jb\\rc')",
         "from rich.text import Text; stdout.line(Text.assemble('a\\x1b[2J', ('b', 'bold'), '\\rc\\x9b2J'))",
     ):
-        shown = subprocess.run(script(body), capture_output=True, check=True).stdout.decode()
-        assert shown.startswith("a") and shown.endswith("\n") and not {"\x1b", "\r", "\x9b"} & set(shown)
+        result = subprocess.run(script(body), capture_output=True, check=True).stdout.decode()
+        assert result.startswith("a") and result.endswith("\n") and not {"\x1b", "\r", "\x9b"} & set(result)

@@ -8,8 +8,8 @@ from svc_tui.terminal.table import format_table, one_line
 
 def lines(heads: list[str], rows: list[list[str]], width: int, right: set[int] | None = None) -> list[str]:
     cells = [[(text, "") for text in row] for row in rows]
-    made = format_table(heads, cells, width, frozenset(right or ()))
-    return ["".join(text for text, _ in line) for line in made]
+    result = format_table(heads, cells, width, frozenset(right or ()))
+    return ["".join(text for text, _ in line) for line in result]
 
 
 def test_table_aligns_columns_by_cell_width() -> None:
@@ -22,20 +22,20 @@ def test_table_aligns_columns_by_cell_width() -> None:
 
 @pytest.mark.parametrize("width", range(20, 60))
 def test_table_cuts_wide_cells_with_an_ellipsis(width: int) -> None:
-    found = lines(["a", "long"], [["7", "表" * 100], ["8", "x" * (5 << 20)]], width)
-    assert all(cell_len(line) <= width for line in found)
-    assert all(line.endswith("…") for line in found[1:])
+    result = lines(["a", "long"], [["7", "表" * 100], ["8", "x" * (5 << 20)]], width)
+    assert all(cell_len(line) <= width for line in result)
+    assert all(line.endswith("…") for line in result[1:])
 
 
 def test_table_narrows_the_widest_column_first() -> None:
-    found = lines(["id", "name", "text"], [["12345", "stranger", "y" * 500]], 40)
-    assert found[1].startswith("12345  stranger  yyy") and cell_len(found[1]) == 40
+    result = lines(["id", "name", "text"], [["12345", "stranger", "y" * 500]], 40)
+    assert result[1].startswith("12345  stranger  yyy") and cell_len(result[1]) == 40
 
 
 def test_table_without_room_prints_rows_as_blocks() -> None:
     names = [f"column{number}" for number in range(10)]
-    found = lines(names, [[f"value number {number}" for number in range(10)]] * 2, 40)
-    assert found[0] == "── 1 ──" and found[1] == "column0  value number 0" and len(found) == 22
+    result = lines(names, [[f"value number {number}" for number in range(10)]] * 2, 40)
+    assert result[0] == "── 1 ──" and result[1] == "column0  value number 0" and len(result) == 22
 
 
 def test_table_strips_control_codes() -> None:

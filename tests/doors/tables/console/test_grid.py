@@ -31,9 +31,9 @@ def test_grid_without_sort_is_ordered_by_key(users: Shop) -> None:
         "",
     )
     assert grid["columns"] == users.get("table", name="users")["columns"]
-    shown = window(users, grid)
-    assert [row[:2] for row in shown["rows"]] == [[1, "Ada"], [2, "Grace"]]
-    assert (shown["start"], shown["keys"], shown["stale"]) == (0, [[1], [2]], False)
+    rows = window(users, grid)
+    assert [row[:2] for row in rows["rows"]] == [[1, "Ada"], [2, "Grace"]]
+    assert (rows["start"], rows["keys"], rows["stale"]) == (0, [[1], [2]], False)
     assert window(users, grid, start=1, n=1)["keys"] == [[2]]
     assert window(users, grid, start=2)["rows"] == []
 

@@ -19,17 +19,22 @@ def names(shop: Shop) -> list[str]:
 
 
 def test_change_set_inserts_updates_and_deletes_rows(users: Shop) -> None:
-    done = apply_changes(
+    result = apply_changes(
         users,
         {"insert": {"name": "Edsger"}},
         {"update": {"key": {"id": 1}, "expected": {"name": "Ada"}, "set": {"name": "Ada L."}}},
         {"delete": {"key": [2], "expected": {"name": "Grace"}}},
         {"insert": {"id": 9, "NAME": "Alan", "joined": None}},
     )
-    assert (done["applied"], done["conflicts"], done["errors"]) == (4, [], [])
-    assert done["inserted"] == [[3], [9]]
-    assert [(each["index"], each["key"]) for each in done["rows"]] == [(0, [3]), (1, [1]), (2, [2]), (3, [9])]
-    first, second, third, fourth = (each["row"] for each in done["rows"])
+    assert (result["applied"], result["conflicts"], result["errors"]) == (4, [], [])
+    assert result["inserted"] == [[3], [9]]
+    assert [(each["index"], each["key"]) for each in result["rows"]] == [
+        (0, [3]),
+        (1, [1]),
+        (2, [2]),
+        (3, [9]),
+    ]
+    first, second, third, fourth = (each["row"] for each in result["rows"])
     assert first["name"] == "Edsger" and first["joined"].endswith("Z")
     assert second["name"] == "Ada L." and third is None
     assert fourth == {"id": 9, "name": "Alan", "joined": None}
@@ -43,15 +48,15 @@ def test_changed_row_is_conflict_and_rolls_back_change_set(users: Shop) -> None:
         {"update": {"key": [2], "expected": {"name": "Grace"}, "set": {"name": "G."}}},
         {"delete": {"key": [7], "expected": {"name": "stranger"}}},
     )
-    done = apply_changes(users, *changes)
-    assert (done["applied"], done["errors"], done["inserted"], done["rows"]) == (0, [], [], [])
-    first, second = done["conflicts"]
+    result = apply_changes(users, *changes)
+    assert (result["applied"], result["errors"], result["inserted"], result["rows"]) == (0, [], [], [])
+    first, second = result["conflicts"]
     assert (first["index"], first["reason"], first["columns"]) == (1, "changed", ["name"])
     assert first["current"]["name"] == "Grace H." and first["current"]["id"] == 2
     assert second == {"index": 2, "reason": "deleted", "columns": [], "current": None}
     assert names(users) == ["Ada", "Grace H."]
-    done = apply_changes(users, *changes, conflicts="skip")
-    assert (done["applied"], len(done["conflicts"]), done["inserted"]) == (1, 2, [[3]])
+    result = apply_changes(users, *changes, conflicts="skip")
+    assert (result["applied"], len(result["conflicts"]), result["inserted"]) == (1, 2, [[3]])
     assert names(users) == ["Ada", "Grace H.", "Edsger"]
 
 
@@ -80,16 +85,16 @@ def test_changed_row_is_conflict_and_rolls_back_change_set(users: Shop) -> None:
 def test_invalid_change_names_column_and_constraint(
     users: Shop, change: Any, column: str | None, constraint: str, words: str
 ) -> None:
-    done = apply_changes(users, {"insert": {"name": "Edsger"}}, change, conflicts="skip")
-    (error,) = done["errors"]
+    result = apply_changes(users, {"insert": {"name": "Edsger"}}, change, conflicts="skip")
+    (error,) = result["errors"]
     assert (error["index"], error["column"], error["constraint"]) == (1, column, constraint)
     assert words in error["message"]
-    assert (done["applied"], done["rows"], names(users)) == (0, [], ["Ada", "Grace"])
+    assert (result["applied"], result["rows"], names(users)) == (0, [], ["Ada", "Grace"])
 
 
 def test_all_invalid_changes_are_reported(users: Shop) -> None:
-    done = apply_changes(users, *({"insert": {"name": name}} for name in ("Ada", "x", "Grace", None)))
-    assert [error["index"] for error in done["errors"]] == [0, 2, 3]
+    result = apply_changes(users, *({"insert": {"name": name}} for name in ("Ada", "x", "Grace", None)))
+    assert [error["index"] for error in result["errors"]] == [0, 2, 3]
 
 
 def test_constraint_violations_have_readable_messages(users: Shop) -> None:
@@ -140,12 +145,12 @@ def test_changes_to_keyless_table_or_view_are_refused(users: Shop) -> None:
 
 def test_rows_of_without_rowid_table_are_changed_by_key(shop: Shop) -> None:
     shop.query("create table t (a text, b integer, v text, primary key (b, a)) without rowid", write=True)
-    done = apply_changes(shop, {"insert": {"a": "x", "b": 1, "v": "one"}}, table="t")
-    assert done["inserted"] == [[1, "x"]]
-    done = apply_changes(
+    result = apply_changes(shop, {"insert": {"a": "x", "b": 1, "v": "one"}}, table="t")
+    assert result["inserted"] == [[1, "x"]]
+    result = apply_changes(
         shop, {"update": {"key": [1, "x"], "expected": {"v": "one"}, "set": {"b": 2}}}, table="t"
     )
-    assert done["rows"] == [{"index": 0, "key": [2, "x"], "row": {"a": "x", "b": 2, "v": "one"}}]
+    assert result["rows"] == [{"index": 0, "key": [2, "x"], "row": {"a": "x", "b": 2, "v": "one"}}]
     assert apply_changes(shop, {"delete": {"key": {"a": "x", "b": 2}}}, table="t")["applied"] == 1
 
 

@@ -19,16 +19,16 @@ def test_reading_empty_project_creates_no_file(shop: Shop) -> None:
 
 def test_table_document_has_columns_indexes_and_notes(users: Shop) -> None:
     users.change({"op": "create-index", "table": "users", "columns": ["joined", "name"]})
-    shown = users.get("table", name="USERS")
-    assert (shown["name"], shown["kind"], shown["note"], shown["key"]) == (
+    result = users.get("table", name="USERS")
+    assert (result["name"], result["kind"], result["note"], result["key"]) == (
         "users",
         "table",
         "who is here",
         ["id"],
     )
-    assert shown["rows"] == 2
-    assert [column["name"] for column in shown["columns"]] == ["id", "name", "joined"]
-    assert shown["columns"][1] == {
+    assert result["rows"] == 2
+    assert [column["name"] for column in result["columns"]] == ["id", "name", "joined"]
+    assert result["columns"][1] == {
         "name": "name",
         "type": "text",
         "nullable": False,
@@ -38,11 +38,11 @@ def test_table_document_has_columns_indexes_and_notes(users: Shop) -> None:
         "note": "as they are called",
         "generated": False,
     }
-    assert shown["columns"][2]["default"] == "now()"
-    assert shown["indexes"] == [
+    assert result["columns"][2]["default"] == "now()"
+    assert result["indexes"] == [
         {"name": "users_joined_name_index", "columns": ["joined", "name"], "unique": False, "partial": False}
     ]
-    assert users.get("tables") == {"tables": [shown]}
+    assert users.get("tables") == {"tables": [result]}
 
 
 def test_schema_changes_apply_in_order(users: Shop) -> None:

@@ -45,8 +45,8 @@ def test_writing_sql_requires_write_flag(users: Shop) -> None:
     error = refused_query(users, "delete from users")
     assert error.code == "writes-in-query" and "--write" in error.hint
     assert refused_query(users, "drop table users").code == "writes-in-query"
-    done = users.query("insert into users (name) values ('Edsger') returning id", write=True)
-    assert (done["changes"], done["last_id"], done["rows"]) == (1, 3, [{"id": 3}])
+    result = users.query("insert into users (name) values ('Edsger') returning id", write=True)
+    assert (result["changes"], result["last_id"], result["rows"]) == (1, 3, [{"id": 3}])
     assert users.query("update users set joined = null", write=True)["changes"] == 3
     assert users.get("table", name="users")["rows"] == 3
 
@@ -54,8 +54,8 @@ def test_writing_sql_requires_write_flag(users: Shop) -> None:
 def test_write_with_truncated_rows_is_applied_in_full(shop: Shop) -> None:
     shop.change({"op": "create-table", "table": "t", "columns": [{"name": "n", "type": "integer"}]})
     numbers = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 500) select i from n"
-    done = shop.query(f"insert into t {numbers} returning n", write=True, limit=3)
-    assert (len(done["rows"]), done["truncated"], done["changes"]) == (3, "rows", 500)
+    result = shop.query(f"insert into t {numbers} returning n", write=True, limit=3)
+    assert (len(result["rows"]), result["truncated"], result["changes"]) == (3, "rows", 500)
     assert shop.get("table", name="t")["rows"] == 500
 
 

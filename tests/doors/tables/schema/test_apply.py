@@ -23,8 +23,8 @@ from tests.doors.tables.schema.changes import refusal, table
 
 
 def test_created_table_is_read_with_same_definition(visits: Connection) -> None:
-    made = table(visits)
-    assert [(each.name, each.type, each.default, each.note) for each in made.columns] == [
+    definition = table(visits)
+    assert [(each.name, each.type, each.default, each.note) for each in definition.columns] == [
         ("id", "integer", None, ""),
         ("name", "text", None, "who came"),
         ("at", "timestamp", "now()", ""),
@@ -33,10 +33,10 @@ def test_created_table_is_read_with_same_definition(visits: Connection) -> None:
         ("extra", "json", "'{}'", ""),
         ("photo", "blob", None, ""),
     ]
-    assert made.key == ("id",)
-    assert made.note == "every visit"
-    assert made.strict
-    assert [each.name for each in made.columns if not each.nullable] == ["id", "name", "at"]
+    assert definition.key == ("id",)
+    assert definition.note == "every visit"
+    assert definition.strict
+    assert [each.name for each in definition.columns if not each.nullable] == ["id", "name", "at"]
 
 
 def test_generated_tables_enforce_logical_types(visits: Connection) -> None:
@@ -125,8 +125,8 @@ def test_invalid_create_table_is_refused(visits: Connection) -> None:
     ],
 )
 def test_invalid_defaults_are_refused(database: Connection, type: str, default: str, message: str) -> None:
-    made = CreateTable("t", (Column("a", type, default=default),))  # type: ignore[arg-type]
-    assert message in refusal(database, made)
+    definition = CreateTable("t", (Column("a", type, default=default),))  # type: ignore[arg-type]
+    assert message in refusal(database, definition)
 
 
 def test_added_column_fills_existing_rows_with_default(visits: Connection) -> None:

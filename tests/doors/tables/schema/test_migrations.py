@@ -260,6 +260,6 @@ def test_concurrent_applies_run_each_migration_once(database: Connection, tmp_pa
             connection.close()
 
     with ThreadPoolExecutor(4) as pool:
-        done = list(pool.map(other, range(4)))
-    assert sorted(done, key=len) == [(), (), (), ("tables/1.sql", "tables/2.sql")]
+        result = list(pool.map(other, range(4)))
+    assert sorted(result, key=len) == [(), (), (), ("tables/1.sql", "tables/2.sql")]
     assert rows(database, "select a from t") == [(1,), (2,)]

@@ -43,8 +43,8 @@ from tests.doors.tables.schema.changes import refusal, table
 def test_retype_converts_values(
     database: Connection, old: str, value: object, new: str, becomes: object
 ) -> None:
-    made = (Column("id", "integer", primary_key=True), Column("v", old))  # type: ignore[arg-type]
-    apply(database, [CreateTable("t", made)])
+    columns = (Column("id", "integer", primary_key=True), Column("v", old))  # type: ignore[arg-type]
+    apply(database, [CreateTable("t", columns)])
     database.execute("insert into t values (4, ?), (6, null)", (value,))  # type: ignore[arg-type]
     apply(database, [RetypeColumn("t", "v", new)])  # type: ignore[arg-type]
     assert rows(database, "select * from t order by id") == [(4, becomes), (6, None)]
@@ -75,8 +75,8 @@ def test_retype_converts_values(
 def test_retype_with_inconvertible_value_names_row(
     database: Connection, old: str, value: object, new: str, reason: str
 ) -> None:
-    made = (Column("id", "integer", primary_key=True), Column("v", old))  # type: ignore[arg-type]
-    apply(database, [CreateTable("t", made)])
+    columns = (Column("id", "integer", primary_key=True), Column("v", old))  # type: ignore[arg-type]
+    apply(database, [CreateTable("t", columns)])
     database.execute("insert into t values (4, null), (6, ?)", (value,))  # type: ignore[arg-type]
     text = refusal(database, RetypeColumn("t", "v", new))  # type: ignore[arg-type]
     assert "column v of table t" in text

@@ -71,9 +71,9 @@ def test_parsed_definition_round_trips_to_same_table(sql: str) -> None:
             rows(database, query) for query in [*queries, "select wr, strict from pragma_table_list('t')"]
         ]
 
-    again = parse(sql).sql("t")
-    assert shape(again) == shape(sql)
-    assert parse(again).sql("t") == again
+    second = parse(sql).sql("t")
+    assert shape(second) == shape(sql)
+    assert parse(second).sql("t") == second
 
 
 def test_parse_of_unsupported_definition_raises() -> None:

@@ -117,7 +117,7 @@ def _number(value: Any, kind: type) -> Any:
 
 def run_files(paths: list[Path]) -> Tally:
     """Run files, each on a new Project."""
-    whole = Tally()
+    total = Tally()
     loop = asyncio.new_event_loop()
     with tempfile.TemporaryDirectory() as folder:
         for number, path in enumerate(paths):
@@ -125,12 +125,12 @@ def run_files(paths: list[Path]) -> Tally:
             tables.folder.mkdir()
             tally = run_script(tables, path.name, path.read_text())
             tables.close()
-            whole.records += tally.records
-            whole.skipped += tally.skipped
-            whole.failures += tally.failures
+            total.records += tally.records
+            total.skipped += tally.skipped
+            total.failures += tally.failures
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
-    return whole
+    return total
 
 
 def main() -> None:

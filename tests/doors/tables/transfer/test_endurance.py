@@ -66,11 +66,11 @@ def write_csv(path: Path, rows: int) -> None:
 def test_transfer_memory_is_independent_of_file_size(tmp_path: Path, format: str) -> None:
     write_csv(tmp_path / "small.csv", 5000)
     write_csv(tmp_path / "large.csv", ROWS)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", MEMORY, str(tmp_path), format], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    count, grown = map(int, done.stdout.split())
+    assert process.returncode == 0, process.stderr
+    count, grown = map(int, process.stdout.split())
     assert count == ROWS
     # In memory the rows would take some 40 MB; caches of SQLite grow to a bound of their own.
     assert grown < 12 * 1024
@@ -81,7 +81,7 @@ def test_killed_import_is_atomic(tmp_path: Path) -> None:
     path = tmp_path / "tables.db"
     database = open_owner(path)
     database.execute("create table rows (id integer primary key, name text, score real, at text)")
-    seen = set()
+    observed = set()
     for attempt in range(20):
         process = subprocess.Popen(
             [sys.executable, "-c", IMPORT, str(path), str(tmp_path / "rows.csv")],
@@ -97,9 +97,9 @@ def test_killed_import_is_atomic(tmp_path: Path) -> None:
         process.stdout.close()
         count = scalar(database, "select count(*) from rows")
         assert count in (0, 30_000)
-        seen.add(count)
+        observed.add(count)
         database.execute("delete from rows")
         assert rows(database, "pragma integrity_check") == [("ok",)]
-    assert seen == {0, 30_000}
+    assert observed == {0, 30_000}
     assert list(tmp_path.glob("*svc_import*")) == []
     database.close()

@@ -152,18 +152,18 @@ def test_exported_database_opens_in_plain_sqlite(things: Connection, tmp_path: P
 
 
 def test_values_of_other_type_round_trip(database: Connection, tmp_path: Path) -> None:
-    made = "create table loose (i integer, r decimal, b boolean, at datetime, j json, x blob, n, t text)"
+    sql = "create table loose (i integer, r decimal, b boolean, at datetime, j json, x blob, n, t text)"
     odd = [
         ("abc", "9007199254740993", 2, "2024-01-01 10:00:00", "not json", "text", 5, "1"),
         (1.5, 2**60 + 1, "perhaps", 1700000000, 7, "abcd", "5", "x"),
         (b"\xff", "1e400", 1, "soon", "[1]", b"\x01", 1.5, b"\x02"),
     ]
-    database.execute(made)
+    database.execute(sql)
     database.executemany("insert into loose values (?, ?, ?, ?, ?, ?, ?, ?)", odd)
     for format in ("csv", "json", "jsonl"):
         first = exported(database, format, "loose")
         other = open_owner(tmp_path / f"{format}.db")
-        other.execute(made)
+        other.execute(sql)
         list(load(other, io.BytesIO(first), format, table="loose"))
         assert exported(other, format, "loose") == first
         other.close()

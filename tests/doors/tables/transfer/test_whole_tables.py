@@ -25,9 +25,9 @@ def users(database: Connection) -> Connection:
 
 
 def database_file(path: Path, sql: str) -> bytes:
-    made = Connection(str(path))
-    made.execute(sql).fetchall()
-    made.close()
+    connection = Connection(str(path))
+    connection.execute(sql).fetchall()
+    connection.close()
     return path.read_bytes()
 
 
@@ -115,10 +115,10 @@ def test_empty_or_non_sqlite_file_is_refused(users: Connection) -> None:
 
 def test_damaged_database_is_refused(users: Connection, tmp_path: Path) -> None:
     sql = "create table a (b); create index i on a(b);"
-    whole = bytearray(database_file(tmp_path / "x.db", sql + "insert into a values ('x'), ('y');"))
-    whole[4096 * 2 - 20 : 4096 * 2] = b"\xff" * 20
-    assert "damaged" in refused_import(users, bytes(whole), "db")
-    assert "damaged" in refused_import(users, bytes(whole[:4096]), "db")
+    content = bytearray(database_file(tmp_path / "x.db", sql + "insert into a values ('x'), ('y');"))
+    content[4096 * 2 - 20 : 4096 * 2] = b"\xff" * 20
+    assert "damaged" in refused_import(users, bytes(content), "db")
+    assert "damaged" in refused_import(users, bytes(content[:4096]), "db")
 
 
 def test_foreign_database_import_accepts_safe_schema_only(users: Connection, tmp_path: Path) -> None:
@@ -161,10 +161,10 @@ def test_non_utf_8_text_is_refused(users: Connection, tmp_path: Path) -> None:
 
 def test_database_with_forged_schema_is_refused(users: Connection, tmp_path: Path) -> None:
     database_file(tmp_path / "x.db", "create table a (b); create table c (d); insert into a values (1)")
-    made = Connection(str(tmp_path / "x.db"))
-    made.execute("pragma writable_schema = on")
-    made.execute("update sqlite_schema set rootpage = 2")
-    made.close()
+    connection = Connection(str(tmp_path / "x.db"))
+    connection.execute("pragma writable_schema = on")
+    connection.execute("update sqlite_schema set rootpage = 2")
+    connection.close()
     assert "damaged" in refused_import(users, (tmp_path / "x.db").read_bytes(), "db")
 
 

@@ -105,11 +105,11 @@ def test_repeated_headers_are_joined(responder, ask) -> None:
 
 
 def test_range_is_served_uncompressed(responder, ask, site) -> None:
-    whole = (site / "app.js").read_bytes()
-    for asked, start, stop in (("bytes=0-9", 0, 10), ("bytes=-5", len(whole) - 5, len(whole))):
+    content = (site / "app.js").read_bytes()
+    for asked, start, stop in (("bytes=0-9", 0, 10), ("bytes=-5", len(content) - 5, len(content))):
         answer = ask(responder, "/app.js", ("range", asked), ("accept-encoding", "br, gzip"))
-        assert (answer.status, answer.body) == (206, whole[start:stop])
-        assert answer.headers["content-range"] == f"bytes {start}-{stop - 1}/{len(whole)}"
+        assert (answer.status, answer.body) == (206, content[start:stop])
+        assert answer.headers["content-range"] == f"bytes {start}-{stop - 1}/{len(content)}"
         assert "content-encoding" not in answer.headers
 
 
@@ -181,10 +181,10 @@ def test_bundle_serves_each_coding_with_own_etag(image: StaticBundle, ask, site)
         assert answer.headers.get("content-encoding", "identity") == coding
         assert ("accept-ranges" in answer.headers) is (coding == "identity")
         etags.add(answer.headers["etag"])
-        again = ask(
+        second = ask(
             responder, "/app.js", ("accept-encoding", coding), ("if-none-match", answer.headers["etag"])
         )
-        assert again.status == 304
+        assert second.status == 304
     assert len(etags) == 3
 
 
