@@ -63,7 +63,7 @@ class ProjectTables:
         self._closing: set[asyncio.Future[None]] = set()
         self._reported = ""
         self.last_used = 0
-        """The Door's turn at the last request."""
+        """The value of `TablesDoor.open_count` at the last request."""
 
     @property
     def path(self) -> Path:
@@ -157,7 +157,7 @@ class OpenDatabase:
     """One open database. `answer` runs on the event loop's thread, `close` on any."""
 
     def __init__(self, path: Path, max_bytes: int) -> None:
-        """Open or create the file, which takes milliseconds. Raises `Problem`."""
+        """Open or create the file, which takes milliseconds. Raises `GuestProblem`."""
         self.in_progress = 0
         self._writer = Writer(path, max_bytes)
         try:
@@ -167,7 +167,7 @@ class OpenDatabase:
             raise
 
     def answer(self, request: SqlRequest) -> DoorResponse | Awaitable[DoorResponse]:
-        """Answer a request, a short read synchronously. Raises `Problem`; so does the awaitable."""
+        """Answer a request, a short read synchronously. Raises `GuestProblem`; so does the awaitable."""
         if request.kind == "exec":
             return self._track(self._writer.write(request))
         try:

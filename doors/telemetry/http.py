@@ -1,7 +1,6 @@
-"""The HTTP side of OTLP: content types, compression and its limit, and response bodies.
+"""HTTP transport of OTLP: content types, decompression with a limit, and response bodies.
 
- Sources: OpenTelemetry Protocol
-specification, "OTLP/HTTP"; google.rpc.Status and google.rpc.Code for what is refused.
+Sources: OpenTelemetry Protocol specification, "OTLP/HTTP"; google.rpc.Status and google.rpc.Code for errors.
 """
 
 import json
@@ -43,7 +42,7 @@ class Refused(Exception):
 
 
 def encoding_of(request: DoorRequest) -> Encoding:
-    """Return what the body is encoded as. Raises `Refused`."""
+    """Return the encoding of the body. Raises `Refused`."""
     kind = request.header("content-type").partition(";")[0].strip().lower()
     if kind in _TYPES:
         return _TYPES[kind]
@@ -51,7 +50,7 @@ def encoding_of(request: DoorRequest) -> Encoding:
 
 
 def decompressed(request: DoorRequest) -> bytes:
-    """Return the body, unpacked. Raises `Refused`."""
+    """Return the decompressed body. Raises `Refused`."""
     coding = request.header("content-encoding").strip().lower()
     if coding in ("", "identity"):
         data = request.body
@@ -65,7 +64,7 @@ def decompressed(request: DoorRequest) -> bytes:
 
 
 def accepted(encoding: Encoding, rejected: int, reason: str) -> DoorResponse:
-    """Return the answer to records that were taken, but for `rejected` ones."""
+    """Return the response for accepted records, with the number of rejected ones and a reason."""
     if encoding == "protobuf":
         return DoorResponse(200, otlp_protobuf.response(rejected, reason), _headers(encoding))
     partial = {"partialSuccess": {"rejectedLogRecords": str(rejected), "errorMessage": reason}}
@@ -73,7 +72,7 @@ def accepted(encoding: Encoding, rejected: int, reason: str) -> DoorResponse:
 
 
 def refusal(encoding: Encoding, refused: Refused) -> DoorResponse:
-    """Return the answer to a request that is not taken: a google.rpc.Status."""
+    """Return the response to a refused request: a google.rpc.Status."""
     code = _CODES.get(refused.status, _INVALID_ARGUMENT)
     if encoding == "protobuf":
         body = otlp_protobuf.status(code, refused.message)
@@ -89,7 +88,7 @@ def _headers(encoding: Encoding) -> Headers:
 
 
 def _decompress(data: bytes, coding: str) -> bytes:
-    """Return what was packed; no more than a byte too much is ever made of it."""
+    """Return the decompressed data, at most one byte more than the limit. Raises `Refused`."""
     decompressor = zlib.decompressobj(wbits=_WBITS[coding])
     try:
         plain = decompressor.decompress(data, MAX_REQUEST_BYTES + 1)

@@ -1,7 +1,7 @@
-"""ExportLogsServiceRequest in OTLP's own JSON: hex ids, enums as numbers, 64-bit numbers as texts or numbers.
+"""Parser of ExportLogsServiceRequest in OTLP's JSON: hex ids, enums as numbers, 64-bit numbers or text.
 
-Owns reading it record by record, so that a bad one spoils no other. Unknown fields are ignored, null is a
-field's default (OTLP specification, "JSON Protobuf Encoding"; proto3's JSON mapping for the rest).
+Each record is parsed alone, so an invalid one does not affect the others. Unknown fields are ignored, and
+null is a field's default (OTLP specification, "JSON Protobuf Encoding"; otherwise proto3's JSON mapping).
 """
 
 import base64
@@ -23,7 +23,7 @@ from doors.telemetry.record import (
 )
 
 MAX_DEPTH = 64
-"""How deep arrays and maps may be in each other; protobuf's own limit comes to less."""
+"""Maximum nesting of arrays and maps. The limit of protobuf is lower."""
 
 _NAMES = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 _SEVERITIES = {
@@ -34,9 +34,9 @@ _SEVERITIES = {
 
 
 def read(data: bytes) -> Iterator[tuple[GuestRecord | BadRecord, Texts]]:
-    """Yield each record with the attributes around it.
+    """Yield each record with the attributes of its scope and resource.
 
-    Raises `ValueError` when the document is malformed, and `TooMany`: at once or after some records.
+    Raises `ValueError` if the document is malformed, and `LimitExceeded`, possibly after some records.
     """
     try:
         document = json.loads(data)
@@ -88,7 +88,7 @@ def _record(fields: dict[str, Any]) -> GuestRecord:
 
 
 def _value(any_value: Any, depth: int = 0) -> Value:
-    """Return what an AnyValue holds: the first of its fields that is there."""
+    """Return the value of an AnyValue: its first field that is not null."""
     if depth > MAX_DEPTH:
         raise BadRecord("it is nested too deeply")
     for kind, inner in _object(any_value, "a value").items():
@@ -120,7 +120,7 @@ def _pairs(items: list[Any], depth: int = 0) -> Pairs:
 
 
 def _valid_attributes(fields: dict[str, Any]) -> Pairs:
-    """Return the attributes of a resource or scope; malformed ones are left out."""
+    """Return the attributes of a resource or scope, or none if they are malformed."""
     try:
         return _pairs(_list(fields, "attributes")[:MAX_ATTRIBUTES])
     except (BadRecord, ValueError):
@@ -159,7 +159,7 @@ def _optional_string(fields: dict[str, Any], name: str) -> str:
 
 
 def _integer(value: Any, name: str) -> int:
-    """Return a number of at most 64 bits, which may be written as text."""
+    """Return an integer of at most 64 bits from a number or text. Raises `BadRecord`."""
     try:
         number = 0 if value is None else int(value)
     except (TypeError, ValueError, OverflowError):
@@ -181,7 +181,7 @@ def _double(value: Any) -> float:
 
 
 def _bytes(text: str) -> bytes:
-    """Return what base64 says, in either of its alphabets and with or without padding."""
+    """Decode base64 in either alphabet, with or without padding. Raises `BadRecord`."""
     plain = text.replace("-", "+").replace("_", "/").rstrip("=")
     try:
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
@@ -190,7 +190,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _id(fields: dict[str, Any], name: str, length: int) -> str:
-    """Return an id in lower case; one that is not valid counts as none, as the data model says."""
+    """Return an id in lower case; empty if it is invalid, as in the OTLP data model."""
     text = _string(fields, name).lower()
     valid = len(text) == length and not text.strip("0123456789abcdef") and text.strip("0")
     return text if valid else ""

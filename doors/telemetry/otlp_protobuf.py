@@ -1,7 +1,7 @@
-"""ExportLogsServiceRequest in protobuf, and the two messages that answer it.
+"""Parser of ExportLogsServiceRequest in protobuf, and encoder of the two response messages.
 
-Owns the wire format of the three messages around records, which is walked by hand: each record is decoded by
-itself, so that a bad one spoils no other and a small body of very many cannot fill the memory.
+The wire format of the three outer messages is parsed here and each record is decoded alone. So an invalid
+record does not affect the others, and a small body with very many records cannot exhaust memory.
 """
 
 from collections.abc import Iterator
@@ -20,15 +20,15 @@ from doors.telemetry.record import (
 )
 
 MAX_RECORD_BYTES = 256 << 10
-"""Most bytes of an encoded record, resource or scope."""
+"""Maximum bytes of an encoded record, resource or scope."""
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
 
 def read(data: bytes) -> Iterator[tuple[GuestRecord | BadRecord, Texts]]:
-    """Yield each record with the attributes around it.
+    """Yield each record with the attributes of its scope and resource.
 
-    Raises `ValueError` when the document is malformed, and `TooMany`: at once or after some records.
+    Raises `ValueError` if the document is malformed, and `LimitExceeded`, possibly after some records.
     """
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
@@ -62,7 +62,7 @@ def read(data: bytes) -> Iterator[tuple[GuestRecord | BadRecord, Texts]]:
 
 
 def response(rejected: int, reason: str) -> bytes:
-    """Return an ExportLogsServiceResponse; it is empty when nothing was rejected."""
+    """Return an ExportLogsServiceResponse, empty if nothing was rejected."""
     if not rejected:
         return b""
     partial = b"\x08" + _varint(rejected) + _text(2, reason)
@@ -107,12 +107,12 @@ def _pairs(attributes: Any) -> Pairs:
 
 
 def _id(raw: bytes, length: int) -> str:
-    """Return an id as hex; one that is not valid counts as none, as the data model says."""
+    """Return an id as hex; empty if it is invalid, as in the OTLP data model."""
     return raw.hex() if len(raw) == length and any(raw) else ""
 
 
 def _fields(data: memoryview, number: int) -> Iterator[memoryview]:
-    """Yield the length-delimited fields of a message that have this number. Raises `ValueError`.
+    """Yield the length-delimited fields with a number. Raises `ValueError`.
 
     Protocol Buffers' encoding: a varint of number and wire type, then the value.
     """
@@ -138,7 +138,7 @@ def _fields(data: memoryview, number: int) -> Iterator[memoryview]:
 
 
 def _read_varint(data: memoryview, position: int) -> tuple[int, int]:
-    """Return a varint and where it ends."""
+    """Return a varint and the position after it. Raises `ValueError`."""
     number = shift = 0
     while position < len(data) and shift < 70:
         byte = data[position]

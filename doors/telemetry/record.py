@@ -23,7 +23,7 @@ MAX_PARTS = 4096
 """Maximum records, scopes and resources in one request together."""
 
 EARLIEST_NS = 946_684_800 * 10**9
-"""2000-01-01: an earlier clock was never set."""
+"""2000-01-01: an earlier time means that the clock was not set."""
 
 MAX_AHEAD_NS = 24 * 3600 * 10**9
 """Maximum distance of a record's time into the future."""
@@ -99,7 +99,7 @@ def entry_of(record: GuestRecord, shared: Texts, now_ns: int, caller: Caller) ->
 
 
 def of_resource(attributes: Pairs) -> Texts:
-    """Return the attributes of a resource, without those that describe the host."""
+    """Return the attributes of a resource, without those of the host."""
     pairs = [
         (key, value)
         for key, value in attributes
@@ -175,7 +175,7 @@ def _cut(raw: str, limit: int) -> str:
 
 
 def text_of(value: Value) -> str:
-    """Return a value as text: bytes in base64, arrays and maps as JSON, an empty value as nothing."""
+    """Return a value as text: bytes as base64, arrays and maps as JSON, None as empty text."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -188,7 +188,7 @@ def text_of(value: Value) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a double as JavaScript and JSON write it: 1e3 is 1000, and the three that JSON lacks by name."""
+    """Return a double as in JavaScript: 1e3 is `1000`; NaN and infinities by name."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -1,1 +1,1 @@
-"""Tables into files and files into tables: `loading.py` and `saving.py` are the ways in and out."""
+"""Import and export of tables; the entry points are `importer.py` and `exporter.py`."""

@@ -1,7 +1,7 @@
 """Parser of a spreadsheet range from the clipboard: tabs between cells, one line a row.
 
-A cell with a tab, a line end or a quote in it is in double quotes, with its own quotes doubled; a quote
-anywhere else is an ordinary character, since text that was typed has those too. An empty cell is null.
+A cell with a tab, line end or quote is in double quotes, with its own quotes doubled. Any other quote is an
+ordinary character, as in typed text. An empty cell is null.
 """
 
 import re
@@ -15,13 +15,13 @@ from doors.tables.sqlite.errors import TablesError, fold
 from doors.tables.types.infer import infer, is_plain_text
 
 Header = Literal["auto", "yes", "no"]
-"""Whether the first row names the columns; `auto`: where it can be nothing else."""
+"""Whether the first row has the column names; `auto` says yes only if it cannot be data."""
 MAX_BYTES = 64 << 20
 _CELL = re.compile(r'(?:"([^"]*+(?:""[^"]*+)*+)"(?=[\t\r\n]|\Z)|([^\t\r\n]*+))(\t|\r?\n|\r|\Z)')
 
 
 def preview_pasted(source: BinaryIO, header: Header, row_count: int) -> Preview:
-    """Return what a range would become, and its first rows. Raises `TablesError`.
+    """Return the table inferred from a range, with its first `row_count` rows. Raises `TablesError`.
 
     Columns without a header are named `column 1`, `column 2` and so on. Rows that are shorter than the first
     are filled with empty cells; longer ones are an error.

@@ -21,7 +21,7 @@ from doors.tables.sqlite.tokens import statements
 def copy(
     source: Connection, target: Connection, contents: Contents, error_prefix: str
 ) -> Iterator[FileProgress]:
-    """Make tables in the target, within a transaction that the caller holds, and yield how far it is."""
+    """Copy tables to the target in the caller's transaction; yield the progress."""
     copied = 0
     for part in (*contents.tables, *contents.virtual):
         _create(target, part.sql)
@@ -41,7 +41,7 @@ def copy(
 
 
 def clear(target: Connection, contents: Contents, *, replace: bool) -> None:
-    """Make room: remove tables of the same names, or raise `TablesError` where that was not asked for."""
+    """Drop existing tables of the same names; without `replace`, raise `TablesError` for them."""
     existing = {fold(name): table for name, table in read(target).items()}
     for part in (*contents.tables, *contents.virtual):
         table = existing.get(fold(part.name))

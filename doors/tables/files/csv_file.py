@@ -20,7 +20,7 @@ _TO_QUOTE = re.compile('[",\r\n]|^$|^\ufeff')
 
 
 def format_row(cells: Sequence[str | None]) -> str:
-    """Return a row as one line, with its end."""
+    """Return a row as a line of CSV."""
     return (
         ",".join(
             "" if cell is None else '"' + cell.replace('"', '""') + '"' if _TO_QUOTE.search(cell) else cell
@@ -31,7 +31,7 @@ def format_row(cells: Sequence[str | None]) -> str:
 
 
 def format_header(names: Sequence[str]) -> str:
-    """Return the first line: names in which a reader might see another delimiter are quoted, too."""
+    """Return the header line. Names with another delimiter are quoted, too."""
     return (
         ",".join(
             '"' + name.replace('"', '""') + '"' if _TO_QUOTE.search(name) or _MARKS.search(name) else name
@@ -42,7 +42,7 @@ def format_header(names: Sequence[str]) -> str:
 
 
 def read(lines: FileLines) -> tuple[list[str], Iterator[tuple[int, Cells]]]:
-    """Return the names in the header, and the rows with the line that each begins on.
+    """Return the names in the header, and the rows, each with its first line number.
 
     The delimiter is the comma, or a semicolon or tab where the header has no comma. Raises `TablesError`.
     """
@@ -116,7 +116,7 @@ def _cells(lines: FileLines, text: str, pattern: re.Pattern[str], delimiter: str
 
 
 def _join_quoted(lines: FileLines, text: str) -> str:
-    """Return a row up to its last closed quote, which may be lines later."""
+    """Return a complete row, with the further lines that its quoted cells span."""
     line, parts, size = lines.line, [text], len(text)
     odd = text.count('"') % 2
     while odd:

@@ -32,7 +32,7 @@ class Part:
     refill: str = ""
 
     def names(self, *, number: bool) -> str:
-        """Return the columns as SQL, with the row's number first where there is one and it is wanted."""
+        """Return the columns as SQL; with `number`, the rowid first if there is one."""
         first = [self.rowid_name] if number and self.rowid_name else []
         return ", ".join([*first, *map(quoted, self.columns)])
 
@@ -92,7 +92,7 @@ def _sql_type(connection: Connection, table: str, column: str) -> str:
 
 
 def _virtual(connection: Connection, tables: Sequence[Table]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    """Return the indexes for full text and the like, and the names of those with unreadable rows."""
+    """Return the virtual tables, and the names of those whose rows cannot be read."""
     parts, skipped = [], []
     for table in tables:
         sql, name = _sql(connection, table.name), quoted(table.name)
@@ -111,7 +111,7 @@ def _virtual(connection: Connection, tables: Sequence[Table]) -> tuple[tuple[Par
 
 
 def _internal_parts(connection: Connection, tables: Sequence[str] | None) -> tuple[Part, ...]:
-    """Return notes and the record of migrations; of some tables only the notes."""
+    """Return svc's own tables: notes and the record of migrations; only the notes for some `tables`."""
     parts = []
     for name in INTERNAL_TABLES:
         if not scalar(connection, "SELECT 1 FROM sqlite_schema WHERE name = ?", name):

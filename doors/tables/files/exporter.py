@@ -1,4 +1,4 @@
-"""Tables into a file: a generator that writes as it goes, and says how far it is."""
+"""Export of tables to a file, as a generator that yields the progress."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -32,11 +32,11 @@ _BLOCK = 1 << 16
 def save(
     connection: Connection, output: BinaryIO, format: Format, tables: Sequence[str] = ()
 ) -> Iterator[FileProgress]:
-    """Write tables to a file, as they are at one moment; yield how far it is, and do nothing until asked.
+    """Write a snapshot of tables to a file; yield the progress.
 
-    `csv`, `json` and `jsonl` take one table or view, `sql` and `db` any number, none meaning all. The memory
-    that this takes does not grow with the tables. The connection may be one that only reads; it is in no
-    transaction. Raises `TablesError`, and what `output` raises.
+    `csv`, `json` and `jsonl` take one table or view; `sql` and `db` take any number, and all if `tables` is
+    empty. Memory use is constant. The connection may be read-only and must not be in a transaction. Raises
+    `TablesError`, and the errors of `output`.
     """
     error_prefix = "cannot export the tables"
     with _snapshot(connection, error_prefix):
@@ -135,7 +135,7 @@ def _save_dump(connection: Connection, output: BinaryIO, tables: Sequence[str]) 
 
 
 def _save_database(connection: Connection, output: BinaryIO, tables: Sequence[str]) -> Iterator[FileProgress]:
-    """Write a database file: made beside, where the same tables give the same bytes, and then copied."""
+    """Write a database file, built as a temporary file. The same tables give the same bytes."""
     contents = contents_of(connection, tables)
     error_prefix = "cannot export the tables"
     with TemporaryDirectory(prefix="svc-export-") as folder:

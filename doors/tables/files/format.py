@@ -25,16 +25,16 @@ _ENDINGS: dict[str, Format] = {
 }
 
 MAX_RECORD = 8 << 20
-"""Bytes of one row in a file."""
+"""Maximum bytes of one row in a file."""
 STEP = 1000
-"""Rows from one word of progress to the next."""
+"""Number of rows between progress reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileProgress:
-    """How far it is: rows, bytes of the file, and, where it is known, how many bytes that is of.
+    """Progress of an import or export: rows, and bytes of the file out of `total`, None if unknown.
 
-    `table` is the one under way. `skipped` names, at the very end, what was left out, and why.
+    `table` is the current table. In the last report, `skipped` names omitted tables.
     """
 
     rows: int
@@ -46,10 +46,10 @@ class FileProgress:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The table that a file would become: columns with inferred types, and the first rows.
+    """The table inferred from a file: columns with inferred types, and the first rows.
 
-    `rows` has as many texts a row as there are columns, None for no value. `header`: the names of the columns
-    are the file's own.
+    Each row has one text per column, None for no value. `header` is true if the column names are from the
+    file.
     """
 
     columns: tuple[Column, ...]
@@ -59,7 +59,7 @@ class Preview:
 
 
 def format_of(name: str) -> Format:
-    """Return the format that the ending of a file's name stands for. Raises `TablesError`."""
+    """Return the format for the extension of a file name. Raises `TablesError`."""
     format = _ENDINGS.get(PurePath(name).suffix.lower())
     if format is None:
         raise TablesError(f"cannot determine the format of {name}", f"Pass a format: {', '.join(FORMATS)}.")

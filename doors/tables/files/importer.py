@@ -1,4 +1,4 @@
-"""Files into tables: all of a file or nothing, and how far it is meanwhile."""
+"""Atomic import of a file into tables, as a generator that yields the progress."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -51,16 +51,15 @@ def load(
     columns: Sequence[Column] = (),
     replace: bool = False,
 ) -> Iterator[FileProgress]:
-    """Read a file, which can be read twice, into tables; yield how far it is, and do nothing until asked.
+    """Import a seekable file into tables; yield the progress.
 
     `csv`, `json` and `jsonl` files are appended to one `table`; `replace` deletes its rows first. A missing
     table is created from `columns`, or from the columns that `preview` infers. `sql` and `db` files contain
     their tables; `replace` drops those of the same names.
 
-    All of the file is in the tables when this ends, or, when it raises `TablesError` or is closed before,
-    nothing. Others write meanwhile, and wait only while what was read goes into place. The memory that this
-    takes does not grow with the file. The connection is unrestricted, unlike those of guests, and not in a
-    transaction.
+    The import is atomic: if the generator raises `TablesError` or is closed early, nothing is imported.
+    Other writers wait only for the final transaction. Memory use is constant. The connection is unrestricted,
+    unlike those of guests, and not in a transaction.
     """
     if format in ("sql", "db"):
         if table or columns:
@@ -102,7 +101,7 @@ def _import_dump(connection: Connection, source: BinaryIO, replace: bool) -> Ite
 
 
 def _statements(source: BinaryIO) -> Iterator[ParsedStatement]:
-    """Yield the statements of a dump but those that only the shell needs."""
+    """Yield the statements of a dump, without those of `_SHELL_STATEMENTS`."""
     for statement in statements(chunks(source), script.MAX_STATEMENT_BYTES):
         if tuple(statement.sql.lower().split()) not in _SHELL_STATEMENTS or len(statement.sql) > 40:
             yield statement

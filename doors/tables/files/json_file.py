@@ -14,7 +14,7 @@ from doors.tables.files.text_reader import FileLines, chunks, too_large
 from doors.tables.sqlite.errors import TablesError, fold
 
 Field = tuple[str, Any, str]
-"""Name, value, and the value as it was written."""
+"""Name, value, and source text of the value."""
 
 _BLANK = re.compile(r"[ \t\n\r]*")
 _MINIFY = re.compile(r'("(?:[^"\\]++|\\.)*+")|[ \t\n\r]+')
@@ -32,12 +32,12 @@ _scan = json.JSONDecoder(parse_constant=_no_constant, parse_int=_integer).scan_o
 
 
 def minified(text: str) -> str:
-    """Return JSON on one line, without the blanks between its values, and nothing else changed."""
+    """Return JSON without whitespace between its values, and otherwise unchanged."""
     return _MINIFY.sub(lambda match: match[1] or "", text)
 
 
 def text_json(text: str) -> str:
-    """Return a text as a JSON string."""
+    """Return text as a JSON string."""
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -45,7 +45,7 @@ _ARRAY = "Write one array of objects: [{…}, {…}]; for one object per line, u
 
 
 class _Partial(Exception):
-    """The text ends before the object does, or has a mistake; which of them is seen when there is more."""
+    """The object is incomplete or invalid. More input decides which."""
 
 
 def objects(source: BinaryIO, format: Literal["json", "jsonl"]) -> Iterator[tuple[int, int, list[Field]]]:
@@ -87,7 +87,7 @@ class _Reader:
         return piece != ""
 
     def peek(self) -> str:
-        """Return the next character that is not blank, or an empty text at the end."""
+        """Return the next character that is not whitespace, or an empty text at the end."""
         while True:
             end = _blank(self._text, self._at)
             self._advance(end)
@@ -97,7 +97,7 @@ class _Reader:
                 return ""
 
     def take(self, marks: str) -> str:
-        """Return the next mark, which has to be one of these."""
+        """Consume and return the next character, which must be one of `marks`. Raises `TablesError`."""
         character = self.peek()
         if not character or character not in marks:
             problem = f"{character!r} stands" if character else "the file ends"
@@ -106,7 +106,7 @@ class _Reader:
         return character
 
     def object(self) -> list[Field]:
-        """Return the object that is next."""
+        """Consume and return the next object. Raises `TablesError`."""
         if not self.peek():
             raise _mistake(self.line, "the file ends where a row was expected", _ARRAY)
         while True:
@@ -144,7 +144,7 @@ def _array(source: BinaryIO) -> Iterator[tuple[int, int, list[Field]]]:
 
 
 def _object(text: str, position: int, line: int) -> tuple[list[Field], int]:
-    """Read an object at a place in a text; return its fields and where it ends. Raises `_Partial`."""
+    """Parse the object at a position; return its fields and its end. Raises `_Partial`."""
     fields: list[Field] = []
     names: set[str] = set()
     if text[position : position + 1] != "{":

@@ -41,7 +41,7 @@ Record = tuple[int, int, list[Value]]
 def load(
     connection: Connection, source: BinaryIO, format: Format, table: Table, *, create: bool, replace: bool
 ) -> Iterator[FileProgress]:
-    """Read a file into a table; with `make` it is made by this very import, with `replace` emptied first."""
+    """Import a file into a table, which `create` creates and `replace` empties first; yield the progress."""
     error_prefix = f"nothing was imported into {table.name}"
     total = _size(source)
     columns, records = _records(source, format, table)
@@ -65,7 +65,7 @@ def load(
 
 
 def writable(table: Table) -> list[Column]:
-    """Return the columns that can be written, which are those that a file has."""
+    """Return the columns that can be written. Files have these columns."""
     return [column for column in table.columns if not column.generated]
 
 
@@ -172,7 +172,7 @@ def _staging_table(connection: Connection, width: int, error_prefix: str) -> Ite
 def _insert_staged(
     connection: Connection, table: Table, columns: Sequence[Column], count: int
 ) -> Iterator[int]:
-    """Insert what is aside, some thousand rows at a time; yield how many are done."""
+    """Insert the staged rows in chunks; yield the number of inserted rows after each."""
     names = ", ".join(quoted(column.name) for column in columns)
     values = ", ".join(
         _or_default(f"c{index}", table.column(column.name)) for index, column in enumerate(columns)
@@ -189,7 +189,7 @@ def _insert_staged(
 
 
 def _or_default(name: str, column: Column) -> str:
-    """A column that must have a value takes its default where the file has none."""
+    """Return the SQL of a value; a required column gets its default if the file has none."""
     if column.nullable or column.default is None:
         return name
     default = TYPES[column.type].now_sql if column.default == "now()" else column.default
@@ -197,7 +197,7 @@ def _or_default(name: str, column: Column) -> str:
 
 
 def _raise_first_violation(connection: Connection, insert: str, first: int, last: int) -> None:
-    """Insert rows one by one, to find the one that breaks a rule, and raise with its line."""
+    """Insert rows one by one; raise `TablesError` with the line of the first that violates a constraint."""
     for number in range(first, last + 1):
         try:
             connection.execute(f"{insert} = ?", (number,))

@@ -1,4 +1,4 @@
-"""Tables as SQL that svc and the sqlite3 shell read, and that any editor shows."""
+"""Dump of tables as SQL for svc and the sqlite3 shell."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ TAIL = "COMMIT;\n"
 
 
 def dump(connection: Connection, contents: Contents) -> Iterator[tuple[str, str, int]]:
-    """Yield the dump in pieces: the table, the SQL, and how many rows it has."""
+    """Yield the dump in pieces: the name of the table, the SQL, and its number of rows."""
     yield "", HEAD, 0
     for part in contents.internal:
         create_sql = part.sql.replace("CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)

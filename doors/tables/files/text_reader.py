@@ -1,4 +1,4 @@
-"""Bytes of a file as text, piece by piece, with the line of every mistake and no piece too large."""
+"""Incremental decoding of UTF-8 files, with line numbers for errors and a maximum length of lines."""
 
 import codecs
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ _CHUNK = 1 << 16
 
 
 class FileLines:
-    """The lines of a file. `line` counts those that were given out, `bytes` what was read."""
+    """The lines of a file. `line` and `bytes` count the lines and bytes that were read."""
 
     def __init__(self, source: BinaryIO) -> None:
         self._source = source

@@ -7,11 +7,11 @@ from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import apsw
 
 _HIDDEN = ("sqlite_", "_svc", "pragma_")
-"""Beginnings of the names of tables that guests neither see nor touch."""
+"""Name prefixes of tables that guests can neither read nor write."""
 _INTERNALS = frozenset({"dbstat", "carray", "bytecode", "tables_used", "fts3tokenize", "fts4aux"})
 _DENIED = frozenset({"load_extension", "fts3_tokenizer"})
 _HEAVY = frozenset({"glob", "instr", "like", "ltrim", "match", "regexp", "replace", "rtrim", "trim", "unhex"})
-"""Functions of which one call, which nothing can stop, may take seconds on large values."""
+"""Functions that cannot be interrupted and may take seconds on large values."""
 _READS = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE})
 _WRITES = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
 _TRANSACTIONS = frozenset({apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT})
@@ -23,21 +23,21 @@ _SCHEMA_HINT = "Change tables with migrations (tables/*.sql) or svc tables."
 class GuestAuthorizer:
     """The authorizer of one connection. Use from the thread that compiles the statements.
 
-    `refusal` says why the last statement was refused, `heavy` whether it calls a function of those that may
-    take long, `counts` whether it counts, `seen` how many actions it has. While `lifted`, everything is
-    allowed: for our own SQL.
+    `refusal` is the problem of the last statement if it was refused. `heavy` is true if it calls a slow
+    function, `counts` if it calls `count`; `action_count` is its number of actions. While `unrestricted` is
+    true, everything is allowed, for svc's own SQL.
     """
 
     __slots__ = ("action_count", "counts", "heavy", "refusal", "unrestricted", "writes")
 
     def __init__(self, *, writes: bool) -> None:
-        """`writes`: whether rows may be changed."""
+        """With `writes`, statements may change rows."""
         self.writes = writes
         self.unrestricted = False
         self.begin()
 
     def begin(self) -> None:
-        """Forget the statement before."""
+        """Reset the state of the previous statement."""
         self.refusal: GuestProblem | None = None
         self.heavy = self.counts = False
         self.action_count = 0
@@ -66,7 +66,7 @@ class GuestAuthorizer:
         if action in _WRITES:
             return self._write(first)
         if action == apsw.SQLITE_PRAGMA:
-            # FTS5 asks for it itself, to see whether its index changed.
+            # FTS5 uses it internally to detect changes of its index.
             allowed = first.lower() == "data_version" and not second
             return None if allowed else _pragma()
         if action in _TRANSACTIONS:
@@ -126,7 +126,7 @@ def _transaction() -> GuestProblem:
 
 
 def writes_in_query() -> GuestProblem:
-    """Return the problem of a statement that writes, where nothing may."""
+    """Return the problem of a statement that writes in a read-only request."""
     return GuestProblem(
         "writes-in-query",
         "the statement writes, but query only reads",
@@ -135,7 +135,7 @@ def writes_in_query() -> GuestProblem:
 
 
 def unknown_action() -> GuestProblem:
-    """Return the problem of a statement that SQLite asks nothing about: VACUUM."""
+    """Return the problem of a statement for which SQLite does not call the authorizer: VACUUM."""
     return GuestProblem(
         "not-allowed",
         "guests cannot use VACUUM",

@@ -20,15 +20,15 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,4}")
 _BLANK = re.compile(r"(?:[\s;]++|--[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))*+")
 
 TypeOf = Callable[[str, str], str]
-"""The logical type of a column, by the names of its table and its own; empty when it is unknown."""
+"""Returns the logical type of a column by table and column name; empty if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One statement. `order` is empty when the parameters are bound as they come.
+    """A compiled statement. `order` is empty if the parameters are bound in their given order.
 
-    `types` are the logical types of the result's columns, empty for what is computed. `blobs` follows the
-    rows of a result in JSON: the names of the columns whose values are base 64.
+    `types` are the logical types of the result columns, empty for computed ones. `blobs` is the JSON that
+    follows the rows of a result: the names of the columns with base64 values.
     """
 
     sql: str
@@ -43,7 +43,7 @@ class Plan:
     heavy: bool
 
     def bind(self, values: Sequence[Value]) -> Sequence[Value]:
-        """Return the values in the statement's own order. Raises `Problem` when their number is another."""
+        """Return the values in the order of SQLite's parameters. Raises `GuestProblem` for a wrong number."""
         if len(values) != self.count:
             raise GuestProblem(
                 "bad-parameters",
@@ -107,7 +107,7 @@ def make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str, typ
 
 
 def _parameters(names: Sequence[str | None], sql: str) -> tuple[int, tuple[int, ...]]:
-    """Return how many values a statement takes, and which of them each of SQLite's parameters is."""
+    """Return the number of values of a statement, and the index of the value of each SQLite parameter."""
     for name in names:
         if name is None or not _NUMBER.fullmatch(name):
             raise GuestProblem(
@@ -169,7 +169,7 @@ def _count_text(number: int, noun: str) -> str:
 
 
 def types_in(tables: Mapping[str, Any]) -> TypeOf:
-    """Return how to find the type of a column in the tables that `catalog.read` gives."""
+    """Return the function that looks up column types in the result of `catalog.read`."""
     types = {
         (name, column.name): str(column.type) for name, table in tables.items() for column in table.columns
     }

@@ -33,7 +33,7 @@ class SqlRequest(NamedTuple):
 
 
 def read_request(request: DoorRequest) -> SqlRequest:
-    """Parse a request. Raises `Problem`."""
+    """Parse a request. Raises `GuestProblem`."""
     kind = _KINDS.get(request.path)
     if kind is None:
         raise GuestProblem("not-found", f"{request.path} does not exist", f"Available: {', '.join(_KINDS)}.")

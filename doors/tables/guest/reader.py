@@ -19,7 +19,7 @@ from doors.tables.sqlite.connections import MAX_VALUE, Clock, open_reader
 from engine.door import DoorResponse
 
 TIMEOUT_SECONDS = 10.0
-"""How long a read may take."""
+"""Time limit of a read."""
 THREADS = 4
 _QUICK_SECONDS = 0.002
 _QUICK_STEPS = 1000
@@ -31,18 +31,18 @@ _ATTEMPTS = 5
 
 
 class NotAQuery(Exception):
-    """A batch has a statement that writes, so that it is not for readers."""
+    """A batch has a statement that writes, so it has to run on the writer."""
 
 
 class _TooSlow(Exception):
-    """A read is not for the event loop's thread."""
+    """A read exceeds the limits of the event loop and has to run on a thread."""
 
 
 class Reader:
-    """The readers of one file. Its methods are called on one thread; `close` may be called on any."""
+    """The readers of one file. Call its methods on one thread; `close` on any."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, which is there. Raises `Problem`."""
+        """Open an existing file. Raises `GuestProblem`."""
         self._path = path
         self._quick = self._open(_QUICK_STEPS, _QUICK_VALUE_BYTES)
         self._local = threading.local()
@@ -62,7 +62,7 @@ class Reader:
         return session
 
     def answer(self, request: SqlRequest) -> "DoorResponse | asyncio.Future[DoorResponse]":
-        """Answer a query, or a batch of queries. Raises `Problem` and `NotAQuery`, the future `Problem`.
+        """Answer a query, or a batch of queries. Raises `GuestProblem` and `NotAQuery`.
 
         Cancelling the future stops the read.
         """
@@ -92,7 +92,7 @@ class Reader:
         raise _stopping()
 
     def close(self) -> None:
-        """Stop what is under way, and let go of the file. Waits for the threads."""
+        """Stop reads in progress, wait for the threads and close the file."""
         self._closed = True
         with self._lock:
             for session in self._sessions:
@@ -136,7 +136,7 @@ def _query(session: GuestSession, request: SqlRequest, quick: bool) -> DoorRespo
 
 
 def _batch(session: GuestSession, request: SqlRequest, quick: bool) -> DoorResponse:
-    """Run queries on one state of the tables."""
+    """Run queries on one snapshot of the tables."""
     if quick and sum(len(each.sql) for each in request.statements) > MAX_CACHED_SQL * 4:
         raise _TooSlow
     plans: list[Plan] = []

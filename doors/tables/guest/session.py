@@ -1,6 +1,6 @@
-"""One connection in a guest's hands: plans its statements, runs them within bounds, writes rows as JSON.
+"""A connection for guests' statements: it plans them, runs them with limits and encodes rows as JSON.
 
-Knows when the schema changed beneath it, by whatever connection or process, and forgets what it planned.
+Plans are cached until any connection or process changes the schema.
 """
 
 import math
@@ -23,7 +23,7 @@ from doors.tables.types.json import Value, encode_rows
 
 MAX_ROWS = 10_000
 MAX_RESULT = 4 << 20
-"""How many rows, and bytes of JSON, a request may be answered with."""
+"""Maximum rows, and bytes of JSON, of a response."""
 MAX_PLANS = 512
 MAX_CACHED_SQL = 8192
 """Maximum number of cached plans, and characters of a statement that is cached."""
@@ -51,7 +51,7 @@ class StepLimit:
 
 
 class GuestSession:
-    """Use from one thread at a time. What its methods raise is always a `Problem`."""
+    """A connection of guests. Use it from one thread at a time; its methods raise only `GuestProblem`."""
 
     def __init__(self, connection: Connection, clock: Clock, *, writes: bool, steps: int) -> None:
         """Use a connection. The deadline is checked every `steps` steps of a statement."""
@@ -66,16 +66,16 @@ class GuestSession:
         connection.set_progress_handler(self._limit, steps)
 
     def begin(self, seconds: float) -> None:
-        """Begin a request, which may take so long."""
+        """Start a request with a time limit."""
         self._clock.tick()
         self._limit.deadline = time.perf_counter() + seconds
 
     def watch(self, disconnected: threading.Event) -> None:
-        """Stop the requests from now on when an event is set."""
+        """Stop statements once `disconnected` is set, until the next call."""
         self._limit.disconnected = disconnected
 
     def plan(self, sql: str) -> Plan | None:
-        """Return what a statement is; None when it writes, where nothing may."""
+        """Return the plan of a statement; None if it writes on a read-only session."""
         plans = self._plans
         if sql in plans:
             plans.move_to_end(sql)
@@ -103,7 +103,7 @@ class GuestSession:
         return any(opcode == "Count" for _, opcode, *_ in steps)
 
     def rows(self, plan: Plan, params: list[Value], max_bytes: int = MAX_RESULT) -> bytes:
-        """Run a statement; return its rows as a JSON array of at most `room` bytes, and what follows it."""
+        """Run a statement; return its rows as a JSON array of at most `max_bytes`, then `plan.blobs`."""
         try:
             cursor = self._connection.execute(plan.sql, plan.bind(params))
         except (GuestProblem, *GUEST_ERRORS) as error:
@@ -136,7 +136,7 @@ class GuestSession:
         return b",".join(pieces)
 
     def execute(self, sql: str) -> Any:
-        """Run a statement of our own, without bounds, and return the first value of its first row."""
+        """Run an internal statement without limits; return the first value of its first row."""
         with self._unbounded():
             row = self._connection.execute(sql).fetchone()
         return row[0] if row else None
@@ -154,10 +154,10 @@ class GuestSession:
             self._limit.deadline = deadline
 
     def refresh_schema(self) -> bool:
-        """Return whether the schema is unchanged since the last call; clear the cached plans otherwise.
+        """Return whether the schema is unchanged since the last call; if not, clear the cached plans.
 
-        SQLite's count of changes by others moves when a transaction of this connection begins; so, when it
-        did not move while statements ran, they ran on the schema that was seen before.
+        `data_version` changes at the start of a transaction if another connection wrote. So if it did not
+        change while statements ran, they ran on the schema of the last call.
         """
         data = self._connection.data_version()
         if data == self._data_version:
@@ -166,7 +166,7 @@ class GuestSession:
         self._data_version = self._connection.data_version()
         if schema == self._schema:
             return True
-        # SQLite looks at the schema when a statement runs, and plans are made without running any.
+        # SQLite reloads the schema when a statement runs, and planning runs none.
         self.execute("select 1 from sqlite_schema limit 1")
         self._schema = schema
         self._plans.clear()
@@ -181,7 +181,7 @@ class GuestSession:
 
     @property
     def connection(self) -> Connection:
-        """The connection, for what only its owner does."""
+        """The connection, for use by the owner of the session."""
         return self._connection
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""Writes: one thread for each open file, one transaction for all requests that wait (group commit).
+"""Execution of writes: one thread per open file, one transaction for all queued requests (group commit).
 
-A request is answered when its transaction is on the disk. Each is all or nothing, and none feels another's
-failure: where SQLite undoes a whole transaction, the others of the group are run again, one by one.
+A response is sent once its transaction is on disk. Each request is atomic and fails alone: if an error rolls
+back the whole transaction, the other requests of the group run again, one by one.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from doors.tables.sqlite.connections import MAX_BYTES, Clock, open_writer
 from engine.door import DoorResponse
 
 TIMEOUT_SECONDS = 5.0
-"""How long a request may write: others wait meanwhile."""
+"""Time limit of a request, during which other writers wait."""
 MAX_GROUP = 64
-"""How many requests share a transaction at most."""
+"""Maximum requests in one transaction."""
 MAX_WAITING = 2048
 MAX_WAITING_BYTES = 64 << 20
 """Maximum queued requests, and bytes of them. Further requests are refused as busy."""
@@ -42,7 +42,7 @@ class Writer:
     """The writer of one file. `write` is called on event loops, `close` on any thread."""
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
-        """Open the file, and make it where there is none. Raises `Problem`."""
+        """Open or create the file. Raises `GuestProblem`."""
         clock = Clock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ class Writer:
         self._thread.start()
 
     def write(self, request: SqlRequest) -> "asyncio.Future[DoorResponse]":
-        """Queue a write. The future gets the response once the write is on disk. Raises `Problem`."""
+        """Queue a write. The future gets the response once the write is on disk. Raises `GuestProblem`."""
         loop = asyncio.get_running_loop()
         work = _QueuedWrite(request, loop, loop.create_future())
         with self._queued:
@@ -76,7 +76,7 @@ class Writer:
         return work.future
 
     def close(self) -> None:
-        """Write what waits, and let go of the file. Waits for the thread."""
+        """Run the queued writes, wait for the thread and close the file."""
         with self._queued:
             self._closed = True
             self._queued.notify()
@@ -94,7 +94,7 @@ class Writer:
             _deliver(group)
 
     def _next_group(self) -> list[_QueuedWrite]:
-        """Wait for requests; return none when there will be no more."""
+        """Wait for requests; return an empty list once the writer is closed."""
         with self._queued:
             while not self._waiting and not self._closed:
                 self._queued.wait()
@@ -107,7 +107,7 @@ class Writer:
             return
         for work in group:
             if not self._run_in_savepoint(work):
-                # It undid the others' work; they are run again, and it has its answer.
+                # Its error rolled back the other requests, so they run again.
                 self._run_each([each for each in group if each is not work])
                 return
         problem = self._commit()
@@ -135,7 +135,7 @@ class Writer:
         return True
 
     def _commit(self) -> GuestProblem | None:
-        """Commit; return why it failed, with everything undone, if it did."""
+        """Commit; on failure, roll back and return the problem."""
         try:
             self._session.execute("commit")
         except GuestProblem as problem:
@@ -148,7 +148,7 @@ class Writer:
             self._session.execute("rollback")
 
     def _run_in_savepoint(self, work: _QueuedWrite) -> bool:
-        """Run a request within a transaction; say whether the transaction is still there."""
+        """Run a request in a savepoint; return whether the transaction is still open."""
         session = self._session
         session.begin(TIMEOUT_SECONDS)
         try:
@@ -184,7 +184,7 @@ class Writer:
 
 
 def _deliver(group: Sequence[_QueuedWrite]) -> None:
-    """Hand answers over, each on the loop that waits for it, all of a loop at once."""
+    """Resolve the futures, with one callback per event loop."""
     for loop in {work.loop for work in group}:
         try:
             loop.call_soon_threadsafe(_resolve, [work for work in group if work.loop is loop])

@@ -1,7 +1,7 @@
-"""Rebuild of a table from another definition, with its rows: for changes that ALTER TABLE cannot make.
+"""Rebuild of a table with another definition, for changes that ALTER TABLE does not support.
 
-The rows wait in a table without rules while theirs is replaced. Renaming a table instead would read, and
-might rewrite, whatever names it: its own checks, views, triggers, foreign keys.
+The rows are staged in a table without constraints while theirs is recreated. Renaming the table instead would
+make SQLite parse, and possibly rewrite, its checks and all views, triggers and foreign keys that use it.
 Source: https://sqlite.org/lang_altertable.html#making_other_kinds_of_table_schema_changes
 """
 

@@ -26,7 +26,7 @@ _encoder = json.JSONEncoder(
 
 
 def parameters(values: list[Any]) -> list[Value]:
-    """Return the parameters of a statement as SQLite values. Raises `Problem`."""
+    """Return the parameters of a statement as SQLite values. Raises `GuestProblem`."""
     for value in values:
         if type(value) is dict or type(value) is list:
             return [_parameter(value, number) for number, value in enumerate(values, 1)]
@@ -47,7 +47,7 @@ def _parameter(value: Any, number: int) -> Value:
 def encode_rows(
     names: Sequence[str], converters: Sequence[tuple[int, Convert]], rows: Sequence[Sequence[Any]]
 ) -> bytes:
-    """Return rows as JSON objects separated by commas, in UTF-8. Raises `Problem`.
+    """Return rows as JSON objects separated by commas, in UTF-8. Raises `GuestProblem`.
 
     `converters` has the index of a column and the function that turns its values into JSON.
     """
