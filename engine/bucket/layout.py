@@ -51,8 +51,8 @@ def prepare(root: Path, *, current: int = CURRENT, steps: Mapping[int, Step] = S
         for name in (BLOBS, UPLOADS, INCOMING, DAMAGED):
             (root / name).mkdir(exist_ok=True)
         durable.sync_folder(root)
-        for left in (root / INCOMING).iterdir():
-            left.unlink()
+        for leftover in (root / INCOMING).iterdir():
+            leftover.unlink()
     except OSError as error:
         raise disk_error(Path(error.filename or root), error) from error
 
@@ -78,13 +78,13 @@ def _write(root: Path, version: int) -> None:
 def check_format(root: Path) -> None:
     """Raise `BucketError` for a non-empty folder that is not a bucket. The lock may be free."""
     try:
-        others = sorted(path.name for path in root.iterdir() if path.name not in {LOCK, VERSION + ".new"})
+        names = sorted(path.name for path in root.iterdir() if path.name not in {LOCK, VERSION + ".new"})
         begun = (root / VERSION).exists()
     except OSError as error:
         raise disk_error(root, error) from error
-    if others and not begun:
+    if names and not begun:
         raise BucketError(
-            f"{root} is not a bucket and not empty: it has {others[0]!r}",
+            f"{root} is not a bucket and not empty: it has {names[0]!r}",
             "Use an empty folder, or one that svc created.",
         )
 

@@ -47,8 +47,8 @@ class BuildCache:
     def __init__(self, cache: Path, environ: Mapping[str, str]) -> None:
         """`environ` is the environment of build commands and toolchains, a part of every key."""
         self._folder = cache / "builds"
-        told = sorted((name, value) for name, value in environ.items() if not _SESSION.fullmatch(name))
-        self._environ = sha256(repr(told).encode(errors="surrogateescape")).hexdigest()
+        variables = sorted((name, value) for name, value in environ.items() if not _SESSION.fullmatch(name))
+        self._environ = sha256(repr(variables).encode(errors="surrogateescape")).hexdigest()
 
     def key(self, resource: Resource, root: Path, mode: BuildMode) -> str | None:
         """Return the key of a build without the lane's identity; `None` if its inputs cannot be read."""
@@ -56,9 +56,9 @@ class BuildCache:
             files = input_digest(resource, root)
         except (OSError, TooManyInputs):
             return None
-        wanted = (resource.workdir, resource.build, resource.output, resource.entry)
-        told = repr((FORMAT, self._environ, str(root), resource.name, mode, wanted, files))
-        return sha256(told.encode(errors="surrogateescape")).hexdigest()
+        settings = (resource.workdir, resource.build, resource.output, resource.entry)
+        inputs = repr((FORMAT, self._environ, str(root), resource.name, mode, settings, files))
+        return sha256(inputs.encode(errors="surrogateescape")).hexdigest()
 
     def find(self, resource: Resource, root: Path, mode: BuildMode, identity: str) -> Artifact | None:
         """Return the artifact of an earlier build with equal inputs, if its files still exist."""

@@ -30,16 +30,16 @@ def input_digest(resource: Resource, root: Path) -> str:
     served = resource.build is None and resource.output is not None
     folder = resource.output if served and resource.output is not None else resource.workdir
     ignore = None if served else IgnoreRules(root)
-    own = None if served else resource.output
+    output = None if served else resource.output
     digest, size = sha256(), 0
-    for count, path in enumerate(_files(folder, root, ignore, own)):
-        found = path.stat()
-        size += found.st_size
+    for count, path in enumerate(_files(folder, root, ignore, output)):
+        status = path.stat()
+        size += status.st_size
         if count >= MAX_FILES or size > MAX_BYTES:
             raise TooManyInputs(str(folder))
         if not served and _is_generated(path):
             continue
-        executable = bool(found.st_mode & 0o111)
+        executable = bool(status.st_mode & 0o111)
         name = path.relative_to(folder).as_posix()
         digest.update(f"{name!r} {executable} {content_digest(path)}\n".encode(errors="surrogateescape"))
     return digest.hexdigest()
@@ -50,20 +50,20 @@ def _is_generated(path: Path) -> bool:
         return file.read(len(_WRITTEN)) == _WRITTEN
 
 
-def _files(folder: Path, root: Path, ignore: IgnoreRules | None, own: Path | None) -> Iterator[Path]:
+def _files(folder: Path, root: Path, ignore: IgnoreRules | None, output: Path | None) -> Iterator[Path]:
     """Yield regular files in a fixed order. Links to folders inside the Project are followed, once each."""
-    waiting, seen = [folder], set[str]()
+    waiting, visited = [folder], set[str]()
     while waiting:
         here = waiting.pop()
         real = os.path.realpath(here)
-        if real in seen:
+        if real in visited:
             continue
-        seen.add(real)
+        visited.add(real)
         with os.scandir(here) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-        for entry in found:
+            children = sorted(entries, key=lambda entry: entry.name)
+        for entry in children:
             path = here / entry.name
-            if path == own or (ignore is not None and path == root / MANIFEST):
+            if path == output or (ignore is not None and path == root / MANIFEST):
                 continue
             try:
                 kind = path.stat().st_mode

@@ -55,9 +55,9 @@ class DeployedResource:
         cls, resource: Resource, package: Digest, artifact: Digest, imports: Iterable[str] | None = None
     ) -> "DeployedResource":
         """Return the record of a built and stored Resource."""
-        kept = {name: getattr(resource, name) for name in _FROM_MANIFEST}
-        known = tuple(sorted(imports)) if imports is not None else None
-        return cls(package=package, artifact=artifact, imports=known, **kept)
+        settings = {name: getattr(resource, name) for name in _FROM_MANIFEST}
+        sorted_imports = tuple(sorted(imports)) if imports is not None else None
+        return cls(package=package, artifact=artifact, imports=sorted_imports, **settings)
 
     def resource(self, folder: Path) -> Resource:
         """Return the Resource as the engine serves it, with its artifact unpacked in `folder`."""

@@ -104,12 +104,15 @@ class Tenants:
     """The Projects of this process by name; the empty name is the service itself."""
 
     def __init__(
-        self, doors: Sequence[Door], data: Callable[[str], Path], made: Callable[[str, TimelineBus], object]
+        self,
+        doors: Sequence[Door],
+        data: Callable[[str], Path],
+        on_timeline: Callable[[str, TimelineBus], object],
     ) -> None:
-        """`data` returns the data folder of a Project; `made` is called with each new timeline."""
+        """`data` returns the data folder of a Project; `on_timeline` is called with each new timeline."""
         self._kinds = doors
         self._data = data
-        self._made = made
+        self._on_timeline = on_timeline
         self._timelines: dict[str, TimelineBus] = {}
         self._doors: dict[str, Doors] = {}
 
@@ -117,7 +120,7 @@ class Tenants:
         """Return a Project's timeline."""
         if project not in self._timelines:
             self._timelines[project] = TimelineBus()
-            self._made(project, self._timelines[project])
+            self._on_timeline(project, self._timelines[project])
         return self._timelines[project]
 
     def doors(self, project: str) -> Doors:

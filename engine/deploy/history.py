@@ -57,32 +57,32 @@ class DeploymentHistory:
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
-        self._cells = bucket.kv
+        self._values = bucket.kv
 
     async def add(self, deployment: Deployment) -> None:
         """Record a deployment whose packages are stored. Raises `DeploymentError` if its id is taken."""
         key = _record(deployment.project, deployment.id)
-        if isinstance(await self._cells.cas(key, deployment.encode(), None), StaleRevision):
+        if isinstance(await self._values.cas(key, deployment.encode(), None), StaleRevision):
             raise DeploymentError(f"deployment {deployment.id} of {deployment.project} already exists")
 
     async def get(self, project: str, id_: str) -> Deployment:
         """Return a deployment. Raises `DeploymentError` and `RecordError`."""
-        cell = await self._cells.get(_record(project, id_))
+        cell = await self._values.get(_record(project, id_))
         if cell is None:
             raise DeploymentError(f"{project} has no deployment {id_}", "List them with `svc deployments`.")
         return decode(cell.value)
 
     async def deployments(self, project: str) -> list[Deployment]:
         """Return a Project's deployments, the newest first. Raises `RecordError`."""
-        return [decode(cell.value) for cell in reversed(await self._cells.list(_record(project, "")))]
+        return [decode(cell.value) for cell in reversed(await self._values.list(_record(project, "")))]
 
     async def all(self) -> list[Deployment]:
         """Return the deployments of all Projects. Raises `RecordError`."""
-        return [decode(cell.value) for cell in await self._cells.list(RECORDS)]
+        return [decode(cell.value) for cell in await self._values.list(RECORDS)]
 
     async def live(self, project: str) -> Live | None:
         """Return the live deployment of a Project."""
-        cell = await self._cells.get(LIVE + project)
+        cell = await self._values.get(LIVE + project)
         return _live(cell) if cell is not None else None
 
     async def activate(
@@ -99,32 +99,32 @@ class DeploymentHistory:
         before = await self.live(project)
         earlier = before.activations if before is not None else ()
         activations = (*earlier, Activation(id_, at_ns, by, message))[-MAX_ACTIVATIONS:]
-        answer = await self._cells.cas(LIVE + project, _ACTIVATIONS.dump_json(activations), revision)
+        answer = await self._values.cas(LIVE + project, _ACTIVATIONS.dump_json(activations), revision)
         if isinstance(answer, StaleRevision):
             return answer
         # Its record may have been removed meanwhile as not live. Its blobs still exist.
-        await self._cells.cas(_record(project, id_), deployment.encode(), None)
+        await self._values.cas(_record(project, id_), deployment.encode(), None)
         return Live(project, activations, answer)
 
     async def all_live(self) -> list[Live]:
         """Return the live deployment of each Project. Raises `RecordError`."""
-        return [_live(cell) for cell in await self._cells.list(LIVE)]
+        return [_live(cell) for cell in await self._values.list(LIVE)]
 
-    async def forget_old(self, project: str, kept: int = MAX_DEPLOYMENTS) -> list[str]:
+    async def forget_old(self, project: str, limit: int = MAX_DEPLOYMENTS) -> list[str]:
         """Remove all but the newest records and the live one; return the removed ids."""
-        cells = await self._cells.list(_record(project, ""))
+        cells = await self._values.list(_record(project, ""))
         live = await self.live(project)
         removed = []
-        for cell in cells[: max(0, len(cells) - kept)]:
+        for cell in cells[: max(0, len(cells) - limit)]:
             id_ = cell.key.rpartition("/")[2]
             if live is not None and id_ == live.deployment:
                 continue
-            if isinstance(await self._cells.cas(cell.key, None, cell.revision), StaleRevision):
+            if isinstance(await self._values.cas(cell.key, None, cell.revision), StaleRevision):
                 continue
             # It may have become live meanwhile: the later of this and `activate` restores it.
             live = await self.live(project)
             if live is not None and id_ == live.deployment:
-                await self._cells.cas(cell.key, cell.value, None)
+                await self._values.cas(cell.key, cell.value, None)
             else:
                 removed.append(id_)
         return removed

@@ -47,8 +47,8 @@ async def touch(blobs: Blobs, digest: Digest) -> Package:
     if not await blobs.touch(digest):
         raise BlobMissing(digest)
     package = await load(blobs, digest)
-    for gone in sorted(await missing(blobs, package)):
-        raise BlobMissing(gone)
+    for missing_blob in sorted(await missing(blobs, package)):
+        raise BlobMissing(missing_blob)
     return package
 
 
@@ -124,9 +124,9 @@ async def evict_unpacked(
             if count_only:
                 continue
             # `unpack` marks its folder on this thread too, so not between the check and the rename.
-            gone = path if path.name.startswith(_GONE) else folder / f"{_GONE}{secrets.token_hex(8)}"
-            path.rename(gone)
-            await asyncio.to_thread(shutil.rmtree, gone)
+            renamed = path if path.name.startswith(_GONE) else folder / f"{_GONE}{secrets.token_hex(8)}"
+            path.rename(renamed)
+            await asyncio.to_thread(shutil.rmtree, renamed)
     except OSError as error:
         raise PackageError(
             f"cannot remove unpacked packages in {folder}: {error.strerror}",
@@ -172,10 +172,10 @@ def _image(package: Package, root: Path) -> StaticBundle:
     """Return a static bundle after checking its index, which the client made, against its files."""
     image = StaticBundle(root, package.artifact)
     try:
-        named = {encoding for file in read_index(image) for encoding in file.encodings.values()}
+        indexed = {encoding for file in read_index(image) for encoding in file.encodings.values()}
     except BundleCorrupt as error:
         raise PackageError("the package is corrupt: missing or invalid file index", _REDEPLOY) from error
-    for digest, size in named:
+    for digest, size in indexed:
         part = package.files.get(f"{BLOBS}/{digest}")
         if part is None or part.digest != digest or blob_path(root, digest).stat().st_size != size:
             raise PackageError("the package is corrupt: files of its index are missing", _REDEPLOY)
@@ -194,6 +194,6 @@ async def _each(step: Callable[[Name], Awaitable[T]], names: Iterable[Name]) -> 
     try:
         return await asyncio.gather(*steps)
     finally:
-        for taken in steps:
-            taken.cancel()
+        for task in steps:
+            task.cancel()
         await asyncio.gather(*steps, return_exceptions=True)

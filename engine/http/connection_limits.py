@@ -14,9 +14,9 @@ _ESTABLISHED = 1  # tcp_info.tcpi_state
 class ConnectionLimiter:
     """A counter of connections by address. Loopback is exempt: a local proxy connects for all its clients."""
 
-    def __init__(self, most: int = PER_ADDRESS, *, local_is_free: bool = True) -> None:
-        """Allow each address `most` connections; 0 means no limit."""
-        self.limit = most
+    def __init__(self, limit: int = PER_ADDRESS, *, local_is_free: bool = True) -> None:
+        """Allow each address `limit` connections; 0 means no limit."""
+        self.limit = limit
         self._local_is_free = local_is_free
         self._counts = Counter[str]()
 
@@ -24,20 +24,20 @@ class ConnectionLimiter:
         """Count a connection until `release`; return false, without counting, if it exceeds the limit."""
         if self._is_free(address):
             return True
-        whose = client_key(address)
-        if self._counts[whose] >= self.limit:
+        key = client_key(address)
+        if self._counts[key] >= self.limit:
             return False
-        self._counts[whose] += 1
+        self._counts[key] += 1
         return True
 
     def release(self, address: str) -> None:
         """Subtract a counted connection that has ended."""
         if self._is_free(address):
             return
-        whose = client_key(address)
-        self._counts[whose] -= 1
-        if not self._counts[whose]:
-            del self._counts[whose]
+        key = client_key(address)
+        self._counts[key] -= 1
+        if not self._counts[key]:
+            del self._counts[key]
 
     def _is_free(self, address: str) -> bool:
         return not self.limit or (self._local_is_free and is_loopback(address))
@@ -45,26 +45,26 @@ class ConnectionLimiter:
 
 def client_key(address: str) -> str:
     """Return the key of an address: itself, or for IPv6 its /64 network, which one household has."""
-    found = parse_ip(address)
-    if found is None:
+    parsed = parse_ip(address)
+    if parsed is None:
         return address
-    if isinstance(found, ipaddress.IPv6Address):
-        return str(ipaddress.ip_network((found, 64), strict=False))
-    return str(found)
+    if isinstance(parsed, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return str(parsed)
 
 
 def is_loopback(address: str) -> bool:
     """Return whether an address is a loopback address."""
-    found = parse_ip(address)
-    return found is not None and found.is_loopback
+    parsed = parse_ip(address)
+    return parsed is not None and parsed.is_loopback
 
 
-def peer_connected(opened: Any) -> bool:
+def peer_connected(connection: Any) -> bool:
     """Return whether the peer is still connected; always true where the system does not report it."""
     if not hasattr(socket, "TCP_INFO"):
         return True
     try:
-        return bool(opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _ESTABLISHED)
+        return bool(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _ESTABLISHED)
     except OSError:
         return False
 
@@ -72,7 +72,7 @@ def peer_connected(opened: Any) -> bool:
 def parse_ip(address: str) -> Address | None:
     """Return the parsed address, or `None` if it is invalid; unmap an IPv4-mapped IPv6 address."""
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return None
-    return getattr(found, "ipv4_mapped", None) or found
+    return getattr(parsed, "ipv4_mapped", None) or parsed

@@ -124,10 +124,10 @@ class Server:
         for connection in list(self._connections):
             connection.close_if_idle()
         await self._wait(acceptor, grace)
-        left = [*self._tasks, *acceptor.tasks]
-        for task in left:
+        unfinished = [*self._tasks, *acceptor.tasks]
+        for task in unfinished:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.gather(*unfinished, return_exceptions=True)
         for connection in list(self._connections):
             connection.transport.abort()
         await self._wait(acceptor, CLOSE_SECONDS)

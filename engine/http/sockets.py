@@ -24,11 +24,11 @@ def raise_fd_limit() -> None:
     It becomes the hard limit, but at most `MAX_OPEN_FILES`. Many systems start a program with 1024.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(MAX_OPEN_FILES, hard)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
+    target = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(MAX_OPEN_FILES, hard)
+    if soft == resource.RLIM_INFINITY or soft >= target:
         return
     with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
 
 
 def fd_limit() -> int:
@@ -37,9 +37,9 @@ def fd_limit() -> int:
     return MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else soft
 
 
-def authority(opened: socket.socket) -> str:
+def authority(listener: socket.socket) -> str:
     """Return `host:port` of a listening socket, as in a URL."""
-    host, port = opened.getsockname()[:2]
+    host, port = listener.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -72,8 +72,8 @@ def bind_reuseport(host: str, port: int, count: int) -> list[list[socket.socket]
     """
     first = bind(host, port)
     port = first[0].getsockname()[1]
-    for opened in first:
-        opened.close()
+    for listener in first:
+        listener.close()
     return [_bind_all(resolve_localhost(host), port, shared=True) for _ in range(count)]
 
 
@@ -82,33 +82,33 @@ def _bind_all(addresses: list[str], port: int, *, shared: bool = False) -> list[
     try:
         for host in addresses:
             number = sockets[0].getsockname()[1] if sockets else port
-            opened = _bind_one(host, number, optional=bool(sockets), shared=shared)
-            if opened is not None:
-                sockets.append(opened)
+            listener = _bind_one(host, number, optional=bool(sockets), shared=shared)
+            if listener is not None:
+                sockets.append(listener)
     except BaseException:
-        for opened in sockets:
-            opened.close()
+        for listener in sockets:
+            listener.close()
         raise
     return sockets
 
 
 def _bind_one(host: str, port: int, *, optional: bool, shared: bool) -> socket.socket | None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    opened = None
+    listener = None
     try:
         # asyncio turns Nagle's algorithm off only for sockets that name their protocol.
-        opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if shared:
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6:
-            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
-        opened.bind((host, port))
-        opened.listen(BACKLOG)
-        opened.setblocking(False)
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
     except OSError as error:
-        if opened is not None:
-            opened.close()
+        if listener is not None:
+            listener.close()
         if error.errno == errno.EADDRINUSE:
             raise PortInUse(
                 f"port {port} is in use by another program",
@@ -124,7 +124,7 @@ def _bind_one(host: str, port: int, *, optional: bool, shared: bool) -> socket.s
             f"cannot listen on {host} port {port}: {error.strerror or error}",
             "It needs an address that this machine has, as in 127.0.0.1, 0.0.0.0 or ::.",
         ) from error
-    return opened
+    return listener
 
 
 def _free_port(after: int) -> int:

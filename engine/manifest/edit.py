@@ -183,11 +183,11 @@ def _checked(
 ) -> bytes:
     """Apply splices, and refuse them unless only these mounts change the meaning of the manifest."""
     text = content.decode("utf-8")
-    mark = _MARK if text.startswith(_MARK) else ""
+    byte_order_mark = _MARK if text.startswith(_MARK) else ""
     text = text.removeprefix(_MARK)
     for splice in splices:
         text = spliced(text, splice)
-    after = (mark + text).encode()
+    after = (byte_order_mark + text).encode()
     try:
         edited = parse(root, after)
     except ManifestError as error:

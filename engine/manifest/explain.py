@@ -57,36 +57,36 @@ _TWICE = re.compile(r"twice|overwrite|mutate|immutable", re.IGNORECASE)
 
 def syntax_problem(message: str, text: str) -> ManifestProblem:
     """Explain why `tomllib` could not read a text."""
-    found = _WHERE.search(message)
-    what = message[: found.start()] if found else message
+    position = _WHERE.search(message)
+    reason = message[: position.start()] if position else message
     line, column = text.count("\n") + 1, 1
-    if found and found.group(1):
-        line, column = int(found.group(1)), int(found.group(2))
-    if _TWICE.search(what):
-        seen = find_positions(text)
-        twice = min(((place, path) for path, place in seen.again.items()), default=None)
+    if position and position.group(1):
+        line, column = int(position.group(1)), int(position.group(2))
+    if _TWICE.search(reason):
+        positions = find_positions(text)
+        twice = min(((place, path) for path, place in positions.again.items()), default=None)
         if twice is not None:
             (line, column), path = twice
-            message = f"duplicate key; the first is in line {seen.first[path].line}"
+            message = f"duplicate key; the first is in line {positions.first[path].line}"
             return ManifestProblem(line, column, dotted(path), message, _ONCE)
-        return ManifestProblem(line, column, "", f"this is not TOML: {_lower(what)}", _ONCE)
-    if found and not found.group(1) and what != "Invalid value":
+        return ManifestProblem(line, column, "", f"this is not TOML: {_lower(reason)}", _ONCE)
+    if position and not position.group(1) and reason != "Invalid value":
         return ManifestProblem(
-            line, column, "", f"the text ends unexpectedly: {_lower(what)}", "Close what is open."
+            line, column, "", f"the text ends unexpectedly: {_lower(reason)}", "Close what is open."
         )
-    hint = next((hint for words, hint in _SYNTAX_HINTS.items() if words in what), _SYNTAX)
-    return ManifestProblem(line, column, "", f"this is not TOML: {_lower(what)}", hint)
+    hint = next((hint for words, hint in _SYNTAX_HINTS.items() if words in reason), _SYNTAX)
+    return ManifestProblem(line, column, "", f"this is not TOML: {_lower(reason)}", hint)
 
 
-def type_problem(detail: ErrorDetails, found: Positions) -> ManifestProblem:
+def type_problem(detail: ErrorDetails, positions: Positions) -> ManifestProblem:
     """Explain a validation error of one key."""
     path: KeyPath = detail["loc"]
-    message, hint = _explained(str(path[-1]), path, detail)
-    place = found.nearest(path)
+    message, hint = _explain(str(path[-1]), path, detail)
+    place = positions.nearest(path)
     return ManifestProblem(place.line, place.column, dotted(path), message, hint)
 
 
-def _explained(key: str, path: KeyPath, detail: ErrorDetails) -> tuple[str, str]:
+def _explain(key: str, path: KeyPath, detail: ErrorDetails) -> tuple[str, str]:
     kind, value = detail["type"], detail["input"]
     if kind == "extra_forbidden":
         if key == "runLimitSecs":
@@ -104,11 +104,11 @@ def _explained(key: str, path: KeyPath, detail: ErrorDetails) -> tuple[str, str]
     if kind == "string_too_short":
         return "must not be empty", f"Write something, or remove {key}."
     if kind == "string_pattern_mismatch":
-        what, hint = _FORMS[str(path[1])]
-        return f"{_quoted(value)} is not {what}", hint
+        expected, hint = _FORMS[str(path[1])]
+        return f"{_quoted(value)} is not {expected}", hint
     if kind in _WANTED:
-        given = _GIVEN.get(type(value), "something else")
-        return f"must be {_WANTED[kind]}, not {given}", _remedy(path, kind, value)
+        actual = _GIVEN.get(type(value), "something else")
+        return f"must be {_WANTED[kind]}, not {actual}", _remedy(path, kind, value)
     return _lower(detail["msg"]), ""
 
 
@@ -139,8 +139,8 @@ def _remedy(path: KeyPath, kind: str, value: Any) -> str:
         return f"Write it without quotes: {name} = {value}"
     if kind == "string_type" and isinstance(value, bool | int | float):
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        written = f'"{text}"'
-        return f"Write it in quotes: {written if isinstance(name, int) else f'{dotted((name,))} = {written}'}"
+        quoted = f'"{text}"'
+        return f"Write it in quotes: {quoted if isinstance(name, int) else f'{dotted((name,))} = {quoted}'}"
     if kind == "list_type" and isinstance(value, str):
         return f'Write it in brackets: {name} = ["{value}"]'
     if path == ("resource",) or (path[0] == "resource" and len(path) == 2):

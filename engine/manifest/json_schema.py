@@ -11,9 +11,9 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def schema() -> dict[str, Any]:
     """Return the schema of a whole manifest (JSON Schema 2020-12)."""
-    made = Document.model_json_schema(by_alias=False)
-    resource = made["$defs"]["ResourceTable"]
-    for table in (made, *made["$defs"].values()):
+    document = Document.model_json_schema(by_alias=False)
+    resource = document["$defs"]["ResourceTable"]
+    for table in (document, *document["$defs"].values()):
         for key in table["properties"].values():
             key.pop("title", None)
             if key.get("default", ...) is None:
@@ -25,7 +25,7 @@ def schema() -> dict[str, Any]:
     with_output = [name for name, lane in lanes.items() if lane.needs_output]
     resource["if"] = {"properties": {"lane": {"enum": with_output}}, "required": ["lane"]}
     resource["then"] = {"required": ["output"]}
-    return {"$schema": DIALECT, **made, "title": "svc.toml"}
+    return {"$schema": DIALECT, **document, "title": "svc.toml"}
 
 
 def text() -> str:

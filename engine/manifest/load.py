@@ -62,13 +62,13 @@ def parse(root: Path, content: bytes) -> Project:
     except ValueError as error:
         raise ManifestError(path, [syntax_problem(str(error), text)]) from error
     root = root.resolve()
-    found = find_positions(text)
+    positions = find_positions(text)
     names = list(raw["resource"]) if isinstance(raw.get("resource"), dict) else []
-    document, problems, broken = _validate(raw, found)
+    document, problems, broken = _validate(raw, positions)
     if document is not None:
-        for where, message, hint in validate(document, root, names, broken):
-            place = found.nearest(where)
-            problems.append(ManifestProblem(place.line, place.column, dotted(where), message, hint))
+        for key_path, message, hint in validate(document, root, names, broken):
+            place = positions.nearest(key_path)
+            problems.append(ManifestProblem(place.line, place.column, dotted(key_path), message, hint))
     if problems or document is None:
         raise ManifestError(path, problems)
     resources = {name: _resource(name, table, root) for name, table in document.resource.items()}
@@ -79,11 +79,11 @@ def parse(root: Path, content: bytes) -> Project:
 
 def warnings(project: Project) -> tuple[ManifestProblem, ...]:
     """Return problems that are allowed but probably not intended."""
-    told = []
+    problems = []
     if not any(resource.public for resource in project.resources.values()):
         name = next(iter(project.resources))
         hint = f"Add to [resource.{name}] in {MANIFEST}: public = true"
-        told.append(
+        problems.append(
             ManifestProblem(
                 0, 0, f"resource.{name}", "no Resource is public, so nothing can be reached", hint
             )
@@ -94,8 +94,10 @@ def warnings(project: Project) -> tuple[ManifestProblem, ...]:
                 continue
             key = f"resource.{resource.name}.output"
             message = f"{key} is the Project folder: {MANIFEST} and all sources are served with it"
-            told.append(ManifestProblem(0, 0, key, message, "Move the files to serve to a separate folder."))
-    return tuple(told)
+            problems.append(
+                ManifestProblem(0, 0, key, message, "Move the files to serve to a separate folder.")
+            )
+    return tuple(problems)
 
 
 def read(path: Path) -> bytes:
@@ -138,7 +140,7 @@ def decode(path: Path, content: bytes) -> str:
 
 
 def _validate(
-    raw: dict[str, Any], found: Positions
+    raw: dict[str, Any], positions: Positions
 ) -> tuple[Document | None, list[ManifestProblem], set[KeyPath]]:
     """Validate types and ranges; remove invalid keys so that the rest can be validated too."""
     try:
@@ -147,7 +149,7 @@ def _validate(
         details = error.errors(include_url=False, include_context=False)
     for detail in details:
         _leave_out(raw, detail["loc"], missing=detail["type"] == "missing")
-    problems = [type_problem(detail, found) for detail in details]
+    problems = [type_problem(detail, positions) for detail in details]
     try:
         return Document.model_validate(raw), problems, {detail["loc"] for detail in details}
     except ValidationError:

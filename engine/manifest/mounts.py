@@ -18,21 +18,21 @@ _UNRESERVED = re.compile(r"[A-Za-z0-9\-._~]")
 
 def mount_findings(name: str, table: ResourceTable, names: list[str]) -> Iterator[Finding]:
     """Yield the mistakes in one Resource's mounts; `names` are all Resources of the file."""
-    seen: dict[str, str] = {}
+    patterns: dict[str, str] = {}
     for pattern, target in table.mounts.items():
-        where = ("resource", name, "mounts", pattern)
-        wrong = pattern_problem(pattern)
-        twin = seen.setdefault(_normal(pattern), pattern)
-        if wrong is not None:
-            yield where, *wrong
+        key_path = ("resource", name, "mounts", pattern)
+        problem = pattern_problem(pattern)
+        twin = patterns.setdefault(_normal(pattern), pattern)
+        if problem is not None:
+            yield key_path, *problem
         elif twin != pattern:
-            yield where, f'"{pattern}" is the same path as "{twin}"', "Remove one of them."
+            yield key_path, f'"{pattern}" is the same path as "{twin}"', "Remove one of them."
         if target == name:
-            yield where, f"{name} is mounted into itself", "A mount leads to another Resource."
+            yield key_path, f"{name} is mounted into itself", "A mount leads to another Resource."
         elif target not in names:
-            others = [other for other in names if other != name]
-            hint = did_you_mean(target, others) or f"Add a table [resource.{target}]."
-            yield where, f'there is no Resource "{target}"', hint
+            candidates = [other for other in names if other != name]
+            hint = did_you_mean(target, candidates) or f"Add a table [resource.{target}]."
+            yield key_path, f'there is no Resource "{target}"', hint
 
 
 def pattern_problem(pattern: str) -> tuple[str, str] | None:
@@ -41,8 +41,8 @@ def pattern_problem(pattern: str) -> tuple[str, str] | None:
     if not pattern.startswith("/"):
         return f'the path "{pattern}" does not start with /', f'Write "/{pattern}".'
     if "*" in path or "?" in path or "#" in path:
-        what = "* may only be the last segment" if "*" in path else "a pattern has no ? and no #"
-        return f'"{pattern}" is not a path pattern: {what}', 'Write "/prefix/*" or an exact "/path".'
+        reason = "* may only be the last segment" if "*" in path else "a pattern has no ? and no #"
+        return f'"{pattern}" is not a path pattern: {reason}', 'Write "/prefix/*" or an exact "/path".'
     if "//" in path or {".", ".."} & set(path.split("/")):
         return f'no request has the path "{pattern}"', "Leave out empty, . and .. segments."
     if _PATH.fullmatch(path) is None:
@@ -63,30 +63,34 @@ def _normal(pattern: str) -> str:
 
 def circle_findings(tables: Mapping[str, ResourceTable]) -> Iterator[Finding]:
     """Yield each cycle of mounts once, at the mount that closes it."""
-    done: set[str] = set()
+    visited: set[str] = set()
     for start in tables:
         trail = [start]
-        ways = [_targets(start, tables)]
+        iterators = [_targets(start, tables)]
         while trail:
-            step = next(ways[-1], None)
+            step = next(iterators[-1], None)
             if step is None:
-                done.add(trail.pop())
-                ways.pop()
+                visited.add(trail.pop())
+                iterators.pop()
                 continue
             pattern, target = step
             if target in trail:
                 circle = " → ".join([*trail[trail.index(target) :], target])
-                where = ("resource", trail[-1], "mounts", pattern)
-                yield where, f"the mounts go round in a circle: {circle}", "Remove one mount of the circle."
-            elif target not in done:
+                key_path = ("resource", trail[-1], "mounts", pattern)
+                yield (
+                    key_path,
+                    f"the mounts go round in a circle: {circle}",
+                    "Remove one mount of the circle.",
+                )
+            elif target not in visited:
                 trail.append(target)
-                ways.append(_targets(target, tables))
+                iterators.append(_targets(target, tables))
 
 
 def _targets(name: str, tables: Mapping[str, ResourceTable]) -> Iterator[tuple[str, str]]:
     """Yield pattern and target of a Resource's valid mounts, each target once."""
-    seen = {name}
+    targets = {name}
     for pattern, target in tables[name].mounts.items():
-        if target in tables and target not in seen:
-            seen.add(target)
+        if target in tables and target not in targets:
+            targets.add(target)
             yield pattern, target

@@ -25,21 +25,21 @@ def added(text: str, resource: str, pattern: str, target: str) -> Splice:
     """Return the edit that adds a mount after the existing ones, or after the keys of its Resource."""
     table: KeyPath = ("resource", resource)
     mounts: KeyPath = (*table, "mounts")
-    found = find_positions(text)
+    positions = find_positions(text)
     mount = f"{_quoted(pattern)} = {_quoted(target)}"
-    if mounts in found.pairs:
-        return _into_inline(text, found, mounts, mount)
-    if mounts in found.headers:
-        siblings = _below(found, mounts)
+    if mounts in positions.pairs:
+        return _into_inline(text, positions, mounts, mount)
+    if mounts in positions.headers:
+        siblings = _below(positions, mounts)
         if not siblings:
-            header = found.headers[mounts]
+            header = positions.headers[mounts]
             return _line(text, header, mount, text.rfind("\n", 0, header) + 1)
         return _line(text, siblings[-1].end, mount, siblings[-1].start)
-    dotted = _below(found, mounts)
-    last = (dotted or _below(found, table))[-1]
+    dotted = _below(positions, mounts)
+    last = (dotted or _below(positions, table))[-1]
     depth = len(mounts if dotted else table) - len(last.base)
     key = text[last.start : last.parts[depth]] + (mount if dotted else f"mounts = {{ {mount} }}")
-    if last.base in found.pairs:
+    if last.base in positions.pairs:
         return Splice(last.end, last.end, f", {key}")
     return _line(text, last.end, key, last.start)
 
@@ -50,16 +50,16 @@ def removed(text: str, resource: str, pattern: str) -> Splice:
     A comment on the mount's own line is removed; a comment after an inline table stays.
     """
     mounts: KeyPath = ("resource", resource, "mounts")
-    found = find_positions(text)
-    pair = found.pairs[*mounts, pattern]
-    if pair.base not in found.pairs:
+    positions = find_positions(text)
+    pair = positions.pairs[*mounts, pattern]
+    if pair.base not in positions.pairs:
         return _without_line(text, pair)
-    siblings = _inside(found, pair.base)
+    siblings = _inside(positions, pair.base)
     if len(siblings) > 1 or pair.base != mounts:
         return _without_element(siblings, pair)
-    holder = found.pairs[mounts]
-    if holder.base in found.pairs:
-        return _without_element(_inside(found, holder.base), holder)
+    holder = positions.pairs[mounts]
+    if holder.base in positions.pairs:
+        return _without_element(_inside(positions, holder.base), holder)
     rest = text[holder.end : _line_end(text, holder.end)]
     return Splice(holder.value, holder.end, "{}") if rest.strip() else _without_line(text, holder)
 
@@ -87,20 +87,20 @@ def spliced(original: str, splice: Splice) -> str:
     return original[:start] + text + original[end:]
 
 
-def _below(found: Positions, path: KeyPath) -> list[Pair]:
+def _below(positions: Positions, path: KeyPath) -> list[Pair]:
     """Return the pairs that belong to the table `path`, relative to it or to a table around it."""
-    whole = path in found.headers or path in found.pairs
-    bases = {path} if whole else {path[:length] for length in range(len(path) + 1)}
-    below = [pair for key, pair in found.pairs.items() if key[: len(path)] == path != key]
+    has_table = path in positions.headers or path in positions.pairs
+    bases = {path} if has_table else {path[:length] for length in range(len(path) + 1)}
+    below = [pair for key, pair in positions.pairs.items() if key[: len(path)] == path != key]
     return sorted((pair for pair in below if pair.base in bases), key=attrgetter("start"))
 
 
-def _inside(found: Positions, table: KeyPath) -> list[Pair]:
-    return sorted((pair for pair in found.pairs.values() if pair.base == table), key=attrgetter("start"))
+def _inside(positions: Positions, table: KeyPath) -> list[Pair]:
+    return sorted((pair for pair in positions.pairs.values() if pair.base == table), key=attrgetter("start"))
 
 
-def _into_inline(text: str, found: Positions, mounts: KeyPath, mount: str) -> Splice:
-    pair, elements = found.pairs[mounts], _inside(found, mounts)
+def _into_inline(text: str, positions: Positions, mounts: KeyPath, mount: str) -> Splice:
+    pair, elements = positions.pairs[mounts], _inside(positions, mounts)
     if elements:
         return Splice(elements[-1].end, elements[-1].end, f", {mount}")
     blank = text[pair.value + 1 : pair.end - 1]

@@ -28,36 +28,40 @@ def validate(
     if not is_name(document.project.name):
         yield ("project", "name"), f'"{document.project.name}" is not a name for a Project', NAME_RULE
     for name, table in document.resource.items():
-        where = ("resource", name)
-        lost = {path[2] for path in broken if path[:2] == where and len(path) > 2}
-        yield from _name(where, name, table, document.project.name)
-        if "workdir" not in lost:
-            yield from _paths(where, table, root)
-        if not lost & {"lane", "build", "output"}:
-            yield from _lane(where, table)
+        key_path = ("resource", name)
+        broken_keys = {path[2] for path in broken if path[:2] == key_path and len(path) > 2}
+        yield from _name(key_path, name, table, document.project.name)
+        if "workdir" not in broken_keys:
+            yield from _paths(key_path, table, root)
+        if not broken_keys & {"lane", "build", "output"}:
+            yield from _lane(key_path, table)
         yield from mount_findings(name, table, list(names))
-        yield from _egress(where, table)
-        yield from _variables(where, table)
+        yield from _egress(key_path, table)
+        yield from _variables(key_path, table)
     yield from circle_findings(document.resource)
 
 
-def _name(where: tuple[str, ...], name: str, table: ResourceTable, project: str) -> Iterator[Finding]:
+def _name(key_path: tuple[str, ...], name: str, table: ResourceTable, project: str) -> Iterator[Finding]:
     if not is_name(name):
-        yield where, f'"{name}" is not a name for a Resource', NAME_RULE
+        yield key_path, f'"{name}" is not a name for a Resource', NAME_RULE
     elif table.public and len(label := f"{name}--{project}") > _LABEL:
         message = f'the host name part "{label}" has {len(label)} characters; the maximum is {_LABEL}'
-        yield where, message, "Shorten the name of the Resource or of the Project."
+        yield key_path, message, "Shorten the name of the Resource or of the Project."
 
 
-def _paths(where: tuple[str, ...], table: ResourceTable, root: Path) -> Iterator[Finding]:
+def _paths(key_path: tuple[str, ...], table: ResourceTable, root: Path) -> Iterator[Finding]:
     workdir = _inside(root, table.workdir, root)
     if isinstance(workdir, str):
         hint = "Move the sources into the folder of svc.toml, or move svc.toml up."
-        yield (*where, "workdir"), workdir, hint
+        yield (*key_path, "workdir"), workdir, hint
         return
     for key, value in (("output", table.output), ("entry", table.entry)):
-        if value is not None and isinstance(wrong := _inside(workdir, value, root), str):
-            yield (*where, key), wrong, f"{key} is relative to workdir and stays inside the Project folder."
+        if value is not None and isinstance(reason := _inside(workdir, value, root), str):
+            yield (
+                (*key_path, key),
+                reason,
+                f"{key} is relative to workdir and stays inside the Project folder.",
+            )
 
 
 def _inside(base: Path, value: str, root: Path) -> Path | str:
@@ -69,37 +73,37 @@ def _inside(base: Path, value: str, root: Path) -> Path | str:
     return path if path.is_relative_to(root) else f'"{value}" is outside the Project folder'
 
 
-def _lane(where: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
+def _lane(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
     lane = registered_lanes()[table.lane]
     component = lane.kind == "component"
     hint = f'Add the {"component" if component else "folder to serve"}: output = "{_OUTPUTS[lane.kind]}"'
     if table.output is None and lane.needs_output:
-        yield (*where, "output"), f"a {lane.name} Resource needs output", hint
+        yield (*key_path, "output"), f"a {lane.name} Resource needs output", hint
     elif table.output is None and table.build is not None:
-        yield (*where, "build"), "a build command needs output", hint
+        yield (*key_path, "build"), "a build command needs output", hint
     if table.output is not None and table.build is None and component and not lane.needs_output:
         hint = f"Remove it: the {lane.name} lane makes the component itself. Or add the build that writes it."
-        yield (*where, "output"), f"output has no meaning for a {lane.name} Resource without build", hint
+        yield (*key_path, "output"), f"output has no meaning for a {lane.name} Resource without build", hint
     if table.spa and component:
         yield (
-            (*where, "spa"),
+            (*key_path, "spa"),
             f"spa is for {_lanes(lambda each: each.kind == 'image')} Resources",
             "Remove it.",
         )
     if table.entry is not None and lane.default_entry is None:
         lanes = _lanes(lambda each: each.default_entry is not None)
-        yield (*where, "entry"), f"entry is for {lanes} Resources", "Remove it."
+        yield (*key_path, "entry"), f"entry is for {lanes} Resources", "Remove it."
 
 
 def _lanes(fits: Callable[[LaneSpec], bool]) -> str:
     return " and ".join(name for name, spec in registered_lanes().items() if fits(spec))
 
 
-def _egress(where: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
+def _egress(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
     for index, entry in enumerate(table.egress):
         if not _is_origin(entry):
             hint = 'Write scheme and host, and the port if it is unusual: "https://api.example.com".'
-            yield (*where, "egress", index), f'"{entry}" is not an origin', hint
+            yield (*key_path, "egress", index), f'"{entry}" is not an origin', hint
 
 
 def _is_origin(entry: str) -> bool:
@@ -110,14 +114,14 @@ def _is_origin(entry: str) -> bool:
     return True
 
 
-def _variables(where: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
-    named: list[tuple[KeyPath, str]] = [((*where, "env", name), name) for name in table.env]
-    named += [((*where, "secrets", index), name) for index, name in enumerate(table.secrets)]
-    for place, name in named:
+def _variables(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
+    variables: list[tuple[KeyPath, str]] = [((*key_path, "env", name), name) for name in table.env]
+    variables += [((*key_path, "secrets", index), name) for index, name in enumerate(table.secrets)]
+    for place, name in variables:
         if not _VARIABLE.fullmatch(name):
             yield place, f'"{name}" is not a variable name', "Use letters, digits and _, no digit first."
         elif RESERVED.fullmatch(name):
             yield place, f"{name} is set by the platform", "Choose another name."
     for index, name in enumerate(table.secrets):
         if name in table.env:
-            yield (*where, "secrets", index), f"{name} is in env as well", "Remove it from one of them."
+            yield (*key_path, "secrets", index), f"{name} is in env as well", "Remove it from one of them."

@@ -314,14 +314,14 @@ class Deployer:
 
         Corrupt packages have none, and are compared without them.
         """
-        known = dict(deployment.resources)
-        for name, part in known.items():
+        resources = dict(deployment.resources)
+        for name, part in resources.items():
             if part.imports is None and kind_of(part.lane) == "component":
                 with suppress(SvcError):
                     artifact = await package_store.unpack(self.bucket.blobs, part.package, self._unpacked)
                     imported = await asyncio.to_thread(component_imports, artifact)
-                    known[name] = replace(part, imports=tuple(sorted(imported or ())))
-        return known
+                    resources[name] = replace(part, imports=tuple(sorted(imported or ())))
+        return resources
 
     async def _sizes(self, resources: Mapping[str, DeployedResource]) -> dict[Digest, int]:
         """Return the sizes of packages in bytes, omitting unreadable ones."""

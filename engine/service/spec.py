@@ -57,10 +57,10 @@ def read_packages(project: Project, packages: Mapping[str, str]) -> dict[str, Di
     lacking = sorted(project.resources.keys() - packages.keys())
     unknown = sorted(packages.keys() - project.resources.keys())
     if lacking or unknown:
-        what = (
+        reason = (
             f"no package for {', '.join(lacking)}" if lacking else f"no resource named {', '.join(unknown)}"
         )
-        raise InvalidDeploySpec(f"the deploy of {project.name} has {what}")
+        raise InvalidDeploySpec(f"the deploy of {project.name} has {reason}")
     try:
         return {name: as_digest(packages[name]) for name in project.resources}
     except BadName as error:

@@ -132,14 +132,16 @@ class RateMeter:
         now = self._clock()
         first = int(now) - seconds
         with self._lock:
-            kept = [second for second in self._seconds if second.number >= first]
+            seconds_in_window = [second for second in self._seconds if second.number >= first]
             elapsed = max(1.0, min(now - first, now - self._began))
-            names = {name for second in kept for name in second.sums}
+            names = {name for second in seconds_in_window for name in second.sums}
             resources = {
-                name: _rate([s.sums[name] for s in kept if name in s.sums], elapsed) for name in names if name
+                name: _rate([s.sums[name] for s in seconds_in_window if name in s.sums], elapsed)
+                for name in names
+                if name
             }
             mounts: dict[tuple[str, str], float] = {}
-            for second in kept:
+            for second in seconds_in_window:
                 for edge, count in second.mounts.items():
                     mounts[edge] = mounts.get(edge, 0.0) + count / elapsed
         return RateWindow(elapsed, resources, mounts)
@@ -180,9 +182,9 @@ def _middle(bucket: int) -> int:
 
 
 def _percentile(walls: dict[int, int], count: int, share: float) -> int | None:
-    left = count * share
+    remaining = count * share
     for wall in sorted(walls):
-        left -= walls[wall]
-        if left <= 0:
+        remaining -= walls[wall]
+        if remaining <= 0:
             return _middle(wall)
     return None

@@ -60,7 +60,7 @@ class TimelineRecorder:
         self._incoming: list[Record | Recording] = []
         self._pending: deque[Record | Recording] = deque()  # used by the writing thread only
         self._bytes = 0  # of both
-        self._lost = 0
+        self._dropped = 0
         self._trimmed = 0.0
         self._failing = False
         self._stopping = False
@@ -75,7 +75,7 @@ class TimelineRecorder:
         size = _size(record)
         with self._lock:
             if self._bytes + size > self._max_pending_bytes:
-                self._lost += 1
+                self._dropped += 1
                 return
             self._bytes += size
             self._incoming.append(record)
@@ -98,13 +98,13 @@ class TimelineRecorder:
             if not self._stopping:
                 self._batch_full.clear()
             try:
-                written = self._write()
+                complete = self._write()
             except NewerTimeline as error:
                 self._unsubscribe()
                 self._warn(error)
                 break
-            pause = self._interval if written else self._retry
-            if not written:
+            pause = self._interval if complete else self._retry
+            if not complete:
                 self._wakeup.set()
         if self._store is not None:
             self._store.close()
@@ -141,9 +141,9 @@ class TimelineRecorder:
         with self._lock:
             self._pending.extend(self._incoming)
             self._incoming = []
-            lost, self._lost = self._lost, 0
-            if lost:
-                text = f"{lost} records were lost: they arrived faster than they could be written"
+            dropped, self._dropped = self._dropped, 0
+            if dropped:
+                text = f"{dropped} records were lost: they arrived faster than they could be written"
                 warning = PlatformRecord(self._now_ns(), "", "WARN", text)
                 self._bytes += _size(warning)
                 self._pending.append(warning)

@@ -39,11 +39,11 @@ _HEAD_FIELDS = ("time_ns", "method", "scheme", "authority", "target", "status")
 class BodyCapture:
     """A body in transit: its first `MAX_BODY_BYTES` bytes, its total size, and whether it is complete."""
 
-    __slots__ = ("chunks", "ended", "kept", "size")
+    __slots__ = ("chunks", "ended", "size", "stored_size")
 
     def __init__(self) -> None:
         self.chunks: list[bytes] = []
-        self.kept = 0
+        self.stored_size = 0
         self.size = 0
         self.ended = False
 
@@ -53,11 +53,11 @@ class BodyCapture:
         if not chunk:
             return
         self.size += len(chunk)
-        room = MAX_BODY_BYTES - self.kept
-        if room > 0:
-            piece = chunk if len(chunk) <= room else chunk[:room]
+        remaining = MAX_BODY_BYTES - self.stored_size
+        if remaining > 0:
+            piece = chunk if len(chunk) <= remaining else chunk[:remaining]
             self.chunks.append(bytes(piece))
-            self.kept += len(piece)
+            self.stored_size += len(piece)
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class Recording:
     @property
     def weight(self) -> int:
         """Approximate size in bytes."""
-        return _OVERHEAD + self.body.kept + self.response.kept
+        return _OVERHEAD + self.body.stored_size + self.response.stored_size
 
 
 @dataclass(frozen=True, slots=True)

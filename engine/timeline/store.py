@@ -101,8 +101,8 @@ class TimelineStore:
         if first is None or first == last:
             return False
         remove = "delete from record where cursor < ?"
-        written = self._database.run("select written_ms from record where cursor = ?", (first,))[0][0]
-        if written < oldest_ms:
+        first_ms = self._database.run("select written_ms from record where cursor = ?", (first,))[0][0]
+        if first_ms < oldest_ms:
             end = min(first + _ROWS_PER_TRIM, last)
             self._database.run(f"{remove} and written_ms < ?", (end, oldest_ms))
             return True

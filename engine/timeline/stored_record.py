@@ -122,13 +122,13 @@ def _text(text: str) -> str:
 
 def _attributes(record: StructuredRecord) -> str:
     """Return attributes as JSON; those beyond the limit are omitted and counted."""
-    kept: dict[str, str] = {}
-    room, left = MAX_TEXT_CHARS, len(record.attributes)
+    attributes: dict[str, str] = {}
+    remaining_chars, remaining_count = MAX_TEXT_CHARS, len(record.attributes)
     for key, value in record.attributes.items():
-        room -= len(key) + len(value)
-        if room < 0:
-            kept["…"] = f"{left} more"
+        remaining_chars -= len(key) + len(value)
+        if remaining_chars < 0:
+            attributes["…"] = f"{remaining_count} more"
             break
-        kept[_text(key)] = _text(value)
-        left -= 1
-    return json.dumps(kept, ensure_ascii=False)
+        attributes[_text(key)] = _text(value)
+        remaining_count -= 1
+    return json.dumps(attributes, ensure_ascii=False)

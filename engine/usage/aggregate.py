@@ -74,12 +74,12 @@ class Aggregator:
             _add(sums[key], record)
         return {key: UsageCount.of(numbers) for key, numbers in sums.items()}
 
-    def restore(self, counts: Mapping[Key, UsageCount], most: int) -> None:
-        """Add sums that could not be stored; above `most` keys, the oldest are lost."""
+    def restore(self, counts: Mapping[Key, UsageCount], limit: int) -> None:
+        """Add sums that could not be stored; above `limit` keys, the oldest are lost."""
         merged = dict(counts)
         for key, count in self.take().items():
             merged[key] = merged.get(key, UsageCount()) + count
-        self._restored = dict(sorted(merged.items())[-most:])
+        self._restored = dict(sorted(merged.items())[-limit:])
 
 
 def _add(sums: list[int], record: RequestRecord) -> None:

@@ -125,6 +125,6 @@ async def _main(doors: Sequence[Door], channel: int, *sockets: int) -> None:
 
 
 def _listening(number: int) -> socket.socket:
-    opened = socket.socket(fileno=number)
-    opened.setblocking(False)
-    return opened
+    listener = socket.socket(fileno=number)
+    listener.setblocking(False)
+    return listener

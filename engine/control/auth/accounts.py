@@ -188,8 +188,8 @@ class Accounts:
 
         def changed(document: _AccountsDocument) -> _AccountsDocument:
             user = _require_user(document, name)
-            others = {key: has for key, has in user.roles.items() if key != project}
-            roles = others if role is None else _validated({**others, project: role})
+            other_roles = {key: has for key, has in user.roles.items() if key != project}
+            roles = other_roles if role is None else _validated({**other_roles, project: role})
             return _with(document, replace(user, roles=roles))
 
         return (await self._change(changed)).users[name]
@@ -202,8 +202,8 @@ class Accounts:
 
         def removed(document: _AccountsDocument) -> _AccountsDocument:
             _require_user(document, name)
-            left = {key: user for key, user in document.users.items() if key != name}
-            return _require_owner(replace(document, users=left))
+            remaining = {key: user for key, user in document.users.items() if key != name}
+            return _require_owner(replace(document, users=remaining))
 
         await self._change(removed)
 

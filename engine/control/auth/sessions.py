@@ -67,7 +67,7 @@ _ADAPTER = TypeAdapter(Session)
 class _CachedPrincipal:
     principal: Principal
     revision: int | None
-    until: float
+    expires_at: float
 
 
 class Sessions:
@@ -89,9 +89,9 @@ class Sessions:
     async def principal(self, token: str) -> Principal | None:
         """Return the principal of a token, or `None`. Results are cached for half a second."""
         key = _key(token)
-        known = self._cache.get(key)
-        if known and known.until > self._clock() and known.revision == self._accounts.revision:
-            return known.principal
+        cached = self._cache.get(key)
+        if cached and cached.expires_at > self._clock() and cached.revision == self._accounts.revision:
+            return cached.principal
         valid = await self._valid(key)
         if valid is None:
             self._cache.pop(key, None)
@@ -144,12 +144,12 @@ class Sessions:
         """Create an API token. Raises `AccountConflict` if the user already has one of this name."""
         session = replace(self._new(user, "token", lasts_ns), name=name, role=role, projects=projects)
         async with self._creating:
-            held = await self.tokens(user)
-            if any(token.name == name for token in held):
+            existing = await self.tokens(user)
+            if any(token.name == name for token in existing):
                 raise AccountConflict(
                     f"{user.name} already has a token {name}", "Remove it, or choose another name."
                 )
-            if len(held) >= MAX_PER_USER:
+            if len(existing) >= MAX_PER_USER:
                 raise AccountConflict(f"{user.name} already has {MAX_PER_USER} tokens", "Remove one first.")
             return await self._store("svct_", session), session
 
@@ -221,22 +221,22 @@ class Sessions:
 
     async def _sweep(self, user: User) -> None:
         """Remove all expired sessions, and make room for one more session of the user."""
-        users = {known.name: known for known in await self._accounts.users()}
-        held = []
+        users = {account.name: account for account in await self._accounts.users()}
+        remaining = []
         for cell in await self._kv.list(PREFIX):
             session = _decoded(cell)
             owner = users.get(session.user) if session is not None else None
             if session is None or owner is None or self._expired(session) or not _belongs(session, owner):
                 await self._kv.cas(cell.key, None, cell.revision)
             elif session.kind == "session" and owner.id == user.id:
-                held.append((session.used_ns, cell.key))
-        for _, key in sorted(held)[: max(0, len(held) - MAX_PER_USER + 1)]:
+                remaining.append((session.used_ns, cell.key))
+        for _, key in sorted(remaining)[: max(0, len(remaining) - MAX_PER_USER + 1)]:
             await self._remove(key)
 
 
 def _key(token: str) -> str:
-    shown = token.encode("utf-8", "surrogatepass")
-    return PREFIX + hashlib.sha256(shown).hexdigest()
+    secret = token.encode("utf-8", "surrogatepass")
+    return PREFIX + hashlib.sha256(secret).hexdigest()
 
 
 def _belongs(session: Session, user: User) -> bool:

@@ -18,7 +18,7 @@ MAX_LIST_BYTES = 4096
 class MemoryAccount(Protocol):
     """Accounts for host memory held for a guest."""
 
-    kept: int
+    held_bytes: int
 
 
 class ByteQueue:
@@ -81,7 +81,7 @@ class InputBuffer:
         if data and not self.discarding:
             self._parts.append(data)
             if self._account is not None:
-                self._account.kept += len(data)
+                self._account.held_bytes += len(data)
 
     def end(self, error: Any = None) -> None:
         """Mark end of input, with an `error` (a wasi:http error-code) if it is incomplete."""
@@ -92,17 +92,17 @@ class InputBuffer:
         """Drop buffered and all further input."""
         self.discarding = True
         if self._account is not None:
-            self._account.kept -= self._parts.size
+            self._account.held_bytes -= self._parts.size
         self._parts.clear()
         self._notify_drained()
 
-    def take(self, most: int) -> bytes:
-        """Return up to `most` bytes, or `b""` if none are available."""
+    def take(self, limit: int) -> bytes:
+        """Return up to `limit` bytes, or `b""` if none are available."""
         if not self._parts:
             return b""
-        data = self._parts.read(most)
+        data = self._parts.read(limit)
         if self._account is not None:
-            self._account.kept -= len(data)
+            self._account.held_bytes -= len(data)
         if not self.full:
             self._notify_drained()
         return data

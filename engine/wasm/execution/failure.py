@@ -67,8 +67,8 @@ class StderrTail:
         """Return the panic in one line, with its location if known; empty if there was no panic."""
         if not self._head:
             return ""
-        own = [place for function, place in self._places if function.startswith("main.")]
-        places = own or [place for _, place in self._places]
+        own_places = [place for function, place in self._places if function.startswith("main.")]
+        places = own_places or [place for _, place in self._places]
         return f"{self._head} ({places[0]})" if places else self._head
 
 

@@ -89,7 +89,7 @@ class RunState(HandleTable):
         """Requests and responses that the guest has not sent."""
         self.waiting = 0
         """Outbound HTTP requests without a response."""
-        self.kept = 0
+        self.held_bytes = 0
         """Bytes that the host stores for the guest."""
         self.tasks: set[asyncio.Future[Any]] = set()
         self.wake: Callable[[], None] = _noop
@@ -102,8 +102,8 @@ class RunState(HandleTable):
 
     def charge_memory(self, size: int) -> None:
         """Count bytes stored for the guest (negative: released). Raises Trap above `MAX_HELD_BYTES`."""
-        self.kept += size
-        if self.kept > MAX_HELD_BYTES:
+        self.held_bytes += size
+        if self.held_bytes > MAX_HELD_BYTES:
             raise Trap(
                 f"it holds more than {MAX_HELD_BYTES >> 20} MiB in the host (header fields, unread responses)"
             )

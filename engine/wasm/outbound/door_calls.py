@@ -118,11 +118,11 @@ def _problem(status: HTTPStatus, code: str, detail: str) -> DoorResponse:
 
 
 def _invoke(
-    run: RunState, host: str, door: DoorBinding, asked: DoorRequest
+    run: RunState, host: str, door: DoorBinding, request: DoorRequest
 ) -> DoorResponse | Awaitable[DoorResponse]:
     """Call a Door on the event loop's thread."""
     try:
-        return door.door.answer(asked)
+        return door.door.answer(request)
     except Exception as error:
         return _door_failed(run, host, error)
 
@@ -172,7 +172,7 @@ class _PendingResponse:
 
     def respond(self, answer: DoorResponse) -> None:
         """Settle the future with a response."""
-        if self._run.kept + len(answer.body) > MAX_HELD_BYTES:
+        if self._run.held_bytes + len(answer.body) > MAX_HELD_BYTES:
             self.settle(("err", ("connection-limit-reached", None)))
             return
         flow = InputBuffer(account=self._run)
@@ -224,9 +224,9 @@ class _DoorCall:
         if data := body.drain():
             self._parts.append(data)
             self._size += len(data)
-            self._run.kept += len(data)
+            self._run.held_bytes += len(data)
             self._run.wake()
-        if self._run.kept > MAX_HELD_BYTES:
+        if self._run.held_bytes > MAX_HELD_BYTES:
             self._abandon()
             self._pending.settle(("err", ("connection-limit-reached", None)))
         elif self._size > self._door.max_body:
@@ -245,14 +245,14 @@ class _DoorCall:
         assert self._request.body is not None
         self._request.body.discard()
         self._invoked = True
-        self._run.kept -= self._size
+        self._run.held_bytes -= self._size
         self._parts.clear()
 
     def _send(self) -> None:
         self._invoked = True
-        self._run.kept -= self._size
+        self._run.held_bytes -= self._size
         path, _, query = target_of(self._request).partition("?")
-        asked = DoorRequest(
+        request = DoorRequest(
             self._method,
             path,
             query=query,
@@ -261,4 +261,4 @@ class _DoorCall:
             caller=self._caller,
         )
         self._parts.clear()
-        self._pending.deliver(_invoke(self._run, self._host, self._door, asked))
+        self._pending.deliver(_invoke(self._run, self._host, self._door, request))

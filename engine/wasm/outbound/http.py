@@ -141,7 +141,7 @@ async def _receive(run: RunState, response: httpcore.Response, flow: InputBuffer
     flow.on_drained = lambda: run.on_loop(room.set)
     try:
         async for chunk in response.aiter_stream():
-            if run.kept > MAX_HELD_BYTES:
+            if run.held_bytes > MAX_HELD_BYTES:
                 flow.end(("connection-limit-reached", None))
                 break
             flow.feed(chunk)

@@ -31,11 +31,11 @@ def ask(run: RunState, door: str, path: str, body: str) -> DoorAnswer | Suspend:
     """Post a text to a Door; return the status and the response text, or `None` if the request failed."""
     content = body.encode()
     if _on_loop():
-        asked: DoorResponse | FutureIncomingResponse | None = run.call_door(run, door, path, content)
-        if isinstance(asked, DoorResponse):
-            return asked.status, asked.body.decode(errors="replace")
-        if asked is not None:
-            return Suspend([asked], lambda: _future_answer(asked))
+        answer: DoorResponse | FutureIncomingResponse | None = run.call_door(run, door, path, content)
+        if isinstance(answer, DoorResponse):
+            return answer.status, answer.body.decode(errors="replace")
+        if answer is not None:
+            return Suspend([answer], lambda: _future_answer(answer))
     request = OutgoingRequest(Fields())
     request.method, request.scheme = ("post", None), ("HTTP", None)
     request.body = OutputBuffer()

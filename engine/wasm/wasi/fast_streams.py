@@ -25,12 +25,12 @@ def check_write(run: RunState, stream: io.OutputStream) -> int:
 
 
 @host(FAST_STREAMS, "read", packed=True)
-def read(run: RunState, stream: io.InputStream, most: int) -> bytes:
+def read(run: RunState, stream: io.InputStream, limit: int) -> bytes:
     """Return the bytes available now, possibly none."""
-    return io.take(stream, min(most, MAX_PACKED_BYTES))
+    return io.take(stream, min(limit, MAX_PACKED_BYTES))
 
 
 @host(FAST_STREAMS, "blocking-read", blocking=True, packed=True)
-def blocking_read(run: RunState, stream: io.InputStream, most: int) -> Suspend | bytes:
+def blocking_read(run: RunState, stream: io.InputStream, limit: int) -> Suspend | bytes:
     """Return at least one byte. Raises `Err` at the end of the stream."""
-    return io.when_ready(stream, most, lambda: read(run, stream, most))
+    return io.when_ready(stream, limit, lambda: read(run, stream, limit))

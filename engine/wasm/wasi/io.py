@@ -140,44 +140,44 @@ def _stream_error(stream: InputStream | OutputStream, code: Any) -> Err:
     return Err(("last-operation-failed", IoError(f"HTTP error: {code[0]}", code)))
 
 
-def take(stream: InputStream, most: int) -> bytes:
-    """Return up to `most` available bytes. Raises `Err` at the end of the stream."""
+def take(stream: InputStream, limit: int) -> bytes:
+    """Return up to `limit` available bytes. Raises `Err` at the end of the stream."""
     flow = stream.flow
-    data = flow.take(most)
+    data = flow.take(limit)
     if not data and flow.exhausted:
         raise _stream_error(stream, flow.error)
     return data
 
 
-def when_ready(stream: InputStream, most: int, finish: Callable[[], _T]) -> Suspend | _T:
-    """Call `finish` now if the stream is ready or `most` is 0; otherwise suspend until it is ready."""
-    if most and not stream.flow.ready():
+def when_ready(stream: InputStream, limit: int, finish: Callable[[], _T]) -> Suspend | _T:
+    """Call `finish` now if the stream is ready or `limit` is 0; otherwise suspend until it is ready."""
+    if limit and not stream.flow.ready():
         return Suspend([stream.flow], finish)
     return finish()
 
 
 @method(STREAMS, "input-stream", "read")
-def read(run: RunState, stream: InputStream, most: int) -> bytes:
+def read(run: RunState, stream: InputStream, limit: int) -> bytes:
     """Return the bytes available now, possibly none."""
-    return take(stream, min(most, MAX_LIST_BYTES))
+    return take(stream, min(limit, MAX_LIST_BYTES))
 
 
 @method(STREAMS, "input-stream", "blocking-read", blocking=True)
-def blocking_read(run: RunState, stream: InputStream, most: int) -> Suspend | bytes:
+def blocking_read(run: RunState, stream: InputStream, limit: int) -> Suspend | bytes:
     """Return at least one byte. Raises `Err` at the end of the stream."""
-    return when_ready(stream, most, lambda: read(run, stream, most))
+    return when_ready(stream, limit, lambda: read(run, stream, limit))
 
 
 @method(STREAMS, "input-stream", "skip")
-def skip(run: RunState, stream: InputStream, most: int) -> int:
-    """Discard up to `most` available bytes; return their number."""
-    return len(take(stream, most))
+def skip(run: RunState, stream: InputStream, limit: int) -> int:
+    """Discard up to `limit` available bytes; return their number."""
+    return len(take(stream, limit))
 
 
 @method(STREAMS, "input-stream", "blocking-skip", blocking=True)
-def blocking_skip(run: RunState, stream: InputStream, most: int) -> Suspend | int:
+def blocking_skip(run: RunState, stream: InputStream, limit: int) -> Suspend | int:
     """Discard at least one byte; return their number. Raises `Err` at the end of the stream."""
-    return when_ready(stream, most, lambda: skip(run, stream, most))
+    return when_ready(stream, limit, lambda: skip(run, stream, limit))
 
 
 @method(STREAMS, "input-stream", "subscribe")
@@ -210,9 +210,9 @@ def _room(stream: OutputStream) -> int:
     return int(flow.room())
 
 
-def grant_permit(stream: OutputStream, most: int) -> int:
-    """Permit the next write as many bytes as there is space for, up to `most`."""
-    stream.permit = min(_room(stream), most)
+def grant_permit(stream: OutputStream, limit: int) -> int:
+    """Permit the next write as many bytes as there is space for, up to `limit`."""
+    stream.permit = min(_room(stream), limit)
     return stream.permit
 
 
@@ -284,17 +284,17 @@ def blocking_flush(run: RunState, stream: OutputStream) -> Suspend | None:
 
 
 @method(STREAMS, "output-stream", "splice")
-def splice(run: RunState, stream: OutputStream, source: InputStream, most: int) -> int:
-    """Move up to `most` bytes, as many as both sides permit now; return their number."""
-    data = take(source, min(most, _room(stream)))
+def splice(run: RunState, stream: OutputStream, source: InputStream, limit: int) -> int:
+    """Move up to `limit` bytes, as many as both sides permit now; return their number."""
+    data = take(source, min(limit, _room(stream)))
     _put(stream, data)
     return len(data)
 
 
 @method(STREAMS, "output-stream", "blocking-splice", blocking=True)
-def blocking_splice(run: RunState, stream: OutputStream, source: InputStream, most: int) -> Suspend | int:
+def blocking_splice(run: RunState, stream: OutputStream, source: InputStream, limit: int) -> Suspend | int:
     """Move at least one byte; return their number. Raises `Err` at the end of either stream."""
     waiting = [flow for flow in (stream.flow, source.flow) if not flow.ready()]
-    if most and waiting:
-        return Suspend(waiting[:1], lambda: blocking_splice(run, stream, source, most))
-    return splice(run, stream, source, most)
+    if limit and waiting:
+        return Suspend(waiting[:1], lambda: blocking_splice(run, stream, source, limit))
+    return splice(run, stream, source, limit)

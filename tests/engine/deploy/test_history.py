@@ -133,8 +133,8 @@ def test_forget_old_retains_newest_and_live_deployments(tmp_path: Path) -> None:
         for number in range(6):
             await history.add(await deployment(bucket, component_artifact(tmp_path), f"0{number}"))
         await history.activate("shop", "01", at_ns=1, by="a", revision=None)
-        assert await history.forget_old("shop", kept=2) == ["00", "02", "03"]
-        assert await history.forget_old("shop", kept=2) == []
+        assert await history.forget_old("shop", limit=2) == ["00", "02", "03"]
+        assert await history.forget_old("shop", limit=2) == []
         assert [made.id for made in await history.deployments("shop")] == ["05", "04", "01"]
 
     opened(tmp_path / "bucket", scenario)
@@ -157,9 +157,9 @@ def test_gc_removes_unreferenced_blobs_after_grace_period(tmp_path: Path) -> Non
         await touch(bucket.blobs, record.resources["web"].package)
         assert await collect_garbage(bucket, later) == GcReport(0, 0, 0)
         await history.add(replace(record, id="02"))
-        assert await history.forget_old("shop", kept=1) == ["01"]
+        assert await history.forget_old("shop", limit=1) == ["01"]
         assert await collect_garbage(bucket, later) == GcReport(0, 0, 0)
-        assert await history.forget_old("shop", kept=0) == ["02"]
+        assert await history.forget_old("shop", limit=0) == ["02"]
         assert (await collect_garbage(bucket, later)).blobs == 4
         assert [info async for info in bucket.blobs.list()] == []
 
@@ -231,7 +231,7 @@ def test_deployment_activated_while_forgotten_is_retained(tmp_path: Path, first:
             return history.activate("shop", "01", at_ns=2, by="a", revision=live.revision)
 
         def forget(history: DeploymentHistory) -> Awaitable[object]:
-            return history.forget_old("shop", kept=0)
+            return history.forget_old("shop", limit=0)
 
         if first == "forget":
             await forget(DeploymentHistory(Meanwhile(bucket, "deployments/", lambda: flip(history))))
