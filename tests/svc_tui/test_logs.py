@@ -43,8 +43,8 @@ INNER = replace(
     peak_memory=1 << 20,
     root=False,
 )
-PRINTED = LineRecord(NOW, "01id", "api", "stdout", "hello")
-LOGGED = StructuredRecord(
+LINE = LineRecord(NOW, "01id", "api", "stdout", "hello")
+STRUCTURED = StructuredRecord(
     time_ns=NOW,
     request_id="01id",
     trace_id="t" * 32,
@@ -54,7 +54,7 @@ LOGGED = StructuredRecord(
     body="low",
     attributes={"left": "3"},
 )
-BUILT = PlatformRecord(NOW, "api", "INFO", "ready")
+PLATFORM = PlatformRecord(NOW, "api", "INFO", "ready")
 COMMAND = [sys.executable, "-m", "svc_tui", "logs"]
 
 
@@ -84,7 +84,7 @@ def documents(capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[st
 
 
 def test_logs_json_has_one_document_per_record(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    record(project, PRINTED, LOGGED, INNER, ROOT, BUILT)
+    record(project, LINE, STRUCTURED, INNER, ROOT, PLATFORM)
     printed, logged, inner, root, built = documents(capsys)
     common = {"cursor", "kind", "time", "level", "resource", "request_id"}
     assert set(printed) == set(built) == common | {"body"}
@@ -123,7 +123,7 @@ def test_logs_json_has_one_document_per_record(project: Path, capsys: pytest.Cap
 def test_logs_prints_one_line_per_request_with_its_spans(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record(project, PRINTED, LOGGED, INNER, ROOT)
+    record(project, LINE, STRUCTURED, INNER, ROOT)
     printed, logged, request = lines(capsys)
     assert re.fullmatch(r"\S{10} \S{12} STDOUT api  hello  01id", printed)
     assert re.fullmatch(r"\S{10} \S{12} WARN   api  low left=3  01id", logged)
@@ -142,13 +142,13 @@ def test_logs_with_a_filter_prints_one_line_per_span(
 def test_logs_prints_spans_of_unfinished_requests_last(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record(project, INNER, PRINTED)
+    record(project, INNER, LINE)
     printed, inner = lines(capsys)
     assert "hello" in printed and "api" in inner
 
 
 def test_logs_prints_100_records_by_default(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    record(project, *(replace(PRINTED, text=str(number)) for number in range(2500)))
+    record(project, *(replace(LINE, text=str(number)) for number in range(2500)))
     assert [row["body"] for row in documents(capsys)] == [str(n) for n in range(2400, 2500)]
     assert [row["body"] for row in documents(capsys, "--tail", "2")] == ["2498", "2499"]
     assert documents(capsys, "--tail", "0") == []
@@ -161,7 +161,7 @@ def test_logs_prints_100_records_by_default(project: Path, capsys: pytest.Captur
 
 
 def test_logs_filters_select_records(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    record(project, PRINTED, LOGGED, BUILT, now_ns=time.time_ns() - 20 * MINUTE)
+    record(project, LINE, STRUCTURED, PLATFORM, now_ns=time.time_ns() - 20 * MINUTE)
     record(project, INNER, replace(ROOT, status=500), now_ns=time.time_ns())
     assert [row["kind"] for row in documents(capsys, "--since", "10m")] == ["request", "request"]
     assert len(documents(capsys, "--since", "30m")) == 5
@@ -199,7 +199,7 @@ def test_logs_filters_select_records(project: Path, capsys: pytest.CaptureFixtur
 def test_logs_with_invalid_options_fails_with_a_hint(
     project: Path, capsys: pytest.CaptureFixture[str], options: list[str], output: str
 ) -> None:
-    record(project, PRINTED)
+    record(project, LINE)
     assert run(["logs", *options]) == 2
     assert output in " ".join(capsys.readouterr().err.split())
 
@@ -207,7 +207,7 @@ def test_logs_with_invalid_options_fails_with_a_hint(
 def test_logs_accepts_a_removed_resource_with_records(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record(project, PRINTED)
+    record(project, LINE)
     (project / "svc.toml").write_text("no manifest at all")
     assert len(lines(capsys, "--resource", "api")) == 1
     assert lines(capsys, "--resource", "another") == []
@@ -219,7 +219,7 @@ def test_logs_without_records_prints_a_note(project: Path, capsys: pytest.Captur
     assert output.out == "" and "svc dev" in output.err
     assert not timeline_path(project).exists()
     assert run(["logs", "--resource", "wbe"]) == 2
-    record(project, PRINTED)
+    record(project, LINE)
     assert run(["logs", "--request", "another"]) == 0
     assert "no matching records" in capsys.readouterr().err
 
@@ -236,10 +236,10 @@ def test_logs_of_a_corrupt_timeline_fails_with_a_hint(
 
 
 def test_logs_after_a_removed_cursor_warns(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    record(project, *[PRINTED] * 10)
+    record(project, *[LINE] * 10)
     cursor = documents(capsys)[0]["cursor"]
     store = TimelineStore(timeline_path(project), Retention(max_age_seconds=1))
-    store.append([BUILT], NOW + MINUTE)
+    store.append([PLATFORM], NOW + MINUTE)
     store.trim(NOW + MINUTE)
     store.close()
     assert run(["logs", "--json", "--after", str(cursor)]) == 0
@@ -253,8 +253,8 @@ NASTY = "\x1b[2J\x1b]0;title\x07\x9b31m\x00\r\x7f\u202eevil\u2028\ntwo"
 def test_logs_strips_control_codes_of_guests(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record(
         project,
-        replace(PRINTED, text=NASTY),
-        replace(LOGGED, body=NASTY, attributes={NASTY: NASTY}),
+        replace(LINE, text=NASTY),
+        replace(STRUCTURED, body=NASTY, attributes={NASTY: NASTY}),
         replace(ROOT, target="/\x9b2J", detail=NASTY, code="guest-failed", status=500),
     )
     for options in ([], ["--json"]):
@@ -268,17 +268,17 @@ def test_logs_strips_control_codes_of_guests(project: Path, capsys: pytest.Captu
 
 
 def test_logs_indents_further_lines_of_a_record(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    record(project, replace(LOGGED, body="one\n2026-01-01 00:00:00.000 ERROR  web  forged\nthree"))
+    record(project, replace(STRUCTURED, body="one\n2026-01-01 00:00:00.000 ERROR  web  forged\nthree"))
     first, *rest = lines(capsys)
     assert "one" in first and [line.startswith("    │ ") for line in rest] == [True, True]
 
 
 def test_logs_on_a_terminal_prints_a_heading_per_day(project: Path) -> None:
     view = LogFormatter(dated=False, separate_spans=False, today=lambda: date.fromtimestamp(NOW / 1e9))
-    earlier = replace(PRINTED, time_ns=NOW - 3 * 24 * 60 * MINUTE)
+    earlier = replace(LINE, time_ns=NOW - 3 * 24 * 60 * MINUTE)
     result = [
         "".join(text for text, _ in line)
-        for each in (earlier, earlier, PRINTED, PRINTED)
+        for each in (earlier, earlier, LINE, LINE)
         for line in view.lines(each)
     ]
     assert len(result) == 6
@@ -326,9 +326,9 @@ def test_logs_follow_waits_for_records_until_interrupted(project: Path, follower
     follower = Following(project, "--json")
     followers.append(follower)
     assert "waiting for `svc dev`" in follower.err.readline()
-    record(project, PRINTED)
+    record(project, LINE)
     assert follower.row()["body"] == "hello"
-    record(project, LOGGED)
+    record(project, STRUCTURED)
     assert follower.row()["body"] == "low"
     assert follower.end(signal.SIGINT) == 130
     assert "Traceback" not in follower.err.read()
@@ -336,19 +336,19 @@ def test_logs_follow_waits_for_records_until_interrupted(project: Path, follower
 
 @pytest.mark.slow
 def test_logs_follow_after_a_cursor_resumes(project: Path, followers: list[Following]) -> None:
-    record(project, *(replace(PRINTED, text=str(number)) for number in range(5)))
+    record(project, *(replace(LINE, text=str(number)) for number in range(5)))
     first = Following(project, "--json")
     followers.append(first)
     rows = [first.row() for _ in range(3)]
     assert first.end(signal.SIGINT) == 130
-    record(project, replace(PRINTED, text="5"))
+    record(project, replace(LINE, text="5"))
     second = Following(project, "--json", "--after", str(rows[-1]["cursor"]))
     followers.append(second)
     assert [second.row()["body"] for _ in range(3)] == ["3", "4", "5"]
 
 
 def test_logs_follow_ends_when_the_pipe_closes(project: Path, followers: list[Following]) -> None:
-    record(project, PRINTED)
+    record(project, LINE)
     follower = Following(project)
     followers.append(follower)
     assert "hello" in follower.out.readline()
@@ -358,7 +358,7 @@ def test_logs_follow_ends_when_the_pipe_closes(project: Path, followers: list[Fo
 
 
 def test_logs_on_a_terminal_uses_color_and_clock_times(project: Path) -> None:
-    record(project, replace(LOGGED, severity="ERROR"))
+    record(project, replace(STRUCTURED, severity="ERROR"))
     leader, follower = pty.openpty()
     environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
     subprocess.run(COMMAND, cwd=project, stdout=follower, env=environment | {"TERM": "xterm"}, check=True)
@@ -379,7 +379,7 @@ def test_logs_follow_prints_20000_records_in_order(project: Path, followers: lis
     store = TimelineStore(timeline_path(project))
     reading.start()
     for begin in range(0, 20_000, 500):
-        store.append([replace(PRINTED, text=str(begin + i)) for i in range(500)], NOW)
+        store.append([replace(LINE, text=str(begin + i)) for i in range(500)], NOW)
     reading.join(150)
     store.close()
     assert result == [str(number) for number in range(20_000)]

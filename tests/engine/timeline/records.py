@@ -23,7 +23,7 @@ REQUEST = RequestRecord(
     bytes_out=6,
     root=True,
 )
-SAID = StructuredRecord(
+STRUCTURED = StructuredRecord(
     time_ns=BEGAN,
     request_id="01id",
     trace_id="trace",
@@ -34,7 +34,7 @@ SAID = StructuredRecord(
     attributes={"left": "3", "ü": "日本"},
 )
 LINE = LineRecord(BEGAN, "01id", "web", "stdout", "hello")
-BUILT = PlatformRecord(BEGAN, "api", "INFO", "ready")
+PLATFORM = PlatformRecord(BEGAN, "api", "INFO", "ready")
 
 
 def line(number: int, resource: str = "web") -> LineRecord:

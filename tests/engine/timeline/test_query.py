@@ -9,7 +9,7 @@ from engine.timeline.database import timeline_path
 from engine.timeline.query import RecordFilter, TimelineReader
 from engine.timeline.record import Record
 from engine.timeline.store import Retention, TimelineStore
-from tests.engine.timeline.records import BEGAN, BUILT, LINE, REQUEST, SAID, SECOND, line
+from tests.engine.timeline.records import BEGAN, LINE, PLATFORM, REQUEST, SECOND, STRUCTURED, line
 
 
 @pytest.fixture
@@ -25,12 +25,12 @@ def reader(path: Path) -> Iterator[TimelineReader]:
         replace(REQUEST, resource="api", status=500, code="guest-failed", detail="boom: no such row"),
         replace(REQUEST, request_id="02id", status=404, target="/missing"),
         replace(REQUEST, status=499, code="client-gone"),
-        SAID,
-        replace(SAID, severity="DEBUG", body="row", attributes={"id": "7"}),
+        STRUCTURED,
+        replace(STRUCTURED, severity="DEBUG", body="row", attributes={"id": "7"}),
         LINE,
         replace(LINE, stream="stderr", request_id="02id", text="Panic"),
-        BUILT,
-        replace(BUILT, level="ERROR", text="it does not build"),
+        PLATFORM,
+        replace(PLATFORM, level="ERROR", text="it does not build"),
     ]
     store.append(records, BEGAN)
     store.close()
@@ -83,7 +83,7 @@ def test_filter_by_pattern_searches_text(reader: TimelineReader, pattern: str, c
 
 def test_filter_conditions_are_combined(reader: TimelineReader) -> None:
     record_filter = RecordFilter("web", "01id", min_level="WARN", pattern=re.compile("low"))
-    assert found(reader, record_filter) == [SAID]
+    assert found(reader, record_filter) == [STRUCTURED]
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from engine.timeline.query import RecordFilter, TimelineReader
 from engine.timeline.record import LineRecord, PlatformRecord, Record
 from engine.timeline.recorder import TimelineRecorder
 from engine.timeline.store import TimelineStore
-from tests.engine.timeline.records import BEGAN, LINE, REQUEST, SAID, line
+from tests.engine.timeline.records import BEGAN, LINE, REQUEST, STRUCTURED, line
 from tests.support.waiting import until
 
 FULL = """
@@ -77,10 +77,10 @@ def test_recorder_writes_continuously_and_on_close(path: Path, reported: Reporte
     recorder = TimelineRecorder(path, timeline, reported, interval=0.01)
     timeline.append(REQUEST)
     until(lambda: path.exists() and bool(kept(path)))
-    timeline.append(SAID)
+    timeline.append(STRUCTURED)
     timeline.append(LINE)
     recorder.close()
-    assert kept(path) == [REQUEST, SAID, LINE]
+    assert kept(path) == [REQUEST, STRUCTURED, LINE]
     assert reported.errors == []
 
 

@@ -18,7 +18,7 @@ from engine.timeline.query import RecordFilter, TimelineReader
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.store import Retention, TimelineStore
 from engine.timeline.stored_record import MAX_TEXT_CHARS, decode, encode
-from tests.engine.timeline.records import BEGAN, BUILT, LINE, REQUEST, SAID, SECOND, line
+from tests.engine.timeline.records import BEGAN, LINE, PLATFORM, REQUEST, SECOND, STRUCTURED, line
 from tests.support.examples import examples
 
 ALL = RecordFilter()
@@ -61,8 +61,17 @@ def appending(path: Path, times: int, who: str) -> subprocess.Popen[str]:
 
 
 def test_every_record_kind_round_trips(path: Path) -> None:
-    records = [REQUEST, replace(REQUEST, peak_memory=None, root=False, code="x", detail="y"), SAID, LINE]
-    records += [BUILT, replace(LINE, stream="stderr"), replace(SAID, attributes={}, severity="FATAL")]
+    records = [
+        REQUEST,
+        replace(REQUEST, peak_memory=None, root=False, code="x", detail="y"),
+        STRUCTURED,
+        LINE,
+    ]
+    records += [
+        PLATFORM,
+        replace(LINE, stream="stderr"),
+        replace(STRUCTURED, attributes={}, severity="FATAL"),
+    ]
     written(path, *records)
     assert kept(path) == records
 
@@ -121,18 +130,18 @@ def test_arbitrary_records_round_trip(path: Path, records: list[Record]) -> None
     "text", ["a\0b", "\x1b[2J\x9b", "\u202e", "日本語 🏴‍☠️", "\r\n", "x" * MAX_TEXT_CHARS]
 )
 def test_unusual_texts_round_trip(path: Path, text: str) -> None:
-    written(path, replace(LINE, text=text), replace(SAID, body=text, attributes={text[:10]: text[:10]}))
+    written(path, replace(LINE, text=text), replace(STRUCTURED, body=text, attributes={text[:10]: text[:10]}))
     assert [getattr(record, "text", None) or record.body for record in kept(path)] == [text, text]  # type: ignore[union-attr]
 
 
 def test_unstorable_text_is_adjusted() -> None:
-    half = encode(replace(SAID, body="\ud800a", attributes={"\udfff": "\ud800"}, time_ns=1 << 64))
+    half = encode(replace(STRUCTURED, body="\ud800a", attributes={"\udfff": "\ud800"}, time_ns=1 << 64))
     record = decode(1, half).record
     assert isinstance(record, StructuredRecord)
     assert (record.body, record.attributes, record.time_ns) == ("?a", {"?": "?"}, (1 << 63) - 1)
     long = decode(1, encode(replace(LINE, text="é" * 3 * MAX_TEXT_CHARS))).record
     assert isinstance(long, LineRecord) and long.text == "é" * MAX_TEXT_CHARS + "…"
-    many = decode(1, encode(replace(SAID, attributes={str(i): "x" * 1000 for i in range(100)}))).record
+    many = decode(1, encode(replace(STRUCTURED, attributes={str(i): "x" * 1000 for i in range(100)}))).record
     assert isinstance(many, StructuredRecord)
     assert many.attributes["…"] == "35 more" and len(many.attributes) == 66
 
@@ -205,7 +214,7 @@ def test_trim_removes_old_records_except_last(path: Path) -> None:
 
 def test_trim_ignores_timestamps_of_guests(path: Path) -> None:
     keep = Retention(max_age_seconds=60)
-    written(path, replace(SAID, time_ns=(1 << 64) - 1), replace(SAID, time_ns=0), LINE, keep=keep)
+    written(path, replace(STRUCTURED, time_ns=(1 << 64) - 1), replace(STRUCTURED, time_ns=0), LINE, keep=keep)
     assert len(kept(path)) == 3
     written(path, line(1), now_ns=BEGAN + 61 * SECOND, keep=keep)
     assert kept(path) == [line(1)]
