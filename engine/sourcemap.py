@@ -76,8 +76,8 @@ class SourceMap:
         if place is None or _OWN.search(place[0]):
             return None
         name = _named(name.strip())
-        where = f"{place[0]}:{place[1]}:{place[2]}"
-        return f"    at {name} ({where})" if name else f"    at ({where})"
+        location = f"{place[0]}:{place[1]}:{place[2]}"
+        return f"    at {name} ({location})" if name else f"    at ({location})"
 
     def _inline(self, match: re.Match[str]) -> str:
         place = self.locate(int(match["line"]), int(match["column"]))

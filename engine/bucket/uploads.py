@@ -20,7 +20,7 @@ class Upload:
     def __init__(self, path: Path, digest: Digest, size: int) -> None:
         self.path = path
         self._digest, self._size = digest, size
-        self._gone = False
+        self._discarded = False
         try:
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
             self.received = os.lseek(self._descriptor, 0, os.SEEK_END)
@@ -31,7 +31,7 @@ class Upload:
             raise disk_error(path, error) from error
 
     def _drop(self) -> None:
-        self._gone = True
+        self._discarded = True
         self.path.unlink(missing_ok=True)
 
     def write(self, chunk: bytes) -> None:
@@ -56,7 +56,7 @@ class Upload:
 
         Raises `DigestMismatch` for wrong content, which discards the upload.
         """
-        if self._gone:
+        if self._discarded:
             return False
         try:
             if self.received < self._size:

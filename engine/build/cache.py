@@ -122,8 +122,8 @@ def _decode(note: dict[str, Any]) -> Artifact | None:
     if "folder" in note:
         image = StaticBundle(Path(note["folder"]), note["digest"])
         blobs = {encoding for file in read_index(image) for encoding in file.encodings.values()}
-        whole = all(blob_path(image.folder, digest).stat().st_size == size for digest, size in blobs)
-        return image if whole else None
+        complete = all(blob_path(image.folder, digest).stat().st_size == size for digest, size in blobs)
+        return image if complete else None
     component = Path(note["component"])
     if component.stat().st_size != note["size"]:
         return None

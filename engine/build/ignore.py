@@ -33,10 +33,10 @@ class IgnoreRules:
     def __init__(self, root: Path) -> None:
         self._root = root
         try:
-            own = (root / ".gitignore").read_text(errors="replace").splitlines()
+            lines = (root / ".gitignore").read_text(errors="replace").splitlines()
         except OSError:
-            own = []
-        self._spec = GitIgnoreSpec.from_lines([*IGNORED, *own])
+            lines = []
+        self._spec = GitIgnoreSpec.from_lines([*IGNORED, *lines])
 
     def __call__(self, path: Path) -> bool:
         """Return whether a path inside the Project folder is ignored."""

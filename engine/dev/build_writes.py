@@ -34,7 +34,7 @@ class BuildWriteFilter:
 
     def split(self, paths: set[Path], interval: BuildInterval | None) -> tuple[set[Path], set[Path]]:
         """Split changed files into those that start a build, and those newly found to be the build's own."""
-        saves, own = set(), set()
+        saves, build_outputs = set(), set()
         for path in paths:
             if interval is None or not interval.contains(_changed_ns(path)):
                 self._streaks.pop(path, None)
@@ -45,10 +45,10 @@ class BuildWriteFilter:
                 length = length + 1 if last == interval.number - 1 else 1
                 self._streaks[path] = (interval.number, length)
                 if length == BUILDS_IN_A_ROW:
-                    own.add(path)
+                    build_outputs.add(path)
             if length < BUILDS_IN_A_ROW:
                 saves.add(path)
-        return saves, own
+        return saves, build_outputs
 
 
 def _changed_ns(path: Path) -> int:

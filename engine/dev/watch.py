@@ -87,8 +87,8 @@ class SourceListener:
         for name, paths in resources_for(self._dev, sources).items():
             if self._dev.project.resources[name].build is not None:
                 build_writes = self._build_writes.setdefault(name, BuildWriteFilter())
-                paths, own = build_writes.split(paths, self._dev.build_interval(name))
-                for path in sorted(own):
+                paths, build_outputs = build_writes.split(paths, self._dev.build_interval(name))
+                for path in sorted(build_outputs):
                     self._on_notice(
                         f"{path.relative_to(self._root)} is written by the build of {name}: its changes no "
                         "longer start a build. Add it to .gitignore to ignore it from the start."

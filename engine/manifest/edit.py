@@ -248,16 +248,16 @@ def inverse(before: Project, changes: Sequence[Change]) -> tuple[Change, ...]:
     }
     undone: list[Change] = []
     for change in changes:
-        own = mounts[change.resource]
+        current = mounts[change.resource]
         if isinstance(change, AddMount):
-            if change.pattern not in own:
+            if change.pattern not in current:
                 undone.append(RemoveMount(change.resource, change.pattern))
-            own[change.pattern] = change.target
+            current[change.pattern] = change.target
             continue
-        target = own.pop(change.pattern)
+        target = current.pop(change.pattern)
         if isinstance(change, RemoveMount):
             undone.append(AddMount(change.resource, change.pattern, target))
         else:
             undone.append(ChangeMount(change.resource, change.to, change.pattern, target))
-            own[change.to] = change.target
+            current[change.to] = change.target
     return tuple(reversed(undone))

@@ -86,12 +86,12 @@ def find_positions(text: str) -> Positions:
     scan = _Scan(text)
     with suppress(_ScanError):
         scan.document()
-    return scan.found
+    return scan.positions
 
 
 class _Scan:
     def __init__(self, text: str) -> None:
-        self.found = Positions()
+        self.positions = Positions()
         self._text = text
         self._at = 0
         self._last = Position(1, 1)
@@ -112,15 +112,15 @@ class _Scan:
                 index = self._lengths.get(table, 0)
                 self._lengths[table] = index + 1
                 table = (*table, index)
-                self.found.first[table] = self.found.first[table[:-1]]
+                self.positions.first[table] = self.positions.first[table[:-1]]
             elif self._text.startswith("[", self._at):
                 self._at += 1
                 table = self._key((), header=True)
                 if table in self._tables:
-                    self.found.again.setdefault(table, self._last)
+                    self.positions.again.setdefault(table, self._last)
                 self._tables.add(table)
                 self._expect("]")
-                self.found.headers.setdefault(table, self._at)
+                self.positions.headers.setdefault(table, self._at)
             else:
                 self._pair(table, 0)
 
@@ -131,7 +131,7 @@ class _Scan:
         value = self._skip(_SPACE)
         self._value(path, depth)
         end = value + len(self._text[value : self._at].rstrip(" \t"))
-        self.found.pairs.setdefault(path, Pair(table, parts, key_end, value, end))
+        self.positions.pairs.setdefault(path, Pair(table, parts, key_end, value, end))
 
     def _key(self, base: KeyPath, *, header: bool = False) -> KeyPath:
         """Scan a dotted key below `base`, record the positions of its parts, and return its path."""
@@ -145,13 +145,13 @@ class _Scan:
             path = (*path, _decoded(token))
             if header and path in self._lengths and self._text[self._at : self._at + 1] == ".":
                 path = (*path, self._lengths[path] - 1)
-            known = path in self.found.first
+            duplicate = path in self.positions.first
             self._last = self._place(start)
-            self.found.first.setdefault(path, self._last)
+            self.positions.first.setdefault(path, self._last)
             self._skip(_SPACE)
             if self._text[self._at : self._at + 1] != ".":
-                if known and not header:
-                    self.found.again.setdefault(path, self._last)
+                if duplicate and not header:
+                    self.positions.again.setdefault(path, self._last)
                 return path
             self._at += 1
 
@@ -177,7 +177,7 @@ class _Scan:
             if closing == "}":
                 self._pair(path, depth + 1)
             else:
-                self.found.first.setdefault((*path, index), self._place(self._at))
+                self.positions.first.setdefault((*path, index), self._place(self._at))
                 self._value((*path, index), depth + 1)
                 index += 1
             self._skip(_BLANK)

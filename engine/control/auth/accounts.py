@@ -258,10 +258,10 @@ def _with(document: _AccountsDocument, user: User) -> _AccountsDocument:
     return _require_owner(replace(document, users={**document.users, user.name: user}))
 
 
-def _rehashed(document: _AccountsDocument, known: User, *, password: str) -> _AccountsDocument:
+def _rehashed(document: _AccountsDocument, verified: User, *, password: str) -> _AccountsDocument:
     """Store the same password with the current hash parameters, unless it was changed meanwhile."""
-    user = document.users.get(known.name)
-    return document if user != known else _with(document, replace(known, password=password))
+    user = document.users.get(verified.name)
+    return document if user != verified else _with(document, replace(verified, password=password))
 
 
 def _require_owner(document: _AccountsDocument) -> _AccountsDocument:

@@ -116,9 +116,9 @@ def blueprint(services: AuthServices) -> Blueprint:
         """Revoke the current session or token, or all sessions of the user."""
         if query_args.everywhere:
             return types.RevokedOut(revoked=await sessions.revoke_sessions(await services.require_user()))
-        known = await services.session() is not None
+        exists = await services.session() is not None
         await sessions.revoke(_token())
-        return types.RevokedOut(revoked=int(known))
+        return types.RevokedOut(revoked=int(exists))
 
     @routes.get("/v1/whoami")
     @validate_response(types.WhoamiOut)

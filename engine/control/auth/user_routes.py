@@ -77,8 +77,8 @@ def blueprint(services: AuthServices) -> Blueprint:
     @validate_response(types.TokenList)
     async def list_tokens() -> types.TokenList:
         """List the caller's tokens, oldest first."""
-        held = await sessions.tokens(await services.require_user())
-        return types.TokenList(tokens=[types.TokenOut.from_session(token) for token in held])
+        listed = await sessions.tokens(await services.require_user())
+        return types.TokenList(tokens=[types.TokenOut.from_session(token) for token in listed])
 
     @routes.post("/v1/tokens")
     @validate_request(types.TokenRequest)
@@ -88,10 +88,10 @@ def blueprint(services: AuthServices) -> Blueprint:
         user = await services.require_user()
         for project in data.projects:
             require(project, data.role)
-        shown, token = await sessions.create_token(
+        secret, token = await sessions.create_token(
             user, data.name, data.role, tuple(dict.fromkeys(data.projects)), data.days * DAY_NS
         )
-        return types.NewTokenOut.create(token, shown)
+        return types.NewTokenOut.create(token, secret)
 
     @routes.delete("/v1/tokens/<token>")
     @validate_response(types.RevokedOut)

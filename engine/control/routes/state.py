@@ -161,7 +161,7 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Meas
         window = rates.window(query_args.seconds) if rates is not None else RateWindow(0.0, {}, {})
         uses = engine.uses(project)
         data = projects.data_dir(project)
-        held = await asyncio.to_thread(
+        stats = await asyncio.to_thread(
             lambda: {name: measure(data) for name, measure in doors.items() if measure}
         )
         return ProjectState(
@@ -189,7 +189,7 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Meas
                 for mount in each.mounts
             ],
             doors=[
-                _door(name, doors[name] is not None, held.get(name), window, _users(name, served, uses))
+                _door(name, doors[name] is not None, stats.get(name), window, _users(name, served, uses))
                 for name in doors
             ],
         )
@@ -225,10 +225,10 @@ def _users(door: str, served: Project, uses: DoorUsage) -> list[DoorUser]:
 
 
 def _door(
-    name: str, measured: bool, held: tuple[int, int] | None, window: RateWindow, users: list[DoorUser]
+    name: str, measured: bool, stats: tuple[int, int] | None, window: RateWindow, users: list[DoorUser]
 ) -> DoorState:
     """Return the model of a Door. A Door without a measure function receives records."""
-    tables, size = held if held is not None else (None, None)
+    tables, size = stats if stats is not None else (None, None)
     records = None if measured else _rounded(sum(rate.records for rate in window.resources.values()))
     return DoorState(name=name, tables=tables, bytes=size, records=records, users=users)
 

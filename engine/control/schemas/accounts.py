@@ -110,9 +110,9 @@ class NewTokenOut(TokenOut):
     token: str
 
     @classmethod
-    def create(cls, token: Session, shown: str) -> "NewTokenOut":
+    def create(cls, token: Session, secret: str) -> "NewTokenOut":
         """Return a new token with its secret."""
-        return cls(token=shown, **_token(token))
+        return cls(token=secret, **_token(token))
 
 
 class TokenList(StrictModel):

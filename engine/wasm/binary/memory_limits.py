@@ -30,11 +30,11 @@ def declared_limits(component: bytes) -> tuple[int | None, ...]:
 
 def split_limit(maxima: Sequence[int | None], limit: int) -> int:
     """Return the largest size per memory at which memories with these maxima (bytes) sum to `limit`."""
-    left, count = limit, len(maxima)
+    remaining, count = limit, len(maxima)
     for maximum in sorted(limit if maximum is None else maximum for maximum in maxima):
-        if maximum * count > left:
-            return left // count // PAGE_BYTES * PAGE_BYTES
-        left, count = left - maximum, count - 1
+        if maximum * count > remaining:
+            return remaining // count // PAGE_BYTES * PAGE_BYTES
+        remaining, count = remaining - maximum, count - 1
     return limit
 
 

@@ -66,12 +66,12 @@ class FairQueue:
             del self._queues[project][ticket]
             self._removed(project)
 
-    def next(self, held: Mapping[str, int]) -> str | None:
+    def next(self, slots: Mapping[str, int]) -> str | None:
         """Return the project that is next: of those with waiting requests, the one with the fewest slots.
 
-        Of several, the one whose last turn is longest ago. `held` has no zeros.
+        Of several, the one whose last turn is longest ago. `slots` has no zeros.
         """
-        return min(self._queues, key=lambda project: held.get(project, 0), default=None)
+        return min(self._queues, key=lambda project: slots.get(project, 0), default=None)
 
     def grant(self, project: str) -> None:
         """Give a slot to the first request of a project."""
@@ -121,13 +121,13 @@ class Pool:
         self._free = settings.instances
         self._half = settings.instances // 2
         self._reserved = settings.instances // RESERVED_SHARE
-        self._held: dict[str, int] = {}
+        self._slots_in_use: dict[str, int] = {}
         self._queue = FairQueue(queue)
         self._warmth = WarmSlotPolicy()
 
     def _may_take(self, project: str) -> bool:
         free = self._free
-        return free > self._reserved or (free > 0 and self._held.get(project, 0) <= self._half)
+        return free > self._reserved or (free > 0 and self._slots_in_use.get(project, 0) <= self._half)
 
     def try_acquire(self, project: str, use: ComponentUsage) -> int | None:
         """Return the position in `slots` of a slot's kind; `None` if this project may have none now.
@@ -179,14 +179,14 @@ class Pool:
 
     def _count(self, project: str) -> None:
         self._free -= 1
-        self._held[project] = self._held.get(project, 0) + 1
+        self._slots_in_use[project] = self._slots_in_use.get(project, 0) + 1
 
     def _uncount(self, project: str) -> None:
         self._free += 1
-        self._held[project] -= 1
-        if not self._held[project]:
-            del self._held[project]
-        following = self._queue.next(self._held)
+        self._slots_in_use[project] -= 1
+        if not self._slots_in_use[project]:
+            del self._slots_in_use[project]
+        following = self._queue.next(self._slots_in_use)
         if following is not None and self._may_take(following):
             self._count(following)
             self._queue.grant(following)

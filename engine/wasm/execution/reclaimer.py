@@ -25,7 +25,7 @@ class Reclaimer:
     """Closes stores. Use it on the event loop's thread; call `close` once per store."""
 
     def __init__(self) -> None:
-        self._held: list[Store] = []
+        self._deferred: list[Store] = []
         self._timer: asyncio.TimerHandle | None = None
         self._stores: SimpleQueue[Store | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="reclaimer", daemon=True)
@@ -34,17 +34,17 @@ class Reclaimer:
     def close(self, store: Store, memory: int | None) -> None:
         """Close a store soon. It must not be used afterwards. `memory` is its size in bytes, if known."""
         small = memory is not None and memory <= SMALL_BYTES
-        if small or len(self._held) + self._stores.qsize() >= MAX_BACKLOG - 1:
+        if small or len(self._deferred) + self._stores.qsize() >= MAX_BACKLOG - 1:
             store.close()
             return
-        self._held.append(store)
+        self._deferred.append(store)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(MAX_HOLD_SECONDS, self._on_timeout)
 
     def flush(self) -> None:
         """Pass the held stores to the thread; called when a run starts."""
-        while self._held:
-            self._stores.put(self._held.pop())
+        while self._deferred:
+            self._stores.put(self._deferred.pop())
 
     def _on_timeout(self) -> None:
         self._timer = None

@@ -27,8 +27,8 @@ class TimerfdTimer:
 
     def set(self, seconds: float) -> None:
         """Fire after `seconds` (above 0) instead of at the previously set time."""
-        whole, part = divmod(max(1, int(seconds * 1e9)), 1_000_000_000)
-        _system.timerfd_settime(self._file, 0, _Setting(0, 0, whole, part), None)
+        whole_seconds, part = divmod(max(1, int(seconds * 1e9)), 1_000_000_000)
+        _system.timerfd_settime(self._file, 0, _Setting(0, 0, whole_seconds, part), None)
 
     def wait(self) -> None:
         """Wait until the timer fires; forever if it is not set."""
@@ -55,8 +55,8 @@ class SleepTimer:
         """Wait until the timer fires; forever if it is not set."""
         self._set.wait()
         self._set.clear()
-        while (left := self._fires_at - time.monotonic()) > 0:
-            time.sleep(left)
+        while (remaining := self._fires_at - time.monotonic()) > 0:
+            time.sleep(remaining)
 
     def close(self) -> None:
         """Do nothing: a SleepTimer holds no system resource."""

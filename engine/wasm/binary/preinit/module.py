@@ -77,8 +77,8 @@ class ModuleBinary:
         Raises UnsupportedBinary if the export is not a function of this module.
         """
         kind, function = self.exports[finished]
-        own = function - self._imported
-        if kind != FUNCTION or not 0 <= own < len(self._types):
+        index = function - self._imported
+        if kind != FUNCTION or not 0 <= index < len(self._types):
             raise UnsupportedBinary("the start function is not defined in the module")
         values = iter(state.global_values)
         globals_ = [
@@ -93,7 +93,7 @@ class ModuleBinary:
         limits = b"\x00" if self._maximum is None else b"\x01"
         maximum = b"" if self._maximum is None else uleb(self._maximum)
         changed = {
-            _FUNCTIONS: vector([uleb(each) for each in [*self._types, self._types[own]]]),
+            _FUNCTIONS: vector([uleb(each) for each in [*self._types, self._types[index]]]),
             _MEMORIES: vector([limits + uleb(len(state.memory) >> 16) + maximum]),
             _GLOBALS: vector(globals_),
             _EXPORTS: _encode_exports(self.exports | {finished: (FUNCTION, empty_function)}),
