@@ -46,7 +46,6 @@ async def serve(
     Requests in progress have `grace` seconds to end; the others are cancelled. Closes the sockets;
     connections wait in those that another process has open too. Raises `CertificateError`.
     """
-    gc.freeze()  # objects of the start live as long as the process
     gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
     tls = certificate.context() if certificate is not None else None
     server = Server(handler)
