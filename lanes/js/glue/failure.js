@@ -10,8 +10,6 @@ const SVC_MISSING = {
   WebAssembly: 'a component cannot compile code',
   WebSocket: 'use server-sent events and POST',
   URLPattern: 'match new URL(request.url).pathname',
-  TextEncoderStream: 'use TextEncoder on each chunk',
-  TextDecoderStream: 'use TextDecoder on each chunk',
   require: 'use import',
   window: 'use globalThis',
   document: 'there is no page here',

@@ -3,6 +3,7 @@
 // - A response without an own content-length has one in `headers`, which is wrong for another body.
 // - clone(), bytes() and Response.error() are missing, and blob() has no type.
 // - A body whose stream fails ends as if it were complete.
+// - Compressed responses of fetch() are not decoded.
 import { define } from './define.js';
 import { svcFail } from './failure.js';
 
@@ -16,6 +17,11 @@ const lengths = new WeakMap();
 /** After clone(): the native response that has the body of a response. */
 const bodies = new WeakMap();
 const errors = new WeakSet();
+/** Responses of fetch() with a compressed body that was not read yet. */
+const compressed = new WeakMap();
+/** Headers of responses whose body was decoded; those of the engine are immutable. */
+const decodedHeaders = new WeakMap();
+const FORMATS = { deflate: 'deflate', gzip: 'gzip', 'x-gzip': 'gzip' };
 
 let incoming = null;
 
@@ -68,8 +74,29 @@ function accessor(name, get) {
   Object.defineProperty(prototype, name, { get, enumerable: true, configurable: true });
 }
 
+/** Return the native response that has the decoded body of a response. */
+function readable(response) {
+  const format = compressed.get(response);
+  if (format) {
+    compressed.delete(response);
+    const headers = new Headers(response.headers), { body } = response;
+    headers.delete('content-encoding');
+    headers.delete('content-length');
+    decodedHeaders.set(response, headers);
+    if (body) bodies.set(response, new NativeResponse(body.pipeThrough(new DecompressionStream(format))));
+  }
+  return bodies.get(response) ?? response;
+}
+
+/** Return a response of the engine's fetch(), which decodes its body when it is read. */
+export function svcFetched(response) {
+  const format = FORMATS[nativeHeaders.call(response).get('content-encoding')?.trim().toLowerCase()];
+  if (format) compressed.set(response, format);
+  return response;
+}
+
 accessor('headers', function () {
-  const headers = nativeHeaders.call(this);
+  const headers = decodedHeaders.get(this) ?? nativeHeaders.call(this);
   if (measured.delete(this)) {
     const length = headers.get('content-length');
     if (length !== null) {
@@ -79,13 +106,13 @@ accessor('headers', function () {
   }
   return headers;
 });
-for (const name of ['body', 'bodyUsed']) {
-  const { get } = Object.getOwnPropertyDescriptor(prototype, name);
-  accessor(name, function () { return get.call(bodies.get(this) ?? this); });
-}
+const { get: nativeBody } = Object.getOwnPropertyDescriptor(prototype, 'body');
+const { get: nativeBodyUsed } = Object.getOwnPropertyDescriptor(prototype, 'bodyUsed');
+accessor('body', function () { return nativeBody.call(readable(this)); });
+accessor('bodyUsed', function () { return nativeBodyUsed.call(bodies.get(this) ?? this); });
 for (const name of ['arrayBuffer', 'json', 'text']) {
   const native = prototype[name];
-  define(prototype, { [name]() { return native.call(bodies.get(this) ?? this); } });
+  define(prototype, { [name]() { return native.call(readable(this)); } });
 }
 for (const each of [Request.prototype, prototype]) {
   define(each, {

@@ -2,6 +2,7 @@
 import { getEnvironment } from 'wasi:cli/environment@0.2.10';
 import { ask } from 'svc:doors/call@0.1.0';
 import './events.js';
+import './fetch.js';
 import './form_data.js';
 import './globals.js';
 import './streams.js';

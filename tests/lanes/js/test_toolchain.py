@@ -132,7 +132,7 @@ def test_concurrent_installs_share_one_and_remove_partial_ones(
 ) -> None:
     sources.write("index.js", HELLO)
     sources.build()
-    real = next(p for p in (sources.cache / "toolchains").iterdir() if (p / "complete").exists())
+    real = packages_folder(sources.cache)
     without("", monkeypatch, tmp_path)
     runs = tmp_path / "runs"
     install = f"echo run >> '{runs}'\nsleep 0.3\nln -s '{real}/node_modules' node_modules\n"

@@ -1,0 +1,216 @@
+"""fetch() of the js lane against a server: redirects, encodings, URLs and errors, in dev and deploy mode."""
+
+import gzip
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+
+from tests.lanes.js.conftest import MODES, Sources
+from tests.lanes.workdir import answers
+
+pytestmark = pytest.mark.slow
+PROGRAM = """\
+export default {
+  async fetch(request, env) {
+    const [input, init, read] = JSON.parse(env.CALL);
+    if (init?.stream) init.body = ReadableStream.from([new TextEncoder().encode(init.stream)]);
+    try {
+      const response = await (init?.request ? fetch(new Request(input, init)) : fetch(input, init));
+      if (read === 'pass') return response;
+      if (read === 'copy') return new Response(response.body, response);
+      const { status, url, redirected, headers } = response;
+      const [location, text] = [headers.get('location'), await response.text()];
+      return Response.json({ status, url, redirected, location, text });
+    } catch (error) {
+      return Response.json({ error: error.name, message: error.message });
+    }
+  },
+};
+"""
+TEXT = "compressed " * 100
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Redirects as the query says, or returns the request as JSON."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        length = int(self.headers.get("content-length", 0))
+        body = self.rfile.read(length)
+        if "chunked" in self.headers.get("transfer-encoding", ""):
+            while size := int(self.rfile.readline(), 16):
+                body += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+        url = urlsplit(self.path)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        headers = {}
+        if url.path == "/redirect":
+            status, content = int(query["status"]), b"moved"
+            headers["location"] = query["to"]
+        elif url.path == "/loop":
+            status, content = 302, b"moved"
+            headers["location"] = "/loop"
+        elif url.path == "/gzip":
+            status, content = 200, gzip.compress(TEXT.encode())
+            headers["content-encoding"] = "gzip"
+        else:
+            seen = {name.lower(): value for name, value in self.headers.items()}
+            status, content = 200, json.dumps([self.command, self.path, seen, body.decode()]).encode()
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_POST = do_PUT = do_GET
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing."""
+
+
+@pytest.fixture(scope="module")
+def origins() -> Iterator[list[str]]:
+    """The addresses of two servers."""
+    servers = [ThreadingHTTPServer(("127.0.0.1", 0), _Handler) for _ in range(2)]
+    for server in servers:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield [f"http://127.0.0.1:{server.server_port}" for server in servers]
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture(scope="module", params=MODES)
+def send(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, cache: Path, origins: list[str]
+) -> Call:
+    """Let the program call fetch() and return its response."""
+    sources = Sources(tmp_path_factory.mktemp("fetch ü").resolve(), cache)
+    sources.write("index.js", PROGRAM)
+    artifact = sources.build(request.param)
+    resource = replace(sources.resource, egress=tuple(origins))
+
+    def send(url: str, init: dict[str, Any] | None = None, read: str = "") -> Any:
+        environment = {"CALL": json.dumps([url, init, read])}
+        answer = answers(cache, resource, artifact, "/", method="GET", environment=environment)[0]
+        assert answer.status == 200, answer
+        return answer if read else json.loads(answer.body)
+
+    return send
+
+
+def redirect(origin: str, to: str, status: int = 302) -> str:
+    return f"{origin}/redirect?status={status}&to={quote(to, safe='')}"
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "expected"),
+    [
+        (301, "POST", "GET"),
+        (302, "POST", "GET"),
+        (303, "PUT", "GET"),
+        (307, "POST", "POST"),
+        (308, "PUT", "PUT"),
+    ],
+)
+def test_redirect_is_followed_with_the_standard_method(
+    send: Call, origins: list[str], status: int, method: str, expected: str
+) -> None:
+    init = {"method": method, "body": "tea", "headers": {"content-type": "text/x", "x-a": "1"}}
+    answer = send(redirect(origins[0], "/end?x=1", status), init)
+    assert (answer["status"], answer["redirected"], answer["url"]) == (200, True, f"{origins[0]}/end?x=1")
+    sent_method, path, headers, body = json.loads(answer["text"])
+    same = expected != "GET"
+    assert (sent_method, path, body) == (expected, "/end?x=1", "tea" if same else "")
+    assert (headers.get("content-type"), headers["x-a"]) == ("text/x" if same else None, "1")
+
+
+def test_redirect_to_another_origin_drops_credentials(send: Call, origins: list[str]) -> None:
+    init = {"headers": {"authorization": "secret", "cookie": "a=b", "x-a": "1"}}
+    kept = json.loads(send(redirect(origins[0], "/end"), init)["text"])[2]
+    assert kept["authorization"] == "secret"
+    sent = json.loads(send(redirect(origins[0], f"{origins[1]}/end"), init)["text"])[2]
+    assert "authorization" not in sent and "cookie" not in sent and sent["x-a"] == "1"
+
+
+@pytest.mark.parametrize("request_object", [True, False])
+def test_manual_redirect_returns_the_response(send: Call, origins: list[str], request_object: bool) -> None:
+    answer = send(redirect(origins[0], "/end"), {"redirect": "manual", "request": request_object})
+    assert (answer["status"], answer["location"], answer["redirected"]) == (302, "/end", False)
+
+
+@pytest.mark.parametrize(
+    ("target", "init", "message"),
+    [
+        ("end", {"redirect": "error"}, "has redirect: 'error'"),
+        ("/loop", None, "more than 20 redirects"),
+        ("http://[", None, "which is not a URL"),
+        ("http://example.org/", None, "egress in svc.toml does not allow it"),
+        ("end", {"method": "POST", "stream": "tea", "duplex": "half"}, "cannot be sent twice"),
+        ("end", {"redirect": "never"}, 'redirect is "never"'),
+        ("ftp://a.example/", None, "is not http, https or data"),
+    ],
+)
+def test_failing_redirect_raises_type_error(
+    send: Call, origins: list[str], target: str, init: dict[str, Any] | None, message: str
+) -> None:
+    url = redirect(origins[0], target, 307)
+    answer = send(url, init)
+    assert answer["error"] == "TypeError" and message in answer["message"]
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("/path", '"/path" is not an absolute URL'),
+        ("ftp://a.example/", "the scheme of ftp://a.example/ is not http, https or data"),
+        ("http://127.0.0.1:1/", "http://127.0.0.1:1 did not answer"),
+        ("data:none", "has no comma"),
+    ],
+)
+def test_failing_fetch_raises_type_error_with_the_reason(send: Call, url: str, message: str) -> None:
+    answer = send(url)
+    assert answer["error"] == "TypeError" and message in answer["message"]
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("data:,a%20b", "a b"),
+        ("data:text/plain;charset=utf-8,%C3%BC", "ü"),
+        ("data:text/plain;base64,dGVh", "tea"),
+        ("data:,100%", "100%"),
+    ],
+)
+def test_data_url_is_decoded(send: Call, url: str, text: str) -> None:
+    answer = send(url)
+    assert (answer["status"], answer["text"]) == (200, text)
+
+
+def test_compressed_response_is_decoded(send: Call, origins: list[str]) -> None:
+    assert send(f"{origins[0]}/gzip")["text"] == TEXT
+
+
+def test_compressed_response_is_passed_on_unchanged(send: Call, origins: list[str]) -> None:
+    answer = send(f"{origins[0]}/gzip", read="pass")
+    assert gzip.decompress(answer.body).decode() == TEXT
+    assert answer.headers[b"content-encoding"] == b"gzip"
+
+
+def test_copy_of_a_compressed_response_is_not_encoded(send: Call, origins: list[str]) -> None:
+    answer = send(f"{origins[0]}/gzip", read="copy")
+    assert answer.body.decode() == TEXT
+    assert b"content-encoding" not in answer.headers
