@@ -8,7 +8,7 @@ import pytest
 from engine.lane import ToolchainMissing
 from lanes.js.node import find
 from lanes.js.pin import NODE
-from lanes.js.toolchain import ensure, tools
+from lanes.js.toolchain import ensure, packages_folder, tools
 from tests.lanes.js.conftest import Sources
 
 pytestmark = pytest.mark.slow
