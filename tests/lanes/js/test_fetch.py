@@ -97,7 +97,7 @@ Call = Callable[..., Any]
 def send(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, cache: Path, origins: list[str]
 ) -> Call:
-    """Let the program call fetch() and return its response."""
+    """Return the result of a fetch() of the program."""
     sources = Sources(tmp_path_factory.mktemp("fetch ü").resolve(), cache)
     sources.write("index.js", PROGRAM)
     artifact = sources.build(request.param)
