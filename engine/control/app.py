@@ -60,7 +60,7 @@ class _Rule(QuartRule):
 
     def _compile_builder(self, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:
         def build(_rule: QuartRule, **_values: Any) -> tuple[str, str]:
-            raise NotImplementedError
+            raise TypeError("the control API builds no URLs")
 
         return build
 

@@ -13,12 +13,12 @@ _CHUNK_BYTES = 64 << 10
 Producer = Callable[["ChunkWriter"], None]
 
 
-class ClientDisconnected(Exception):
+class StreamDisconnected(Exception):
     """The client has disconnected."""
 
 
 class ChunkWriter(io.RawIOBase):
-    """The output of the thread. `write` waits for the client, and raises `ClientDisconnected`."""
+    """The output of the thread. `write` waits for the client, and raises `StreamDisconnected`."""
 
     def __init__(self, stream: "Stream") -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class ChunkWriter(io.RawIOBase):
         return len(data)
 
     def check(self) -> None:
-        """Raise `ClientDisconnected` if the client has disconnected."""
+        """Raise `StreamDisconnected` if the client has disconnected."""
         self._stream.check()
 
     def buffered(self) -> io.BufferedWriter:
@@ -83,14 +83,14 @@ class Stream:
             asyncio.run_coroutine_threadsafe(self._chunks.put(chunk), self._loop).result()
 
     def check(self) -> None:
-        """Raise `ClientDisconnected` if the client has disconnected."""
+        """Raise `StreamDisconnected` if the client has disconnected."""
         if self._disconnected:
-            raise ClientDisconnected
+            raise StreamDisconnected
 
     def _run(self, result: "Future[None]") -> None:
         try:
             self._produce(ChunkWriter(self))
-        except ClientDisconnected:
+        except StreamDisconnected:
             result.set_result(None)
         except BaseException as error:
             result.set_exception(error)
