@@ -1,7 +1,7 @@
-"""Blob files named by their sha256, in `blobs/`, with `incoming/` and `damaged/` beside it.
+"""Blob files named by their sha256, in `blobs/`, with `uploads/` and `damaged/` beside it.
 
-A blob is written under a temporary name, synced, and renamed last, so a named blob is complete. A corrupt
-blob is moved to `damaged/`, so that the next deploy of the same content restores it.
+A blob is written in `uploads/`, synced, and moved last, so a blob in `blobs/` is complete. A corrupt blob is
+moved to `damaged/`, so that the next deploy of the same content restores it.
 """
 
 import os
@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from engine.bucket import durable, layout, uploads
-from engine.bucket.blob_writer import BlobWriter
 from engine.bucket.blocking_calls import BlockingCalls
-from engine.bucket.errors import BlobCorrupt, BucketError, DigestMismatch, UploadBusy, disk_error
+from engine.bucket.errors import BlobCorrupt, UploadBusy, disk_error
 from engine.bucket.protocols import BlobInfo, Digest, StaleRevision, as_digest, is_digest
 from engine.bucket.uploads import Upload
-from engine.bucket.verifying_reader import CorruptContent, VerifyingReader, digest_of
+from engine.bucket.verifying_reader import CorruptContent, VerifyingReader
 
 T = TypeVar("T")
 THREADS = 4
@@ -31,7 +30,6 @@ class FolderBlobs:
     def __init__(self, root: Path) -> None:
         """Use a prepared folder (`layout.prepare`)."""
         self._folder = root / layout.BLOBS
-        self._incoming = root / layout.INCOMING
         self._damaged = root / layout.DAMAGED
         self._uploads = root / layout.UPLOADS
         self._busy: set[Digest] = set()
@@ -41,40 +39,6 @@ class FolderBlobs:
 
     def _path(self, digest: Digest) -> Path:
         return self._folder / as_digest(digest)
-
-    async def put(self, content: bytes | Path | AsyncIterable[bytes], digest: Digest | None = None) -> Digest:
-        """See the protocol. A `Path` that cannot be read raises OSError."""
-        if isinstance(content, bytes | Path):
-            return await self._threads.call(self._put, content, digest)
-        writer = BlobWriter(self._incoming)
-        try:
-            async for chunk in rechunk(content):
-                await self._threads.call(writer.write, chunk)
-            return await self._threads.call(self._commit, writer, digest)
-        finally:
-            writer.close()
-
-    def _put(self, content: bytes | Path, digest: Digest | None) -> Digest:
-        actual = digest_of(content)
-        _check_same(actual, digest)
-        if self._touch(actual) and self._intact(actual):
-            return actual
-        writer = BlobWriter(self._incoming)
-        try:
-            if isinstance(content, Path):
-                writer.copy(content)
-            else:
-                writer.write(content)
-            return self._commit(writer, digest)
-        finally:
-            writer.close()
-
-    def _commit(self, writer: BlobWriter, digest: Digest | None) -> Digest:
-        actual = writer.digest
-        _check_same(actual, digest)
-        writer.commit()
-        self._name(writer.path, actual)
-        return actual
 
     def _name(self, path: Path, digest: Digest) -> None:
         try:
@@ -96,10 +60,6 @@ class FolderBlobs:
                 yield chunk
         finally:
             reading.close()
-
-    async def verify(self, digest: Digest) -> None:
-        """See the protocol."""
-        await self._threads.call(self._verify, digest)
 
     def _verify(self, digest: Digest) -> None:
         reading = VerifyingReader(self._path(digest), digest)
@@ -124,13 +84,6 @@ class FolderBlobs:
                 aside = path
             raise BlobCorrupt(digest, aside) from damaged
 
-    def _intact(self, digest: Digest) -> bool:
-        try:
-            self._verify(digest)
-        except BucketError:
-            return False
-        return True
-
     async def copy_to(self, digest: Digest, target: Path) -> None:
         """See the protocol. Creates a hard link if the file system allows it, else a copy."""
         await self._threads.call(self._copy_to, digest, target)
@@ -145,10 +98,6 @@ class FolderBlobs:
         except OSError:
             with path.open("rb") as content, target.open("xb") as copy:
                 shutil.copyfileobj(content, copy)
-
-    async def exists(self, digest: Digest) -> bool:
-        """See the protocol."""
-        return await self._threads.call(self._path(digest).exists)
 
     async def touch(self, digest: Digest) -> bool:
         """See the protocol."""
@@ -230,11 +179,6 @@ class FolderBlobs:
     async def aclose(self) -> None:
         """Wait for what is under way."""
         await self._threads.aclose()
-
-
-def _check_same(actual: Digest, digest: Digest | None) -> None:
-    if digest is not None and digest != actual:
-        raise DigestMismatch(digest, f"sha256:{actual}")
 
 
 def _listing(folder: Path) -> list[BlobInfo]:

@@ -17,7 +17,6 @@ from engine.bucket.errors import BucketError, BucketInUse, disk_error
 VERSION = "version"
 BLOBS = "blobs"
 UPLOADS = "uploads"
-INCOMING = "incoming"
 DAMAGED = "damaged"
 CONTROL = "control.db"
 LOCK = "lock"
@@ -48,11 +47,9 @@ def prepare(root: Path, *, current: int = CURRENT, steps: Mapping[int, Step] = S
             steps[version](root)
             version += 1
             _write(root, version)
-        for name in (BLOBS, UPLOADS, INCOMING, DAMAGED):
+        for name in (BLOBS, UPLOADS, DAMAGED):
             (root / name).mkdir(exist_ok=True)
         durable.sync_folder(root)
-        for leftover in (root / INCOMING).iterdir():
-            leftover.unlink()
     except OSError as error:
         raise disk_error(Path(error.filename or root), error) from error
 

@@ -55,12 +55,6 @@ class VersionedValue:
 class Blobs(Protocol):
     """Immutable content addressed by sha256. Stored blobs are durable when the call returns."""
 
-    async def put(self, content: bytes | Path | AsyncIterable[bytes], digest: Digest | None = None) -> Digest:
-        """Store a blob from bytes, a file or a stream.
-
-        Raises `DigestMismatch` if the content does not match `digest`. Failures leave no partial data.
-        """
-
     async def get(self, digest: Digest) -> bytes:
         """Return a whole blob. Raises `BlobMissing` and `BlobCorrupt`."""
 
@@ -69,12 +63,6 @@ class Blobs(Protocol):
 
     async def copy_to(self, digest: Digest, target: Path) -> None:
         """Copy or link a blob to a new path for reading only. Raises as `get` does, and OSError."""
-
-    async def verify(self, digest: Digest) -> None:
-        """Read a blob to check its digest. Raises as `get` does."""
-
-    async def exists(self, digest: Digest) -> bool:
-        """Return whether the blob exists; it may be corrupt."""
 
     async def touch(self, digest: Digest) -> bool:
         """Return whether the blob exists, and mark it as used now (`delete`)."""

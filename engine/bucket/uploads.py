@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.bucket import durable
-from engine.bucket.blob_writer import commit_file, write_all
 from engine.bucket.errors import DigestMismatch, disk_error, is_disk_full
 from engine.bucket.protocols import Digest
 from engine.bucket.verifying_reader import digest_of
@@ -43,7 +42,9 @@ class Upload:
             self._drop()
             raise DigestMismatch(self._digest, f"longer than the {self._size} bytes announced")
         try:
-            write_all(self._descriptor, chunk)
+            view = memoryview(chunk)
+            while view:
+                view = view[os.write(self._descriptor, view) :]
         except OSError as error:
             if is_disk_full(error):
                 self._drop()  # Otherwise it would occupy the disk for days.
@@ -67,7 +68,8 @@ class Upload:
             if actual != self._digest:
                 self._drop()
                 raise DigestMismatch(self._digest, f"sha256:{actual}")
-            commit_file(self._descriptor)
+            os.fchmod(self._descriptor, 0o444)
+            durable.sync(self._descriptor)
         except OSError as error:
             raise disk_error(self.path, error) from error
         return True

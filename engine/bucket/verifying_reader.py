@@ -66,9 +66,7 @@ class VerifyingReader:
         self._file.close()
 
 
-def digest_of(content: bytes | Path) -> Digest:
-    """Return the sha256 of bytes or a file. Raises OSError."""
-    if isinstance(content, bytes):
-        return Digest(hashlib.sha256(content).hexdigest())
-    with content.open("rb") as file:
+def digest_of(path: Path) -> Digest:
+    """Return the sha256 of a file. Raises OSError."""
+    with path.open("rb") as file:
         return Digest(hashlib.file_digest(file, "sha256").hexdigest())

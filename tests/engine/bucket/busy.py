@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from engine.bucket.folder import FolderBucket
+from tests.support.blobs import put
 
 TASKS = 6
 
@@ -25,7 +26,7 @@ async def main(root: Path, first: int) -> None:
     async def write(kind: str) -> None:
         for number in numbers[kind]:
             if kind == "blob":
-                await bucket.blobs.put(content(number))
+                await put(bucket.blobs, content(number))
             else:
                 assert isinstance(await bucket.kv.cas(f"cell {number}", content(number), None), int)
             os.write(1, f"{kind} {number}\n".encode())

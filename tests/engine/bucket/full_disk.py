@@ -28,9 +28,9 @@ class Acknowledged:
         self.cells: dict[str, bytes] = {}
 
     async def fill(self, size: int) -> set[str]:
-        """Write until each of the three fails; return the hints."""
+        """Write until each of the two fails; return the hints."""
         hints = set()
-        for write in (self.upload, self.put, self.cas):
+        for write in (self.upload, self.cas):
             for number in range(MANY):
                 try:
                     await write(os.urandom(size), number)
@@ -40,9 +40,6 @@ class Acknowledged:
             else:
                 raise AssertionError("the disk takes everything")
         return hints
-
-    async def put(self, content: bytes, number: int) -> None:
-        self.blobs[await self.bucket.blobs.put(content * (number + 1))] = content * (number + 1)
 
     async def upload(self, content: bytes, number: int) -> None:
         data = content * 64
@@ -65,13 +62,12 @@ class Acknowledged:
         assert {info.digest async for info in blobs.list()} == self.blobs.keys()
         assert all([await blobs.get(digest) == content for digest, content in self.blobs.items()])
         assert {cell.key: cell.value for cell in await self.bucket.kv.list("")} == self.cells
-        for folder in ("incoming", "uploads"):
-            assert os.listdir(self.bucket.root / folder) == []  # noqa: PTH208
+        assert os.listdir(self.bucket.root / "uploads") == []  # noqa: PTH208
 
 
 async def main(root: Path, *, limited: bool) -> None:
     kept = Acknowledged(FolderBucket(root))
-    await kept.put(b"before", 0)
+    await kept.upload(b"before", 0)
     await kept.cas(b"before", 0)
     if limited:
         resource.setrlimit(resource.RLIMIT_FSIZE, (256 * 1024, resource.RLIM_INFINITY))

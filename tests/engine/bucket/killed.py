@@ -23,6 +23,7 @@ import engine.bucket
 from engine.bucket import layout
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Digest
+from tests.support.blobs import put
 
 CODE = str(Path(engine.bucket.__file__).parent)
 NOTHING_ON_DISK = {"blocking_calls.py", "errors.py", "protocols.py", "verifying_reader.py"}
@@ -42,9 +43,9 @@ async def pieces(content: bytes) -> AsyncGenerator[bytes, None]:
 async def work(root: Path, say: Callable[[str], None]) -> None:
     """Perform every kind of write and report each acknowledgment."""
     bucket = FolderBucket(root)
-    await bucket.blobs.put(PUT)
+    await put(bucket.blobs, PUT)
     say("put")
-    await bucket.blobs.put(pieces(CHUNKS))
+    await put(bucket.blobs, CHUNKS, pieces(CHUNKS))
     say("chunks")
     await bucket.blobs.upload(name(SENT), len(SENT), 0, pieces(SENT[:HALF]))
     say("half")
@@ -68,7 +69,7 @@ async def check(root: Path, acks: set[str]) -> None:
     bucket = FolderBucket(root)
     blobs = {info.digest async for info in bucket.blobs.list()}
     for digest in blobs:
-        await bucket.blobs.verify(digest)
+        await bucket.blobs.get(digest)
     there = {"put": name(PUT), "chunks": name(CHUNKS), "sent": name(SENT)}
     expected = {digest for word, digest in there.items() if word in acks}
     if "delete" in acks:
@@ -77,7 +78,6 @@ async def check(root: Path, acks: set[str]) -> None:
         assert expected - {name(PUT)} <= blobs <= expected
     else:
         assert expected <= blobs <= set(there.values())
-    assert os.listdir(root / layout.INCOMING) == []  # noqa: PTH208
     if "half" in acks and name(SENT) not in blobs:
         assert await bucket.blobs.received(name(SENT)) >= HALF
     begun = await bucket.blobs.received(name(SENT))
@@ -92,7 +92,7 @@ async def check(root: Path, acks: set[str]) -> None:
     assert others.items() <= {f"other {number}": b"%d" % number for number in range(3)}.items()
     assert len(others) == 3 or "others" not in acks
     assert isinstance(await bucket.kv.cas("more", b"", None), int)
-    await bucket.blobs.put(PUT)
+    await put(bucket.blobs, PUT)
     await bucket.aclose()
 
 

@@ -12,6 +12,7 @@ import pytest
 from engine.bucket.errors import BadName, BlobMissing, DigestMismatch, UploadBusy
 from engine.bucket.protocols import Bucket, Digest, StaleRevision, as_digest
 from tests.engine.bucket.conftest import Use
+from tests.support.blobs import exists, put
 
 NEVER = Digest("0" * 64)
 FUTURE = 1 << 62
@@ -40,22 +41,18 @@ async def names(bucket: Bucket) -> set[str]:
 
 
 @pytest.mark.parametrize("content", [b"", b"one\0two", LARGE], ids=len)
-def test_put_blob_is_readable_by_digest_and_survives_reopening(
+def test_uploaded_blob_is_readable_by_digest_and_survives_reopening(
     use: Use, content: bytes, tmp_path: Path
 ) -> None:
     name = sha256(content).hexdigest()
-    (tmp_path / "a file ü").write_bytes(content)
 
-    async def put(bucket: Bucket) -> None:
-        assert not await bucket.blobs.exists(as_digest(name))
-        assert await bucket.blobs.put(content) == name
-        assert await bucket.blobs.put(tmp_path / "a file ü") == name
-        assert await bucket.blobs.put(cut(content, 1000), as_digest("sha256:" + name)) == name
-        assert await bucket.blobs.get(as_digest(name)) == content
+    async def store(bucket: Bucket) -> None:
+        assert not await exists(bucket.blobs, name)
+        assert await put(bucket.blobs, content, cut(content, 1000)) == name
+        assert await put(bucket.blobs, content) == name
+        assert await bucket.blobs.get(as_digest("sha256:" + name)) == content
 
     async def look(bucket: Bucket) -> None:
-        assert await bucket.blobs.exists(as_digest(name))
-        await bucket.blobs.verify(as_digest(name))
         assert b"".join([chunk async for chunk in bucket.blobs.read(as_digest(name))]) == content
         (info,) = [info async for info in bucket.blobs.list()]
         assert (info.digest, info.size) == (name, len(content))
@@ -65,24 +62,20 @@ def test_put_blob_is_readable_by_digest_and_survives_reopening(
         with pytest.raises(FileExistsError):
             await bucket.blobs.copy_to(as_digest(name), tmp_path / "copy")
 
-    use(put)
+    use(store)
     use(look)
 
 
 def test_missing_blob_raises_blob_missing(use: Use, tmp_path: Path) -> None:
     async def scenario(bucket: Bucket) -> None:
-        assert not await bucket.blobs.exists(NEVER)
         assert not await bucket.blobs.touch(NEVER)
         assert not await bucket.blobs.delete(NEVER, FUTURE)
         for asked in (
             bucket.blobs.get(NEVER),
-            bucket.blobs.verify(NEVER),
             bucket.blobs.copy_to(NEVER, tmp_path / "copy"),
         ):
             with pytest.raises(BlobMissing):
                 await asked
-        with pytest.raises(FileNotFoundError):
-            await bucket.blobs.put(tmp_path / "missing")
         assert await names(bucket) == set()
 
     use(scenario)
@@ -96,7 +89,6 @@ def test_invalid_digest_raises_bad_name(use: Use, name: str) -> None:
     async def scenario(bucket: Bucket) -> None:
         for asked in (
             bucket.blobs.get(Digest(name)),
-            bucket.blobs.exists(Digest(name)),
             bucket.blobs.delete(Digest(name), FUTURE),
             bucket.blobs.received(Digest(name)),
             bucket.blobs.upload(Digest(name), 1, 0, pieces(b"x")),
@@ -107,69 +99,27 @@ def test_invalid_digest_raises_bad_name(use: Use, name: str) -> None:
     use(scenario)
 
 
-def test_put_with_wrong_digest_raises_digest_mismatch(use: Use, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"other")
-
+def test_concurrent_uploads_of_different_content_succeed(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
-        for content in (b"other", tmp_path / "file", pieces(b"ot", b"her")):
-            with pytest.raises(DigestMismatch):
-                await bucket.blobs.put(content, NEVER)
-        assert await names(bucket) == set()
-
-    use(scenario)
-
-
-def test_put_with_failing_chunks_leaves_no_files(use: Use) -> None:
-    async def scenario(bucket: Bucket) -> None:
-        with pytest.raises(ConnectionError):
-            await bucket.blobs.put(pieces(b"one", failure=ConnectionError()))
-        assert await names(bucket) == set()
-
-    use(scenario)
-
-
-def test_concurrent_puts_of_equal_and_different_content_succeed(use: Use) -> None:
-    async def scenario(bucket: Bucket) -> None:
-        contents = [b"content %d" % (number % 5) for number in range(40)]
-        result = await asyncio.gather(*(bucket.blobs.put(content) for content in contents))
-        assert result == [sha256(content).hexdigest() for content in contents]
-        assert await names(bucket) == set(result)
-        read = await asyncio.gather(*(bucket.blobs.get(digest) for digest in result))
-        assert read == contents
-
-    use(scenario)
-
-
-def test_cancelled_put_leaves_no_files(use: Use) -> None:
-    async def scenario(bucket: Bucket) -> None:
-        waiting = asyncio.Event()
-
-        async def endless() -> AsyncGenerator[bytes, None]:
-            yield LARGE
-            waiting.set()
-            await asyncio.Event().wait()
-
-        putting = asyncio.ensure_future(bucket.blobs.put(endless()))
-        await waiting.wait()
-        putting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await putting
-        assert await names(bucket) == set()
+        contents = [b"content %d" % number for number in range(40)]
+        digests = await asyncio.gather(*(put(bucket.blobs, content) for content in contents))
+        assert await names(bucket) == set(digests)
+        assert await asyncio.gather(*(bucket.blobs.get(digest) for digest in digests)) == contents
 
     use(scenario)
 
 
 def test_delete_removes_only_blobs_unused_since_time(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
-        name = await bucket.blobs.put(b"content")
+        name = await put(bucket.blobs, b"content")
         assert not await bucket.blobs.delete(name, 0)
         first = await used_ns(bucket)
         while await used_ns(bucket) == first:  # the clock of a file system ticks in milliseconds
             assert await bucket.blobs.touch(name)
         assert not await bucket.blobs.delete(name, first + 1)
         assert await bucket.blobs.delete(name, FUTURE)
-        assert not await bucket.blobs.exists(name)
-        assert await bucket.blobs.put(b"content") == name
+        assert not await exists(bucket.blobs, name)
+        assert await put(bucket.blobs, b"content") == name
 
     use(scenario)
 
@@ -180,7 +130,7 @@ def test_interrupted_upload_resumes_at_received_offset(use: Use) -> None:
         with pytest.raises(ConnectionError):
             chunks = pieces(LARGE[:1_000_000], LARGE[1_000_000:1_000_007], failure=ConnectionError())
             await bucket.blobs.upload(LARGE_NAME, len(LARGE), 0, chunks)
-        assert not await bucket.blobs.exists(LARGE_NAME)
+        assert not await exists(bucket.blobs, LARGE_NAME)
 
     async def go_on(bucket: Bucket) -> None:
         assert await bucket.blobs.received(LARGE_NAME) == 1_000_007
@@ -219,7 +169,7 @@ def test_upload_with_wrong_digest_restarts(use: Use, chunks: list[bytes]) -> Non
         with pytest.raises(DigestMismatch):
             await bucket.blobs.upload(name, 5, 0, pieces(*chunks))
         assert await bucket.blobs.received(name) == 0
-        assert not await bucket.blobs.exists(name)
+        assert not await exists(bucket.blobs, name)
         assert await bucket.blobs.upload(name, 5, 0, pieces(b"ri", b"ght")) == 5
         assert await bucket.blobs.get(name) == b"right"
 

@@ -18,6 +18,7 @@ from engine.bucket.errors import BlobCorrupt, BlobMissing, BucketError, BucketIn
 from engine.bucket.folder import FolderBucket
 from engine.bucket.layout import lock
 from engine.bucket.protocols import Digest
+from tests.support.blobs import exists, put
 
 ROOT = Path(__file__).resolve().parents[3]
 HOLD = """
@@ -202,8 +203,8 @@ def test_modified_blob_is_never_returned_and_is_uploaded_again(
     content = b"a" + os.urandom(2_499_999)  # not X, which one of the changes begins with
 
     async def scenario(bucket: FolderBucket) -> None:
-        for look in ("get", "verify", "copy_to", "read"):
-            name = await bucket.blobs.put(content)
+        for look in ("get", "copy_to", "read"):
+            name = await put(bucket.blobs, content)
             path = root / layout.BLOBS / name
             path.chmod(0o644)
             path.write_bytes(change(content))
@@ -211,8 +212,6 @@ def test_modified_blob_is_never_returned_and_is_uploaded_again(
             with pytest.raises(BlobCorrupt) as exc_info:
                 if look == "get":
                     await bucket.blobs.get(name)
-                elif look == "verify":
-                    await bucket.blobs.verify(name)
                 elif look == "copy_to":
                     await bucket.blobs.copy_to(name, tmp_path / "copy")
                 else:
@@ -222,30 +221,18 @@ def test_modified_blob_is_never_returned_and_is_uploaded_again(
             aside = root / layout.DAMAGED / name
             assert str(aside) in exc_info.value.message
             assert aside.read_bytes() == change(content)
-            assert not await bucket.blobs.exists(name)
+            assert not await exists(bucket.blobs, name)
             with pytest.raises(BlobMissing):
                 await bucket.blobs.get(name)
         assert not (tmp_path / "copy").exists()
-        assert await bucket.blobs.get(await bucket.blobs.put(content)) == content
-
-    opened(root, scenario)
-
-
-def test_put_repairs_modified_blob(root: Path) -> None:
-    async def scenario(bucket: FolderBucket) -> None:
-        name = await bucket.blobs.put(b"content")
-        path = root / layout.BLOBS / name
-        path.chmod(0o644)
-        path.write_bytes(b"CONTENT")
-        assert await bucket.blobs.put(b"content") == name
-        assert await bucket.blobs.get(name) == b"content"
+        assert await bucket.blobs.get(await put(bucket.blobs, content)) == content
 
     opened(root, scenario)
 
 
 def test_upload_modified_on_disk_raises_digest_mismatch(root: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
-        name = await bucket.blobs.put(b"content")
+        name = await put(bucket.blobs, b"content")
         assert await bucket.blobs.delete(name, 1 << 62)
         (root / layout.UPLOADS / name).write_bytes(b"CON")
 
@@ -261,7 +248,7 @@ def test_upload_modified_on_disk_raises_digest_mismatch(root: Path) -> None:
 
 def test_list_ignores_foreign_files(root: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
-        name = await bucket.blobs.put(b"content")
+        name = await put(bucket.blobs, b"content")
         for stray in (".DS_Store", name.upper(), name + "~"):
             (root / layout.BLOBS / stray).write_bytes(b"stray")
         assert [info.digest async for info in bucket.blobs.list()] == [name]
@@ -271,7 +258,7 @@ def test_list_ignores_foreign_files(root: Path) -> None:
 
 def test_copy_to_creates_read_only_hard_link(root: Path, tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
-        name = await bucket.blobs.put(b"content")
+        name = await put(bucket.blobs, b"content")
         await bucket.blobs.copy_to(name, tmp_path / "copy")
         assert (tmp_path / "copy").samefile(root / layout.BLOBS / name)
         assert (tmp_path / "copy").stat().st_mode & 0o777 == 0o444
@@ -286,10 +273,10 @@ def test_copy_to_other_file_system_creates_file(root: Path) -> None:
     with tempfile.TemporaryDirectory(dir=other) as folder:
 
         async def scenario(bucket: FolderBucket) -> None:
-            await bucket.blobs.copy_to(await bucket.blobs.put(b"content"), Path(folder) / "copy")
+            await bucket.blobs.copy_to(await put(bucket.blobs, b"content"), Path(folder) / "copy")
             assert (Path(folder) / "copy").read_bytes() == b"content"
             with pytest.raises(FileExistsError):
-                await bucket.blobs.copy_to(await bucket.blobs.put(b"other"), Path(folder) / "copy")
+                await bucket.blobs.copy_to(await put(bucket.blobs, b"other"), Path(folder) / "copy")
             assert (Path(folder) / "copy").read_bytes() == b"content"
 
         opened(root, scenario)
@@ -300,7 +287,7 @@ def test_backup_of_open_bucket_in_documented_order_is_complete(root: Path, tmp_p
     copy.mkdir()
 
     async def scenario(bucket: FolderBucket) -> Digest:
-        name = await bucket.blobs.put(b"content")
+        name = await put(bucket.blobs, b"content")
         await bucket.kv.cas("a", name.encode(), None)
         source = apsw.Connection(str(root / layout.CONTROL), flags=apsw.SQLITE_OPEN_READONLY)
         target = apsw.Connection(str(copy / layout.CONTROL))

@@ -7,6 +7,7 @@ import pytest
 from engine.bucket.errors import BadName, BucketClosed, TooLarge
 from engine.bucket.protocols import MAX_NAME_LENGTH, MAX_VALUE_BYTES, Bucket, StaleRevision, VersionedValue
 from tests.engine.bucket.conftest import Use
+from tests.support.blobs import put
 
 
 def test_cas_requires_current_revision(use: Use) -> None:
@@ -110,7 +111,7 @@ def test_closed_bucket_raises_bucket_closed(use: Use) -> None:
             with pytest.raises(BucketClosed):
                 await asked
         with pytest.raises(BucketClosed):
-            await bucket.blobs.put(b"late")
+            await put(bucket.blobs, b"late")
         await bucket.aclose()
 
     use(scenario)

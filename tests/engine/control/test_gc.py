@@ -8,13 +8,11 @@ from engine.bucket.protocols import Digest
 from engine.deploy.gc import GRACE_NS
 from svc_tui.client import ApiError
 from tests.engine.control.service import Service
+from tests.support import blobs
 
 
 def put(service: Service, content: bytes) -> Digest:
-    async def work() -> Digest:
-        return await service.bucket.blobs.put(content)
-
-    digest: Digest = service.do(work)
+    digest: Digest = service.do(lambda: blobs.put(service.bucket.blobs, content))
     return digest
 
 
@@ -30,9 +28,9 @@ def test_plan_reports_blobs_that_gc_removes(service: Service, owner: str) -> Non
     token = service.call("", "POST", "/v1/login", {"user": "ann", "password": "a horse on a staple"})["token"]
     result = nothing | {"blobs": 1, "bytes": 7}
     assert gc(service, token, {"plan": True}) == result | {"plan": True}
-    assert service.do(lambda: service.bucket.blobs.exists(digest))
+    assert service.do(lambda: blobs.exists(service.bucket.blobs, digest))
     assert gc(service, token, {"plan": False}) == result
-    assert not service.do(lambda: service.bucket.blobs.exists(digest))
+    assert not service.do(lambda: blobs.exists(service.bucket.blobs, digest))
 
 
 @pytest.mark.parametrize("roles", [{}, {"shop": "owner"}, {"*": "deployer"}, {"*": "viewer"}])

@@ -17,6 +17,7 @@ from engine.lane import BuildRequest
 from engine.manifest.model import Mount, Resource
 from lanes.static.lane import StaticLane
 from tests.lanes.components import component
+from tests.support.blobs import put
 
 FILES = {"index.html": "<p>ü</p>" * 500, "a b/ü.css": "p{}" * 500, "empty": "", "copy.html": "<p>ü</p>" * 500}
 RESOURCE = Resource(
@@ -86,8 +87,8 @@ async def store(blobs: Blobs, packed: Packed) -> Stored:
     """Send the missing blobs of a package, its document last, as a client does."""
     digests = await missing(blobs, packed.package)
     for digest in sorted(digests):
-        await blobs.put(packed.contents[digest], digest)
-    return Stored(await blobs.put(packed.package.encode()), len(digests))
+        assert await put(blobs, packed.contents[digest]) == digest
+    return Stored(await put(blobs, packed.package.encode()), len(digests))
 
 
 async def stored(bucket: FolderBucket, artifact: Artifact) -> Stored:

@@ -13,6 +13,7 @@ from engine.deploy.history import DeploymentHistory
 from engine.deploy.package import COMPONENT, PackageError
 from engine.deploy.package_store import unpack
 from tests.engine.deploy.packing import component_artifact, deployment, opened, stored
+from tests.support.blobs import exists
 
 FOREVER = 1 << 62
 
@@ -71,7 +72,7 @@ def test_gc_retains_package_unpacked_again(tmp_path: Path) -> None:
         assert (await collect_garbage(bucket, time.time_ns(), unpacked=unpacked)).unpacked == 0
         age(unpacked / package, 2 * GRACE_NS)
         assert (await collect_garbage(bucket, time.time_ns(), unpacked=unpacked)).unpacked == 1
-        assert await bucket.blobs.exists(package)
+        assert await exists(bucket.blobs, package)
         await unpack(bucket.blobs, package, unpacked)
 
     opened(tmp_path / "bucket", scenario)

@@ -18,6 +18,7 @@ from engine.deploy.gc import GRACE_NS, GarbageError, GcReport, collect_garbage
 from engine.deploy.history import Activation, DeploymentError, DeploymentHistory, Live
 from engine.deploy.package_store import touch
 from tests.engine.deploy.packing import RESOURCE, component_artifact, deployment, opened, stored
+from tests.support.blobs import exists
 
 FOREVER = 1 << 62
 
@@ -153,7 +154,7 @@ def test_gc_removes_unreferenced_blobs_after_grace_period(tmp_path: Path) -> Non
         swept = await collect_garbage(bucket, later)
         assert swept.blobs == 2  # its component, and its document
         assert swept.size > loose.component.stat().st_size
-        assert not await bucket.blobs.exists(package)
+        assert not await exists(bucket.blobs, package)
         await touch(bucket.blobs, record.resources["web"].package)
         assert await collect_garbage(bucket, later) == GcReport(0, 0, 0)
         await history.add(replace(record, id="02"))

@@ -19,6 +19,7 @@ from engine.gateway.static.source import BundleSource
 from engine.static_files.bundle import blob_path, read_index
 from tests.engine.deploy.packing import FILES, component_artifact, image_artifact, opened, store, stored
 from tests.lanes.components import component
+from tests.support.blobs import put
 
 FOREVER = 1 << 62
 
@@ -195,9 +196,9 @@ def refused(tmp_path: Path, kind: str, files: dict[str, bytes]) -> None:
     """Store a forged package and assert that it is rejected."""
 
     async def scenario(bucket: FolderBucket) -> None:
-        named = {name: [await bucket.blobs.put(data), len(data)] for name, data in files.items()}
+        named = {name: [await put(bucket.blobs, data), len(data)] for name, data in files.items()}
         document = {"version": 1, "kind": kind, "files": named}
-        package = await bucket.blobs.put(json.dumps(document).encode())
+        package = await put(bucket.blobs, json.dumps(document).encode())
         with pytest.raises(PackageError) as exc_info:
             await unpack(bucket.blobs, package, tmp_path / "unpacked")
         assert str(tmp_path) not in exc_info.value.message + exc_info.value.hint
