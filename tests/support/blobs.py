@@ -2,14 +2,19 @@
 
 from collections.abc import AsyncGenerator, AsyncIterable
 from hashlib import sha256
+from pathlib import Path
 
 from engine.bucket.protocols import Blobs, Digest
 
 
-async def put(blobs: Blobs, content: bytes, chunks: AsyncIterable[bytes] | None = None) -> Digest:
-    """Upload a blob, in these chunks if given, and return its digest."""
+async def put(blobs: Blobs, content: bytes | Path, chunks: AsyncIterable[bytes] | None = None) -> Digest:
+    """Upload bytes or a file, in these chunks if given, and return the digest. Resume a partial upload."""
+    if isinstance(content, Path):
+        content = content.read_bytes()
     digest = Digest(sha256(content).hexdigest())
-    assert await blobs.upload(digest, len(content), 0, chunks or one(content)) == len(content)
+    begun = await blobs.received(digest)
+    rest = one(content[begun:]) if begun or chunks is None else chunks
+    assert await blobs.upload(digest, len(content), begun, rest) == len(content)
     return digest
 
 

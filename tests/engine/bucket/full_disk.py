@@ -78,7 +78,7 @@ async def main(root: Path, *, limited: bool) -> None:
     for digest in list(kept.blobs)[1:]:
         del kept.blobs[digest]
         assert await kept.bucket.blobs.delete(digest, 1 << 62)
-    for write in (kept.put, kept.cas):
+    for write in (kept.upload, kept.cas):
         await write(b"after", 0)
     await kept.check()
     await kept.bucket.aclose()
