@@ -1,9 +1,11 @@
 """Reader and encoders of WebAssembly binaries: numbers, names, vectors and sections (core and component)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 MODULE_HEADER = b"\0asm\x01\0\0\0"
 COMPONENT_HEADER = b"\0asm\x0d\0\x01\0"
+DATA, DATA_COUNT = 11, 12
+I32_CONST, END = 0x41, 0x0B
 
 
 class UnsupportedBinary(Exception):
@@ -59,6 +61,33 @@ def read_sections(binary: bytes, header: bytes = MODULE_HEADER) -> Iterator[tupl
     reader = BinaryReader(binary, len(header))
     while reader.at < len(binary):
         yield reader.byte(), reader.name()
+
+
+def replace_sections(
+    header: bytes, sections: Iterable[tuple[int, bytes]], bodies: Mapping[int, bytes]
+) -> bytes:
+    """Return a binary of sections (kind and body), with other `bodies` for the sections of some kinds."""
+    return header + b"".join(section(kind, bodies.get(kind, body)) for kind, body in sections)
+
+
+def read_data(body: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield address and content of each data segment of a data section.
+
+    Raises UnsupportedBinary unless all are active segments of the first memory, with constant addresses.
+    """
+    reader = BinaryReader(body)
+    for _ in range(reader.uleb()):
+        if reader.uleb() != 0 or reader.byte() != I32_CONST:
+            raise UnsupportedBinary("data segment without a constant address")
+        address = reader.sleb() & 0xFFFFFFFF
+        if reader.byte() != END:
+            raise UnsupportedBinary("data segment without a constant address")
+        yield address, reader.name()
+
+
+def data_segment(address: int, content: bytes) -> bytes:
+    """Return an active data segment of the first memory."""
+    return bytes([0, I32_CONST]) + sleb(address) + bytes([END]) + name(content)
 
 
 def uleb(number: int) -> bytes:

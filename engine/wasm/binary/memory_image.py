@@ -12,15 +12,17 @@ ends.
 import hashlib
 from dataclasses import dataclass
 
+from engine.wasm.binary.append import CORE_MODULE
 from engine.wasm_binary import (
     COMPONENT_HEADER,
+    DATA,
+    DATA_COUNT,
     MODULE_HEADER,
-    BinaryReader,
     UnsupportedBinary,
-    name,
+    data_segment,
+    read_data,
     read_sections,
-    section,
-    sleb,
+    replace_sections,
     uleb,
     vector,
 )
@@ -29,8 +31,6 @@ MIN_IMAGE_BYTES, MAX_IMAGE_BYTES = 4 << 20, 64 << 20
 """Smaller memories belong to programs whose code differs, so that a shared copy does not pay."""
 _MIN_DENSITY = 0.25
 _MARK = hashlib.sha256(b"initial memory").digest()
-_CORE_MODULE, _DATA, _DATA_COUNT = 1, 11, 12
-_ACTIVE, _I32_CONST, _END = 0, 0x41, 0x0B
 _WASM_PAGE = 65536
 
 
@@ -56,23 +56,19 @@ class SplitComponent:
 def split_memory(component: bytes) -> SplitComponent:
     """Split the largest core module of a component. Raises UnsupportedBinary if that does not pay or fit."""
     sections = list(read_sections(component, COMPONENT_HEADER))
-    main = max((body for kind, body in sections if kind == _CORE_MODULE), key=len, default=b"")
+    main = max((body for kind, body in sections if kind == CORE_MODULE), key=len, default=b"")
     inner = list(read_sections(main))
-    start, memory = _image(BinaryReader(dict(inner).get(_DATA, b"\0")))
+    start, memory = _image(dict(inner).get(DATA, b"\0"))
     placeholder = _MARK + bytes(len(memory) - 2 * len(_MARK)) + _MARK
-    segment = bytes([_ACTIVE, _I32_CONST]) + sleb(start) + bytes([_END]) + name(placeholder)
-    changed = {_DATA: vector([segment]), _DATA_COUNT: uleb(1)}
-    module = MODULE_HEADER + b"".join(section(kind, changed.get(kind, body)) for kind, body in inner)
-    return SplitComponent(
-        COMPONENT_HEADER
-        + b"".join(section(kind, module if body is main else body) for kind, body in sections),
-        memory,
-    )
+    data = {DATA: vector([data_segment(start, placeholder)]), DATA_COUNT: uleb(1)}
+    module = replace_sections(MODULE_HEADER, inner, data)
+    outer = ((kind, module if body is main else body) for kind, body in sections)
+    return SplitComponent(replace_sections(COMPONENT_HEADER, outer, {}), memory)
 
 
-def _image(reader: BinaryReader) -> tuple[int, bytes]:
+def _image(body: bytes) -> tuple[int, bytes]:
     """Return the address and the content of the memory that data segments fill, in whole pages."""
-    segments = [_segment(reader) for _ in range(reader.uleb())]
+    segments = list(read_data(body))
     start = min((address for address, _ in segments), default=0) // _WASM_PAGE * _WASM_PAGE
     end = max((address + len(data) for address, data in segments), default=0)
     length = -(-(end - start) // _WASM_PAGE) * _WASM_PAGE
@@ -84,13 +80,3 @@ def _image(reader: BinaryReader) -> tuple[int, bytes]:
     for address, data in segments:
         image[address - start : address - start + len(data)] = data
     return start, bytes(image)
-
-
-def _segment(reader: BinaryReader) -> tuple[int, bytes]:
-    """Read the address and the content of a data segment. Raises UnsupportedBinary for any other kind."""
-    if reader.uleb() != _ACTIVE or reader.byte() != _I32_CONST:
-        raise UnsupportedBinary("data segment without a constant address")
-    address = reader.sleb() & 0xFFFFFFFF
-    if reader.byte() != _END:
-        raise UnsupportedBinary("data segment without a constant address")
-    return address, reader.name()

@@ -9,23 +9,27 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.wasm_binary import (
+    DATA,
+    DATA_COUNT,
+    END,
+    I32_CONST,
     MODULE_HEADER,
     BinaryReader,
     UnsupportedBinary,
+    data_segment,
     name,
+    read_data,
     read_sections,
-    section,
+    replace_sections,
     sleb,
     uleb,
     vector,
 )
 
-_IMPORTS, _FUNCTIONS, _MEMORIES, _GLOBALS, _EXPORTS, _START, _CODE, _DATA, _DATA_COUNT = (
-    2, 3, 5, 6, 7, 8, 10, 11, 12,
-)  # fmt: skip
+_IMPORTS, _FUNCTIONS, _MEMORIES, _GLOBALS, _EXPORTS, _START, _CODE = 2, 3, 5, 6, 7, 8, 10
 FUNCTION, MEMORY, _GLOBAL = 0, 2, 3
-_I32_CONST, _I64_CONST, _END = 0x41, 0x42, 0x0B
-_CONSTANTS = {0x7F: _I32_CONST, 0x7E: _I64_CONST}
+_I64_CONST = 0x42
+_CONSTANTS = {0x7F: I32_CONST, 0x7E: _I64_CONST}
 """The constant instruction of each integer type."""
 _EMPTY_FUNCTION = b"\x02\x00\x0b"
 """The code of an empty function, with its size as prefix."""
@@ -55,7 +59,7 @@ class ModuleBinary:
         """Parse a module. Raises `UnsupportedBinary`."""
         self._sections = list(read_sections(binary))
         bodies = dict(self._sections)
-        if _START in bodies or _DATA not in bodies:
+        if _START in bodies or DATA not in bodies:
             raise UnsupportedBinary("module with a start function or without data")
         self._imported = _count_imports(BinaryReader(bodies.get(_IMPORTS, b"\0")))
         functions = BinaryReader(bodies.get(_FUNCTIONS, b"\0"))
@@ -63,13 +67,15 @@ class ModuleBinary:
         self._maximum = _read_maximum(BinaryReader(bodies.get(_MEMORIES, b"\0")))
         self._global_variables = list(_read_globals(BinaryReader(bodies.get(_GLOBALS, b"\0"))))
         self.exports = dict(_read_exports(BinaryReader(bodies.get(_EXPORTS, b"\0"))))
-        _check_segments(BinaryReader(bodies[_DATA]))
+        for _ in read_data(bodies[DATA]):  # raises for a segment of another kind
+            pass
 
     def with_globals_exported(self) -> tuple[bytes, tuple[str, ...]]:
         """Return the module with its mutable globals exported, and the export names."""
         names = {f"svc-variable-{at}": at for at, each in enumerate(self._global_variables) if each.mutable}
         exports = self.exports | {n.encode(): (_GLOBAL, at) for n, at in names.items()}
-        return self._with_sections({_EXPORTS: _encode_exports(exports)}), tuple(names)
+        changed = {_EXPORTS: _encode_exports(exports)}
+        return replace_sections(MODULE_HEADER, self._sections, changed), tuple(names)
 
     def with_state(self, state: ModuleState, finished: bytes) -> bytes:
         """Return the module with an initial state; the function exported as `finished` becomes empty.
@@ -85,31 +91,21 @@ class ModuleBinary:
             _encode_global(each, next(values)) if each.mutable else each.initial
             for each in self._global_variables
         ]
-        pieces = [
-            bytes([0, _I32_CONST]) + sleb(match.start()) + bytes([_END]) + name(match[0])
-            for match in _NONZERO_RUN.finditer(state.memory)
-        ]
+        pieces = [data_segment(match.start(), match[0]) for match in _NONZERO_RUN.finditer(state.memory)]
         empty_function = self._imported + len(self._types)
         limits = b"\x00" if self._maximum is None else b"\x01"
         maximum = b"" if self._maximum is None else uleb(self._maximum)
+        code = BinaryReader(dict(self._sections).get(_CODE, b"\0"))
         changed = {
+            _CODE: uleb(code.uleb() + 1) + code.data[code.at :] + _EMPTY_FUNCTION,
             _FUNCTIONS: vector([uleb(each) for each in [*self._types, self._types[index]]]),
             _MEMORIES: vector([limits + uleb(len(state.memory) >> 16) + maximum]),
             _GLOBALS: vector(globals_),
             _EXPORTS: _encode_exports(self.exports | {finished: (FUNCTION, empty_function)}),
-            _DATA: vector(pieces),
-            _DATA_COUNT: uleb(len(pieces)),
+            DATA: vector(pieces),
+            DATA_COUNT: uleb(len(pieces)),
         }
-        return self._with_sections(changed, more_code=_EMPTY_FUNCTION)
-
-    def _with_sections(self, changed: Mapping[int, bytes], more_code: bytes = b"") -> bytes:
-        out = bytearray(MODULE_HEADER)
-        for kind, body in self._sections:
-            if kind == _CODE and more_code:
-                reader = BinaryReader(body)
-                body = uleb(reader.uleb() + 1) + body[reader.at :] + more_code
-            out += section(kind, changed.get(kind, body))
-        return bytes(out)
+        return replace_sections(MODULE_HEADER, self._sections, changed)
 
 
 def _count_imports(reader: BinaryReader) -> int:
@@ -148,12 +144,12 @@ def _skip_constant(reader: BinaryReader, instruction: int) -> None:
         raise UnsupportedBinary("initializer is not a constant")
     while reader.byte() >= 0x80:
         pass
-    if reader.byte() != _END:
+    if reader.byte() != END:
         raise UnsupportedBinary("initializer is more than a constant")
 
 
 def _encode_global(variable: _GlobalVariable, value: int) -> bytes:
-    return bytes([variable.kind, 1, _CONSTANTS[variable.kind]]) + sleb(value) + bytes([_END])
+    return bytes([variable.kind, 1, _CONSTANTS[variable.kind]]) + sleb(value) + bytes([END])
 
 
 def _read_exports(reader: BinaryReader) -> Iterator[tuple[bytes, tuple[int, int]]]:
@@ -163,11 +159,3 @@ def _read_exports(reader: BinaryReader) -> Iterator[tuple[bytes, tuple[int, int]
 
 def _encode_exports(exports: Mapping[bytes, tuple[int, int]]) -> bytes:
     return vector([name(text) + bytes([kind]) + uleb(at) for text, (kind, at) in exports.items()])
-
-
-def _check_segments(reader: BinaryReader) -> None:
-    for _ in range(reader.uleb()):
-        if reader.uleb() != 0:
-            raise UnsupportedBinary("passive data segment")
-        _skip_constant(reader, _I32_CONST)
-        reader.name()
