@@ -1,6 +1,5 @@
 """The `svc` command line: the command table, and the conversion of errors to messages and exit codes."""
 
-import gc
 import importlib
 import os
 import sys
@@ -14,12 +13,10 @@ from typer.core import TyperGroup
 
 from engine.errors import InvalidUsage, SvcError
 from svc_tui import version as installed_version
+from svc_tui.garbage_collection import relax_garbage_collection
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stderr import ExitCode
 from svc_tui.terminal.style import COLOR_MODES, ColorMode
-
-GC_THRESHOLD = 200_000
-"""Objects that are created between two garbage collections, until a server sets its own threshold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +171,9 @@ def _usage_error(error: typer.TyperException) -> SvcError:
 
 def main() -> None:
     """Run `svc` for the command line."""
-    # Imports create many objects and little garbage. Collections take a fifth of a start and an exit.
-    gc.set_threshold(GC_THRESHOLD)
+    relax_garbage_collection()
     # Characters that the terminal's encoding lacks are escaped; an encoding error would end the program.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    code = run(sys.argv[1:])
-    gc.freeze()  # no collection at exit
-    sys.exit(code)
+    sys.exit(run(sys.argv[1:]))

@@ -1,17 +1,17 @@
 """Entry point of a worker process: the engine's worker with the installed Doors."""
 
-import gc
 import sys
+
+from svc_tui.garbage_collection import relax_garbage_collection
 
 
 def main() -> None:
     """Run a worker with the descriptors on the command line."""
-    gc.set_threshold(200_000)  # imports create little garbage; the server sets its own threshold
+    relax_garbage_collection()  # before the imports
     from engine.workers.worker import main as run_worker
     from svc_tui.composition import doors
 
     run_worker(sys.argv[1:], doors())
-    gc.freeze()  # no collection at exit
 
 
 if __name__ == "__main__":
