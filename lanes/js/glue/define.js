@@ -5,6 +5,11 @@ export function define(target, values) {
   }
 }
 
+/** Define a read-only property whose value `get` returns. */
+export function defineGetter(target, name, get) {
+  Object.defineProperty(target, name, { get, enumerable: true, configurable: true });
+}
+
 /** Define those properties that the engine lacks. */
 export function defineMissing(target, values) {
   define(target, Object.fromEntries(Object.entries(values).filter(([name]) => !(name in target))));

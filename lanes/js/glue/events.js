@@ -1,5 +1,5 @@
 // Events and messages that the engine lacks.
-import { defineMissing } from './define.js';
+import { defineGetter, defineMissing } from './define.js';
 
 /** Return a class of events whose read-only properties come from its options. */
 function eventClass(name, defaults) {
@@ -11,11 +11,7 @@ function eventClass(name, defaults) {
     }
   } }[name];
   for (const property of Object.keys(defaults)) {
-    Object.defineProperty(type.prototype, property, {
-      get() { return values.get(this)[property]; },
-      enumerable: true,
-      configurable: true,
-    });
+    defineGetter(type.prototype, property, function () { return values.get(this)[property]; });
   }
   return type;
 }

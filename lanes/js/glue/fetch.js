@@ -1,6 +1,6 @@
 // fetch() as the Fetch standard defines it, where the engine differs: options of requests, redirects, data: URLs
 // and errors.
-import { define } from './define.js';
+import { define, defineGetter } from './define.js';
 import { svcFetched } from './response.js';
 
 const MAX_REDIRECTS = 20;
@@ -45,19 +45,14 @@ globalThis.Request = new Proxy(NativeRequest, {
 });
 NativeRequest.prototype.constructor = globalThis.Request;
 for (const [name, initial] of Object.entries(OPTIONS)) {
-  Object.defineProperty(NativeRequest.prototype, name, {
-    get() { return options.get(this)?.[name] ?? initial; },
-    enumerable: true,
-    configurable: true,
-  });
+  defineGetter(NativeRequest.prototype, name, function () { return options.get(this)?.[name] ?? initial; });
 }
 
-function parse(input) {
-  const text = input instanceof NativeRequest ? input.url : String(input);
+function parse(text, base, message) {
   try {
-    return new URL(text);
+    return new URL(text, base);
   } catch (error) {
-    throw new TypeError(`fetch: ${JSON.stringify(text)} is not an absolute URL`, { cause: error });
+    throw new TypeError(`fetch: ${message}`, { cause: error });
   }
 }
 
@@ -106,7 +101,8 @@ function redirected(status, url, next, input, init) {
 }
 
 async function follow(input, init) {
-  let url = parse(input);
+  const text = input instanceof NativeRequest ? input.url : String(input);
+  let url = parse(text, undefined, `${JSON.stringify(text)} is not an absolute URL`);
   if (url.protocol === 'data:') return decoded(url);
   const mode = optionsOf(input, init)?.redirect ?? OPTIONS.redirect;
   for (let count = 0; ; count++) {
@@ -118,12 +114,7 @@ async function follow(input, init) {
     }
     if (mode === 'error') throw new TypeError(`fetch: ${url.href} redirects, and the request has redirect: 'error'`);
     if (count === MAX_REDIRECTS) throw new TypeError(`fetch: more than ${MAX_REDIRECTS} redirects, the last from ${url.href}`);
-    let next;
-    try {
-      next = new URL(location, url);
-    } catch (error) {
-      throw new TypeError(`fetch: ${url.href} redirects to ${JSON.stringify(location)}, which is not a URL`, { cause: error });
-    }
+    const next = parse(location, url, `${url.href} redirects to ${JSON.stringify(location)}, which is not a URL`);
     init = redirected(response.status, url, next, input, init);
     await response.body?.cancel();
     next.hash ||= url.hash;

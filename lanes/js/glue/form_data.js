@@ -1,5 +1,6 @@
 // `formData()` of requests and responses. The engine's own stores the bytes of a file as decimal numbers.
 import { MultipartParser } from '@remix-run/multipart-parser';
+import { define } from './define.js';
 
 const MAX_PARTS = 10_000;
 const MAX_HEADER_BYTES = 16 * 1024;
@@ -56,6 +57,4 @@ async function formData() {
   return form;
 }
 
-for (const { prototype } of [Request, Response]) {
-  Object.defineProperty(prototype, 'formData', { value: formData, writable: true, configurable: true });
-}
+for (const { prototype } of [Request, Response]) define(prototype, { formData });

@@ -4,7 +4,7 @@
 // - clone(), bytes() and Response.error() are missing, and blob() has no type.
 // - A body whose stream fails ends as if it were complete.
 // - Compressed responses of fetch() are not decoded.
-import { define } from './define.js';
+import { define, defineGetter } from './define.js';
 import { svcFail } from './failure.js';
 
 const NativeResponse = Response;
@@ -70,10 +70,6 @@ globalThis.Response = new Proxy(NativeResponse, {
 const { prototype } = NativeResponse;
 prototype.constructor = globalThis.Response;
 
-function accessor(name, get) {
-  Object.defineProperty(prototype, name, { get, enumerable: true, configurable: true });
-}
-
 /** Return the native response that has the decoded body of a response. */
 function readable(response) {
   const format = compressed.get(response);
@@ -95,7 +91,7 @@ export function svcFetched(response) {
   return response;
 }
 
-accessor('headers', function () {
+defineGetter(prototype, 'headers', function () {
   const headers = decodedHeaders.get(this) ?? nativeHeaders.call(this);
   if (measured.delete(this)) {
     const length = headers.get('content-length');
@@ -108,8 +104,8 @@ accessor('headers', function () {
 });
 const { get: nativeBody } = Object.getOwnPropertyDescriptor(prototype, 'body');
 const { get: nativeBodyUsed } = Object.getOwnPropertyDescriptor(prototype, 'bodyUsed');
-accessor('body', function () { return nativeBody.call(readable(this)); });
-accessor('bodyUsed', function () { return nativeBodyUsed.call(bodies.get(this) ?? this); });
+defineGetter(prototype, 'body', function () { return nativeBody.call(readable(this)); });
+defineGetter(prototype, 'bodyUsed', function () { return nativeBodyUsed.call(bodies.get(this) ?? this); });
 for (const name of ['arrayBuffer', 'json', 'text']) {
   const native = prototype[name];
   define(prototype, { [name]() { return native.call(readable(this)); } });
