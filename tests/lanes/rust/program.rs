@@ -89,7 +89,7 @@ fn handle(mut request: Request) -> Result<Response> {
         "/several" => {
             let url = request.parameter("url").unwrap_or_default();
             let answers = client::all((1..=5).map(|n| client::get(format!("{url}/{n}"))));
-            let texts = answers.into_iter().map(|answer| answer?.text()).collect::<Result<Vec<_>>>()?;
+            let texts = answers.into_iter().map(|answer| answer?.text()).collect::<Result<Vec<_>, _>>()?;
             Response::text(texts.join(","))
         }
         "/impatient" => {
@@ -97,8 +97,29 @@ fn handle(mut request: Request) -> Result<Response> {
             let error = client::get(url).timeout(Duration::from_millis(20)).send().unwrap_err();
             Response::text(format!("{:?}", error.kind()))
         }
+        "/any-error" => return Err(load("x").unwrap_err())?,
         _ => Response::text("not found\n").with_status(404),
     })
+}
+
+/// An error as a crate defines one.
+#[derive(Debug)]
+struct Unloaded(Box<dyn std::error::Error + Send + Sync>);
+
+impl std::fmt::Display for Unloaded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the settings cannot be loaded\nfrom two lines")
+    }
+}
+
+impl std::error::Error for Unloaded {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+fn load(text: &str) -> Result<u32, Unloaded> {
+    text.parse().map_err(|error: std::num::ParseIntError| Unloaded(io::Error::other(error).into()))
 }
 
 svc_guest::handler!(handle);

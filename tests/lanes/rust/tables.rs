@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use svc_guest::tables::{self, params, FromRow, Outcome, Row, Sql, Statement, Value};
-use svc_guest::{quote, Error, Request, Response, Result};
+use svc_guest::{quote, Error, HostError, Request, Response, Result};
 
 const TEXT: &str = "ü\"\\\n\0😀";
 const BLOB: [u8; 3] = [0, 255, 16];
@@ -127,8 +127,8 @@ fn exec() -> Result<String> {
     Ok(list([wire(&inserted), wire(&updated), wire(&returned)]))
 }
 
-fn told<T>(result: Result<T>) -> String {
-    let Err(error) = result else { return "\"no error\"".into() };
+fn told<T, E: Into<Error>>(result: Result<T, E>) -> String {
+    let Err(error) = result.map_err(Into::into) else { return "\"no error\"".into() };
     let Some(refusal) = error.refusal() else { return quote(&error.to_string()) };
     format!(
         "{{\"status\":{},\"code\":{},\"constraint\":{},\"message\":{},\"position\":{},\"statement\":{}}}",
@@ -148,7 +148,7 @@ fn batch() -> Result<String> {
     let failed = tables::batch(["eve", "ada"].map(insert));
     Ok(list([
         list(done.iter().map(wire)),
-        told(failed.map_err(|error| error.context("adding two")).map(drop)),
+        told(failed.map_err(|error| Error::from(error).context("adding two")).map(drop)),
     ]))
 }
 
@@ -175,11 +175,11 @@ fn unfit() -> String {
 }
 
 fn misfit() -> String {
-    let thing = || -> Result<Thing> {
+    let thing = || -> Result<Thing, HostError> {
         Thing::from_row(tables::query("select 1 as i, 'x' as r", params![])?.remove(0))
     };
-    let small = || -> Result<u8> { tables::query("select 300 as n", params![])?[0].get("n") };
-    let missing: Result<Vec<Row>, Error> = tables::query_as("select 1 as n", params![]);
+    let small = || -> Result<u8, HostError> { tables::query("select 300 as n", params![])?[0].get("n") };
+    let missing: Result<Vec<Row>, HostError> = tables::query_as("select 1 as n", params![]);
     list([told(thing()), told(small()), told(missing.and_then(|rows| rows[0].get::<i64>("m")))])
 }
 

@@ -59,6 +59,6 @@ def test_programs_of_the_documentation_and_tests_of_a_crate_pass(crate: Crate) -
     for page in PAGES:
         shutil.copy(page, crate.workdir / "docs")
     printed = cargo(crate.workdir, "test", "--package", "docs", "--doc")
-    assert [printed.count(f"- {page.stem} (line") for page in PAGES] == [5, 1]
-    assert "6 passed" in printed
+    assert [printed.count(f"- {page.stem} (line") for page in PAGES] == [7, 1]
+    assert "8 passed" in printed
     assert "1 passed" in cargo(crate.workdir, "test", "--package", "api", "--lib")

@@ -114,6 +114,17 @@ def test_error_with_a_cause_reports_the_cause(ask: Ask) -> None:
     assert ask("/fail").lines[-1] == ("stderr", "  caused by invalid digit found in string")
 
 
+def test_any_error_reports_its_line_and_each_cause(ask: Ask) -> None:
+    answer = ask("/any-error")
+    assert answer.report.detail == "Error: the settings cannot be loaded"
+    assert [text for _, text in answer.lines] == [
+        "Error: the settings cannot be loaded",
+        "    from two lines",
+        f"    at src/lib.rs:{line('/any-error')}:32",
+        "  caused by invalid digit found in string",
+    ]
+
+
 @pytest.mark.parametrize(
     ("target", "failure"),
     [("/late-fail", "Error: too late"), ("/late-panic", "panicked: much too late")],

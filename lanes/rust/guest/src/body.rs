@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use crate::abi::incoming::IncomingBody;
 use crate::abi::streams::{InputStream, StreamError};
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, HostError, Result};
 
 const CHUNK: usize = 64 * 1024;
 
@@ -29,7 +29,7 @@ impl Body {
     /// # Errors
     ///
     /// When the other side broke off.
-    pub fn chunk(&mut self) -> Result<Option<Vec<u8>>> {
+    pub fn chunk(&mut self) -> Result<Option<Vec<u8>>, HostError> {
         if self.taken < self.chunk.len() {
             let rest = self.chunk.split_off(self.taken);
             self.chunk.clear();
@@ -43,7 +43,7 @@ impl Body {
                 self.stream = None;
                 match error {
                     StreamError::Closed => Ok(None),
-                    StreamError::Failed => Err(Error::stream(&error, "the body")),
+                    StreamError::Failed => Err(HostError::stream(&error, "the body")),
                 }
             }
         }
@@ -54,7 +54,7 @@ impl Body {
     /// # Errors
     ///
     /// When the other side broke off.
-    pub fn bytes(&mut self) -> Result<Vec<u8>> {
+    pub fn bytes(&mut self) -> Result<Vec<u8>, HostError> {
         let mut all = Vec::new();
         while let Some(chunk) = self.chunk()? {
             if all.is_empty() {
@@ -71,9 +71,8 @@ impl Body {
     /// # Errors
     ///
     /// When the other side broke off, and when it is not UTF-8.
-    #[track_caller]
-    pub fn text(&mut self) -> Result<String> {
-        Ok(String::from_utf8(self.bytes()?)?)
+    pub fn text(&mut self) -> Result<String, HostError> {
+        String::from_utf8(self.bytes()?).map_err(|error| HostError::new(ErrorKind::Invalid, error.to_string()))
     }
 }
 

@@ -5,13 +5,13 @@
 //!
 //! fn name_of(id: u32) -> Result<String> {
 //!     let mut answer = client::get(format!("https://api.example.com/users/{id}")).send()?;
-//!     answer.text()
+//!     Ok(answer.text()?)
 //! }
 //!
 //! // Several at once, in the time of the slowest:
 //! fn names() -> Result<Vec<String>> {
 //!     let requests = (1..=3).map(|id| client::get(format!("https://api.example.com/users/{id}")));
-//!     client::all(requests).into_iter().map(|answer| answer?.text()).collect()
+//!     client::all(requests).into_iter().map(|answer| Ok(answer?.text()?)).collect()
 //! }
 //! ```
 
@@ -23,7 +23,7 @@ use crate::abi::incoming::OutgoingBody;
 use crate::abi::outgoing::{FutureResponse, IncomingResponse, OutgoingRequest};
 use crate::abi::poll::Pollable;
 use crate::body::Body;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, HostError, Result};
 use crate::headers::Headers;
 use crate::response::fields;
 use crate::telemetry;
@@ -60,7 +60,7 @@ pub fn delete(url: impl Into<String>) -> Request {
 }
 
 /// Send several requests at once and wait for the beginning of every answer, in the order of the requests.
-pub fn all(requests: impl IntoIterator<Item = Request>) -> Vec<Result<Response>> {
+pub fn all(requests: impl IntoIterator<Item = Request>) -> Vec<Result<Response, HostError>> {
     let pending: Vec<_> = requests.into_iter().map(Request::start).collect();
     pending.into_iter().map(|started| started?.wait()).collect()
 }
@@ -151,8 +151,7 @@ impl Request {
     ///
     /// [`ErrorKind::Denied`] when `egress` does not allow it, [`ErrorKind::Invalid`] for a bad URL, method or
     /// header, [`ErrorKind::TimedOut`], and [`ErrorKind::Network`] for all else that fails.
-    #[track_caller]
-    pub fn send(self) -> Result<Response> {
+    pub fn send(self) -> Result<Response, HostError> {
         self.start()?.wait()
     }
 
@@ -161,11 +160,10 @@ impl Request {
     /// # Errors
     ///
     /// As for [`Request::send`].
-    #[track_caller]
-    pub fn start(mut self) -> Result<Pending> {
+    pub fn start(mut self) -> Result<Pending, HostError> {
         let what = format!("{} {}", self.method, self.url);
         let address = Address::of(&self.url)
-            .ok_or_else(|| Error::of(ErrorKind::Invalid, format!("{what}: the URL is not valid")))?;
+            .ok_or_else(|| HostError::new(ErrorKind::Invalid, format!("{what}: the URL is not valid")))?;
         if let Content::Whole(bytes) = &self.content {
             self.headers.push(("content-length".to_owned(), bytes.len().to_string().into_bytes()));
         }
@@ -173,7 +171,7 @@ impl Request {
         if !request.set_method(&self.method)
             || !request.set_address(address.encrypted, address.authority, &address.target)
         {
-            return Err(Error::of(ErrorKind::Invalid, format!("{what}: the method or the URL is not valid")));
+            return Err(HostError::new(ErrorKind::Invalid, format!("{what}: the method or the URL is not valid")));
         }
         let body = match self.content {
             Content::None => None,
@@ -182,7 +180,7 @@ impl Request {
         let timer = self.timeout.map(Pollable::after);
         let future = request.send().map_err(|code| {
             let kind = if code.denied() { ErrorKind::Denied } else { ErrorKind::Network };
-            Error::of(kind, format!("{what}: {}", code.meaning()))
+            HostError::new(kind, format!("{what}: {}", code.meaning()))
         })?;
         if let Some(body) = body {
             write(body, self.content)?;
@@ -192,12 +190,12 @@ impl Request {
 }
 
 /// Write the body of a request. A server that stops reading may answer all the same.
-fn write(body: OutgoingBody, content: Content) -> Result<()> {
+fn write(body: OutgoingBody, content: Content) -> Result<(), HostError> {
     let mut writer = Writer::of(body, "the server");
     let written = match content {
         Content::None => Ok(()),
-        Content::Whole(bytes) => writer.write_all(&bytes).map_err(Error::from),
-        Content::Stream(write) => write(&mut writer),
+        Content::Whole(bytes) => writer.write_all(&bytes).map_err(HostError::from),
+        Content::Stream(write) => write(&mut writer).map_err(HostError::other),
     };
     match written {
         Ok(()) => writer.finish(),
@@ -221,24 +219,23 @@ impl Pending {
     /// # Errors
     ///
     /// As for [`Request::send`].
-    #[track_caller]
-    pub fn wait(self) -> Result<Response> {
+    pub fn wait(self) -> Result<Response, HostError> {
         let ready = self.future.subscribe();
         match &self.timer {
             None => telemetry::block(&ready),
             Some(timer) if ready.before(timer) => {}
             Some(_) => {
                 let message = format!("{}: there was no answer in time", self.what);
-                return Err(Error::of(ErrorKind::TimedOut, message));
+                return Err(HostError::new(ErrorKind::TimedOut, message));
             }
         }
         match self.future.get() {
             Some(Ok(response)) => Ok(Response::of(&response)),
             Some(Err(code)) => {
                 let kind = if code.timed_out() { ErrorKind::TimedOut } else { ErrorKind::Network };
-                Err(Error::of(kind, format!("{}: {}", self.what, code.meaning())))
+                Err(HostError::new(kind, format!("{}: {}", self.what, code.meaning())))
             }
-            None => Err(Error::of(ErrorKind::Network, format!("{}: there was no answer", self.what))),
+            None => Err(HostError::new(ErrorKind::Network, format!("{}: there was no answer", self.what))),
         }
     }
 }
@@ -295,7 +292,7 @@ impl Response {
     /// # Errors
     ///
     /// When the server broke off.
-    pub fn bytes(&mut self) -> Result<Vec<u8>> {
+    pub fn bytes(&mut self) -> Result<Vec<u8>, HostError> {
         self.body.bytes()
     }
 
@@ -304,8 +301,7 @@ impl Response {
     /// # Errors
     ///
     /// When the server broke off, and when it is not UTF-8.
-    #[track_caller]
-    pub fn text(&mut self) -> Result<String> {
+    pub fn text(&mut self) -> Result<String, HostError> {
         self.body.text()
     }
 }

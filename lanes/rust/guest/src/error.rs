@@ -1,82 +1,183 @@
-//! The one error type: what went wrong, why, and where.
+//! Errors: those of this crate, and any error that a handler returns.
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
+use std::ops::Deref;
 use std::panic::Location;
 
 use crate::abi::streams::StreamError;
 use crate::tables::Refusal;
 
-/// `Result` with this crate's [`Error`].
+/// `Result` with [`Error`], which takes any error with `?`.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What sort of thing went wrong.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The client, or the server that was called, went away.
+    /// The client, or the server that was called, disconnected.
     Gone,
-    /// A call to another server is not allowed by `egress`.
+    /// `egress` does not permit the call to another server.
     Denied,
-    /// Something took too long.
+    /// An operation took too long.
     TimedOut,
     /// An exchange with another server failed.
     Network,
     /// A header, a URL, a status, an event, a parameter or a column is not valid.
     Invalid,
-    /// The tables refuse a statement; [`Error::refusal`] has the reason.
+    /// The tables refuse a statement; [`HostError::refusal`] has the reason.
     Refused,
-    /// Anything else.
+    /// Any other error.
     Other,
 }
 
-/// What went wrong, why, and the place in the source where it was made or met with `?`.
+/// An error of this crate: of the request, the response, another server or the tables.
+///
+/// It implements [`std::error::Error`], so `?` turns it into an [`Error`], an `anyhow::Error` or an error of
+/// your own alike.
+#[derive(Debug)]
+pub struct HostError {
+    kind: ErrorKind,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Message(String),
+    Error(Box<dyn StdError + Send + Sync>),
+}
+
+impl HostError {
+    /// Create an error, in an implementation of [`FromRow`](crate::tables::FromRow) for instance.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, what: What::Message(message.into()) }
+    }
+
+    pub(crate) fn refused(refusal: Refusal) -> Self {
+        Self { kind: ErrorKind::Refused, what: What::Error(refusal.into()) }
+    }
+
+    /// Wrap an error of the program, whose place is preserved.
+    pub(crate) fn other(error: Error) -> Self {
+        Self { kind: error.kind(), what: What::Error(error.0) }
+    }
+
+    /// Describe a failed stream; `what` names it.
+    pub(crate) fn stream(error: &StreamError, what: &str) -> Self {
+        match error {
+            StreamError::Closed => Self::new(ErrorKind::Gone, format!("{what} is closed")),
+            StreamError::Failed => Self::new(ErrorKind::Network, format!("{what} was broken off")),
+        }
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// Why the tables refuse a statement, if they do.
+    ///
+    /// ```no_run
+    /// # use svc_guest::{tables::{self, params}, Response, Result};
+    /// fn add(name: &str) -> Result<Response> {
+    ///     match tables::exec("insert into users (name) values ($1)", params![name]) {
+    ///         Err(error) if error.refusal().is_some_and(|refusal| refusal.constraint() == "unique") => {
+    ///             Ok(Response::text("this name is in use\n").with_status(409))
+    ///         }
+    ///         done => {
+    ///             done?;
+    ///             Ok(Response::empty(204))
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match &self.what {
+            What::Error(error) => error.downcast_ref(),
+            What::Message(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.what {
+            What::Message(message) => f.write_str(message),
+            What::Error(error) => error.fmt(f),
+        }
+    }
+}
+
+impl StdError for HostError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &self.what {
+            What::Error(error) => error.source(),
+            What::Message(_) => None,
+        }
+    }
+}
+
+impl From<HostError> for io::Error {
+    fn from(error: HostError) -> Self {
+        Self::new(io_kind(error.kind), error)
+    }
+}
+
+impl From<io::Error> for HostError {
+    /// Return the error of this crate inside, if there is one.
+    fn from(error: io::Error) -> Self {
+        let kind = kind_of_io(&error);
+        match error.downcast::<Self>() {
+            Ok(own) => own,
+            Err(other) => Self { kind, what: What::Error(other.into()) },
+        }
+    }
+}
+
+/// Any error, and the place in the source where `?` met it.
+///
+/// `?` makes one of every error that implements [`std::error::Error`], of an `anyhow::Error`, and of a text.
+/// As in `anyhow`, the type itself does not implement [`std::error::Error`]: it dereferences to it.
 ///
 /// ```
 /// use svc_guest::{Error, Result};
 ///
 /// fn number(text: &str) -> Result<u32> {
 ///     if text.is_empty() {
-///         return Err(Error::new("there is no number"));
+///         return Err(Error::new("the number is missing"));
 ///     }
 ///     Ok(text.parse()?)
 /// }
 ///
-/// assert_eq!(number("").unwrap_err().to_string(), "there is no number");
-/// assert_eq!(number("x").unwrap_err().to_string(), "invalid digit found in string");
+/// assert_eq!(number("").unwrap_err().to_string(), "the number is missing");
+/// let error = number("x").unwrap_err();
+/// assert_eq!(error.to_string(), "invalid digit found in string");
+/// assert!(error.downcast_ref::<std::num::ParseIntError>().is_some());
 /// ```
-pub struct Error {
-    kind: ErrorKind,
-    what: What,
-    cause: Option<Box<Error>>,
-    place: &'static Location<'static>,
+pub struct Error(Box<Placed>);
+
+/// An error and its place; [`Error`] as an implementation of [`std::error::Error`].
+pub(crate) struct Placed {
+    error: Box<dyn StdError + Send + Sync>,
+    pub(crate) place: &'static Location<'static>,
 }
 
-/// What is told of an error: words of this crate or of the program, or another error.
-enum What {
-    Words(String),
-    Error(Box<dyn StdError + Send + Sync>),
+/// A description in front of an error.
+#[derive(Debug)]
+struct Context {
+    message: String,
+    cause: Box<dyn StdError + Send + Sync>,
 }
 
 impl Error {
-    /// Make an error with a message of your own.
+    /// Create an error with a message of your own.
     #[track_caller]
     pub fn new(message: impl Into<String>) -> Self {
-        Self::of(ErrorKind::Other, message)
+        Self::from(message.into())
     }
 
-    #[track_caller]
-    pub(crate) fn of(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self::made(kind, What::Words(message.into()))
-    }
-
-    #[track_caller]
-    fn made(kind: ErrorKind, what: What) -> Self {
-        Self { kind, what, cause: None, place: Location::caller() }
-    }
-
-    /// Say what was being done: `message` goes first, this error becomes its cause.
+    /// Describe what failed: `message` goes first, this error becomes its cause.
     ///
     /// ```
     /// # use svc_guest::{Error, Result};
@@ -87,158 +188,157 @@ impl Error {
     /// ```
     #[must_use]
     pub fn context(self, message: impl Into<String>) -> Self {
-        let (kind, place) = (self.kind, self.place);
-        Self { kind, what: What::Words(message.into()), cause: Some(Box::new(self)), place }
+        let Placed { error: cause, place } = *self.0;
+        let error = Box::new(Context { message: message.into(), cause });
+        Self(Box::new(Placed { error, place }))
     }
 
-    /// What sort of thing went wrong.
+    /// The kind of the error, or of the first of its causes that has one.
     pub fn kind(&self) -> ErrorKind {
-        self.kind
+        let kind = |error: &(dyn StdError + 'static)| match error.downcast_ref::<io::Error>() {
+            Some(error) => Some(kind_of_io(error)),
+            None => error.downcast_ref::<HostError>().map(HostError::kind),
+        };
+        self.chain().find_map(kind).unwrap_or(ErrorKind::Other)
     }
 
-    /// Where in the source it was made, or met with `?`.
+    /// Where in the source it was created, or met with `?`.
     pub fn place(&self) -> &'static Location<'static> {
-        self.place
+        self.0.place
     }
 
-    /// What the tables say, when it is they who refused: of this error or of its causes.
-    ///
-    /// ```no_run
-    /// # use svc_guest::{tables::{self, params}, Response, Result};
-    /// fn add(name: &str) -> Result<Response> {
-    ///     match tables::exec("insert into users (name) values ($1)", params![name]) {
-    ///         Err(error) if error.refusal().is_some_and(|refusal| refusal.constraint() == "unique") => {
-    ///             Ok(Response::text("there is one of that name\n").with_status(409))
-    ///         }
-    ///         done => done.map(|_| Response::empty(204)),
-    ///     }
-    /// }
-    /// ```
+    /// Why the tables refuse a statement, if this error or one of its causes is that: see
+    /// [`HostError::refusal`].
     pub fn refusal(&self) -> Option<&Refusal> {
-        match (&self.cause, &self.what) {
-            (_, What::Error(error)) => error.downcast_ref(),
-            (Some(cause), _) => cause.refusal(),
-            _ => None,
-        }
+        self.chain().find_map(|error| error.downcast_ref::<HostError>()?.refusal())
     }
 
-    #[track_caller]
-    pub(crate) fn refused(refusal: Refusal) -> Self {
-        Self::made(ErrorKind::Refused, What::Error(Box::new(refusal)))
+    /// The error and its causes.
+    fn chain(&self) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+        let first: &(dyn StdError + 'static) = &*self.0.error;
+        std::iter::successors(Some(first), |&error| error.source())
     }
+}
 
-    /// A stream that gave or took nothing; `what` names it.
-    #[track_caller]
-    pub(crate) fn stream(error: &StreamError, what: &str) -> Self {
-        match error {
-            StreamError::Closed => Self::of(ErrorKind::Gone, format!("{what} is closed")),
-            StreamError::Failed => Self::of(ErrorKind::Network, format!("{what} was broken off")),
-        }
+impl Deref for Error {
+    type Target = dyn StdError + Send + Sync;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0.error
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.what {
-            What::Words(words) => f.write_str(words),
-            What::Error(error) => error.fmt(f),
-        }
+        self.0.fmt(f)
     }
 }
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().fmt(f)
+    }
+}
+
+impl fmt::Display for Placed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl fmt::Debug for Placed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self} ({})", self.place)?;
-        match &self.cause {
-            Some(cause) => write!(f, ", caused by {cause:?}"),
-            None => Ok(()),
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            write!(f, ", caused by {error}")?;
+            cause = error.source();
         }
+        Ok(())
     }
 }
 
-impl StdError for Error {
+impl StdError for Placed {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match (&self.cause, &self.what) {
-            (Some(cause), _) => Some(&**cause),
-            (None, What::Error(error)) => error.source(),
-            (None, What::Words(_)) => None,
+        self.error.source()
+    }
+}
+
+impl fmt::Display for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for Context {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&*self.cause)
+    }
+}
+
+impl<E: Into<Box<dyn StdError + Send + Sync>>> From<E> for Error {
+    /// An error of this crate that passed through `std::io` comes back as it was.
+    #[track_caller]
+    fn from(error: E) -> Self {
+        let place = Location::caller();
+        match unwrapped(error.into()).downcast() {
+            Ok(placed) => Self(placed),
+            Err(error) => Self(Box::new(Placed { error, place })),
         }
     }
 }
 
-impl From<io::Error> for Error {
-    /// An error of this crate that went through `std::io` comes back as it was.
-    #[track_caller]
-    fn from(error: io::Error) -> Self {
-        let kind = match error.kind() {
-            io::ErrorKind::BrokenPipe => ErrorKind::Gone,
-            io::ErrorKind::TimedOut => ErrorKind::TimedOut,
-            _ => ErrorKind::Other,
-        };
-        match error.downcast::<Self>() {
-            Ok(own) => own,
-            Err(other) => Self::made(kind, What::Error(Box::new(other))),
-        }
+/// Return the error of this crate or of the program inside a wrapper, or the error itself.
+fn unwrapped(error: Box<dyn StdError + Send + Sync>) -> Box<dyn StdError + Send + Sync> {
+    if error.downcast_ref::<io::Error>().and_then(io::Error::get_ref).is_some_and(is_own) {
+        let inner = error.downcast::<io::Error>().ok().and_then(|error| error.into_inner());
+        return unwrapped(inner.expect("the error inside was found before"));
+    }
+    match error.downcast::<HostError>() {
+        Ok(host) => match *host {
+            HostError { what: What::Error(error), .. } if error.is::<Placed>() => error,
+            host => host.into(),
+        },
+        Err(other) => other,
+    }
+}
+
+fn is_own(error: &(dyn StdError + Send + Sync + 'static)) -> bool {
+    error.is::<Placed>() || error.is::<HostError>()
+}
+
+impl From<Error> for Box<dyn StdError> {
+    fn from(error: Error) -> Self {
+        error.0
     }
 }
 
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
-        let kind = match error.kind {
-            ErrorKind::Gone => io::ErrorKind::BrokenPipe,
-            ErrorKind::TimedOut => io::ErrorKind::TimedOut,
-            ErrorKind::Invalid => io::ErrorKind::InvalidInput,
-            _ => io::ErrorKind::Other,
-        };
-        Self::new(kind, error)
+        let (kind, placed): (_, Box<dyn StdError + Send + Sync>) = (io_kind(error.kind()), error.0);
+        Self::new(kind, placed)
     }
 }
 
-impl From<&str> for Error {
-    #[track_caller]
-    fn from(message: &str) -> Self {
-        Self::new(message)
+fn io_kind(kind: ErrorKind) -> io::ErrorKind {
+    match kind {
+        ErrorKind::Gone => io::ErrorKind::BrokenPipe,
+        ErrorKind::TimedOut => io::ErrorKind::TimedOut,
+        ErrorKind::Invalid => io::ErrorKind::InvalidInput,
+        _ => io::ErrorKind::Other,
     }
 }
 
-impl From<String> for Error {
-    #[track_caller]
-    fn from(message: String) -> Self {
-        Self::new(message)
+fn kind_of_io(error: &io::Error) -> ErrorKind {
+    if let Some(own) = error.get_ref().and_then(|inner| inner.downcast_ref::<HostError>()) {
+        return own.kind;
+    }
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => ErrorKind::Gone,
+        io::ErrorKind::TimedOut => ErrorKind::TimedOut,
+        _ => ErrorKind::Other,
     }
 }
-
-impl From<Box<dyn StdError + Send + Sync>> for Error {
-    #[track_caller]
-    fn from(error: Box<dyn StdError + Send + Sync>) -> Self {
-        Self::made(ErrorKind::Other, What::Error(error))
-    }
-}
-
-/// Let `?` turn the errors of std into an [`Error`].
-macro_rules! from_errors {
-    ($($type:ty),* $(,)?) => {$(
-        impl From<$type> for Error {
-            #[track_caller]
-            fn from(error: $type) -> Self {
-                Self::made(ErrorKind::Other, What::Error(Box::new(error)))
-            }
-        }
-    )*};
-}
-
-from_errors!(
-    fmt::Error,
-    std::char::ParseCharError,
-    std::env::VarError,
-    std::num::ParseFloatError,
-    std::num::ParseIntError,
-    std::num::TryFromIntError,
-    std::str::ParseBoolError,
-    std::str::Utf8Error,
-    std::string::FromUtf8Error,
-    std::time::SystemTimeError,
-);
 
 #[cfg(test)]
 mod tests {
@@ -256,15 +356,35 @@ mod tests {
         let outer = error.context("no number");
         assert_eq!(outer.to_string(), "no number");
         assert_eq!(outer.source().unwrap().to_string(), "invalid digit found in string");
+        assert!(format!("{outer:?}").ends_with(", caused by invalid digit found in string"));
     }
 
     #[test]
     fn an_error_survives_its_way_through_std_io() {
-        let error = Error::of(ErrorKind::Gone, "the client went away");
+        let error = Error::from(HostError::new(ErrorKind::Gone, "the client disconnected")).context("outer");
         let line = error.place().line();
         let through = Error::from(io::Error::from(error));
-        assert_eq!(through.kind(), ErrorKind::Gone);
-        assert_eq!(through.place().line(), line);
-        assert_eq!(through.to_string(), "the client went away");
+        assert_eq!((through.kind(), through.place().line()), (ErrorKind::Gone, line));
+        assert_eq!(through.to_string(), "outer");
+        let host = Error::from(io::Error::from(HostError::new(ErrorKind::Denied, "denied")));
+        assert_eq!((host.kind(), host.to_string().as_str()), (ErrorKind::Denied, "denied"));
+    }
+
+    #[test]
+    fn any_error_is_taken_with_its_causes() {
+        fn plain() -> Result<()> {
+            Err(io::Error::new(io::ErrorKind::TimedOut, "late"))?
+        }
+        fn boxed() -> Result<()> {
+            plain().map_err(|error| error.context("boxed").into())
+        }
+        fn send() -> std::result::Result<(), Box<dyn StdError>> {
+            Ok(boxed()?)
+        }
+        let error = boxed().unwrap_err();
+        assert_eq!((error.kind(), error.source().unwrap().to_string().as_str()), (ErrorKind::TimedOut, "late"));
+        assert_eq!(send().unwrap_err().source().unwrap().to_string(), "late");
+        assert_eq!(Error::from("text").to_string(), "text");
+        assert_eq!(Error::from(Box::<dyn StdError + Send + Sync>::from("boxed")).to_string(), "boxed");
     }
 }

@@ -1,10 +1,9 @@
 //! Server-sent events (WHATWG HTML, 9.2).
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Duration;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, HostError, Result};
 use crate::writer::Writer;
 
 /// One event.
@@ -54,19 +53,19 @@ impl Event {
     /// # Errors
     ///
     /// When id or name has a line break.
-    pub fn encode(&self) -> Result<String> {
+    pub fn encode(&self) -> Result<String, HostError> {
         let mut text = String::new();
         for (what, field, value) in [("name", "event", &self.name), ("id", "id", &self.id)] {
             let Some(value) = value else { continue };
             if value.contains(['\n', '\r', '\0']) {
-                return Err(Error::of(ErrorKind::Invalid, format!("the {what} of an event has a line break")));
+                return Err(HostError::new(ErrorKind::Invalid, format!("the {what} of an event has a line break")));
             }
-            writeln!(text, "{field}: {value}")?;
+            line(&mut text, field, value);
         }
         if let Some(after) = self.retry {
-            writeln!(text, "retry: {}", after.as_millis())?;
+            line(&mut text, "retry", &after.as_millis().to_string());
         }
-        lines(&mut text, "data", &self.data)?;
+        lines(&mut text, "data", &self.data);
         text.push('\n');
         Ok(text)
     }
@@ -88,7 +87,7 @@ impl<'a> Events<'a> {
     /// # Errors
     ///
     /// When the client went away ([`ErrorKind::Gone`]): return it, to end the stream.
-    pub fn send(&mut self, event: &Event) -> Result<()> {
+    pub fn send(&mut self, event: &Event) -> Result<(), HostError> {
         Ok(self.out.write_all(event.encode()?.as_bytes())?)
     }
 
@@ -97,20 +96,23 @@ impl<'a> Events<'a> {
     /// # Errors
     ///
     /// When the client went away.
-    pub fn comment(&mut self, text: &str) -> Result<()> {
+    pub fn comment(&mut self, text: &str) -> Result<(), HostError> {
         let mut comment = String::new();
-        lines(&mut comment, "", text)?;
+        lines(&mut comment, "", text);
         comment.push('\n');
         Ok(self.out.write_all(comment.as_bytes())?)
     }
 }
 
 /// Write a field for each line of a text; lines end as the standard says: `\r\n`, `\n` or `\r`.
-fn lines(text: &mut String, field: &str, value: &str) -> Result<()> {
-    for line in value.replace("\r\n", "\n").split(['\n', '\r']) {
-        writeln!(text, "{field}: {line}")?;
+fn lines(text: &mut String, field: &str, value: &str) {
+    for each in value.replace("\r\n", "\n").split(['\n', '\r']) {
+        line(text, field, each);
     }
-    Ok(())
+}
+
+fn line(text: &mut String, field: &str, value: &str) {
+    text.extend([field, ": ", value, "\n"]);
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ mod writer;
 use std::time::Duration;
 
 pub use body::Body;
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, HostError, Result};
 pub use events::{Event, Events};
 pub use headers::Headers;
 pub use json::quote;

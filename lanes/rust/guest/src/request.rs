@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 
 use crate::abi::incoming::IncomingRequest;
 use crate::body::Body;
-use crate::error::Result;
+use crate::error::{HostError, Result};
 use crate::headers::Headers;
 use crate::query;
 
@@ -102,7 +102,7 @@ impl Request {
     /// # Errors
     ///
     /// When the client broke off.
-    pub fn bytes(&mut self) -> Result<Vec<u8>> {
+    pub fn bytes(&mut self) -> Result<Vec<u8>, HostError> {
         self.body().bytes()
     }
 
@@ -111,8 +111,7 @@ impl Request {
     /// # Errors
     ///
     /// When the client broke off, and when it is not UTF-8.
-    #[track_caller]
-    pub fn text(&mut self) -> Result<String> {
+    pub fn text(&mut self) -> Result<String, HostError> {
         self.body().text()
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use crate::abi::fields::{Fields, HeaderError};
 use crate::abi::incoming::{OutgoingResponse, ResponseOutparam};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, HostError, Result};
 use crate::events::Events;
 use crate::writer::Writer;
 
@@ -141,7 +141,7 @@ impl Response {
         let response = OutgoingResponse::new(fields(&self.headers)?);
         if self.status != 200 && !response.set_status(self.status) {
             let message = format!("{} is no status of a response: 200 to 599 are", self.status);
-            return Err(Error::of(ErrorKind::Invalid, message));
+            return Err(HostError::new(ErrorKind::Invalid, message).into());
         }
         if matches!(&self.content, Content::Whole(bytes) if bytes.is_empty()) {
             place.set(response);
@@ -154,7 +154,7 @@ impl Response {
             Content::Whole(bytes) => writer.write_all(&bytes)?,
             Content::Stream(write) => write(&mut writer)?,
         }
-        writer.finish()
+        Ok(writer.finish()?)
     }
 
     /// Say how long a body is that is there as a whole: a host that sends what it has need not find out.
@@ -168,7 +168,7 @@ impl Response {
 }
 
 /// Make header fields of a list, or say which of them is refused.
-pub(crate) fn fields(list: &[(String, Vec<u8>)]) -> Result<Fields> {
+pub(crate) fn fields(list: &[(String, Vec<u8>)]) -> Result<Fields, HostError> {
     Fields::from_list(list).map_err(|refusal| {
         let reason = match refusal {
             HeaderError::Syntax => "is not valid",
@@ -177,6 +177,6 @@ pub(crate) fn fields(list: &[(String, Vec<u8>)]) -> Result<Fields> {
         };
         let refused = list.iter().find(|field| Fields::from_list(std::slice::from_ref(field)).is_err());
         let name = refused.map_or("", |(name, _)| name);
-        Error::of(ErrorKind::Invalid, format!("the header {name:?} {reason}"))
+        HostError::new(ErrorKind::Invalid, format!("the header {name:?} {reason}"))
     })
 }

@@ -1,13 +1,13 @@
 //! One run: from the request to the end of its response, and how a program fails.
 
 use std::error::Error as StdError;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::io::Write as _;
 use std::panic::{self, Location, PanicHookInfo};
 use std::process;
 
 use crate::abi::incoming::{IncomingRequest, ResponseOutparam};
-use crate::error::{Error, ErrorKind};
+use crate::error::{ErrorKind, Placed};
 use crate::request::Request;
 use crate::response::Response;
 use crate::telemetry;
@@ -38,7 +38,7 @@ pub fn serve<A: Answer>(request: u32, place: u32, handle: fn(Request) -> A) {
     match handle(Request::of(IncomingRequest::from_handle(request))).answer() {
         Ok(response) => match response.send(place) {
             // A disconnected client is not an error, and cannot receive a response.
-            Err(error) if error.kind() != ErrorKind::Gone => fail(&error),
+            Err(error) if error.kind() != ErrorKind::Gone => fail(&*Box::<dyn StdError>::from(error)),
             _ => {}
         },
         Err(error) => fail(&*error),
@@ -49,13 +49,13 @@ pub fn serve<A: Answer>(request: u32, place: u32, handle: fn(Request) -> A) {
 
 /// Say what went wrong and end the run: the host answers with 500, or cuts off what was begun.
 fn fail(error: &(dyn StdError + 'static)) -> ! {
-    let mut text = format!("Error: {error}\n");
-    if let Some(own) = error.downcast_ref::<Error>() {
-        at(&mut text, own.place());
+    let mut text = format!("Error: {}\n", indented(error));
+    if let Some(placed) = error.downcast_ref::<Placed>() {
+        at(&mut text, placed.place);
     }
     let mut cause = error.source();
     while let Some(error) = cause {
-        let _ = writeln!(text, "  caused by {error}");
+        let _ = writeln!(text, "  caused by {}", indented(error));
         cause = error.source();
     }
     end(&text)
@@ -68,18 +68,22 @@ fn panicked(info: &PanicHookInfo<'_>) {
         (_, Some(text)) => text.as_str(),
         _ => "something that is no text",
     };
-    let mut text = format!("panicked: {message}\n");
+    let mut text = format!("panicked: {}\n", indented(&message));
     if let Some(place) = info.location() {
         at(&mut text, place);
     }
     end(&text)
 }
 
+/// Return a message whose later lines are indented: the host reads the last line that is not as the reason.
+fn indented(message: &dyn Display) -> String {
+    message.to_string().trim_end().replace('\n', "\n    ")
+}
+
 fn at(text: &mut String, place: &Location<'_>) {
     let _ = writeln!(text, "    at {place}");
 }
 
-/// The host reports the last line that is not indented as the reason.
 fn end(text: &str) -> ! {
     telemetry::flush();
     let _ = std::io::stderr().write_all(text.as_bytes());

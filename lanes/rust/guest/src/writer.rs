@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use crate::abi::incoming::OutgoingBody;
 use crate::abi::streams::{OutputStream, StreamError};
-use crate::error::{Error, ErrorKind};
+use crate::error::{ErrorKind, HostError};
 
 /// A body that is written piece by piece: each write leaves at once, and waits while the other side is slow.
 ///
@@ -26,9 +26,9 @@ impl Writer {
     }
 
     /// End the body well.
-    pub(crate) fn finish(self) -> Result<(), Error> {
+    pub(crate) fn finish(self) -> Result<(), HostError> {
         drop(self.stream);
-        self.body.finish().map_err(|code| Error::of(ErrorKind::Invalid, code.meaning()))
+        self.body.finish().map_err(|code| HostError::new(ErrorKind::Invalid, code.meaning()))
     }
 }
 
@@ -38,8 +38,8 @@ impl Write for Writer {
             return Ok(0);
         }
         self.stream.write(data).map_err(|error| match error {
-            StreamError::Closed => Error::of(ErrorKind::Gone, format!("{} went away", self.reader)).into(),
-            StreamError::Failed => Error::of(ErrorKind::Gone, format!("{} broke off", self.reader)).into(),
+            StreamError::Closed => HostError::new(ErrorKind::Gone, format!("{} went away", self.reader)).into(),
+            StreamError::Failed => HostError::new(ErrorKind::Gone, format!("{} broke off", self.reader)).into(),
         })
     }
 

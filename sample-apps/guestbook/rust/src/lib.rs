@@ -1,7 +1,7 @@
 //! Every request runs this program on a fresh instance: what is to stay goes into a table.
 
 use svc_guest::tables::{self, params, FromRow, Statement};
-use svc_guest::{log, quote, Error, Request, Response, Result};
+use svc_guest::{log, quote, HostError, Request, Response, Result};
 
 fn handle(mut request: Request) -> Result<Response> {
     let entry = request.path().strip_prefix("/rust/entries/").and_then(|rest| rest.strip_suffix("/heart"));
@@ -44,12 +44,12 @@ fn add(request: &mut Request) -> Result<Response> {
 }
 
 /// What the table refuses is the visitor's to put right.
-fn refused(error: Error) -> Result<Response> {
-    let Some(refusal) = error.refusal() else { return Err(error) };
+fn refused(error: HostError) -> Result<Response> {
+    let Some(refusal) = error.refusal() else { return Err(error.into()) };
     let title = match refusal.code() {
         "constraint" => "A name has 1 to 40 characters, and a message 1 to 280",
         "sql-error" => "An entry is JSON with author and message",
-        _ => return Err(error),
+        _ => return Err(error.into()),
     };
     log::warn!("entry refused", lane = "rust", reason = refusal.message());
     Ok(problem(400, title))

@@ -6,7 +6,7 @@ use std::fmt;
 use super::read::document;
 use super::value::Value;
 
-/// What the tables say of a statement that they refuse; see [`Error::refusal`](crate::Error::refusal).
+/// What the tables say of a statement that they refuse; see [`HostError::refusal`](crate::HostError::refusal).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Refusal {
     status: u16,

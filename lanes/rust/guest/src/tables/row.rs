@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::value::{write_object, FromValue, Value};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, HostError, Result};
 
 /// A row: values by the names of their columns, in the statement's order. `Display` writes it as JSON.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,8 +15,7 @@ impl Row {
     /// # Errors
     ///
     /// [`ErrorKind::Invalid`] when there is no such column, or when the value is of another type.
-    #[track_caller]
-    pub fn get<T: FromValue>(&self, name: &str) -> Result<T> {
+    pub fn get<T: FromValue>(&self, name: &str) -> Result<T, HostError> {
         converted(name, self.value(name).cloned())
     }
 
@@ -25,8 +24,7 @@ impl Row {
     /// # Errors
     ///
     /// As for [`Row::get`].
-    #[track_caller]
-    pub fn take<T: FromValue>(&mut self, name: &str) -> Result<T> {
+    pub fn take<T: FromValue>(&mut self, name: &str) -> Result<T, HostError> {
         let name = name.strip_prefix("r#").unwrap_or(name);
         let value = self.0.iter_mut().find(|(known, _)| known == name);
         converted(name, value.map(|(_, value)| std::mem::replace(value, Value::Null)))
@@ -43,14 +41,9 @@ impl Row {
     }
 }
 
-#[track_caller]
-fn converted<T: FromValue>(name: &str, value: Option<Value>) -> Result<T> {
+fn converted<T: FromValue>(name: &str, value: Option<Value>) -> Result<T, HostError> {
     let converted = value.ok_or_else(|| "is not in the row".to_owned()).and_then(T::from_value);
-    match converted {
-        Ok(value) => Ok(value),
-        // No `map_err`: a closure has no caller to name.
-        Err(error) => Err(Error::of(ErrorKind::Invalid, format!("column {name} {error}"))),
-    }
+    converted.map_err(|error| HostError::new(ErrorKind::Invalid, format!("column {name} {error}")))
 }
 
 impl fmt::Display for Row {
@@ -81,11 +74,11 @@ pub trait FromRow: Sized {
     /// # Errors
     ///
     /// When a column is missing or does not fit.
-    fn from_row(row: Row) -> Result<Self>;
+    fn from_row(row: Row) -> Result<Self, HostError>;
 }
 
 impl FromRow for Row {
-    fn from_row(row: Row) -> Result<Self> {
+    fn from_row(row: Row) -> Result<Self, HostError> {
         Ok(row)
     }
 }
@@ -122,7 +115,7 @@ macro_rules! __row {
         }
 
         impl $crate::tables::FromRow for $name {
-            fn from_row(mut row: $crate::tables::Row) -> $crate::Result<Self> {
+            fn from_row(mut row: $crate::tables::Row) -> $crate::Result<Self, $crate::HostError> {
                 ::std::result::Result::Ok(Self {
                     $($field: row.take(::std::stringify!($field))?),*
                 })
@@ -164,7 +157,6 @@ mod tests {
             "column id is a text, not an integer"
         );
         assert_eq!(found.get::<String>("name").unwrap_err().to_string(), "column name is not in the row");
-        assert_eq!(found.get::<u8>("id").unwrap_err().place().line(), line!());
         let large = row(&[("id", Value::Integer(300))]);
         assert_eq!(
             large.get::<u8>("id").unwrap_err().to_string(),
