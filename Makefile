@@ -16,7 +16,7 @@ export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 # Tests start Python several hundred times, so bytecode files pay off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test toolchains bytecode js-and-go rust-target chromium-and-tmux lint check format docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many soak clean
+.PHONY: demo install test toolchains bytecode js-and-go rust-target chromium-and-tmux lint check format docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many compat soak clean
 
 # Downloads and compilations of the toolchains run at the same time.
 ifneq ($(filter test,$(MAKECMDGOALS)),)
@@ -119,6 +119,11 @@ bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness benc
 
 bench-console: $(VENV)/.installed-dev
 	@"$(BIN)/python" -m bench.console $(SECONDS)
+
+# npm packages and web APIs in js resources, for docs/reference/compatibility.md. WPT= names a checkout of the web
+# platform tests; CASES= limits the run.
+compat: $(VENV)/.installed-dev
+	@WPT='$(WPT)' "$(BIN)/python" -m bench.compat $(CASES)
 
 # The reference pages that come from the code.
 docs: $(VENV)/.installed-dev

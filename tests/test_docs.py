@@ -8,6 +8,8 @@ import pytest
 import typer
 
 import engine.wasm.compile.check
+from bench.compat.cases import cases
+from bench.compat.report import PAGE, package_cells
 from docs import generate
 from docs.reference_tables import CONTROL_CODES
 from doors.tables.guest.problem import KINDS as TABLES_KINDS
@@ -47,6 +49,17 @@ def test_every_command_and_option_is_documented() -> None:
 def test_generated_pages_are_current() -> None:
     stale = [path.name for path, text in generate.pages().items() if path.read_text("utf-8") != text]
     assert stale == [], "run `make docs`"
+
+
+def test_compatibility_page_lists_the_current_cases() -> None:
+    text = PAGE.read_text()
+    rows = [row for row in text.splitlines() if row.startswith("| ") and row.count("|") > 3]
+    packages = ["| " + " | ".join(package_cells(case)) + " |" for case in cases("packages")]
+    parts = [f"| {case.title} | {', '.join(case.checks)} |" for case in cases("wintertc")]
+    listed = [row for row in rows if any(row.startswith(start) for start in (*packages, *parts))]
+    assert len(listed) == len(packages) + len(parts), "run `make compat`"
+    counts = [int(each[1]) for row in rows if (each := re.search(r"\| \d+ of (\d+) \|", row))]
+    assert counts == [len(case.checks) for case in cases("packages")], "run `make compat`"
 
 
 def test_every_error_code_has_a_meaning() -> None:

@@ -1,0 +1,122 @@
+"""Builds cases with the js lane and runs them on the engine."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from bench.compat.cases import Case
+from engine.http.exchange import Headers, MemoryExchange, Request
+from engine.lane import BuildFailed, BuildMode, BuildRequest
+from engine.manifest.model import Resource
+from engine.wasm.execution.request import GuestRequest, RunReport
+from engine.wasm.execution.runner import Guest, Runner
+from lanes.js.lane import JsLane
+
+LIMIT_SECONDS = 120
+MAX_REASON = 300
+Results = dict[str, dict[str, Any]]
+"""By check: `{"value": ...}` or `{"error": message}`."""
+
+
+class _Exchange(MemoryExchange):
+    """Collects the body of the response."""
+
+    def __init__(self, target: str) -> None:
+        path, _, query = target.partition("?")
+        super().__init__(Request(method="GET", scheme="http", path=path, query=query.encode(), headers=[]))
+        self.data = bytearray()
+
+    async def send_head(self, status: int, headers: Headers) -> None:
+        self.status = status
+
+    async def send_body(self, data: bytes, *, end: bool) -> None:
+        self.data += data
+
+
+@dataclass(slots=True)
+class Laboratory:
+    """A lane and a runner, used for many cases."""
+
+    folder: Path
+    cache: Path
+    upstream: str
+    lane: JsLane
+    runner: Runner
+
+    @classmethod
+    def open(cls, folder: Path, cache: Path, upstream: str) -> Self:
+        """Return a laboratory for the modules in a folder."""
+        return cls(folder, cache, upstream, JsLane(), Runner(cache))
+
+    async def aclose(self) -> None:
+        """Stop the lane and the runner."""
+        await self.runner.aclose()
+        await self.lane.aclose()
+
+    async def run(self, case: Case, mode: BuildMode) -> Results:
+        """Build a case and run its checks.
+
+        Where a check ends the guest, each check runs in an instance of its own.
+        """
+        try:
+            guest = await self.build(case.module, mode)
+        except BuildFailed as error:
+            return _failed(case, f"build: {_build_reason(error)}")
+        results, reason = await self.ask(guest, "/")
+        if results is not None:
+            return results
+        if len(case.checks) < 2:
+            return _failed(case, reason)
+        together: Results = {}
+        for check in case.checks:
+            results, reason = await self.ask(guest, f"/?check={check.replace(' ', '+')}")
+            together |= results if results is not None else {check: {"error": reason}}
+        return together
+
+    async def build(self, module: str, mode: BuildMode) -> Guest:
+        """Return a guest of a module. Raises `BuildFailed`."""
+        resource = Resource(
+            "api",
+            "js",
+            self.folder,
+            entry=self.folder / module,
+            egress=(self.upstream,),
+            run_limit_secs=LIMIT_SECONDS,
+        )
+        request = BuildRequest(resource, self.folder, self.cache, mode, lambda line: None)
+        artifact = await self.lane.build(request)
+        environment = {"UPSTREAM": self.upstream}
+        return await self.runner.guest(
+            resource, artifact, environment, fast=mode == "dev", report=lambda line: None
+        )
+
+    async def ask(self, guest: Guest, target: str) -> tuple[Results | None, str]:
+        """Return the JSON of the response, or `None` and the reason."""
+        exchange = _Exchange(target)
+        lines: list[str] = []
+        report: RunReport = await guest.run(
+            GuestRequest(
+                exchange=exchange,
+                method="GET",
+                scheme="http",
+                authority="api.localhost",
+                target=target,
+                headers=[(b"host", b"api.localhost")],
+                env={},
+                max_body=0,
+                on_line=lambda stream, text: lines.append(text),
+            )
+        )
+        if report.outcome == "ok" and exchange.status == 200:
+            return json.loads(bytes(exchange.data)), ""
+        return None, f"{report.outcome}: {report.detail}"[:MAX_REASON]
+
+
+def _failed(case: Case, reason: str) -> Results:
+    return {check: {"error": reason} for check in case.checks}
+
+
+def _build_reason(error: BuildFailed) -> str:
+    first = next(iter(error.diagnostics), None)
+    return (first.message if first else str(error))[:MAX_REASON]

@@ -1,0 +1,68 @@
+"""The folder in which cases are built: their sources, and the npm packages that they import."""
+
+import asyncio
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+from bench.compat.cases import CASES
+from lanes.js.node import NodeProgram, find
+from lanes.js.toolchain import ensure
+
+MANIFESTS = ("package.json", "package-lock.json")
+
+
+class PackagesMissing(Exception):
+    """npm cannot install the packages."""
+
+
+def node(cache: Path) -> NodeProgram:
+    """Return the node of the js lane; the first use installs it. Raises `PackagesMissing`."""
+    asyncio.run(ensure(cache, print))
+    program = asyncio.run(find(cache))
+    if isinstance(program, str):
+        raise PackagesMissing(program)
+    return program
+
+
+def installed(cache: Path, program: NodeProgram) -> Path:
+    """Return the folder of the installed packages. Raises `PackagesMissing`.
+
+    The first use of a lock file installs them: about 500 MB.
+    """
+    digest = sha256(b"".join((CASES / name).read_bytes() for name in MANIFESTS)).hexdigest()[:16]
+    folder = cache / "compat" / digest
+    if (folder / "node_modules").is_dir():
+        return folder / "node_modules"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".installing-", dir=folder.parent) as temporary:
+        for name in MANIFESTS:
+            shutil.copyfile(CASES / name, Path(temporary) / name)
+        flags = ("--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1")
+        process = subprocess.run(
+            [*program.npm, "ci", *flags], cwd=temporary, capture_output=True, text=True, check=False
+        )
+        if process.returncode != 0:
+            errors = [line for line in process.stderr.splitlines() if line.startswith("npm error")]
+            raise PackagesMissing("\n".join(errors[:8]) or process.stderr)
+        folder.mkdir(exist_ok=True)
+        try:
+            (Path(temporary) / "node_modules").rename(folder / "node_modules")
+        except OSError:
+            if not (folder / "node_modules").is_dir():  # another process was faster
+                raise
+    return folder / "node_modules"
+
+
+@contextmanager
+def workspace(packages: Path) -> Iterator[Path]:
+    """Yield a temporary copy of the cases beside the packages."""
+    with tempfile.TemporaryDirectory(prefix="svc-compat-") as temporary:
+        folder = Path(temporary).resolve() / "cases"
+        shutil.copytree(CASES, folder)
+        (folder / "node_modules").symlink_to(packages, target_is_directory=True)
+        yield folder
