@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from doors.tables.api.owner_authorizer import OwnerAuthorizer, kind_refused, reads_only
 from doors.tables.guest.errors import GUEST_ERRORS, to_problem
-from doors.tables.guest.plan import Plan, make_plan, types_in
+from doors.tables.guest.plan import ARRAYS_HINT, Plan, make_plan, types_in
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.migrations import script
 from doors.tables.schema import notes
@@ -130,6 +130,7 @@ def _rows(
     encoded: list[bytes] = []
     truncated: Literal["rows", "bytes"] | None = None
     size = 0
+    names, converters, _ = plan.format()
     cursor: Cursor = connection.execute(plan.sql, values)
     try:
         for row in cursor:
@@ -139,7 +140,7 @@ def _rows(
                 truncated = "bytes"
             if truncated is not None:
                 break
-            encoded.append(encode_rows(plan.names, plan.converters, [row]))
+            encoded.append(encode_rows(names, converters, [row]))
             size += len(encoded[-1])
     finally:
         cursor.close(True)
@@ -180,5 +181,5 @@ def _change_schema(connection: Connection, sql: str, params: Sequence[Any]) -> b
 
 def _to_error(problem: GuestProblem) -> SvcError:
     place = f", at character {problem.position} of the SQL" if problem.position else ""
-    hint = problem.hint.replace("/v1/batch", "`svc tables import`")
+    hint = problem.hint.removesuffix(ARRAYS_HINT).replace("/v1/batch", "`svc tables import`")
     return SvcError(f"{problem.detail}{place}", hint, code=_CODES.get(problem.code, problem.code))

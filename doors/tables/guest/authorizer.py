@@ -3,11 +3,14 @@
 Source: https://www.sqlite.org/c3ref/set_authorizer.html
 """
 
+from doors.tables.guest import introspection
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import apsw
 
 _HIDDEN = ("sqlite_", "_svc", "pragma_")
 """Name prefixes of tables that guests can neither read nor write."""
+_DESCRIBING = frozenset({introspection.SCHEMA_TABLE, *(f"pragma_{name}" for name in introspection.PRAGMAS)})
+"""Tables that only describe the schema. Each of their rows takes longer than one of a table on disk."""
 _INTERNALS = frozenset({"dbstat", "carray", "bytecode", "tables_used", "fts3tokenize", "fts4aux"})
 _DENIED = frozenset({"load_extension", "fts3_tokenizer"})
 _HEAVY = frozenset({"glob", "instr", "like", "ltrim", "match", "regexp", "replace", "rtrim", "trim", "unhex"})
@@ -24,11 +27,12 @@ class GuestAuthorizer:
     """The authorizer of one connection. Use from the thread that compiles the statements.
 
     `refusal` is the problem of the last statement if it was refused. `heavy` is true if it calls a slow
-    function, `counts` if it calls `count`; `action_count` is its number of actions. While `unrestricted` is
-    true, everything is allowed, for svc's own SQL.
+    function or reads the schema, `counts` if it calls `count`, `reads_last_id` if it calls
+    `last_insert_rowid`; `action_count` is its number of actions. While `unrestricted` is true, everything is
+    allowed, for svc's own SQL.
     """
 
-    __slots__ = ("action_count", "counts", "heavy", "refusal", "unrestricted", "writes")
+    __slots__ = ("action_count", "counts", "heavy", "reads_last_id", "refusal", "unrestricted", "writes")
 
     def __init__(self, *, writes: bool) -> None:
         """With `writes`, statements may change rows."""
@@ -39,7 +43,7 @@ class GuestAuthorizer:
     def begin(self) -> None:
         """Reset the state of the previous statement."""
         self.refusal: GuestProblem | None = None
-        self.heavy = self.counts = False
+        self.heavy = self.counts = self.reads_last_id = False
         self.action_count = 0
 
     def __call__(
@@ -60,15 +64,13 @@ class GuestAuthorizer:
         if action in _READS:
             return None
         if action == apsw.SQLITE_READ:
-            return _hidden(first)
+            return self._read(first)
         if action == apsw.SQLITE_FUNCTION:
             return self._function(second.lower())
         if action in _WRITES:
             return self._write(first)
         if action == apsw.SQLITE_PRAGMA:
-            # FTS5 uses it internally to detect changes of its index.
-            allowed = first.lower() == "data_version" and not second
-            return None if allowed else _pragma()
+            return self._pragma(first.lower(), second)
         if action in _TRANSACTIONS:
             return _transaction()
         if action in _FILES:
@@ -79,15 +81,29 @@ class GuestAuthorizer:
             )
         return _schema()
 
+    def _read(self, table: str) -> GuestProblem | None:
+        if table.lower() in _DESCRIBING:
+            self.heavy = True
+            return None
+        return _hidden(table)
+
+    def _pragma(self, name: str, argument: str) -> GuestProblem | None:
+        if name in introspection.PRAGMAS and argument:
+            self.heavy = True
+            return _hidden(argument) if introspection.is_internal(argument) else None
+        # FTS5 uses it internally to detect changes of its index.
+        return None if name == "data_version" and not argument else _pragma()
+
     def _function(self, name: str) -> GuestProblem | None:
         if name in _DENIED or name.startswith("sqlite_"):
             return GuestProblem("not-allowed", f"guests cannot call the function {name}()")
         self.heavy = self.heavy or name in _HEAVY
         self.counts = self.counts or name == "count"
+        self.reads_last_id = self.reads_last_id or name == "last_insert_rowid"
         return None
 
     def _write(self, table: str) -> GuestProblem | None:
-        if table.lower().startswith("sqlite_"):
+        if table.lower().startswith(("sqlite_", introspection.SCHEMA_TABLE)):
             return _schema()
         if not self.writes:
             return writes_in_query()
@@ -100,7 +116,7 @@ def _hidden(table: str) -> GuestProblem | None:
         return GuestProblem(
             "not-allowed",
             f"guests cannot use the table {table}",
-            "Use `svc tables list` and `svc tables show` to see the tables.",
+            "Use sqlite_schema, or `svc tables list` and `svc tables show`, to see the tables.",
         )
     return None
 
@@ -112,8 +128,9 @@ def _schema() -> GuestProblem:
 def _pragma() -> GuestProblem:
     return GuestProblem(
         "not-allowed",
-        "guests cannot use PRAGMA",
-        "svc manages the settings of the database; `svc tables show` shows the columns of a table.",
+        "guests cannot use this PRAGMA",
+        "svc manages the settings of the database. PRAGMA table_info(T), `svc tables show` and sqlite_schema"
+        " describe the tables.",
     )
 
 
@@ -121,7 +138,8 @@ def _transaction() -> GuestProblem:
     return GuestProblem(
         "not-allowed",
         "guests cannot begin or end transactions",
-        "Every request is one transaction: send statements that belong together to /v1/batch.",
+        "Every request is one transaction. Send statements that belong together to /v1/batch: batch in the"
+        " guest libraries.",
     )
 
 

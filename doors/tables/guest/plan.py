@@ -1,34 +1,50 @@
 """Compilation of a statement into a cached plan: its parameters, columns and permissions.
 
 `$1`, `$2` … are positions, as in PostgreSQL. SQLite treats them as names in the order of first appearance,
-so values are reordered before they are bound.
+so values are reordered before they are bound. `?` and `?1` have the positions that SQLite gives them.
 """
 
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from doors.tables.guest.authorizer import GuestAuthorizer, unknown_action
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import NO_VALUES, Connection, Cursor, apsw
-from doors.tables.types.json import Convert, Value
+from doors.tables.types.json import Convert, Value, tagged_blob
 from doors.tables.types.registry import TYPES
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,4}")
 _BLANK = re.compile(r"(?:[\s;]++|--[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))*+")
 
+RowForm = Literal["objects", "arrays", "last"]
+"""The JSON of a row. In `last`, the last of columns of one name is the member of the object."""
+ARRAYS_HINT = ' Or read rows as arrays: "rows": "arrays".'
+"""The part of a hint that applies to guests only."""
+ROW_FORMS: tuple[RowForm, ...] = ("objects", "arrays", "last")
 TypeOf = Callable[[str, str], str]
 """Returns the logical type of a column by table and column name; empty if it is unknown."""
+
+
+class RowFormat(NamedTuple):
+    """How rows are encoded: the names of objects (None for arrays), and the functions for columns by index.
+
+    `members` is the JSON that follows the rows of a result, such as `,"blobs":["picture"]`.
+    """
+
+    names: tuple[str, ...] | None
+    converters: tuple[tuple[int, Convert], ...]
+    members: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A compiled statement. `order` is empty if the parameters are bound in their given order.
 
-    `types` are the logical types of the result columns, empty for computed ones. `blobs` is the JSON that
-    follows the rows of a result: the names of the columns with base64 values.
+    `types` are the logical types of the result columns, empty for computed ones. `objects` is the usual
+    format of rows. `duplicate` is a name that two columns have.
     """
 
     sql: str
@@ -37,10 +53,11 @@ class Plan:
     order: tuple[int, ...]
     names: tuple[str, ...]
     types: tuple[str, ...]
-    converters: tuple[tuple[int, Convert], ...]
-    blobs: bytes
+    objects: RowFormat
+    duplicate: str
     writes: bool
     heavy: bool
+    reads_last_id: bool
 
     def bind(self, values: Sequence[Value]) -> Sequence[Value]:
         """Return the values in the order of SQLite's parameters. Raises `GuestProblem` for a wrong number."""
@@ -51,6 +68,27 @@ class Plan:
                 f"but the request has {_count_text(len(values), 'value')}",
             )
         return [values[index] for index in self.order] if self.order else values
+
+    def format(self, form: RowForm = "objects", *, stored: bool = False) -> RowFormat:
+        """Return the format of rows, with the values as SQLite stores them if `stored` is true.
+
+        Raises `GuestProblem` for objects with two columns of one name.
+        """
+        if form == "objects" and self.duplicate:
+            raise GuestProblem(
+                "sql-error",
+                f"two columns of the result are named {self.duplicate}",
+                f"Give one of them another name: {self.duplicate} AS other.{ARRAYS_HINT}",
+            )
+        if form != "arrays" and not stored:
+            return self.objects
+        members = b',"columns":%b' % _json(self.names) if form == "arrays" else b""
+        converters = self.objects.converters
+        if stored:
+            converters = tuple((index, tagged_blob) for index in range(len(self.names)))
+        else:
+            members += _blobs_member([index for index, type in enumerate(self.types) if _is_blob(type)])
+        return RowFormat(None if form == "arrays" else self.names, converters, members)
 
 
 def make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str, type_of: TypeOf) -> Plan:
@@ -97,25 +135,35 @@ def make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str, typ
         sql=sql,
         count=count,
         order=order,
-        names=_require_distinct([column[0] for column in compiled["columns"]]),
+        names=(names := tuple(column[0] for column in compiled["columns"])),
         types=(types := _types(compiled["columns"], type_of)),
-        converters=_converters(types),
-        blobs=_blobs(compiled["columns"], types),
+        objects=RowFormat(names, _converters(types), _blobs(names, types)),
+        duplicate=_duplicate(names),
         writes=not compiled["readonly"],
         heavy=authorizer.heavy,
+        reads_last_id=authorizer.reads_last_id,
     )
 
 
 def _parameters(names: Sequence[str | None], sql: str) -> tuple[int, tuple[int, ...]]:
-    """Return the number of values of a statement, and the index of the value of each SQLite parameter."""
-    for name in names:
-        if name is None or not _NUMBER.fullmatch(name):
+    """Return the number of values of a statement, and the index of the value of each SQLite parameter.
+
+    SQLite names neither `?` nor the numbers that `?5` skips, and gives both a position.
+    """
+    for index, name in enumerate(names, 1):
+        if name is not None and not _NUMBER.fullmatch(name):
             raise GuestProblem(
                 "bad-parameters",
                 f"{_as_written(name, sql)} is not a parameter",
-                "Write parameters as $1, $2 and so on, and CAST($1 AS text) for $1::text.",
+                "Write parameters as ?, or as $1, $2 and so on, and CAST($1 AS text) for $1::text.",
             )
-    numbers = [int(name) for name in names if name]
+        if name is not None and None in names and int(name) != index:
+            raise GuestProblem(
+                "bad-parameters",
+                f"the statement mixes ? and {_as_written(name, sql)}",
+                "Write all parameters as ?, or all as $1, $2 and so on.",
+            )
+    numbers = [int(name) if name else index for index, name in enumerate(names, 1)]
     count = max(numbers, default=0)
     unused = sorted(set(range(1, count + 1)) - set(numbers))
     if unused:
@@ -128,24 +176,14 @@ def _parameters(names: Sequence[str | None], sql: str) -> tuple[int, tuple[int, 
     return count, () if order == tuple(range(count)) else order
 
 
-def _as_written(name: str | None, sql: str) -> str:
+def _as_written(name: str, sql: str) -> str:
     """Return a parameter as written in the SQL; SQLite omits the sign before its name."""
-    if name is None:
-        return "?"
     return next((sign + name for sign in "$:@" if sign + name in sql), name)
 
 
-def _require_distinct(names: Sequence[str]) -> tuple[str, ...]:
-    unique: set[str] = set()
-    for name in names:
-        if name in unique:
-            raise GuestProblem(
-                "sql-error",
-                f"two columns of the result are named {name}",
-                f"Give one of them another name: {name} AS other.",
-            )
-        unique.add(name)
-    return tuple(names)
+def _duplicate(names: Sequence[str]) -> str:
+    """Return the first name that an earlier column has; empty if the names are distinct."""
+    return next((name for index, name in enumerate(names) if name in names[:index]), "")
 
 
 def _types(columns: Sequence[Sequence[str]], type_of: TypeOf) -> tuple[str, ...]:
@@ -157,11 +195,21 @@ def _converters(types: Sequence[str]) -> tuple[tuple[int, Convert], ...]:
     return tuple((index, to_json) for index, to_json in typed if to_json is not None)
 
 
-def _blobs(columns: Sequence[Sequence[str]], types: Sequence[str]) -> bytes:
-    names = [
-        column[0] for column, type in zip(columns, types, strict=True) if type and TYPES[type].form == "bytes"
-    ]
-    return b',"blobs":%b' % json.dumps(names, ensure_ascii=False).encode() if names else b""
+def _blobs(names: Sequence[str], types: Sequence[str]) -> bytes:
+    last = dict(zip(names, types, strict=True))
+    return _blobs_member([name for name, type in last.items() if _is_blob(type)])
+
+
+def _is_blob(type: str) -> bool:
+    return bool(type) and TYPES[type].form == "bytes"
+
+
+def _blobs_member(columns: Sequence[str | int]) -> bytes:
+    return b',"blobs":%b' % _json(columns) if columns else b""
+
+
+def _json(document: Sequence[str | int]) -> bytes:
+    return json.dumps(document, ensure_ascii=False).encode()
 
 
 def _count_text(number: int, noun: str) -> str:

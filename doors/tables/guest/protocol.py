@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+from doors.tables.guest.plan import ROW_FORMS, RowForm
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.types.json import Value, parameters
 from doors.tables.types.parse import decoder
@@ -10,7 +11,8 @@ from engine.door import DoorRequest, DoorResponse
 
 Kind = Literal["query", "exec", "batch"]
 _KINDS: dict[str, Kind] = {"/v1/query": "query", "/v1/exec": "exec", "/v1/batch": "batch"}
-_STATEMENT_MEMBERS = {"sql", "params"}
+_STATEMENT_MEMBERS = {"sql", "params", "rows", "values"}
+_VALUES = ("typed", "stored")
 MAX_STATEMENTS = 1000
 """Maximum number of statements in a batch."""
 _FORM = 'The body is {"sql": "…", "params": […]}.'
@@ -18,10 +20,15 @@ _BATCH_FORM = 'The body is {"statements": [{"sql": "…", "params": […]}, …]
 
 
 class SqlStatement(NamedTuple):
-    """One statement, with its parameters as SQLite values."""
+    """One statement, with its parameters as SQLite values.
+
+    With `stored`, the result has values as SQLite stores them, and blobs as `{"base64": "…"}`.
+    """
 
     sql: str
     params: list[Value]
+    rows: RowForm = "objects"
+    stored: bool = False
 
 
 class SqlRequest(NamedTuple):
@@ -89,7 +96,11 @@ def _statement(document: Any, form: str) -> SqlStatement:
         raise GuestProblem("bad-request", "sql is missing or not a string", form)
     if type(params) is not list:
         raise GuestProblem("bad-request", "params is not an array", form)
-    return SqlStatement(sql, parameters(params))
+    rows, values = document.get("rows", "objects"), document.get("values", "typed")
+    for name, value, known in (("rows", rows, ROW_FORMS), ("values", values, _VALUES)):
+        if value not in known:
+            raise GuestProblem("bad-request", f"{name} is not one of {', '.join(known)}", form)
+    return SqlStatement(sql, parameters(params), rows, values == "stored")
 
 
 def result(changes: int, last_id: int, rows: bytes) -> bytes:

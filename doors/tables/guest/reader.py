@@ -132,7 +132,7 @@ def _query(session: GuestSession, request: SqlRequest, quick: bool) -> DoorRespo
         raise writes_in_query()
     if quick and plan.heavy:
         raise _TooSlow
-    return query_response(session.rows(plan, statement.params, _QUICK_RESULT_BYTES if quick else MAX_RESULT))
+    return query_response(session.rows(plan, statement, _QUICK_RESULT_BYTES if quick else MAX_RESULT))
 
 
 def _batch(session: GuestSession, request: SqlRequest, quick: bool) -> DoorResponse:
@@ -156,7 +156,7 @@ def _batch(session: GuestSession, request: SqlRequest, quick: bool) -> DoorRespo
     session.execute("begin")
     try:
         for plan, statement in zip(plans, request.statements, strict=True):
-            rows = session.rows(plan, statement.params, remaining)
+            rows = session.rows(plan, statement, remaining)
             remaining -= len(rows)
             results.append(result(0, 0, rows))
     except GuestProblem as problem:

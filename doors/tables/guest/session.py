@@ -13,13 +13,15 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from doors.tables.guest import introspection
 from doors.tables.guest.authorizer import GuestAuthorizer
 from doors.tables.guest.errors import GUEST_ERRORS, to_problem
-from doors.tables.guest.plan import Plan, TypeOf, make_plan, types_in
+from doors.tables.guest.plan import Plan, RowFormat, TypeOf, make_plan, types_in
 from doors.tables.guest.problem import GuestProblem
+from doors.tables.guest.protocol import SqlStatement
 from doors.tables.sqlite import catalog
 from doors.tables.sqlite.connections import NO_VALUES, Clock, Connection
-from doors.tables.types.json import Value, encode_rows
+from doors.tables.types.json import encode_rows
 
 MAX_ROWS = 10_000
 MAX_RESULT = 4 << 20
@@ -62,6 +64,7 @@ class GuestSession:
         self._plans: OrderedDict[str, Plan | None] = OrderedDict()
         self._type_of: TypeOf | None = None
         self._schema = self._data_version = -1
+        introspection.register(connection, self._read_all)
         connection.authorizer = self._authorizer
         connection.set_progress_handler(self._limit, steps)
 
@@ -88,6 +91,7 @@ class GuestSession:
         return plan
 
     def _compile(self, sql: str) -> Plan | None:
+        sql = introspection.redirect(sql)
         try:
             plan = make_plan(self._connection, self._authorizer, sql, self._column_type)
             return replace(plan, heavy=True) if self._authorizer.counts and self._counts_all(sql) else plan
@@ -102,19 +106,21 @@ class GuestSession:
         steps = self._connection.execute(sql, NO_VALUES, can_cache=False, explain=1)
         return any(opcode == "Count" for _, opcode, *_ in steps)
 
-    def rows(self, plan: Plan, params: list[Value], max_bytes: int = MAX_RESULT) -> bytes:
-        """Run a statement; return its rows as a JSON array of at most `max_bytes`, then `plan.blobs`."""
+    def rows(self, plan: Plan, statement: SqlStatement, max_bytes: int = MAX_RESULT) -> bytes:
+        """Run a statement; return its rows as a JSON array of at most `max_bytes`, then further members."""
+        row_format = plan.format(statement.rows, stored=statement.stored)
+        self._authorizer.refusal = None
         try:
-            cursor = self._connection.execute(plan.sql, plan.bind(params))
+            cursor = self._connection.execute(plan.sql, plan.bind(statement.params))
         except (GuestProblem, *GUEST_ERRORS) as error:
-            raise to_problem(error, plan.sql, self._authorizer.refusal, params) from error
+            raise to_problem(error, plan.sql, self._authorizer.refusal, statement.params) from error
         if not plan.names:
             return b"[]"
         try:
             rows = list(islice(cursor, _CHUNK))
-            text = encode_rows(plan.names, plan.converters, rows)
+            text = encode_rows(row_format.names, row_format.converters, rows)
             if len(rows) == _CHUNK:
-                text = self._encode_rest(plan, cursor, text, max_bytes)
+                text = self._encode_rest(row_format, cursor, text, max_bytes)
         except BaseException as error:
             cursor.close(True)
             if isinstance(error, GUEST_ERRORS):
@@ -122,18 +128,23 @@ class GuestSession:
             raise
         if len(text) > max_bytes:
             raise _too_large()
-        return b"[%b]%b" % (text, plan.blobs)
+        return b"[%b]%b" % (text, row_format.members)
 
-    def _encode_rest(self, plan: Plan, cursor: Any, first: bytes, max_bytes: int) -> bytes:
+    def _encode_rest(self, row_format: RowFormat, cursor: Any, first: bytes, max_bytes: int) -> bytes:
         pieces = [first]
         count, size = _CHUNK, len(first)
         while rows := list(islice(cursor, _CHUNK)):
-            pieces.append(encode_rows(plan.names, plan.converters, rows))
+            pieces.append(encode_rows(row_format.names, row_format.converters, rows))
             count += len(rows)
             size += len(pieces[-1]) + 1
             if count > MAX_ROWS or size > max_bytes:
                 raise _too_large()
         return b",".join(pieces)
+
+    def _read_all(self, sql: str) -> list[Any]:
+        """Return all rows of an internal statement."""
+        with self._unbounded():
+            return self._connection.execute(sql).fetchall()
 
     def execute(self, sql: str) -> Any:
         """Run an internal statement without limits; return the first value of its first row."""

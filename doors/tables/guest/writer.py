@@ -167,15 +167,19 @@ class Writer:
         session, connection = self._session, self._session.connection
         results: list[bytes] = []
         remaining = MAX_RESULT
+        last_id = 0
         try:
             for statement in request.statements:
                 plan = session.plan(statement.sql)
                 assert plan is not None
-                connection.set_last_insert_rowid(0)
-                rows = session.rows(plan, statement.params, remaining)
+                connection.set_last_insert_rowid(last_id if plan.reads_last_id else 0)
+                rows = session.rows(plan, statement, remaining)
                 remaining -= len(rows)
-                changes = connection.changes() if plan.writes else 0
-                results.append(result(changes, connection.last_insert_rowid(), rows if plan.names else b""))
+                changes, inserted = 0, 0
+                if plan.writes:
+                    changes, inserted = connection.changes(), connection.last_insert_rowid()
+                last_id = inserted or last_id
+                results.append(result(changes, inserted, rows if plan.names else b""))
         except GuestProblem as problem:
             if request.kind == "batch":
                 problem.statement = len(results)

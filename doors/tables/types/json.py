@@ -44,18 +44,24 @@ def _parameter(value: Any, number: int) -> Value:
     return value  # type: ignore[no-any-return]
 
 
-def encode_rows(
-    names: Sequence[str], converters: Sequence[tuple[int, Convert]], rows: Sequence[Sequence[Any]]
-) -> bytes:
-    """Return rows as JSON objects separated by commas, in UTF-8. Raises `GuestProblem`.
+def tagged_blob(value: Value) -> Any:
+    """Return a blob as an object, which no other SQLite value is, and other values unchanged."""
+    return {"base64": encode_base64(value)} if type(value) is bytes else value
 
-    `converters` has the index of a column and the function that turns its values into JSON.
+
+def encode_rows(
+    names: Sequence[str] | None, converters: Sequence[tuple[int, Convert]], rows: Sequence[Sequence[Any]]
+) -> bytes:
+    """Return rows as JSON objects separated by commas, in UTF-8; as arrays without `names`.
+
+    `converters` has the index of a column and the function that turns its values into JSON. Of columns
+    with one name, the object has the value of the last. Raises `GuestProblem`.
     """
     if converters:
         rows = [_converted(row, converters) for row in rows]
-    objects = [dict(zip(names, row, strict=False)) for row in rows]
+    documents = rows if names is None else [dict(zip(names, row, strict=False)) for row in rows]
     try:
-        return encode(objects)[1:-1]
+        return encode(documents)[1:-1]
     except RecursionError as error:
         raise GuestProblem(
             "sql-error", "a JSON value is nested too deeply", "Read it as text: CAST(… AS text)."
@@ -84,6 +90,6 @@ def _with_placeholders(value: Any) -> Any:
         return _INFINITY if value > 0 else f"-{_INFINITY}"
     if type(value) is dict:
         return {key: _with_placeholders(inner) for key, inner in value.items()}
-    if type(value) is list:
+    if type(value) in (list, tuple):
         return [_with_placeholders(inner) for inner in value]
     return value

@@ -72,7 +72,10 @@ def test_writes_to_sqlite_schema_are_refused(tables: Tables, sql: str) -> None:
         "pragma foreign_keys = off",
         "PRAGMA writable_schema = on",
         "pragma database_list",
-        "pragma table_info(users)",
+        "pragma table_info",
+        "pragma table_list",
+        "pragma pragma_list",
+        "pragma foreign_key_check(users)",
         "explain pragma user_version",
     ],
 )
@@ -108,19 +111,19 @@ def test_transaction_statements_are_refused(tables: Tables, sql: str) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "select * from sqlite_master",
-        "select * from sqlite_schema",
-        "select count(*) from sqlite_master",
-        "select 1 from main.sqlite_master",
-        "select sql from SQLITE_MASTER",
         "select (select count(*) from sqlite_temp_master) as n",
-        "with x as (select * from sqlite_schema) select * from x",
+        "select * from sqlite_sequence",
+        "pragma table_info(_svc_notes)",
+        "pragma main.table_xinfo('_SVC_notes')",
+        "pragma index_info(sqlite_autoindex__svc_notes_1)",
+        "pragma table_list(_svc_notes)",
+        "select * from pragma_table_list",
+        "select * from pragma_foreign_key_check",
         "select * from _svc_notes",
         "select count(*) from _SVC_notes",
         "delete from _svc_notes",
         "insert into _svc_notes values (1)",
         "insert into users (name) select note from _svc_notes",
-        "select * from pragma_table_info('users')",
         "select * from pragma_database_list",
         "select * from pragma_module_list()",
         "select * from dbstat",
@@ -128,7 +131,10 @@ def test_transaction_statements_are_refused(tables: Tables, sql: str) -> None:
     ],
 )
 def test_internal_tables_are_refused(tables: Tables, sql: str) -> None:
-    tables.schema("create table _svc_notes (note)")
+    tables.schema(
+        "create table _svc_notes (table_name, column_name, note unique)",
+        "create table counted (id integer primary key autoincrement)",
+    )
     for answer in (tables.query(sql), tables.exec(sql)):
         assert answer.code in ("not-allowed", "writes-in-query"), answer.text
         assert answer.code == "writes-in-query" or "guests cannot use" in answer.document["detail"]

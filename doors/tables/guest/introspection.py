@@ -1,0 +1,107 @@
+"""Schema introspection for guests: `sqlite_schema` without svc's own tables, and the pragmas that read it.
+
+The authorizer never allows the real `sqlite_schema`. Its name in a statement is replaced by that of a virtual
+table, which has the same columns and as many letters, so that positions in the SQL stay valid.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from doors.tables.sqlite.connections import Connection
+
+SCHEMA_TABLE = "_svc_catalog_"
+"""The virtual table that stands for `sqlite_schema`."""
+PRAGMAS = frozenset(
+    {"foreign_key_list", "index_info", "index_list", "index_xinfo", "table_info", "table_list", "table_xinfo"}
+)
+"""Pragmas that describe the table or index that is their argument. Each is also a table `pragma_…`."""
+_ROWS = """
+    SELECT type, name, tbl_name, rootpage, sql FROM main.sqlite_schema
+    WHERE name NOT LIKE '\\_svc%' ESCAPE '\\' AND tbl_name NOT LIKE '\\_svc%' ESCAPE '\\'
+"""
+_MENTION = re.compile("sqlite_(?:schema|master)", re.IGNORECASE)
+_NAME = re.compile(
+    r"""
+    '[^']*+(?:''[^']*+)*+(?:'|\Z) | --[^\n]*+ | /\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)
+  | "[^"]*+(?:""[^"]*+)*+(?:"|\Z) | `[^`]*+(?:``[^`]*+)*+(?:`|\Z) | \[[^\]]*+(?:\]|\Z)
+  | [^\x00-\x23\x25-\x2f\x3a-\x40\[-^`{-\x7f]++
+    """,
+    re.VERBOSE,
+)
+"""Strings and comments, quoted names, and words."""
+
+
+def is_internal(name: str) -> bool:
+    """Return whether a table or index is svc's own."""
+    return name.lower().removeprefix("sqlite_autoindex_").startswith("_svc")
+
+
+def redirect(sql: str) -> str:
+    """Return SQL that reads the virtual table instead of `sqlite_schema`."""
+    return _NAME.sub(_redirected, sql) if _MENTION.search(sql) else sql
+
+
+def _redirected(match: re.Match[str]) -> str:
+    text = match[0]
+    name = text[1:-1] if text[0] in '"`[' else text
+    return text.replace(name, SCHEMA_TABLE) if _MENTION.fullmatch(name) else text
+
+
+def register(connection: Connection, read: Callable[[str], list[Any]]) -> None:
+    """Register the virtual table. `read` returns the rows of internal SQL."""
+    module: Any = _Module(read)
+    connection.create_module(
+        SCHEMA_TABLE, module, use_bestindex_object=True, eponymous_only=True, read_only=True
+    )
+
+
+class _Module:
+    """The virtual table and its only instance, as apsw calls them."""
+
+    def __init__(self, read: Callable[[str], list[Any]]) -> None:
+        self._read = read
+
+    def Connect(self, *_: object) -> tuple[str, "_Module"]:
+        """Return the columns and the table."""
+        return "CREATE TABLE x(type TEXT, name TEXT, tbl_name TEXT, rootpage INT, sql TEXT)", self
+
+    def BestIndexObject(self, _index: object) -> bool:
+        """Return that the table is always read from its start."""
+        return True
+
+    def Open(self) -> "_Cursor":
+        """Return a cursor."""
+        return _Cursor(self._read)
+
+    def Disconnect(self) -> None:
+        """Do nothing: the table has no resources."""
+
+
+class _Cursor:
+    def __init__(self, read: Callable[[str], list[Any]]) -> None:
+        self._read = read
+
+    def Filter(self, *_: object) -> None:
+        """Read the rows and go to the first."""
+        self._rows, self._index = self._read(_ROWS), 0
+
+    def Eof(self) -> bool:
+        """Return whether the cursor is after the last row."""
+        return self._index >= len(self._rows)
+
+    def Column(self, number: int) -> Any:
+        """Return a value of the row; -1 is its rowid."""
+        return self._rows[self._index][number] if number >= 0 else self._index
+
+    def Rowid(self) -> int:
+        """Return the rowid of the row."""
+        return self._index
+
+    def Next(self) -> None:
+        """Go to the next row."""
+        self._index += 1
+
+    def Close(self) -> None:
+        """Release the rows."""
+        self._rows = []
