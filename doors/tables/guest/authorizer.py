@@ -20,7 +20,7 @@ _WRITES = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE}
 _TRANSACTIONS = frozenset({apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT})
 _FILES = frozenset({apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH})
 
-_SCHEMA_HINT = "Change tables with migrations (tables/*.sql) or svc tables."
+_SCHEMA_HINT = "Change tables with migrations (tables/*.sql) or `svc tables`."
 
 
 class GuestAuthorizer:
@@ -122,7 +122,9 @@ def _hidden(table: str) -> GuestProblem | None:
 
 
 def _schema() -> GuestProblem:
-    return GuestProblem("not-allowed", "guests cannot change the schema", _SCHEMA_HINT)
+    return GuestProblem(
+        "not-allowed", "guests cannot change the schema; use migrations (tables/*.sql)", _SCHEMA_HINT
+    )
 
 
 def _pragma() -> GuestProblem:
@@ -137,7 +139,7 @@ def _pragma() -> GuestProblem:
 def _transaction() -> GuestProblem:
     return GuestProblem(
         "not-allowed",
-        "guests cannot begin or end transactions",
+        "guests cannot begin or end transactions; a batch is one transaction",
         "Every request is one transaction. Send statements that belong together to /v1/batch: batch in the"
         " guest libraries.",
     )

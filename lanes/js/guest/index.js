@@ -1,6 +1,7 @@
 // What a user's module imports as '@svc/guest'. It uses web standards only, so a handler that is written with
 // it runs wherever fetch handlers run. Types and documentation are in svc-guest.d.ts.
 const encoder = new TextEncoder();
+export { d1 } from './d1.js';
 export * as tables from './tables.js';
 
 const print = console.error.bind(console);

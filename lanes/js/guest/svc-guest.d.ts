@@ -118,4 +118,61 @@ declare module '@svc/guest' {
       readonly statement?: number;
     }
   }
+
+  /** A statement of D1. `bind` returns a new one, with values for its `?` or `?1`. */
+  export interface D1PreparedStatement {
+    bind(...values: unknown[]): D1PreparedStatement;
+    /** The rows as objects; of columns with one name, the last. Runs statements that write, too. */
+    all<T = Record<string, unknown>>(): Promise<D1Result<T>>;
+    run<T = Record<string, unknown>>(): Promise<D1Result<T>>;
+    /** The first row, or its value of a column; null without rows. */
+    first<T = unknown>(column: string): Promise<T | null>;
+    first<T = Record<string, unknown>>(): Promise<T | null>;
+    /** The rows as arrays, with `columnNames` after an array of the names. */
+    raw<T = unknown[]>(options: { columnNames: true }): Promise<[string[], ...T[]]>;
+    raw<T = unknown[]>(options?: { columnNames?: false }): Promise<T[]>;
+  }
+
+  export interface D1Meta {
+    /** Milliseconds. */
+    duration: number;
+    /** How many rows were inserted, updated or deleted; `rows_written` is the same. */
+    changes: number;
+    rows_written: number;
+    /** The rowid of the last row that was inserted; without one, it is 0. */
+    last_row_id: number;
+    changed_db: boolean;
+    /** How many rows the result has. */
+    rows_read: number;
+    /** Always 0. */
+    size_after: number;
+    [key: string]: unknown;
+  }
+
+  export interface D1Result<T = unknown> {
+    success: true;
+    results: T[];
+    meta: D1Meta;
+    error?: never;
+  }
+
+  /**
+   * The tables of the Project with the interface of Cloudflare's D1, for code and packages that use it. Values are
+   * as SQLite stores them: 0 and 1 for booleans, text for JSON, an array of bytes for a blob.
+   */
+  export const d1: {
+    prepare(sql: string): D1PreparedStatement;
+    /** Run statements in one transaction: all of them, or none. */
+    batch<T = unknown>(statements: D1PreparedStatement[]): Promise<D1Result<T>[]>;
+    /** Run statements without values, one a line, in one transaction. Migrations change the schema, not this. */
+    exec(sql: string): Promise<{ count: number; duration: number }>;
+    /** The same tables; every read sees what was written before. */
+    withSession(constraint?: string): {
+      prepare(sql: string): D1PreparedStatement;
+      batch<T = unknown>(statements: D1PreparedStatement[]): Promise<D1Result<T>[]>;
+      getBookmark(): string | null;
+    };
+    /** Rejects: `svc tables export --all` makes a copy. */
+    dump(): Promise<ArrayBuffer>;
+  };
 }

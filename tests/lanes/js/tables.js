@@ -1,4 +1,4 @@
-import { json, tables } from '@svc/guest';
+import { d1, json, tables } from '@svc/guest';
 
 const BYTES = new Uint8Array([0, 255, 16]);
 const MOMENT = new Date('2026-01-31T12:34:56.789Z');
@@ -88,6 +88,41 @@ function unfit() {
   ]);
 }
 
+async function results() {
+  const insert = d1.prepare('insert into users (name, age) values (?, ?)');
+  const { success, results: none, meta } = await insert.bind('ada', 36).run();
+  const returned = await d1.prepare('insert into users (name) values (?1), (?2) returning id, name').bind('bob', 'eve').all();
+  const all = d1.prepare('select name, age from users where id < ? order by id').bind(9);
+  const added = d1.prepare("with x as (select 'zoe' as name) insert into users (name) select name from x returning name");
+  const join = d1.prepare('select a.id, b.id, b.name from users a join users b on b.id = a.id + 1 limit 1');
+  await d1.prepare('insert into things (b, j, d, at) values (?, ?, ?, ?)').bind(true, { a: 1 }, BYTES, null).run();
+  const stored = d1.prepare('select b, j, d, substr(d, 2) as part, at from things');
+  return {
+    insert: [success, none, meta.changes, meta.last_row_id, meta.rows_written, meta.changed_db, typeof meta.duration],
+    returning: [returned.results, returned.meta.changes, returned.meta.last_row_id, returned.meta.rows_read],
+    all: (await all.all()).results,
+    raw: [await all.raw(), await all.raw({ columnNames: true })],
+    first: [await all.first(), await all.first('name'), await all.bind(-1).first(), await all.bind(-1).first('name')],
+    missing: await all.first('nope').catch(String),
+    with: await added.first('name'),
+    join: [await join.first(), await join.raw({ columnNames: true })],
+    stored: [await stored.first(), await stored.raw()],
+    batch: (await d1.batch([insert.bind('max', 1), d1.prepare('select last_insert_rowid() as id'), all.bind(2)])).map(
+      ({ results: rows, meta: { changes } }) => [rows, changes],
+    ),
+    exec: (await d1.exec("insert into users (name) values ('kim')\n\nupdate users set age = 1 where name = 'kim'\n")).count,
+    schema: await d1.prepare("select name from sqlite_master where type = 'table' order by name").raw(),
+    errors: await Promise.all([
+      failure(d1.batch([insert.bind('new', 1), insert.bind('ada', 1)])),
+      failure(d1.exec('create table x (id integer)')),
+      failure(d1.prepare('begin').run()),
+      failure(d1.prepare('select ?').bind(undefined).all()),
+      failure(d1.batch(['select 1'])),
+      failure(d1.dump()),
+    ]),
+  };
+}
+
 const ROUTES = {
   '/types': types,
   '/nulls': nulls,
@@ -97,6 +132,7 @@ const ROUTES = {
   '/batch': batch,
   '/errors': errors,
   '/unfit': unfit,
+  '/d1': results,
 };
 
 export default {

@@ -36,6 +36,38 @@ def test_value_that_no_column_holds_is_rejected_before_sending(guests: Guests) -
     )
 
 
+def test_d1_has_the_results_of_workers(guests: Guests) -> None:
+    results = guests.json("/d1")
+    errors = results.pop("errors")
+    assert results == {
+        "insert": [True, [], 1, 1, 1, True, "number"],
+        "returning": [[{"id": 2, "name": "bob"}, {"id": 3, "name": "eve"}], 2, 3, 2],
+        "all": [{"name": "ada", "age": 36}, {"name": "bob", "age": None}, {"name": "eve", "age": None}],
+        "raw": [
+            [["ada", 36], ["bob", None], ["eve", None]],
+            [["name", "age"], ["ada", 36], ["bob", None], ["eve", None]],
+        ],
+        "first": [{"name": "ada", "age": 36}, "ada", None, None],
+        "missing": "Error: D1_COLUMN_NOTFOUND: the result has no column nope",
+        "with": "zoe",
+        "join": [{"id": 2, "name": "bob"}, [["id", "id", "name"], [1, 2, "bob"]]],
+        "stored": [
+            {"b": 1, "j": '{"a":1}', "d": [0, 255, 16], "part": [255, 16], "at": None},
+            [[1, '{"a":1}', [0, 255, 16], [255, 16], None]],
+        ],
+        "batch": [[[], 1], [[{"id": 5}], 0], [[{"name": "ada", "age": 36}], 0]],
+        "exec": 2,
+        "schema": [["things"], ["users"]],
+    }
+    unique, ddl, begin, *others = errors
+    assert (unique["constraint"], unique["statement"]) == ("unique", 1)
+    assert "migrations (tables/*.sql)" in ddl["message"] and "batch" in begin["message"]
+    assert ["undefined" in others[0], "d1.prepare" in others[1], "svc tables export" in others[2]] == [
+        True
+    ] * 3
+    assert guests.rows("select count(*) from users where name = 'new'") == [(0,)]
+
+
 def test_bundle_without_tables_excludes_the_library(sources: Sources) -> None:
     sources.write("index.js", NEITHER)
     alone = sources.build()

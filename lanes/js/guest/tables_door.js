@@ -1,0 +1,90 @@
+// The requests of `tables` and `d1` to the tables Door.
+const encoder = new TextEncoder();
+const LONG = /\d{16}/;
+const DOORS = Symbol.for('svc.doors');
+
+export class TablesError extends Error {
+  constructor(status, problem) {
+    const { code = '', title = `the answer has status ${status}`, detail, position, statement } = problem;
+    const batched = statement === undefined ? '' : `, in statement ${statement + 1}`;
+    const place = position === undefined ? '' : `, at position ${position} of the SQL`;
+    super(`${detail || title}${batched}${place}`);
+    this.name = 'TablesError';
+    const { constraint, hint } = problem;
+    Object.assign(this, { status, code, constraint, title, detail, hint, position, statement });
+  }
+}
+
+// Asked for once: the environment is behind a proxy.
+let endpoint;
+function hosted() {
+  endpoint ||= globalThis.process?.env?.SVC_TABLES_ENDPOINT;
+  if (!endpoint) throw new Error('SVC_TABLES_ENDPOINT is not set: this program is not hosted by svc');
+  return endpoint;
+}
+
+// A read. Hosted, it is one call of the host, which is over sooner than a fetch has begun; a program may do nothing
+// else meanwhile. Its text comes without an await, which is a turn of the engine's own, or else as a promise.
+export function query(body) {
+  hosted();
+  const quick = globalThis[DOORS]?.('tables', '/v1/query', body);
+  return quick ? answered(quick[0], quick[1]) : ask('query', body);
+}
+
+// What waits for the disk, and a read where there is no short way, is a fetch as any other.
+export async function ask(path, body) {
+  // Bytes, since a text would get a content type: each header is a call of the host.
+  const answer = await fetch(`${hosted()}/v1/${path}`, { method: 'POST', body: encoder.encode(body) });
+  return answered(answer.status, await answer.text());
+}
+
+function answered(status, text) {
+  if (status === 200) return text;
+  let problem = {};
+  try {
+    problem = JSON.parse(text);
+  } catch {
+    // What is no document has its status to tell.
+  }
+  throw new TablesError(status, problem);
+}
+
+// An integer that a number does not hold becomes a bigint. Few texts have one: the others are read at full speed.
+export function read(text) {
+  if (!LONG.test(text)) return JSON.parse(text);
+  return JSON.parse(text, (_, value, { source }) => {
+    const exact = typeof value !== 'number' || Number.isSafeInteger(value) || /[.eE]/.test(source);
+    return exact ? value : BigInt(source);
+  });
+}
+
+// `text` has $1, $2 … or ?, or is a template, whose values become those. `options` is JSON.
+export function written(text, params, options = '') {
+  const whole = Array.isArray(text?.raw) ? text.reduce((before, after, n) => `${before}$${n}${after}`) : text;
+  if (typeof whole !== 'string') throw new TypeError(`the SQL is of type ${typeof whole}, not a string`);
+  return `{"sql":${JSON.stringify(whole)},"params":[${params.map(param).join()}]${options}}`;
+}
+
+function param(value, at) {
+  switch (typeof value) {
+    case 'string':
+      return JSON.stringify(value);
+    case 'boolean':
+    case 'bigint':
+      return String(value);
+    case 'number':
+      if (Number.isFinite(value)) return String(value);
+      break;
+    case 'object': {
+      if (value === null) return 'null';
+      if (value instanceof Date) return JSON.stringify(value.toISOString());
+      if (value instanceof ArrayBuffer) return blob(new Uint8Array(value));
+      if (ArrayBuffer.isView(value)) return blob(new Uint8Array(value.buffer, value.byteOffset, value.byteLength));
+      return JSON.stringify(JSON.stringify(value));
+    }
+  }
+  const hint = value === undefined ? '; null stands for no value' : '';
+  throw new TypeError(`parameter $${at + 1} is ${String(value)}, which no column holds${hint}`);
+}
+
+const blob = (bytes) => `{"base64":"${bytes.toBase64()}"}`;
