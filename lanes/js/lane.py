@@ -27,7 +27,7 @@ from lanes.js.errors import (
     never_loaded,
 )
 from lanes.js.node import programs
-from lanes.js.toolchain import GLUE, GUEST, Toolchain, ensure, tools
+from lanes.js.toolchain import COMPAT, GLUE, GUEST, Toolchain, ensure, tools
 from lanes.prebuilt_component import build_or_take
 from lanes.process import run
 
@@ -76,6 +76,7 @@ class JsLane:
             name=name,
             root=str(request.root),
             guest=str(GUEST),
+            compat=str(COMPAT),
             glue=str(GLUE) if deploy else None,
         )
         if "errors" in answer:

@@ -23,6 +23,7 @@ from lanes.wheel_toolchain import install
 _HERE = Path(__file__).parent
 SCRIPTS = _HERE / "node"
 GLUE = _HERE / "glue"
+COMPAT = _HERE / "compat"
 GUEST = _HERE / "guest" / "index.js"
 PACKAGES = ("package.json", "package-lock.json")
 MAX_ERROR_LINES = 8

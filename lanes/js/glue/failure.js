@@ -5,7 +5,6 @@ import { svcFlush } from './telemetry.js';
 const SVC_FRAMES = 24;
 const SVC_CAUSES = 4;
 const SVC_MISSING = {
-  Buffer: 'use Uint8Array, TextEncoder and btoa/atob',
   Intl: 'format dates and numbers by hand or with a small library',
   WebAssembly: 'a component cannot compile code',
   WebSocket: 'use server-sent events and POST',

@@ -1,5 +1,4 @@
-// What stands between the component's `fetch` event and the user's handler, in dev and deploy alike.
-import { getEnvironment } from 'wasi:cli/environment@0.2.10';
+// The listener of the component's `fetch` event: it calls the user's handler, in dev and deploy builds.
 import { ask } from 'svc:doors/call@0.1.0';
 import './events.js';
 import './fetch.js';
@@ -7,35 +6,11 @@ import './form_data.js';
 import './globals.js';
 import './streams.js';
 import { svcFail } from './failure.js';
+import { svcBeginRequest, svcEnv } from './process.js';
 import { svcReceive, svcSendable } from './response.js';
 import { svcAnswers, svcFlush } from './telemetry.js';
 
-// Asked for once a request, and only when something is read from it. Empty while the module is evaluated:
-// a deploy build does that without any environment.
-let svcVariables = {};
-let svcAnswering = false;
-function svcLoaded() {
-  if (svcAnswering) {
-    svcAnswering = false;
-    svcVariables = Object.fromEntries(getEnvironment());
-  }
-  return svcVariables;
-}
-const svcEnv = new Proxy({}, {
-  get: (_, name) => svcLoaded()[name],
-  has: (_, name) => name in svcLoaded(),
-  ownKeys: () => Reflect.ownKeys(svcLoaded()),
-  getOwnPropertyDescriptor: (_, name) => Object.getOwnPropertyDescriptor(svcLoaded(), name),
-  set: (_, name, value) => Reflect.set(svcLoaded(), name, String(value)),
-  deleteProperty: (_, name) => Reflect.deleteProperty(svcLoaded(), name),
-});
-globalThis.process ??= {
-  env: svcEnv,
-  argv: [],
-  nextTick: (callback, ...args) => queueMicrotask(() => callback(...args)),
-};
-globalThis.global ??= globalThis;
-// The short way to a Door, which '@svc/guest' finds where it is hosted.
+// Doors, for '@svc/guest' and compat/crypto.cjs.
 globalThis[Symbol.for('svc.doors')] = ask;
 
 export function svcCheck(app, entry) {
@@ -48,7 +23,9 @@ export function svcCheck(app, entry) {
   return app;
 }
 
-// `load` returns the user's default export and the name of its file.
+/**
+ * Answer requests. `load` returns the user's default export and the name of its file; `begin` runs before it.
+ */
 export function svcServe(load, begin) {
   addEventListener('fetch', (event) => {
     event.respondWith((async () => {
@@ -56,7 +33,7 @@ export function svcServe(load, begin) {
         begin();
         svcAnswers(event);
         const { app, entry } = load();
-        svcAnswering = true;
+        svcBeginRequest();
         svcCheck(app, entry);
         const { request } = event;
         svcReceive(request);

@@ -1,21 +1,22 @@
 // Bundles Resources with esbuild, request by request: one JSON document a line on stdin, one on stdout.
 //
-// {id, entry, name, root, guest, glue?}  ->  {id, code, map, inputs, warnings} | {id, errors} | {id, fault}
+// {id, entry, name, root, guest, compat, glue?}  ->  {id, code, map, inputs, warnings} | {id, errors} | {id, fault}
 //
-// `entry` is the absolute path of the user's module and `name` what to call it; paths in answers are
-// relative to `root`. `guest` is the file that '@svc/guest' means. With `glue` (a folder) the bundle is the
-// main module of a deploy build, without it a script whose value is the module's exports.
+// `entry` is the absolute path of the user's module and `name` its name in messages. Paths in responses are
+// relative to `root`. `guest` is the file of '@svc/guest', `compat` the folder of svc's modules of Node.js. With
+// `glue` (a folder) the bundle is the main module of a deploy build, otherwise a script that returns the exports.
 import { context } from 'esbuild';
 import { createInterface } from 'node:readline';
-import { builtinModules } from 'node:module';
 import { realpathSync } from 'node:fs';
-import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { jsx } from './jsx.mjs';
+import { nodeBuiltins } from './node_builtins.mjs';
 
 const contexts = new Map();
 const packages = realpathSync(fileURLToPath(new URL('../node_modules', import.meta.url)));
-// A narrow filter: esbuild asks this process about every import that one lets through.
-const builtins = new RegExp(`^(node:.*|${builtinModules.join('|')})$`);
+/** Syntax that esbuild lowers in bundles with AsyncLocalStorage (see compat/async_hooks.cjs). */
+const ASYNC_SYNTAX = ['async-await', 'async-generator', 'for-await'];
 
 function plugin({ entry, name, glue }) {
   const source = `import app from ${JSON.stringify(entry)};\n` +
@@ -24,7 +25,6 @@ function plugin({ entry, name, glue }) {
     name: 'svc',
     setup(build) {
       build.onResolve({ filter: /^svc:app$/ }, () => ({ path: 'app', namespace: 'svc' }));
-      build.onLoad({ filter: /.*/, namespace: 'svc-none' }, () => ({ contents: 'module.exports = {};', loader: 'js' }));
       build.onLoad({ filter: /.*/, namespace: 'svc' }, () => ({ contents: source, resolveDir: '/', loader: 'js' }));
       // The glue's packages are the toolchain's; a user's import never finds them.
       build.onResolve({ filter: /^@remix-run\// }, ({ path, importer, kind, pluginData }) =>
@@ -33,20 +33,19 @@ function plugin({ entry, name, glue }) {
           : undefined);
       build.onResolve({ filter: /^(wasi|svc:doors)[:/]/ }, ({ path, importer }) =>
         glue && importer.startsWith(glue) ? { path, external: true } : undefined);
-      // A package of npm may have the name of a Node.js module; where there is none, say what it is.
-      build.onResolve({ filter: builtins }, async ({ path, resolveDir, kind, importer, pluginData }) => {
-        if (pluginData === 'again') return undefined;
-        const found = await build.resolve(path, { resolveDir, kind, importer, pluginData: 'again' });
-        // A package may say in `browser` that it does without.
-        if (!found.errors.length) return isAbsolute(found.path) ? found : { path, namespace: 'svc-none' };
-        return { errors: [{ text: `"${path}" is a module of Node.js, which the js lane does not have` }] };
-      });
     },
   };
 }
 
-function options(request) {
-  const { root, guest, glue } = request;
+const loader = Object.fromEntries([
+  ...['.css', '.csv', '.html', '.md', '.sql', '.svg', '.txt', '.xml'].map((extension) => [extension, 'text']),
+  ...['.bin', '.gif', '.ico', '.jpeg', '.jpg', '.pdf', '.png', '.ttf', '.wasm', '.webp', '.woff', '.woff2', '.zip'].map(
+    (extension) => [extension, 'binary']),
+]);
+
+function options(request, lower) {
+  const { root, guest, glue, compat } = request;
+  const asyncSyntax = lower ? ASYNC_SYNTAX.map((name) => [name, false]) : [];
   return {
     ...(glue
       ? { entryPoints: [join(glue, 'deploy.js')], format: 'esm' }
@@ -61,10 +60,11 @@ function options(request) {
     // Packages say in `browser` what stands in for their files that need Node.js.
     platform: 'browser',
     target: 'es2022',
-    supported: { 'top-level-await': false },
-    mainFields: ['module', 'main'],
-    conditions: ['worker', 'browser', 'import', 'module'],
-    loader: { '.txt': 'text', '.html': 'text', '.css': 'text', '.svg': 'text', '.wasm': 'binary' },
+    supported: { 'top-level-await': false, ...Object.fromEntries(asyncSyntax) },
+    mainFields: ['browser', 'module', 'main'],
+    conditions: ['workerd', 'edge-light', 'worker', 'browser', 'import', 'module'],
+    loader,
+    inject: [join(compat, 'globals.js')],
     sourcemap: 'external',
     sourcesContent: false,
     metafile: true,
@@ -72,7 +72,7 @@ function options(request) {
     legalComments: 'none',
     logLevel: 'silent',
     keepNames: false,
-    plugins: [plugin(request)],
+    plugins: [plugin(request), jsx, nodeBuiltins({ compat, packages, root })],
   };
 }
 
@@ -81,7 +81,7 @@ function message({ text, location, notes }) {
   return { text, notes: (notes ?? []).map((note) => note.text), ...place };
 }
 
-// A deploy build is the same wherever svc is installed: our own files are `svc:…` in it, not the way to them.
+// A deploy build is the same wherever svc is installed: names of svc's files begin with `svc:` in it.
 function nameable({ root, glue }, code, map) {
   if (!glue) return { code, map };
   const ours = [dirname(glue), realpathSync(dirname(glue)), packages];
@@ -96,12 +96,25 @@ function nameable({ root, glue }, code, map) {
   return { code: told, map: JSON.stringify(read) };
 }
 
-async function bundle(request) {
+/** Return the result of esbuild, with async functions lowered if the bundle needs that. */
+async function rebuild(request) {
   const key = JSON.stringify([request.entry, request.name, request.root, request.glue]);
-  let kept = contexts.get(key);
-  if (!kept) contexts.set(key, (kept = await context(options(request))));
+  for (let lower = contexts.get(key)?.lower ?? false; ; lower = !lower) {
+    let cached = contexts.get(key);
+    if (cached?.lower !== lower) {
+      cached?.context.dispose();
+      cached = { lower, context: await context(options(request, lower)) };
+      contexts.set(key, cached);
+    }
+    const result = await cached.context.rebuild();
+    const asyncHooks = join(request.compat, 'async_hooks.cjs');
+    if (Object.keys(result.metafile.inputs).some((path) => resolve(request.root, path) === asyncHooks) === lower) return result;
+  }
+}
+
+async function bundle(request) {
   try {
-    const result = await kept.rebuild();
+    const result = await rebuild(request);
     const text = (end) => result.outputFiles.find((file) => file.path.endsWith(end)).text;
     return {
       ...nameable(request, text('svc-app.js'), text('svc-app.js.map')),
@@ -120,4 +133,4 @@ for await (const line of createInterface({ input: process.stdin, crlfDelay: Infi
     .catch((error) => ({ fault: String(error?.stack ?? error) }))
     .then((answer) => process.stdout.write(JSON.stringify({ id: request.id, ...answer }) + '\n'));
 }
-for (const kept of contexts.values()) kept.dispose();
+for (const each of contexts.values()) each.context.dispose();

@@ -50,7 +50,7 @@ const loaded = new Date().getUTCFullYear();
 const routes = {
   typed: typed.fetch,
   packages: packages.fetch,
-  missing: () => new Response(Buffer.from('x')),
+  missing: () => new Response(new WebSocket('ws://x')),
   environment: (r, env) => Response.json([early, env.SVC_REQUEST_ID, 'X' in env, {...process.env}]),
   later(r, e, ctx) {
     ctx.waitUntil(new Promise((done) => setTimeout(() => { console.log('later'); done(); }, 50)));
@@ -115,7 +115,7 @@ def test_typescript_errors_have_their_own_lines(routed: Ask) -> None:
 
 def test_missing_global_is_reported_with_an_alternative(routed: Ask) -> None:
     (answer,) = routed("/missing")
-    assert "Buffer is not defined" in answer.report.detail and "Uint8Array" in answer.report.detail
+    assert "WebSocket is not defined" in answer.report.detail and "server-sent" in answer.report.detail
 
 
 def test_environment_is_available_during_requests_only(routed: Ask) -> None:

@@ -1,0 +1,2 @@
+// node:process: the global one, which the glue defines.
+module.exports = process;

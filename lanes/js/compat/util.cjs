@@ -1,0 +1,21 @@
+// node:util: that of @jspm/core, with functions of later versions of Node.js.
+const util = require('@jspm/core/nodelibs/util').default;
+
+const ESCAPES = /[\u001b\u009b][[\]()#;?]*(?:\d{1,4}(?:;\d{0,4})*)?[\dA-ORZcf-nqry=><~]/g;
+
+module.exports = {
+  ...util,
+  TextDecoder,
+  TextEncoder,
+  isDeepStrictEqual(a, b) {
+    try {
+      require('@jspm/core/nodelibs/assert').default.deepStrictEqual(a, b);
+      return true;
+    } catch {
+      return false;
+    }
+  },
+  stripVTControlCharacters: (text) => text.replace(ESCAPES, ''),
+  styleText: (_format, text) => text,
+  toUSVString: (text) => String(text).toWellFormed(),
+};

@@ -1,0 +1,110 @@
+// Checks of bundling and of modules of Node.js. Each returns a value that test_bundling.py compares.
+import assert from 'node:assert';
+import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks';
+import { EventEmitter, once } from 'node:events';
+import path from 'node:path';
+import querystring from 'node:querystring';
+import { PassThrough, Readable, Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { StringDecoder } from 'node:string_decoder';
+import { setTimeout as delay } from 'node:timers/promises';
+import url from 'node:url';
+import util, { inherits, isDeepStrictEqual, promisify } from 'node:util';
+import process from 'node:process';
+import * as packages from 'packages';
+import data from './data.bin';
+import statement from './statement.sql';
+import { element } from './page.tsx';
+
+const storage = new AsyncLocalStorage();
+
+async function* numbers() {
+  await delay(1);
+  yield storage.getStore();
+  await null;
+  yield storage.getStore();
+}
+
+async function stores(ms) {
+  const seen = [storage.getStore()];
+  await delay(ms);
+  seen.push(storage.getStore());
+  for await (const number of numbers()) seen.push(number);
+  await new Promise((resolve) => queueMicrotask(() => resolve(seen.push(storage.getStore()))));
+  await new Promise((resolve) => process.nextTick(() => resolve(seen.push(storage.getStore()))));
+  await fetch('data:,').then(() => seen.push(storage.getStore()));
+  try {
+    await Promise.reject(new Error());
+  } catch {
+    seen.push(storage.getStore());
+  }
+  return seen;
+}
+
+async function thrown(action) {
+  try {
+    await action();
+  } catch (error) {
+    return [error.code, error.message];
+  }
+  return 'nothing';
+}
+
+const checks = {
+  async 'async-local-storage'() {
+    const own = await Promise.all([3, 1, 2].map((ms) => storage.run(ms, () => stores(ms))));
+    return [own, storage.getStore()];
+  },
+  async 'async-resource'() {
+    const resource = storage.run('r', () => new AsyncResource('test'));
+    const snapshot = storage.run('s', () => AsyncLocalStorage.snapshot());
+    const bound = storage.run('b', () => AsyncResource.bind(() => storage.getStore()));
+    storage.enterWith('e');
+    await null;
+    return [resource.runInAsyncScope(() => storage.getStore()), snapshot(() => storage.getStore()), bound(),
+      storage.getStore(), storage.exit(() => storage.getStore() ?? null), storage.run(1, (x) => x, 'argument')];
+  },
+  async events() {
+    class Own extends require('events') {}
+    const emitter = new Own();
+    setTimeout(() => emitter.emit('x', 5), 1);
+    return [await once(emitter, 'x'), emitter instanceof EventEmitter];
+  },
+  async stream() {
+    const upper = new Transform({ transform: (chunk, _, done) => done(null, String(chunk).toUpperCase()) });
+    const sink = new PassThrough();
+    const chunks = [];
+    sink.on('data', (chunk) => chunks.push(String(chunk)));
+    await pipeline(Readable.from(['a', 'b']), upper, sink);
+    return chunks;
+  },
+  buffer: () => [
+    Buffer.from('tea').toString('base64'), Buffer.from('746561', 'hex').toString(), Buffer.concat([Buffer.from('a'), Buffer.alloc(1)]).length,
+    Buffer.from('x') instanceof Uint8Array, Buffer.byteLength('ü'), new StringDecoder('utf8').write(Buffer.from('é')),
+  ],
+  path: () => [path.join('a', '..', 'b'), path.posix.basename('/x/y.js', '.js'), path.extname('a.txt')],
+  url: () => [url.parse('http://a/b?c=1').query, url.fileURLToPath('file:///a/b'), querystring.parse('a=1&b=2')],
+  async util() {
+    const later = promisify((value, done) => done(null, value));
+    function Base() {}
+    function Derived() {}
+    inherits(Derived, Base);
+    return [await later(1), new Derived() instanceof Base, isDeepStrictEqual({ a: [1] }, { a: [1] }), isDeepStrictEqual([1], [2]),
+      util.format('%s is %d', 'x', 2), util.types.isRegExp(/a/), util.isMissing === undefined];
+  },
+  assert: () => thrown(() => assert.deepStrictEqual({ a: 1 }, { a: 2 })).then(([code]) => code),
+  process: () => [process === globalThis.process, process.cwd(), process.env.PROGRAM, typeof process.hrtime.bigint()],
+  binding: () => thrown(() => process.binding('fs')),
+  immediate: () => new Promise((resolve) => setImmediate(resolve, 'immediate')),
+  packages: () => { const { text, map, none, condition } = packages; return { text, map, none, condition }; },
+  'guarded-require': () => thrown(() => packages.requires()),
+  'guarded-import': () => thrown(() => packages.imports()),
+  assets: () => [data instanceof Uint8Array, data.length, statement],
+  jsx: () => element,
+};
+
+export default {
+  async fetch(request) {
+    return Response.json(await checks[new URL(request.url).pathname.slice(1)]());
+  },
+};
