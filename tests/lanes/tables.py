@@ -122,6 +122,11 @@ def parameters_are_numbered(guests: Guests) -> None:
     assert guests.json("/order") == [{"a": "first", "b": "second", "again": "first"}]
 
 
+def arrays_have_columns_of_one_name(guests: Guests) -> None:
+    """The program writes two things and joins them; the last value is whether its blob is bytes."""
+    assert guests.json("/arrays") == [["id", "id", "x", "d"], [1, 2, "first", True]]
+
+
 def parameter_text_is_never_parsed_as_sql(guests: Guests) -> None:
     assert guests.json("/hostile") == [{"name": "'; drop table users; --"}]
     assert guests.rows("select name from users") == [("'; drop table users; --",)]
@@ -169,6 +174,7 @@ CASES = (
     values_of_every_type_round_trip,
     null_values_round_trip,
     parameters_are_numbered,
+    arrays_have_columns_of_one_name,
     parameter_text_is_never_parsed_as_sql,
     write_returns_changes_last_id_and_rows,
     batch_is_atomic,

@@ -19,6 +19,7 @@ func main() {
 	http.HandleFunc("/types", types)
 	http.HandleFunc("/nulls", nulls)
 	http.HandleFunc("/order", order)
+	http.HandleFunc("/arrays", arrays)
 	http.HandleFunc("/hostile", hostile)
 	http.HandleFunc("/exec", exec)
 	http.HandleFunc("/batch", batch)
@@ -129,6 +130,16 @@ func nulls(w http.ResponseWriter, r *http.Request) {
 
 func order(w http.ResponseWriter, r *http.Request) {
 	answer(w, must(tables.Query(r.Context(), "select $2 as b, $1 as a, $1 as again", "first", "second")))
+}
+
+func arrays(w http.ResponseWriter, r *http.Request) {
+	must(tables.Exec(r.Context(), "insert into things (d) values (?1), (?1)", blob))
+	found := must(tables.QueryArrays(r.Context(),
+		"select a.id, b.id, ? as x, a.d from things a join things b on b.id = a.id + 1", "first"))
+	row := found.Rows[0]
+	taken, _ := row[3].([]byte)
+	first, ok := row[0].(int64)
+	answer(w, []any{found.Columns, []any{row[0], row[1], row[2], ok && first == 1 && bytes.Equal(taken, blob)}})
 }
 
 func hostile(w http.ResponseWriter, r *http.Request) {

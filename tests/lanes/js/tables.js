@@ -123,10 +123,18 @@ async function results() {
   };
 }
 
+async function arrays() {
+  await tables.exec('insert into things (d) values (?1), (?1)', BYTES);
+  const join = d1.prepare('select a.id, b.id, ? as x, a.d from things a join things b on b.id = a.id + 1');
+  const [columns, [...row]] = await join.bind('first').raw({ columnNames: true });
+  return [columns, [...row.slice(0, 3), same(new Uint8Array(row[3]), BYTES)]];
+}
+
 const ROUTES = {
   '/types': types,
   '/nulls': nulls,
   '/order': () => tables.query('select $2 as b, $1 as a, $1 as again', 'first', 'second'),
+  '/arrays': arrays,
   '/hostile': hostile,
   '/exec': exec,
   '/batch': batch,

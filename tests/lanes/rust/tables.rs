@@ -17,6 +17,7 @@ fn handle(request: Request) -> Result<Response> {
             "select $2 as b, $1 as a, $1 as again",
             params!["first", "second"],
         )?),
+        "/arrays" => arrays()?,
         "/hostile" => hostile()?,
         "/exec" => exec()?,
         "/batch" => batch()?,
@@ -107,6 +108,15 @@ fn nulls() -> Result<String> {
     let rows = tables::query("select i, r, t, b, at, j, d from things", params![])?;
     let there = rows[0].iter().filter(|(_, value)| **value != Value::Null);
     Ok(list(there.map(|(name, _)| quote(name))))
+}
+
+fn arrays() -> Result<String> {
+    tables::exec("insert into things (d) values (?1), (?1)", params![BLOB])?;
+    let join = "select a.id, b.id, ? as x, a.d from things a join things b on b.id = a.id + 1";
+    let found = tables::query_arrays(join, params!["first"])?;
+    let mut row = found.rows[0].clone();
+    row[3] = Value::Boolean(row[3] == Value::Blob(BLOB.to_vec()));
+    Ok(format!("[{},{}]", list(found.columns.iter().map(|name| quote(name))), Value::Array(row)))
 }
 
 fn hostile() -> Result<String> {

@@ -49,6 +49,17 @@ func (s Statement) appendJSON(to []byte) ([]byte, error) {
 	return append(to, "]}"...), nil
 }
 
+// arraysOf is a statement whose rows are sent as arrays.
+type arraysOf struct{ Statement }
+
+func (a arraysOf) appendJSON(to []byte) ([]byte, error) {
+	to, err := a.Statement.appendJSON(to)
+	if err != nil {
+		return nil, err
+	}
+	return append(to[:len(to)-1], `,"rows":"arrays"}`...), nil
+}
+
 // appendParam appends a parameter as JSON. Its errors go on after "parameter $1".
 func appendParam(to []byte, param any) ([]byte, error) {
 	switch param := param.(type) {

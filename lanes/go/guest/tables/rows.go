@@ -38,6 +38,41 @@ func (r *result[T]) finish() error {
 	return nil
 }
 
+// arrays is Arrays on the wire. Blobs are the indexes of the columns whose texts are base 64.
+type arrays struct {
+	Columns []string `json:"columns"`
+	Rows    [][]any  `json:"rows"`
+	Blobs   []int    `json:"blobs"`
+}
+
+// UnmarshalJSON reads rows, with an int64 for every whole number.
+func (a *arrays) UnmarshalJSON(data []byte) error {
+	type wire arrays
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	return decoder.Decode((*wire)(a))
+}
+
+func (a *arrays) finish() error {
+	for _, row := range a.Rows {
+		for i, value := range row {
+			row[i] = plain(value)
+		}
+		for _, i := range a.Blobs {
+			text, ok := row[i].(string)
+			if !ok {
+				continue
+			}
+			blob, err := base64.StdEncoding.DecodeString(text)
+			if err != nil {
+				return err
+			}
+			row[i] = blob
+		}
+	}
+	return nil
+}
+
 // results is what a batch is answered with.
 type results struct {
 	Results []result[Row] `json:"results"`

@@ -4,7 +4,7 @@
 //	rows, err := tables.Query(ctx, "select id, name from users where name = $1", name)
 //	result, err := tables.Exec(ctx, "insert into users (name) values ($1)", name)
 //
-// The dialect is SQLite's. Parameters are $1, $2 and so on, in any order and as often as needed; SQL is text
+// The dialect is SQLite's. Parameters are $1, $2 and so on, in any order and as often as needed, or ?; SQL is text
 // that stands in the program, so what people send can never become SQL.
 //
 // It works beside svc/guest and svc/guest/lite alike.
@@ -64,6 +64,20 @@ func QueryAs[T any](ctx context.Context, sql Text, params ...any) ([]T, error) {
 	var answer result[T]
 	err := ask(ctx, "/v1/query", Statement{sql, params}, &answer)
 	return answer.Rows, err
+}
+
+// Arrays are rows as arrays of values. Columns has their names, of which several may be equal.
+type Arrays struct {
+	Columns []string
+	Rows    [][]any
+}
+
+// QueryArrays returns the rows of a statement that reads as arrays, for joins whose columns share a name. The
+// values are those of a Row.
+func QueryArrays(ctx context.Context, sql Text, params ...any) (Arrays, error) {
+	var answer arrays
+	err := ask(ctx, "/v1/query", arraysOf{Statement{sql, params}}, &answer)
+	return Arrays{answer.Columns, answer.Rows}, err
 }
 
 // Exec runs a statement that writes. When it returns without an error, what it wrote is on the disk.

@@ -4,7 +4,7 @@ use super::base64;
 use super::read::document;
 use super::row::Row;
 use super::value::Value;
-use super::Outcome;
+use super::{Arrays, Outcome};
 
 const UNREADABLE: &str = "the response of the tables cannot be read";
 
@@ -27,6 +27,47 @@ pub(super) fn outcomes(said: &str) -> Result<Vec<Outcome>, &'static str> {
         }
     }
     Err(UNREADABLE)
+}
+
+/// The rows of a query as lists of values.
+pub(super) fn arrays(said: &str) -> Result<Arrays, &'static str> {
+    document(said).and_then(lists).ok_or(UNREADABLE)
+}
+
+fn lists(value: Value) -> Option<Arrays> {
+    let Value::Object(members) = value else { return None };
+    let mut arrays = Arrays::default();
+    let mut blobs = Vec::new();
+    for (name, value) in members {
+        let Value::Array(items) = value else { continue };
+        match name.as_str() {
+            "columns" => arrays.columns = items.into_iter().map(text).collect::<Option<_>>()?,
+            "rows" => arrays.rows = items.into_iter().map(list).collect::<Option<_>>()?,
+            "blobs" => blobs = items,
+            _ => {}
+        }
+    }
+    for index in blobs {
+        let Value::Integer(index) = index else { return None };
+        for row in &mut arrays.rows {
+            decode(row.get_mut(usize::try_from(index).ok()?)?)?;
+        }
+    }
+    Some(arrays)
+}
+
+fn text(value: Value) -> Option<String> {
+    match value {
+        Value::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn list(value: Value) -> Option<Vec<Value>> {
+    match value {
+        Value::Array(values) => Some(values),
+        _ => None,
+    }
 }
 
 fn one(value: Value) -> Option<Outcome> {
@@ -53,10 +94,12 @@ fn one(value: Value) -> Option<Outcome> {
 
 /// Make bytes of a column whose texts are base 64.
 fn unpack(row: &mut Row, name: &str) -> Option<()> {
-    for (known, value) in &mut row.0 {
-        if let (true, Value::Text(text)) = (known == name, &*value) {
-            *value = Value::Blob(base64::decode(text)?);
-        }
+    row.0.iter_mut().filter(|(known, _)| known == name).try_for_each(|(_, value)| decode(value))
+}
+
+fn decode(value: &mut Value) -> Option<()> {
+    if let Value::Text(text) = &*value {
+        *value = Value::Blob(base64::decode(text)?);
     }
     Some(())
 }
@@ -81,6 +124,20 @@ mod tests {
         let all =
             outcomes(r#"{"results":[{"changes":1,"last_id":7,"rows":[]},{"rows":[{"a":null}]}]}"#).unwrap();
         assert_eq!((all[0].changes, all[0].last_id, all[1].rows.len()), (1, 7, 1));
+    }
+
+    #[test]
+    fn arrays_are_read() {
+        let said = r#"{"rows":[[1,"AA==",2],[3,null,4]],"columns":["id","d","id"],"blobs":[1]}"#;
+        let all = arrays(said).unwrap();
+        assert_eq!(all.columns, ["id", "d", "id"]);
+        assert_eq!(all.rows[0], [Value::Integer(1), Value::Blob(vec![0]), Value::Integer(2)]);
+        assert_eq!(all.rows[1][1], Value::Null);
+        for bad in
+            ["[]", r#"{"rows":[1]}"#, r#"{"rows":[[1]],"blobs":[1]}"#, r#"{"rows":[["?"]],"blobs":[0]}"#]
+        {
+            assert_eq!(arrays(bad), Err(UNREADABLE), "{bad}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@
 //! }
 //! ```
 //!
-//! The dialect is SQLite's. Parameters are `$1`, `$2` and so on, in any order and as often as needed. SQL is
+//! The dialect is SQLite's. Parameters are `$1`, `$2` and so on, in any order and as often as needed, or `?`. SQL is
 //! text that stands in the program, so what people send can never become SQL; [`Sql::made`] lets through what
 //! is put together at run time, and shows at the place.
 
@@ -98,6 +98,27 @@ pub fn query(sql: impl Into<Sql>, params: &[&dyn Param]) -> Result<Vec<Row>, Hos
 /// As for [`query`], and [`ErrorKind::Invalid`] for a column that is missing or does not fit.
 pub fn query_as<T: FromRow>(sql: impl Into<Sql>, params: &[&dyn Param]) -> Result<Vec<T>, HostError> {
     query(sql, params)?.into_iter().map(T::from_row).collect()
+}
+
+/// Rows as lists of values. `columns` has their names, of which several may be equal.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Arrays {
+    /// The names of the columns.
+    pub columns: Vec<String>,
+    /// The rows, each with a value for every column.
+    pub rows: Vec<Vec<Value>>,
+}
+
+/// Return the rows of a statement that reads as lists of values, for joins whose columns share a name.
+///
+/// # Errors
+///
+/// As for [`query`].
+#[track_caller]
+pub fn query_arrays(sql: impl Into<Sql>, params: &[&dyn Param]) -> Result<Arrays> {
+    let statement = written(&sql.into(), params);
+    let body = statement.map(|json| format!("{},\"rows\":\"arrays\"}}", &json[..json.len() - 1]));
+    Ok(answer::arrays(&ask("/v1/query", body)?)?)
 }
 
 /// Run a statement that writes. When it returns without an error, what it wrote is on the disk.
