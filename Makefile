@@ -11,6 +11,11 @@ WORKERS ?= auto
 PYTEST = MAKEFLAGS= "$(BIN)/pytest" -q
 PYTESTS = $(PYTEST) -n $(WORKERS) --maxprocesses 8
 PIP = "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
+# uv installs in a tenth of pip's time. Where uv fails, pip installs, or prints the error.
+UV = "$(BIN)/uv" pip install --quiet --python "$(BIN)/python"
+ifndef UV_DEFAULT_INDEX
+export UV_DEFAULT_INDEX := $(shell "$(PYTHON)" -m pip config get global.index-url 2>/dev/null)
+endif
 # Cache for the toolchains and compiled components of the tests. Any folder works.
 export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 # Tests start Python several hundred times, so bytecode files pay off.
@@ -44,16 +49,17 @@ $(VENV)/.python:
 		echo "error: $(PYTHON) has no venv or ensurepip module" >&2; \
 		echo "  hint: on Debian and Ubuntu, run: apt install python3-venv" >&2; exit 1; }
 	@"$(PYTHON)" -m venv $(CLEAR) "$(VENV)"
+	@$(PIP) --no-compile uv || true
 	@printf '%s\n' "$(CURDIR)" > "$@"
 
 $(VENV)/.installed: $(VENV)/.python pyproject.toml
-	@echo "· installing svc and its dependencies, about half a minute"
-	@$(PIP) --editable .
+	@echo "· installing svc and its dependencies"
+	@$(UV) --editable . 2>/dev/null || $(PIP) --editable .
 	@touch "$@"
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	@echo "· installing the development tools, about half a minute"
-	@$(PIP) --editable '.[dev]'
+	@echo "· installing the development tools"
+	@$(UV) --editable '.[dev]' 2>/dev/null || $(PIP) --editable '.[dev]'
 	@touch "$@"
 
 test: toolchains bytecode

@@ -11,11 +11,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from uv import find_uv_bin
 
 from engine.manifest.load import load
 from svc_tui.project.scaffold import templates
 
 ROOT = Path(__file__).parents[2]
+UV = find_uv_bin()
 LINE = re.compile(rb"http://localhost:\d+/")
 
 
@@ -38,8 +40,7 @@ def interpreters() -> list[Path]:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(ROOT)]
-    subprocess.run(command, check=True)
+    subprocess.run([UV, "build", "--quiet", "--wheel", "--out-dir", folder, ROOT], check=True)
     return next(folder.glob("*.whl"))
 
 
@@ -91,9 +92,8 @@ def test_installed_wheel_creates_and_serves_a_project_on_every_python(wheel: Pat
     environ["SVC_HOME"] = str(tmp_path / "home")
     for python in interpreters():
         folder = tmp_path / "environment"
-        subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True, env=environ)
-        pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python"]
-        command = [*pip, "install", "--quiet", "--no-compile", "--disable-pip-version-check", wheel]
+        subprocess.run([UV, "venv", "--quiet", "--python", python, folder], check=True, env=environ)
+        command = [UV, "pip", "install", "--quiet", "--python", folder / "bin" / "python", wheel]
         subprocess.run(command, check=True, cwd=tmp_path, env=environ)
         svc = folder / "bin" / "svc"
         version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
