@@ -1,3 +1,4 @@
+import gc
 import os
 from collections import Counter
 from pathlib import Path
@@ -53,6 +54,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             slow = item.get_closest_marker("slow")
             seconds[item.path] += slow.kwargs.get("seconds", 4) if slow else 0.1
         items.sort(key=lambda item: -seconds[item.path])
+
+
+def pytest_collection_finish() -> None:
+    """Leave the tests themselves out of garbage collections, which are then a tenth of the tests' CPU time."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 100)
 
 
 @pytest.fixture
