@@ -161,7 +161,7 @@ def _changed(root: Path, content: bytes, change: Change) -> bytes:
 def _resource(project: Project, name: str) -> Resource:
     resource = project.resources.get(name)
     if resource is None:
-        raise EditRefused(f'there is no Resource "{name}"', did_you_mean(name, list(project.resources)))
+        raise EditRefused(f'unknown Resource "{name}"', did_you_mean(name, list(project.resources)))
     return resource
 
 

@@ -69,13 +69,13 @@ def syntax_problem(message: str, text: str) -> ManifestProblem:
             (line, column), path = twice
             message = f"duplicate key; the first is in line {positions.first[path].line}"
             return ManifestProblem(line, column, dotted(path), message, _ONCE)
-        return ManifestProblem(line, column, "", f"this is not TOML: {_lower(reason)}", _ONCE)
+        return ManifestProblem(line, column, "", f"invalid TOML: {_lower(reason)}", _ONCE)
     if position and not position.group(1) and reason != "Invalid value":
         return ManifestProblem(
             line, column, "", f"the text ends unexpectedly: {_lower(reason)}", "Close what is open."
         )
     hint = next((hint for words, hint in _SYNTAX_HINTS.items() if words in reason), _SYNTAX)
-    return ManifestProblem(line, column, "", f"this is not TOML: {_lower(reason)}", hint)
+    return ManifestProblem(line, column, "", f"invalid TOML: {_lower(reason)}", hint)
 
 
 def type_problem(detail: ErrorDetails, positions: Positions) -> ManifestProblem:
@@ -100,7 +100,7 @@ def _explain(key: str, path: KeyPath, detail: ErrorDetails) -> tuple[str, str]:
         low, high = _range(key)
         return f"{value} is out of range", f"Allowed: {low} to {high}."
     if kind == "too_short":
-        return "there is no Resource", f"Add {_example('resource')}."
+        return "no Resource is defined", f"Add {_example('resource')}."
     if kind == "string_too_short":
         return "must not be empty", f"Write something, or remove {key}."
     if kind == "string_pattern_mismatch":

@@ -32,7 +32,7 @@ def mount_findings(name: str, table: ResourceTable, names: list[str]) -> Iterato
         elif target not in names:
             candidates = [other for other in names if other != name]
             hint = did_you_mean(target, candidates) or f"Add a table [resource.{target}]."
-            yield key_path, f'there is no Resource "{target}"', hint
+            yield key_path, f'unknown Resource "{target}"', hint
 
 
 def pattern_problem(pattern: str) -> tuple[str, str] | None:
@@ -61,7 +61,7 @@ def _normal(pattern: str) -> str:
     return _ESCAPE.sub(plain, pattern)
 
 
-def circle_findings(tables: Mapping[str, ResourceTable]) -> Iterator[Finding]:
+def cycle_findings(tables: Mapping[str, ResourceTable]) -> Iterator[Finding]:
     """Yield each cycle of mounts once, at the mount that closes it."""
     visited: set[str] = set()
     for start in tables:
@@ -75,12 +75,12 @@ def circle_findings(tables: Mapping[str, ResourceTable]) -> Iterator[Finding]:
                 continue
             pattern, target = step
             if target in trail:
-                circle = " → ".join([*trail[trail.index(target) :], target])
+                cycle = " → ".join([*trail[trail.index(target) :], target])
                 key_path = ("resource", trail[-1], "mounts", pattern)
                 yield (
                     key_path,
-                    f"the mounts go round in a circle: {circle}",
-                    "Remove one mount of the circle.",
+                    f"the mounts form a cycle: {cycle}",
+                    "Remove one mount of the cycle.",
                 )
             elif target not in visited:
                 trail.append(target)

@@ -78,7 +78,7 @@ class Positions:
 
 
 class _ScanError(Exception):
-    """The rest of the text is not TOML."""
+    """The rest of the text is invalid TOML."""
 
 
 def find_positions(text: str) -> Positions:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.manifest.egress import parse_rule
 from engine.manifest.lanes import LaneSpec, registered_lanes
-from engine.manifest.mounts import Finding, circle_findings, mount_findings
+from engine.manifest.mounts import Finding, cycle_findings, mount_findings
 from engine.manifest.positions import KeyPath
 from engine.manifest.schema import NAME_RULE, Document, ResourceTable, is_name
 
@@ -38,7 +38,7 @@ def validate(
         yield from mount_findings(name, table, list(names))
         yield from _egress(key_path, table)
         yield from _variables(key_path, table)
-    yield from circle_findings(document.resource)
+    yield from cycle_findings(document.resource)
 
 
 def _name(key_path: tuple[str, ...], name: str, table: ResourceTable, project: str) -> Iterator[Finding]:

@@ -127,21 +127,21 @@ class GridExport(QueryModel):
     format: RowsFormat
 
 
-class ShownRow(StrictModel):
+class RowVersion(StrictModel):
     """A row: its key, and its version when it was read."""
 
     key: list[Any]
     version: str = ""
 
 
-class Refresh(StrictModel):
+class RefreshQuery(StrictModel):
     """The rows whose state to report."""
 
-    rows: list[ShownRow] = Field(default=[], max_length=MAX_ROWS)
+    rows: list[RowVersion] = Field(default=[], max_length=MAX_ROWS)
 
 
 @dataclass(frozen=True, slots=True)
-class Refreshed:
+class RefreshResult:
     """The current row count, and the states of the requested rows, in their order.
 
     `new` counts added rows by their rowids; null for tables without rowids.
@@ -218,9 +218,9 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
         )
 
     @routes.post("/v1/projects/<project>/grid/<grid>/refresh")
-    @validate_request(Refresh)
-    @validate_response(Refreshed)
-    async def refresh_grid(project: str, grid: str, data: Refresh) -> Refreshed:
+    @validate_request(RefreshQuery)
+    @validate_response(RefreshResult)
+    async def refresh_grid(project: str, grid: str, data: RefreshQuery) -> RefreshResult:
         """Update the grid to the current rows; needs the role viewer."""
         folder = require_data_dir(projects, project, "viewer")
         return await grids.use(folder, grid, lambda grid: _refresh(grid, data))
@@ -251,9 +251,9 @@ def _window(grid: Grid, start: int, n: int) -> bytes:
     return encode(document)
 
 
-def _refresh(grid: Grid, request: Refresh) -> Refreshed:
+def _refresh(grid: Grid, request: RefreshQuery) -> RefreshResult:
     new, states = grid.refresh([(each.key, each.version) for each in request.rows])
-    return Refreshed(grid.count, new, states)
+    return RefreshResult(grid.count, new, states)
 
 
 def _key(text: str) -> list[Any]:

@@ -68,7 +68,7 @@ class Mistake:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangedRow:
     """A row after its change; `row` is None if it was deleted."""
 
     index: int
@@ -88,4 +88,4 @@ class Outcome:
     conflicts: list[RowConflict]
     errors: list[Mistake]
     inserted: list[Cells]
-    rows: list[Changed]
+    rows: list[ChangedRow]

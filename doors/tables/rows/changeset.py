@@ -9,7 +9,7 @@ from doors.tables.rows import constraint_errors
 from doors.tables.rows.changes import (
     Cells,
     Change,
-    Changed,
+    ChangedRow,
     Delete,
     Insert,
     Key,
@@ -139,7 +139,7 @@ class _TableChanges:
             return self._reject(stale, errors)
         conflicts = [self._conflict(*each) for each in stale]
         inserted = [self._cells(key) for _, change, key in applied if isinstance(change, Insert)]
-        changed_rows = [Changed(index, self._cells(key), self._row(key)) for index, _, key in applied]
+        changed_rows = [ChangedRow(index, self._cells(key), self._row(key)) for index, _, key in applied]
         try:
             self.connection.execute("COMMIT")
         except ConstraintError:

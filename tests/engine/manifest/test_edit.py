@@ -156,15 +156,15 @@ def test_diff_marks_missing_final_newline(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message", "hint"),
     [
-        (AddMount("frnt", "/x", "api"), 'no Resource "frnt"', "front"),
-        (AddMount("front", "/x", "apo"), 'no Resource "apo"', 'Did you mean "api"?'),
+        (AddMount("frnt", "/x", "api"), 'unknown Resource "frnt"', "front"),
+        (AddMount("front", "/x", "apo"), 'unknown Resource "apo"', 'Did you mean "api"?'),
         (AddMount("front", "x", "api"), "does not start with /", '"/x"'),
         (AddMount("front", '/"', "api"), "not how a path is sent", "%22"),
         (AddMount("front", "/\udcff\n", "api"), "not how a path is sent", ""),
         (AddMount("front", "/x", "front"), "mounted into itself", "another Resource"),
         (AddMount("front", "/%61", "api"), "the same path", "Remove one"),
         (AddMount("front", "/a", "other"), "mounted at /a already", "--replace"),
-        (AddMount("api", "/x", "front"), "circle: front → api → front", "Remove one"),
+        (AddMount("api", "/x", "front"), "cycle: front → api → front", "Remove one"),
         (RemoveMount("front", "/b"), "no mount /b", "/a"),
         (RemoveMount("api", "/b"), "no mount /b", "no mounts"),
         (ChangeMount("front", "/b", "/c", "api"), "no mount /b", "/a"),
