@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Leave the tests themselves out of garbage collections, which are then a tenth of the tests' CPU time."""
+    """Exclude collected tests from garbage collections, which cost a tenth of the CPU time otherwise."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 100)
 
