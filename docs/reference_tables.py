@@ -214,6 +214,7 @@ LIMITS: dict[str, list[Row]] = {
 }
 
 TIMELINE_CODES = {
+    "aborted": "Your code cut the connection, as Go does for `panic(http.ErrAbortHandler)`.",
     "client-gone": "The client disconnected before the response was complete (status 499).",
     "stopping": "The service stopped before the request ended (status 499).",
     "file-changed": "A static file changed while it was sent; the connection was cut.",
@@ -311,6 +312,7 @@ ENVIRONMENT: dict[str, tuple[str, list[Row]]] = {
             ("`SVC_PROJECT`", "Name of the project."),
             ("`SVC_RESOURCE`", "Name of the resource."),
             ("`SVC_DEPLOYMENT`", "Id of the deployment; `dev` in development."),
+            ("`SVC_MEMORY_LIMIT_MB`", "`memory_limit_mb` of the resource."),
             ("`SVC_REQUEST_ID`", "Id of the request, as in `x-request-id` and in logs."),
             ("`TRACEPARENT`", "W3C trace context of the request."),
             ("`SVC_TABLES_ENDPOINT`", "Base URL of the tables; the guest libraries use it."),

@@ -93,6 +93,7 @@
 ))
 (import "wasi:cli/exit@0.2.4" (instance $exit
   (export "exit" (func (param "status" (result))))
+  (export "exit-with-code" (func (param "status-code" u8)))
 ))
 (import "wasi:cli/stdout@0.2.4" (instance $stdout
   (alias outer $world $output-stream (type $outer-output-stream))

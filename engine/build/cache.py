@@ -18,6 +18,7 @@ from engine.build.inputs import TooManyInputs, input_digest
 from engine.files.atomic import write_atomic
 from engine.files.digest import content_digest
 from engine.lane import BuildMode
+from engine.manifest.lanes import build_settings
 from engine.manifest.model import Resource
 from engine.static_files.bundle import BundleCorrupt, blob_path, read_index
 
@@ -56,8 +57,9 @@ class BuildCache:
             files = input_digest(resource, root)
         except (OSError, TooManyInputs):
             return None
-        settings = (resource.workdir, resource.build, resource.output, resource.entry)
-        inputs = repr((FORMAT, self._environ, str(root), resource.name, mode, settings, files))
+        inputs = repr(
+            (FORMAT, self._environ, str(root), resource.name, mode, build_settings(resource), files)
+        )
         return sha256(inputs.encode(errors="surrogateescape")).hexdigest()
 
     def find(self, resource: Resource, root: Path, mode: BuildMode, identity: str) -> Artifact | None:

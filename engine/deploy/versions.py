@@ -50,6 +50,7 @@ class VersionFactory:
             "SVC_PROJECT": publication.project.name,
             "SVC_RESOURCE": resource.name,
             "SVC_DEPLOYMENT": publication.deployment,
+            "SVC_MEMORY_LIMIT_MB": str(resource.memory_limit_mb),
             **doors.environment,
         }
         # All saves share the compiled dev loader, so slower compilation to better code pays off.

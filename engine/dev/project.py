@@ -19,6 +19,7 @@ from engine.deploy.versions import BuildResult, Publication
 from engine.dev.build_writes import BuildInterval
 from engine.errors import SvcError
 from engine.lane import BuildMode, Lane
+from engine.manifest.lanes import build_settings
 from engine.manifest.model import Project, Resource
 
 
@@ -47,11 +48,6 @@ class DevConfig:
     report: Callable[[str], None]
     on_built: Callable[[BuildFinished], None]
     forward: Callable[[Publication], Awaitable[None]] | None = None
-
-
-def _build_inputs(resource: Resource) -> tuple[object, ...]:
-    """Return the manifest keys that a Resource's artifact depends on."""
-    return resource.lane, resource.workdir, resource.build, resource.output, resource.entry
 
 
 def _is_artifact(part: BuildResult) -> bool:
@@ -91,7 +87,7 @@ class DevProject:
     def _outdated(self, resource: Resource) -> bool:
         """Return whether the manifest has changed so that this Resource is built differently now."""
         current = self.project.resources.get(resource.name)
-        return current is None or _build_inputs(current) != _build_inputs(resource)
+        return current is None or build_settings(current) != build_settings(resource)
 
     async def _publish(
         self, resource: Resource | None = None, part: BuildResult = None, *, lenient: bool = False
@@ -154,7 +150,7 @@ class DevProject:
             self._last.pop(name, None)
         for name, resource in project.resources.items():
             old = before.resources.get(name)
-            if old is None or _build_inputs(old) != _build_inputs(resource):
+            if old is None or build_settings(old) != build_settings(resource):
                 stale.add(name)
                 if old is None or old.lane != resource.lane:
                     self._parts[name] = None

@@ -285,7 +285,7 @@ class Gateway:
                 bytes_out=report.bytes_out,
                 aborted=aborted,
             )
-        if code in ("client-gone", "stopping"):
+        if code in ("aborted", "client-gone", "stopping"):
             return _SpanOutcome(499, code, detail=report.detail, report=report, aborted=True)
         status, size = await self._problem(exchange, code, DebugDetail(report.detail, lines))
         return _SpanOutcome(status, code, detail=report.detail, report=report, bytes_out=size)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.artifact import ArtifactKind
+from engine.manifest.model import Resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,13 +14,15 @@ class LaneSpec:
 
     `kind` is what the lane builds: components that run, or images of files to serve. With `needs_output`, the
     manifest must name `output`. `default_entry(workdir, root)` returns the entry module of a Resource without
-    `entry`, or `None`; a lane without it has no `entry` key.
+    `entry`, or `None`; a lane without it has no `entry` key. A build depends on the values of
+    `build_variables` in `env`.
     """
 
     name: str
     kind: ArtifactKind = "component"
     needs_output: bool = False
     default_entry: Callable[[Path, Path], Path | None] | None = None
+    build_variables: tuple[str, ...] = ()
 
 
 _registered: dict[str, LaneSpec] = {}
@@ -35,6 +38,20 @@ def registered_lanes() -> Mapping[str, LaneSpec]:
     if not _registered:
         raise RuntimeError("no lanes are registered")
     return _registered
+
+
+def build_settings(resource: Resource) -> tuple[object, ...]:
+    """Return the manifest values that a Resource's artifact depends on."""
+    spec = registered_lanes().get(resource.lane)
+    variables = spec.build_variables if spec is not None else ()
+    return (
+        resource.lane,
+        resource.workdir,
+        resource.build,
+        resource.output,
+        resource.entry,
+        *map(resource.env.get, variables),
+    )
 
 
 def kind_of(lane: str) -> ArtifactKind:

@@ -8,7 +8,7 @@ from engine.door import Severity
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 """In ascending order."""
-_NO_FAILURES = frozenset({"", "body-too-large", "client-gone", "not-found", "stopping"})
+_NO_FAILURES = frozenset({"", "aborted", "body-too-large", "client-gone", "not-found", "stopping"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@
   (import "allocator" "into" (func $into (param i32 i32)))
   (import "wasi" "get-environment" (func $get-environment (param i32)))
   (import "wasi" "exit" (func $exit (param i32)))
+  (import "wasi" "exit-with-code" (func $exit-with-code (param i32)))
   (import "wasi" "get-stdout" (func $get-stdout (result i32)))
   (import "wasi" "get-stderr" (func $get-stderr (result i32)))
   (import "wasi" "[method]output-stream.blocking-write-and-flush"
@@ -165,7 +166,9 @@
   (func (export "sched_yield") (result i32) (i32.const 0))
 
   (func (export "proc_exit") (param $status i32)
-    (call $exit (i32.ne (local.get $status) (i32.const 0)))
+    (if (i32.gt_u (local.get $status) (i32.const 1))
+      (then (call $exit-with-code (i32.and (local.get $status) (i32.const 255)))))
+    (call $exit (local.get $status))
     unreachable)
 
   ;; Standard input is empty; stdout and stderr go where the host writes them down.

@@ -25,7 +25,7 @@ _ENOSYS, _ENOENT = 52, 44
 _DROP = "[resource-drop]"
 _ADAPTER_CALLS = {
     "wasi:cli/environment": ("get-environment",),
-    "wasi:cli/exit": ("exit",),
+    "wasi:cli/exit": ("exit", "exit-with-code"),
     "wasi:cli/stdout": ("get-stdout",),
     "wasi:cli/stderr": ("get-stderr",),
     "wasi:clocks/wall-clock": ("now",),

@@ -82,7 +82,8 @@ class GoLane:
     async def _compile(self, go: Go, request: BuildRequest, work: Workspace, module: Path) -> None:
         output = Tail()
         environ = {**go.environ(os.environ), "GOWORK": str(work.file)}
-        command = compilation(go, work.root, request.cache, module, ".")
+        has_zone = request.resource.env.get("TZ", "UTC") not in ("", "UTC")
+        command = compilation(go, work.root, request.cache, module, ".", time_zones=has_zone)
         try:
             async with asyncio.timeout(self._limit_secs):
                 status = await run_group(command, request.resource.workdir, output.feed, environ=environ)

@@ -4,6 +4,9 @@
   their own transports for timeouts or connection limits, which have no effect here.
 - runtime: the packages of the program are initialized at its first request, not when the runtime starts.
   The host can then start the runtime in advance (`engine/wasm/binary/preinit/run.py`).
+- mime/multipart: files of a form stay in memory, up to the memory limit. A guest has no file system.
+- net: sockets and lookups fail with an error that names net/http. Go's own fake network refuses connections.
+- time: `time.Local` is the time zone of `TZ`.
 - crypto/tls: a renegotiation calls the handshake through a function value. Otherwise Go's linker would
   include the handshake, a quarter of a program, wherever net/http is used.
 
@@ -23,11 +26,10 @@ _LIBRARY = Path(__file__).parent / "library"
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Patch of `file` (below GOROOT/src): replaces the only `before` by `after`, and adds `added`."""
+    """Patch of `file` (below GOROOT/src): edits of texts that occur once, and a file of `library/` to add."""
 
     file: str
-    before: str
-    after: str
+    edits: tuple[tuple[str, str], ...]
     added: str | None = None
 
     def applied(self, root: Path) -> str | None:
@@ -36,31 +38,92 @@ class _Change:
             source = (root / "src" / self.file).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             return None
-        if source.count(self.before) != 1:
-            return None
-        patched = source.replace(self.before, self.after)
+        for before, after in self.edits:
+            if source.count(before) != 1:
+                return None
+            source = source.replace(before, after)
         if self.added is None:
-            return patched
-        return patched + "\n" + (_LIBRARY / self.added).read_text(encoding="utf-8")
+            return source
+        return source + "\n" + (_LIBRARY / self.added).read_text(encoding="utf-8")
 
 
 _CHANGES = (
     _Change(
         "net/http/roundtrip.go",
-        "\treturn t.roundTrip(req)\n",
-        "\tif hostedRoundTrip != nil {\n\t\treturn hostedRoundTrip(req)\n\t}\n\treturn t.roundTrip(req)\n",
+        (
+            (
+                "\treturn t.roundTrip(req)\n",
+                "\tif hostedRoundTrip != nil {\n\t\treturn hostedRoundTrip(req, t.DisableCompression)\n\t}\n"
+                "\treturn t.roundTrip(req)\n",
+            ),
+        ),
         "roundtrip.go.added",
     ),
     _Change(
         "runtime/proc.go",
-        "\t\tdoInit(m.inittasks)\n",
-        "\t\tdoInit(withoutProgram(m.inittasks))\n",
+        (("\t\tdoInit(m.inittasks)\n", "\t\tdoInit(withoutProgram(m.inittasks))\n"),),
         "proc.go.added",
     ),
     _Change(
+        "mime/multipart/formdata.go",
+        (
+            ('\t"os"\n', '\t"os"\n\t"runtime"\n'),
+            (
+                "\t\tn, err := io.CopyN(&b, p, maxFileMemoryBytes+1)\n",
+                "\t\tif fh.parts, fh.Size, err = readMemoryFile(p); err != nil {\n"
+                "\t\t\treturn nil, err\n\t\t}\n"
+                "\t\tform.File[name] = append(form.File[name], fh)\n\t\tcontinue\n"
+                "\t\tn, err := io.CopyN(&b, p, maxFileMemoryBytes+1)\n",
+            ),
+            ("\ttmpshared bool\n}", "\ttmpshared bool\n\tparts     memoryFile\n}"),
+            (
+                "\tif b := fh.content; b != nil {\n",
+                "\tif fh.parts != nil {\n"
+                "\t\treturn sectionReadCloser{io.NewSectionReader(fh.parts, 0, fh.Size), nil}, nil\n\t}\n"
+                "\tif b := fh.content; b != nil {\n",
+            ),
+        ),
+        "formdata.go.added",
+    ),
+    _Change(
+        "net/net_fake.go",
+        (
+            (
+                "\tif raddr != nil && ctrlCtxFn != nil {\n",
+                "\tif err := noSockets(raddr); err != nil {\n\t\treturn nil, err\n\t}\n"
+                "\tif raddr != nil && ctrlCtxFn != nil {\n",
+            ),
+        ),
+        "net_fake.go.added",
+    ),
+    _Change(
+        "net/dnsclient_unix.go",
+        (
+            (
+                "\tvar lastErr error\n\tserverOffset := cfg.serverOffset()\n",
+                "\tif r == nil || r.Dial == nil {\n"
+                '\t\treturn dnsmessage.Parser{}, "", '
+                "&DNSError{Err: hostedNoLookup.Error(), Name: name, UnwrapErr: hostedNoLookup}\n\t}\n"
+                "\tvar lastErr error\n\tserverOffset := cfg.serverOffset()\n",
+            ),
+        ),
+    ),
+    _Change(
+        "time/zoneinfo_wasip1.go",
+        (
+            ("package time\n", 'package time\n\nimport "syscall"\n'),
+            ('func initLocal() {\n\tlocalLoc.name = "Local"\n}\n', ""),
+        ),
+        "zoneinfo_wasip1.go.added",
+    ),
+    _Change(
         "crypto/tls/conn.go",
-        "c.handshakeErr = c.clientHandshake(context.Background())",
-        "c.handshakeErr = c.handshakeFn(context.Background())",
+        (
+            (
+                "c.handshakeErr = c.clientHandshake(context.Background())",
+                "c.handshakeErr = c.handshakeFn(context.Background())",
+            ),
+        ),
     ),
 )
 
@@ -71,6 +134,8 @@ def overlay(root: Path, folder: Path) -> list[str]:
     `root` is GOROOT; the copies are written to `folder`.
     """
     copies = {change.file: copy for change in _CHANGES if (copy := change.applied(root)) is not None}
+    if "net/net_fake.go" not in copies:
+        copies.pop("net/dnsclient_unix.go", None)
     if "runtime/proc.go" in copies:
         copies["runtime/proc.go"] += _own_packages(root)
     if not copies:

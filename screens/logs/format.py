@@ -49,7 +49,7 @@ _BADGES: dict[str, Tone] = {
     "STDERR": "warn",
 }
 _STATUS: dict[int, Tone] = {2: "good", 3: "notice", 4: "warn", 5: "bad"}
-_QUIET = frozenset({"client-gone", "stopping"})
+_QUIET = frozenset({"aborted", "client-gone", "stopping"})
 _BAD = frozenset({"ERROR", "FATAL"})
 _GAP: Piece = ("  ", "")
 _ATTRIBUTES = 400

@@ -20,7 +20,7 @@ LIVE_AFTER_NS = 400_000_000
 MAX_ENDED = 64
 """Number of ended requests remembered: records of a Door can arrive after the end of their request."""
 _STATUS = {2: "bold green", 3: "bold cyan", 4: "bold yellow", 5: "bold red"}
-_QUIET = frozenset({"client-gone", "stopping"})
+_QUIET = frozenset({"aborted", "client-gone", "stopping"})
 _BADGE = {
     "stdout": "blue",
     "stderr": "magenta",

@@ -341,10 +341,15 @@ class Execution:
                 seconds=self._guest.resource.run_limit_secs, limit=self._request.max_body
             )
         run = self._run
-        if self._complete and isinstance(run.failure, GuestExit) and run.failure.status == 0:
-            return "ok", ""
+        if isinstance(run.failure, GuestExit) and run.failure.status == 0:
+            if self._complete:
+                return "ok", ""
+            if run.head is not None and run.head.body.broken == "unfinished":
+                return "aborted", _ABORTED
         if text is not None:
             return classify(text, run.failure, self._stderr or StderrTail())
+        if run.refused == ("connection-terminated", None):
+            return "aborted", _ABORTED
         if run.refused is not None:
             return "guest-failed", f"the guest answered with the error {run.refused[0]}"
         if run.head is None:
@@ -360,6 +365,9 @@ _REASONS = {
     "client-gone": "the client disconnected",
     "stopping": "the service is stopping",
 }
+
+
+_ABORTED = "the guest aborted the response"
 
 
 def _broken(why: Any) -> str:

@@ -84,7 +84,11 @@ def classify(
     if text and _NO_SLOT.search(text):
         return "overloaded", "the running instances use all memories and tables of the pool"
     if isinstance(failure, GuestExit):
-        return "guest-failed", stderr.panic() or stderr.last_line() or str(failure)
+        panic = stderr.panic()
+        line = stderr.last_line()
+        if panic or not line or failure.status == 1:
+            return "guest-failed", panic or line or str(failure)
+        return "guest-failed", f"{line} ({failure})"
     if isinstance(failure, Trap):
         return "guest-failed", f"the guest broke a rule of its host: {failure}"
     if failure is not None:

@@ -41,6 +41,7 @@ Outcome = Literal[
     "body-too-large",
     "overloaded",
     "client-gone",
+    "aborted",
     "stopping",
 ]
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,8 @@ const bufferSize = 4096
 
 // connectionFields are the server's to send.
 var connectionFields = map[string]bool{
-	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Transfer-Encoding": true, "Upgrade": true,
+	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Trailer": true, "Transfer-Encoding": true,
+	"Upgrade": true,
 }
 
 // lineEnds leaves no field the way out of its line, as in net/http.
@@ -34,6 +36,7 @@ type responseWriter struct {
 	sent     http.Header // as it was when the handler gave the status
 	status   int
 	begun    bool // something was written
+	informed bool // an informational response was logged
 	buffer   *bufio.Writer
 	body     *wasi.Writer
 	err      error
@@ -47,16 +50,28 @@ func newResponseWriter(ctx context.Context, cancel context.CancelFunc, incoming 
 
 func (w *responseWriter) Header() http.Header { return w.header }
 
-// WriteHeader settles the status and the header fields. Those of informational responses are not sent.
+// WriteHeader settles the status and the header fields. Informational responses are not sent.
 func (w *responseWriter) WriteHeader(status int) {
 	if status < 100 || status > 999 {
 		panic(fmt.Sprintf("invalid WriteHeader code %d", status))
 	}
-	if status < 200 || w.status != 0 {
+	if status < 200 {
+		w.noteInformational(status)
+		return
+	}
+	if w.status != 0 {
 		return
 	}
 	w.status = status
 	w.sent = w.header.Clone()
+}
+
+// noteInformational logs that a response of this status is not sent. The server itself answers Expect: 100-continue.
+func (w *responseWriter) noteInformational(status int) {
+	if status != http.StatusContinue && !w.informed {
+		w.informed = true
+		fmt.Fprintf(os.Stderr, "svc: the informational response %d %s is not sent\n", status, http.StatusText(status))
+	}
 }
 
 // bodyless tells whether a response of this status has no body (RFC 9110, 6.4.1).
@@ -158,7 +173,46 @@ func (w *responseWriter) finish() {
 	if w.start() != nil || w.buffer.Flush() != nil {
 		return
 	}
-	_ = w.body.Finish()
+	_ = w.body.Finish(w.trailers())
+}
+
+// trailers returns the fields that the handler announced by Trailer and set, and those with http.TrailerPrefix.
+func (w *responseWriter) trailers() []wasi.Header {
+	announced := make(http.Header)
+	for _, names := range w.sent["Trailer"] {
+		for name := range strings.SplitSeq(names, ",") {
+			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+			announced[name] = w.header[name]
+		}
+	}
+	for name, values := range w.header {
+		if name, ok := strings.CutPrefix(name, http.TrailerPrefix); ok {
+			announced[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	return trailerHeaders(announced)
+}
+
+func trailerHeaders(trailer http.Header) []wasi.Header {
+	var headers []wasi.Header
+	for name, values := range trailer {
+		for _, value := range values {
+			headers = append(headers, wasi.Header{Name: strings.ToLower(name), Value: lineEnds.Replace(value)})
+		}
+	}
+	return headers
+}
+
+// abort ends the exchange without a complete response: the host closes the connection, and reports no failure.
+func (w *responseWriter) abort() {
+	w.cancel()
+	if w.body == nil {
+		w.incoming.Abort()
+		return
+	}
+	w.body.Abort()
+	FlushLog()
+	os.Exit(0)
 }
 
 // sender is the writer behind the buffer.

@@ -23,6 +23,17 @@ func answer(incoming wasi.Request) {
 	defer FlushLog() // when the handler panics, too
 	request, err := newRequest(ctx, incoming)
 	writer := newResponseWriter(ctx, cancel, incoming)
+	aborted := false
+	defer func() {
+		if aborted {
+			writer.abort()
+		}
+	}()
+	defer func() {
+		if wasi.Panicking() == http.ErrAbortHandler {
+			aborted = recover() != nil
+		}
+	}()
 	if err != nil {
 		http.Error(writer, "400 Bad Request: "+err.Error(), http.StatusBadRequest)
 	} else {

@@ -12,7 +12,7 @@ import (
 // The lane compiles an http.Transport with this method; where it could not, only the default one is ours.
 func init() {
 	if every, ok := http.DefaultTransport.(interface {
-		HandToHost(func(*http.Request) (*http.Response, error))
+		HandToHost(func(request *http.Request, plain bool) (*http.Response, error))
 	}); ok {
 		every.HandToHost(roundTrip)
 	} else {
@@ -25,10 +25,12 @@ const userAgent = "Go-http-client/1.1"
 
 type transport struct{}
 
-func (transport) RoundTrip(request *http.Request) (*http.Response, error) { return roundTrip(request) }
+func (transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	return roundTrip(request, false)
+}
 
-// roundTrip sends the requests of http.Client through the host.
-func roundTrip(request *http.Request) (*http.Response, error) {
+// roundTrip sends the requests of http.Client through the host. Unless plain, gzip responses are unpacked.
+func roundTrip(request *http.Request, plain bool) (*http.Response, error) {
 	if request.URL.Host == "" {
 		return nil, fmt.Errorf("%s: no host in the URL", request.URL)
 	}
@@ -38,6 +40,11 @@ func roundTrip(request *http.Request) (*http.Response, error) {
 		Authority: request.URL.Host,
 		Path:      request.URL.RequestURI(),
 		Headers:   outgoingHeaders(request),
+		Trailers:  func() []wasi.Header { return trailerHeaders(request.Trailer) },
+	}
+	unpacks := !plain && asksForGzip(request)
+	if unpacks {
+		outgoing.Headers = append(outgoing.Headers, wasi.Header{Name: "accept-encoding", Value: "gzip"})
 	}
 	if outgoing.Method == "" {
 		outgoing.Method = http.MethodGet
@@ -65,6 +72,9 @@ func roundTrip(request *http.Request) (*http.Response, error) {
 	}
 	if size, err := strconv.ParseInt(response.Header.Get("Content-Length"), 10, 64); err == nil {
 		response.ContentLength = size
+	}
+	if unpacks {
+		unpack(response)
 	}
 	return response, nil
 }

@@ -1,6 +1,6 @@
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,12 +113,14 @@ class Module(Workdir):
         self.write("go.mod", manifest)
         self.write("main.go", source)
 
-    def request(self, mode: BuildMode = "dev") -> BuildRequest:
-        resource = Resource("api", "go", self.workdir)
+    def request(self, mode: BuildMode = "dev", env: Mapping[str, str] | None = None) -> BuildRequest:
+        resource = Resource("api", "go", self.workdir, env=env or {})
         return BuildRequest(resource, self.root, self.cache, mode, self.reported.append)
 
-    def build(self, mode: BuildMode = "dev", **options: Any) -> ComponentArtifact:
-        return asyncio.run(GoLane(**options).build(self.request(mode)))
+    def build(
+        self, mode: BuildMode = "dev", env: Mapping[str, str] | None = None, **options: Any
+    ) -> ComponentArtifact:
+        return asyncio.run(GoLane(**options).build(self.request(mode, env)))
 
     def ask(
         self,

@@ -1,5 +1,6 @@
 """A server on a thread that hosted and native programs call."""
 
+import gzip
 import threading
 import time
 from collections.abc import Iterator
@@ -65,6 +66,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._head(200, 100)
             self.wfile.write(b"cut off")
             self.close_connection = True
+            return
+        elif path == "/gzip":
+            packed = gzip.compress(b"large" * 10_000)
+            self._head(200, len(packed), ("content-encoding", "gzip"))
+            self.wfile.write(packed)
             return
         elif path == "/large":
             self._head(200, 1 << 20)

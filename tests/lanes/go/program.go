@@ -11,6 +11,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"mime/multipart"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -61,6 +62,30 @@ func requests() {
 		}
 		fmt.Fprint(w, sent.Numbers)
 	})
+	http.HandleFunc("POST /upload", func(w http.ResponseWriter, r *http.Request) {
+		if err := r.ParseMultipartForm(10 << 20); err != nil {
+			fmt.Fprint(w, err, " ", errors.Is(err, multipart.ErrMessageTooLarge))
+			return
+		}
+		defer r.MultipartForm.RemoveAll()
+		for _, header := range r.MultipartForm.File["file"] {
+			file, err := header.Open()
+			if err != nil {
+				fmt.Fprint(w, err)
+				return
+			}
+			digest := sha256.New()
+			size, err := io.Copy(digest, file)
+			middle := make([]byte, 10)
+			_, late := file.(io.ReaderAt).ReadAt(middle, header.Size/2)
+			_, over := file.Seek(-3, io.SeekEnd)
+			end, _ := io.ReadAll(file)
+			fmt.Fprintln(w, header.Filename, header.Size == size, err, late, over, len(end))
+			fmt.Fprintf(w, "%x %x\n", digest.Sum(nil), middle)
+			file.Close()
+		}
+		fmt.Fprint(w, r.FormValue("name"))
+	})
 	http.HandleFunc("POST /limited", func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 10))
 		var tooLarge *http.MaxBytesError
@@ -92,6 +117,13 @@ func responses() {
 	http.HandleFunc("GET /early-hints", func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusEarlyHints)
 		w.WriteHeader(http.StatusTeapot)
+	})
+	http.HandleFunc("GET /trailers", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Trailer", "X-Sum")
+		fmt.Fprint(w, "body")
+		w.(http.Flusher).Flush()
+		w.Header().Set("X-Sum", "7")
+		w.Header().Set(http.TrailerPrefix+"X-Late", "8")
 	})
 	http.HandleFunc("GET /fields", func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Set-Cookie"] = []string{"a=1", "b=2", "c=3"}
@@ -308,10 +340,42 @@ func clients() {
 		}}
 		proxy.ServeHTTP(w, r)
 	})
+	handle("/gzip", func(w http.ResponseWriter, r *http.Request, url string) {
+		for _, encoding := range []string{"", "gzip"} {
+			for _, transport := range []*http.Transport{{}, {DisableCompression: true}} {
+				request, _ := http.NewRequest("GET", url, nil)
+				if encoding != "" {
+					request.Header.Set("Accept-Encoding", encoding)
+				}
+				response, err := transport.RoundTrip(request)
+				if err != nil {
+					fmt.Fprintln(w, err)
+					continue
+				}
+				body, err := io.ReadAll(response.Body)
+				response.Body.Close()
+				packed := response.Header.Get("Content-Encoding")
+				fmt.Fprintf(w, "%q %v %d %v\n", packed, response.Uncompressed, response.ContentLength, err)
+				if packed == "" {
+					fmt.Fprintln(w, len(body), string(body[:5]))
+				}
+			}
+		}
+	})
 	handle("/sockets", func(w http.ResponseWriter, r *http.Request, target string) {
 		_, err := net.Dial("tcp", "127.0.0.1:1")
-		_, missing := os.ReadFile("/etc/hostname")
-		fmt.Fprint(w, err != nil, missing != nil)
+		fmt.Fprintln(w, err, errors.Is(err, errors.ErrUnsupported))
+		_, err = net.Dial("udp", "127.0.0.1:1")
+		fmt.Fprintln(w, err)
+		_, err = net.Dial("tcp", "db.example.com:5432")
+		fmt.Fprintln(w, err)
+		_, err = net.LookupHost("db.example.com")
+		fmt.Fprintln(w, err)
+		_, err = net.LookupTXT("db.example.com")
+		fmt.Fprintln(w, err)
+		fmt.Fprintln(w, http.ListenAndServe(":8080", nil))
+		_, err = os.ReadFile("/etc/hostname")
+		fmt.Fprint(w, err != nil)
 	})
 }
 
@@ -421,7 +485,16 @@ func failures() {
 		panic("no harm")
 	})
 	http.HandleFunc("GET /aborted", func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("late") != "" {
+			fmt.Fprint(w, "begun")
+			w.(http.Flusher).Flush()
+		}
 		panic(http.ErrAbortHandler)
+	})
+	http.HandleFunc("GET /zone", func(w http.ResponseWriter, r *http.Request) {
+		summer := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC).Local()
+		_, err := time.LoadLocation("Asia/Tokyo")
+		fmt.Fprint(w, summer.Format("15:04 MST"), " ", time.Local, " ", err)
 	})
 	http.HandleFunc("GET /deadlock", func(w http.ResponseWriter, r *http.Request) {
 		<-make(chan int)

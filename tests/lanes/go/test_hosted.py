@@ -11,6 +11,7 @@ from engine.artifact import ComponentArtifact
 from tests.lanes.go.conftest import Module, Reply
 from tests.lanes.go.peer import Peer, peer
 from tests.lanes.go.program import artifact, module
+from tests.lanes.go.test_net_http import multipart
 
 __all__ = ["artifact", "module"]
 pytestmark = pytest.mark.slow
@@ -53,7 +54,6 @@ def test_printed_lines_arrive_one_by_one(ask: Ask) -> None:
     [
         ("/panic", "panic: assignment to entry in nil map", "// the panic"),
         ("/panic-elsewhere", "panic: in a goroutine", "// the goroutine's"),
-        ("/aborted", "panic: net/http: abort Handler", "panic(http.ErrAbortHandler)"),
         ("/deadlock", "fatal error: all goroutines are asleep - deadlock!", "<-make(chan int)"),
     ],
 )
@@ -70,11 +70,30 @@ def test_panic_after_the_head_truncates_the_response(ask: Ask) -> None:
     assert answer.report.detail.startswith("panic: much too late (")
 
 
-@pytest.mark.parametrize("status", [0, 3])
-def test_exit_before_the_response_is_a_failure(ask: Ask, status: int) -> None:
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [(0, " (the guest exited with status 0)"), (1, ""), (3, " (the guest exited with status 3)")],
+)
+def test_exit_before_the_response_is_a_failure(ask: Ask, status: int, reason: str) -> None:
     answer = ask(f"/exit/{status}")
     assert (answer.status, answer.report.outcome) == (None, "guest-failed")
-    assert answer.report.detail.endswith("about to exit")
+    assert answer.report.detail.endswith(f"about to exit{reason}")
+
+
+def test_aborted_handler_cuts_the_connection_and_is_no_failure(ask: Ask) -> None:
+    early, late = ask("/aborted"), ask("/aborted?late=1")
+    for answer in (early, late):
+        assert (answer.report.outcome, answer.report.detail) == ("aborted", "the guest aborted the response")
+        assert (answer.ended, answer.lines) == (False, [])
+    assert (early.status, late.status, late.body) == (None, 200, b"begun")
+
+
+def test_multipart_files_beyond_the_memory_limit_are_an_error(ask: Ask) -> None:
+    fields = multipart(("file", "large.bin", bytes(20 << 20)))
+    environment = {"SVC_MEMORY_LIMIT_MB": "32"}
+    answer = ask("/upload", method="POST", environment=environment, memory_limit_mb=32, **fields)
+    assert answer.text.startswith("multipart: the files are larger than the free memory: read them with")
+    assert answer.text.endswith(" true")
 
 
 @pytest.mark.parametrize("limit", [32, 128])
@@ -97,8 +116,32 @@ def test_invalid_status_is_a_panic(ask: Ask) -> None:
     assert "invalid WriteHeader code 12345" in ask("/bad-status").report.detail
 
 
-def test_informational_response_does_not_end_the_exchange(ask: Ask) -> None:
-    assert ask("/early-hints").status == 418
+def test_informational_response_is_not_sent_and_logged(ask: Ask) -> None:
+    answer = ask("/early-hints")
+    assert answer.status == 418
+    assert answer.lines == [("stderr", "svc: the informational response 103 Early Hints is not sent")]
+
+
+def test_trailers_are_not_sent_and_logged(ask: Ask) -> None:
+    answer = ask("/trailers")
+    assert (answer.text, answer.values("trailer"), answer.values("x-sum")) == ("body", [], [])
+    assert answer.lines == [("WARN", "the guest set trailers; they are not sent")]
+
+
+def test_unknown_time_zone_is_reported_and_local_time_is_utc(ask: Ask) -> None:
+    answer = ask("/zone", environment={"TZ": "Europe/Berlin"})
+    assert answer.text.startswith("12:00 UTC Local unknown time zone")
+    assert answer.lines == [
+        ("stderr", "svc: the time zone of TZ is not known, so time.Local is UTC: Europe/Berlin"),
+        ("stderr", "  hint: Set TZ in env of svc.toml to a name such as Europe/Berlin."),
+    ]
+
+
+def test_time_zone_of_the_manifest_is_the_local_one(module: Module) -> None:
+    artifact = module.build("deploy", env={"TZ": "Europe/Berlin"})
+    for fast in (True, False):
+        [answer] = module.ask(artifact, "/zone", environment={"TZ": "Europe/Berlin"}, fast=fast)
+        assert answer.text == "14:00 CEST Local <nil>"
 
 
 def test_client_disconnect_cancels_the_context_of_the_request(ask: Ask) -> None:
@@ -138,5 +181,18 @@ def test_unreachable_host_is_reported(ask: Ask) -> None:
     assert message == 'error: Get "http://127.0.0.1:1": connection-refused'
 
 
-def test_files_and_sockets_return_errors(ask: Ask) -> None:
-    assert ask("/sockets").text == "true true"
+def test_files_and_sockets_return_errors_that_name_net_http(ask: Ask) -> None:
+    other = "call other servers with net/http, which reaches the origins that egress of svc.toml names"
+    lookup = (
+        "lookup db.example.com: a guest has no sockets and no name server: "
+        "call other servers by name with net/http, which reaches the origins that egress of svc.toml names"
+    )
+    assert ask("/sockets").text.splitlines() == [
+        f"dial tcp 127.0.0.1:1: a guest has no sockets: {other} true",
+        f"dial udp 127.0.0.1:1: a guest has no sockets: {other}",
+        f"dial tcp: {lookup}",
+        lookup,
+        lookup,
+        "listen tcp :8080: a guest has no sockets: requests arrive through guest.Serve",
+        "true",
+    ]

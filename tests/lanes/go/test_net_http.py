@@ -1,10 +1,12 @@
 """net/http behaves equally hosted and natively."""
 
+import gzip
 import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -86,6 +88,39 @@ def test_forms_and_json_are_parsed(ask: Ask) -> None:
     assert ask("/form?a=1", method="POST", body=[b"b=%C3%BC"], fields=form).text == "1ü"
     assert ask("/json", method="POST", body=[b'{"numbers": [1, 2]}']).text == "[1 2]"
     assert ask("/json", method="POST", body=[b"{"]).status == 400
+
+
+def test_multipart_files_larger_than_the_memory_argument_are_read(ask: Ask) -> None:
+    files = [("a.txt", b"tiny"), ("b c.bin", os.urandom(15 << 20)), ("empty", b"")]
+    reply = ask(
+        "/upload", method="POST", **multipart(("file", *files[0]), ("file", *files[1]), name="Jürgen")
+    )
+    lines = []
+    for filename, content in files[:2]:
+        middle = content[len(content) // 2 :][:10]
+        late = "EOF" if len(middle) < 10 else "<nil>"
+        lines.append(f"{filename} true <nil> {late} <nil> 3")
+        lines.append(f"{hashlib.sha256(content).hexdigest()} {middle.ljust(10, bytes(1)).hex()}")
+    assert reply.text.splitlines() == [*lines, "Jürgen"]
+
+
+def multipart(*files: tuple[str, str, bytes], **values: str) -> dict[str, Any]:
+    """Return the fields and the body of a form with files (field, filename, content) and values."""
+    parts = [
+        b'--limit\r\ncontent-disposition: form-data; name="%s"; filename="%s"\r\n\r\n%s\r\n'
+        % (field.encode(), filename.encode(), content)
+        for field, filename, content in files
+    ]
+    parts += [
+        b'--limit\r\ncontent-disposition: form-data; name="%s"\r\n\r\n%s\r\n'
+        % (name.encode(), value.encode())
+        for name, value in values.items()
+    ]
+    body = b"".join([*parts, b"--limit--\r\n"])
+    return {
+        "fields": [("content-type", "multipart/form-data; boundary=limit")],
+        "body": [body[at : at + (1 << 16)] for at in range(0, len(body), 1 << 16)],
+    }
 
 
 def test_body_above_the_limit_of_a_handler_is_an_error(ask: Ask) -> None:
@@ -237,6 +272,20 @@ def test_fetch_ends_at_its_deadline(ask: Ask) -> None:
     assert ask("/client-timeout?url=URL/never").text == "true true"
     assert ask("/body-timeout?url=URL/half").text == "halftrue"
     assert ask("/cancelled?url=URL/never").text == "true"
+
+
+def test_gzip_response_is_unpacked_as_in_net_http(ask: Ask, other: Peer) -> None:
+    other.seen.clear()
+    packed = len(gzip.compress(b"large" * 10_000))
+    assert ask("/gzip?url=URL/gzip").text.splitlines() == [
+        '"" true -1 <nil>',
+        "50000 large",
+        *[f'"gzip" false {packed} <nil>'] * 3,
+    ]
+    encodings = [
+        [value for name, value in fields if name.lower() == "accept-encoding"] for *_, fields, _ in other.seen
+    ]
+    assert encodings == [["gzip"], [], ["gzip"], ["gzip"]]
 
 
 def test_redirects_are_followed_unless_disabled(ask: Ask) -> None:

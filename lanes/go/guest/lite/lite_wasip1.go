@@ -48,7 +48,7 @@ func respond(incoming wasi.Request, answer func(*Response, *Request)) {
 	}}
 	answer(response, request)
 	response.start()
-	_ = writer.Finish()
+	_ = writer.Finish(nil)
 }
 
 func refused(status int, headers []Header) string {

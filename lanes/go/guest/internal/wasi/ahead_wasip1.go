@@ -17,12 +17,23 @@ type added interface {
 	InitProgram()
 	// Alone tells whether no goroutine but the calling one can go on before the host has something new.
 	Alone() bool
+	// Panicking returns the value of the panic that runs the calling deferred function, or nil.
+	Panicking() any
 }
 
 // withAdded returns what is added, and whether it is there.
 func withAdded() (added, bool) {
 	found, known := any((*runtime.Func)(nil)).(added)
 	return found, known
+}
+
+// Panicking returns the value of the panic that runs the calling deferred function, or nil where that is not known. It
+// does not recover, which would change what the runtime reports.
+func Panicking() any {
+	if methods, known := withAdded(); known {
+		return methods.Panicking()
+	}
+	return nil
 }
 
 var frozen bool

@@ -52,10 +52,10 @@ func responseSetStatus(response int32, status int32) int32
 //go:wasmimport wasi:http/types@0.2.4 [method]outgoing-response.body
 func responseBody(response int32, to unsafe.Pointer)
 
-// The parameters after the response are the payload of an error code, which is never sent.
+// The parameters after the response, or after the number of an error code, are the payload of an error code.
 //
 //go:wasmimport wasi:http/types@0.2.4 [static]response-outparam.set
-func outparamSet(outparam, failed, response, b int32, c int64, d, e, f, g int32)
+func outparamSet(outparam, failed, responseOrCode, b int32, c int64, d, e, f, g int32)
 
 //go:wasmimport wasi:http/types@0.2.4 [method]outgoing-body.write
 func outgoingBodyWrite(body int32, to unsafe.Pointer)

@@ -65,6 +65,9 @@ func (r Request) Body(ctx context.Context) *Reader {
 	return newReader(ctx, int32At(4), nil)
 }
 
+// Abort answers with an error instead of a response: the host closes the connection.
+func (r Request) Abort() { outparamSet(r.outparam, 1, connectionTerminated, 0, 0, 0, 0, 0, 0) }
+
 // Respond sends the head of the response and returns the writer of its body; ok is false when the host refuses
 // a header field.
 func (r Request) Respond(ctx context.Context, status int, headers []Header) (writer *Writer, ok bool) {

@@ -13,6 +13,8 @@ type Outgoing struct {
 	Path      string
 	Headers   []Header
 	Body      io.Reader
+	// Trailers returns the trailers when the body was read to its end; nil stands for none.
+	Trailers func() []Header
 }
 
 // Incoming is another server's response.
@@ -46,6 +48,9 @@ var errorCodes = [...]Error{
 	"internal-error",
 }
 
+// connectionTerminated is the number of an error code.
+const connectionTerminated = 7
+
 func errorCode(offset uintptr) error {
 	if code := int(byteAt(offset)); code < len(errorCodes) {
 		return errorCodes[code]
@@ -64,7 +69,7 @@ func Send(ctx context.Context, request Outgoing) (*Incoming, error) {
 	if request.Body == nil {
 		outgoingBodyFinish(body, 0, 0, results())
 	} else {
-		go sendBody(newWriter(ctx, body), request.Body)
+		go sendBody(newWriter(ctx, body), request)
 	}
 	return receive(ctx, future)
 }
@@ -131,13 +136,17 @@ func newOutgoing(request Outgoing) (int32, error) {
 	return handle, nil
 }
 
-func sendBody(writer *Writer, from io.Reader) {
-	defer closeBody(from)
-	if _, err := io.Copy(writer, from); err != nil {
+func sendBody(writer *Writer, request Outgoing) {
+	defer closeBody(request.Body)
+	if _, err := io.Copy(writer, request.Body); err != nil {
 		writer.Abort()
 		return
 	}
-	writer.Finish()
+	if request.Trailers == nil {
+		writer.Finish(nil)
+	} else {
+		writer.Finish(request.Trailers())
+	}
 }
 
 func closeBody(body io.Reader) {

@@ -15,5 +15,5 @@ func Post(ctx context.Context, request Outgoing, body []byte) error {
 		writer.Abort()
 		return err
 	}
-	return writer.Finish()
+	return writer.Finish(nil)
 }

@@ -178,10 +178,17 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// Finish ends the body; it is complete for the other side then.
-func (w *Writer) Finish() error {
+// Finish ends the body; it is complete for the other side then. The host takes trailers, and logs that it does not send
+// them.
+func (w *Writer) Finish(trailers []Header) error {
 	outputDrop(w.stream)
-	outgoingBodyFinish(w.body, 0, 0, results())
+	given, fields := int32(0), int32(0)
+	if len(trailers) > 0 {
+		if made, ok := newFields(trailers); ok {
+			given, fields = 1, made
+		}
+	}
+	outgoingBodyFinish(w.body, given, fields, results())
 	if byteAt(0) != 0 {
 		return errorCode(8)
 	}
