@@ -52,6 +52,7 @@ class Guests:
         folder: Path,
         cache: Path,
         more: Mapping[str, str] = MappingProxyType({}),
+        schema: str = SCHEMA,
     ) -> None:
         self._more = more
         self._artifact = artifact
@@ -60,7 +61,7 @@ class Guests:
         self._place = DoorContext("test", folder / "tables", lambda entry: None)
         self._place.folder.mkdir(parents=True)
         with apsw.Connection(str(self._place.folder / "tables.db")) as connection:
-            connection.execute(SCHEMA)
+            connection.execute(schema)
         connection.close()
 
     def rows(self, sql: str) -> list[Any]:

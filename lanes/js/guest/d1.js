@@ -13,7 +13,7 @@ class PreparedStatement {
   }
 
   bind(...params) {
-    return new PreparedStatement(this.sql, params);
+    return new PreparedStatement(this.sql, params.map((param) => (isBytes(param) ? Uint8Array.from(param) : param)));
   }
 
   async all() {
@@ -37,6 +37,9 @@ class PreparedStatement {
     return columnNames ? [columns, ...rows] : rows;
   }
 }
+
+// D1 takes an array of bytes for a blob.
+const isBytes = (value) => Array.isArray(value) && value.every((byte) => Number.isInteger(byte) && byte >= 0 && byte < 256);
 
 // The first word tells what reads, but not of what a WITH belongs to: that is refused before it has run.
 async function run({ sql, params }, options) {

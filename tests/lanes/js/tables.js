@@ -95,7 +95,7 @@ async function results() {
   const all = d1.prepare('select name, age from users where id < ? order by id').bind(9);
   const added = d1.prepare("with x as (select 'zoe' as name) insert into users (name) select name from x returning name");
   const join = d1.prepare('select a.id, b.id, b.name from users a join users b on b.id = a.id + 1 limit 1');
-  await d1.prepare('insert into things (b, j, d, at) values (?, ?, ?, ?)').bind(true, { a: 1 }, BYTES, null).run();
+  await d1.prepare('insert into things (b, j, d, at) values (?, ?, ?, ?)').bind(true, { a: 1 }, [...BYTES], null).run();
   const stored = d1.prepare('select b, j, d, substr(d, 2) as part, at from things');
   return {
     insert: [success, none, meta.changes, meta.last_row_id, meta.rows_written, meta.changed_db, typeof meta.duration],

@@ -1,0 +1,108 @@
+"""Programs of the documentation with packages of npm that use tables, against the real Door."""
+
+import asyncio
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lanes.js.node import NodeProgram, find
+from lanes.js.toolchain import ensure
+from tests.lanes import tables
+from tests.lanes.js.conftest import INDEX, MODES, Sources
+from tests.lanes.tables import Guests
+
+pytestmark = pytest.mark.slow
+GUIDES = tables.PAGE.parent
+PAGE = (GUIDES / "orms.md").read_text("utf-8")
+TRANSACTIONS = """\
+import { d1 } from '@svc/guest';
+import { sql } from 'drizzle-orm';
+import { drizzle } from 'drizzle-orm/d1';
+import { drizzle as proxy } from 'drizzle-orm/sqlite-proxy';
+import { Kysely } from 'kysely';
+import { D1Dialect } from 'kysely-d1';
+
+const query = async (text, params) => ({ rows: await d1.prepare(text).bind(...params).raw() });
+const causes = (error) => (error ? [String(error.message), ...causes(error.cause)] : []);
+
+export default {
+  async fetch() {
+    const tables = await new Kysely({ dialect: new D1Dialect({ database: d1 }) }).introspection.getTables();
+    const failed = await drizzle(d1).transaction(async (tx) => tx.run(sql`select 1`)).catch(causes);
+    const join = sql`select u.id, p.id from users u, users p where u.id = ${1} and p.id = ${2}`;
+    const rows = await proxy(query).all(join);
+    return Response.json({
+      tables: tables.map(({ name, columns }) => [name, ...columns.map((column) => column.name)]),
+      failed,
+      rows,
+    });
+  },
+};
+"""
+
+
+def packages() -> list[str]:
+    """Return the packages that the page installs, with their versions."""
+    return " ".join(re.findall(r"^npm install (.+)$", PAGE, re.MULTILINE)).split()
+
+
+def programs() -> dict[str, str]:
+    """Return the programs of the page by their names."""
+    return {
+        **dict(re.findall(r"^```js (\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)),
+        "more": TRANSACTIONS,
+    }
+
+
+def installed(cache: Path) -> Path:
+    """Return a folder of the packages' node_modules, installed once. Skip the test without a registry."""
+    folder = cache / "npm-orms"
+    lock = {"dependencies": dict(package.rsplit("@", 1) for package in packages())}
+    manifest = folder / "package.json"
+    if not manifest.is_file() or json.loads(manifest.read_text()) != lock:
+        folder.mkdir(exist_ok=True)
+        asyncio.run(ensure(cache, print))
+        node = asyncio.run(find(cache))
+        assert isinstance(node, NodeProgram)
+        command = [*node.npm, "install", "--no-audit", "--no-fund", "--no-save", *packages()]
+        process = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        if process.returncode:
+            pytest.skip(f"npm cannot install {' '.join(packages())}: {process.stderr[-300:]}")
+        manifest.write_text(json.dumps(lock))
+    return folder / "node_modules"
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Sources:
+    """All programs as one Resource, so that their component is compiled once."""
+    sources = Sources(tmp_path_factory.mktemp("orms ü").resolve(), cache)
+    for name, program in programs().items():
+        sources.write(f"{name}.js", program)
+    (sources.workdir / "node_modules").symlink_to(installed(cache), target_is_directory=True)
+    imports = (f"import {name} from './{name}.js';\n" for name in programs())
+    sources.write("index.js", "".join(imports) + INDEX.format(names=", ".join(programs())))
+    return sources
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_programs_of_the_documentation_answer(sources: Sources, mode: str, tmp_path: Path) -> None:
+    (schema,) = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    guests = Guests(sources.build(mode), "js", tmp_path, sources.cache, schema=schema)
+    answers = {
+        name: guests.json("/", environment={**tables.ENDPOINT, "PROGRAM": name}) for name in programs()
+    }
+    assert answers["drizzle"] == [[1, "First", 1, [1, 255]], [2, "Second", 1, [1, 255]]]
+    assert answers["kysely"] == [{"title": "First", "name": "Bob"}, {"title": "Second", "name": "Bob"}]
+    assert answers["prisma"] == {
+        "changes": 1,
+        "columnNames": ["name", "picture"],
+        "rows": [["Eve", [1, 255]]],
+    }
+    more = answers["more"]
+    assert more["tables"] == [["posts", "id", "user_id", "title"], ["users", "id", "name", "picture"]]
+    assert "a batch is one transaction" in " ".join(more["failed"])
+    assert more["rows"] == [[1, 2]]
+    assert guests.rows("select hex(picture) from users where name = 'Eve'") == [("01FF",)]
