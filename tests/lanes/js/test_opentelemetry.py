@@ -1,15 +1,12 @@
 """OpenTelemetry's own packages in js guests, and their bundling."""
 
 import asyncio
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from engine.lane import BuildMode
-from lanes.js.node import NodeProgram, find
-from lanes.js.toolchain import ensure
 from tests.lanes.js.conftest import Sources, ask
+from tests.lanes.js.npm import node_modules
 from tests.lanes.logged import run
 
 pytestmark = pytest.mark.slow
@@ -38,24 +35,12 @@ export default {
 """
 
 
-def installed(cache: Path) -> Path:
-    """Return a folder of the packages' node_modules, installed once."""
-    folder = cache / "npm-opentelemetry"
-    if not (folder / "node_modules" / "@opentelemetry" / EXPORTERS[-1]).is_dir():
-        folder.mkdir(exist_ok=True)
-        (folder / "package.json").write_text("{}")
-        asyncio.run(ensure(cache, print))
-        node = asyncio.run(find(cache))
-        assert isinstance(node, NodeProgram)
-        command = [*node.npm, "install", "--no-audit", "--no-fund", *PACKAGES]
-        subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    return folder / "node_modules"
-
-
 @pytest.mark.parametrize(("mode", "exporter"), [("dev", EXPORTERS[0]), ("deploy", EXPORTERS[1])])
 def test_opentelemetry_exporter_sends_records(sources: Sources, mode: BuildMode, exporter: str) -> None:
     sources.write("index.js", PROGRAM.replace(EXPORTERS[0], exporter))
-    (sources.workdir / "node_modules").symlink_to(installed(sources.cache), target_is_directory=True)
+    (sources.workdir / "node_modules").symlink_to(
+        node_modules(sources.cache, *PACKAGES), target_is_directory=True
+    )
     logged = asyncio.run(run(sources.cache, sources.resource, sources.build(mode), "/"))
     assert (logged.answer.body, logged.answer.report.outcome) == (b"hello", "ok")
     first, *others = logged.entries

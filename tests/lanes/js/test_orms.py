@@ -1,17 +1,13 @@
 """Programs of the documentation with packages of npm that use tables, against the real Door."""
 
-import asyncio
-import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from lanes.js.node import NodeProgram, find
-from lanes.js.toolchain import ensure
 from tests.lanes import tables
 from tests.lanes.js.conftest import INDEX, MODES, Sources
+from tests.lanes.js.npm import node_modules
 from tests.lanes.tables import Guests
 
 pytestmark = pytest.mark.slow
@@ -57,31 +53,13 @@ def programs() -> dict[str, str]:
     }
 
 
-def installed(cache: Path) -> Path:
-    """Return a folder of the packages' node_modules, installed once. Skip the test without a registry."""
-    folder = cache / "npm-orms"
-    lock = {"dependencies": dict(package.rsplit("@", 1) for package in packages())}
-    manifest = folder / "package.json"
-    if not manifest.is_file() or json.loads(manifest.read_text()) != lock:
-        folder.mkdir(exist_ok=True)
-        asyncio.run(ensure(cache, print))
-        node = asyncio.run(find(cache))
-        assert isinstance(node, NodeProgram)
-        command = [*node.npm, "install", "--no-audit", "--no-fund", "--no-save", *packages()]
-        process = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-        if process.returncode:
-            pytest.skip(f"npm cannot install {' '.join(packages())}: {process.stderr[-300:]}")
-        manifest.write_text(json.dumps(lock))
-    return folder / "node_modules"
-
-
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Sources:
     """All programs as one Resource, so that their component is compiled once."""
     sources = Sources(tmp_path_factory.mktemp("orms ü").resolve(), cache)
     for name, program in programs().items():
         sources.write(f"{name}.js", program)
-    (sources.workdir / "node_modules").symlink_to(installed(cache), target_is_directory=True)
+    (sources.workdir / "node_modules").symlink_to(node_modules(cache, *packages()), target_is_directory=True)
     imports = (f"import {name} from './{name}.js';\n" for name in programs())
     sources.write("index.js", "".join(imports) + INDEX.format(names=", ".join(programs())))
     return sources

@@ -1,8 +1,6 @@
 """Requests to js programs in dev and deploy mode: one program with a route per test."""
 
-import asyncio
 import json
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from engine.artifact import ComponentArtifact
-from lanes.js.node import NodeProgram, find
-from lanes.js.toolchain import ensure
 from tests.engine.wasm.conftest import Answer
 from tests.lanes.js.conftest import MODES, Sources, ask
+from tests.lanes.js.npm import node_modules
 
 pytestmark = pytest.mark.slow
 TYPED = """\
@@ -74,21 +71,10 @@ def routes(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Sources:
     sources.write("src/deep.ts", DEEP)
     sources.write("src/packages.ts", PACKAGES)
     sources.write("src/index.ts", INDEX)
-    (sources.workdir / "node_modules").symlink_to(npm_packages(cache), target_is_directory=True)
+    (sources.workdir / "node_modules").symlink_to(
+        node_modules(cache, "hono@4", "zod@4", "nanoid@5"), target_is_directory=True
+    )
     return sources
-
-
-def npm_packages(cache: Path) -> Path:
-    """Return a folder with the packages of `PACKAGES`, installed once."""
-    folder = cache / "npm-packages"
-    if not (folder / "node_modules" / "hono").is_dir():
-        folder.mkdir(exist_ok=True)
-        asyncio.run(ensure(cache, print))
-        node = asyncio.run(find(cache))
-        assert isinstance(node, NodeProgram)
-        command = [*node.npm, "install", "--no-audit", "--no-fund", "hono@4", "zod@4", "nanoid@5"]
-        subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    return folder / "node_modules"
 
 
 @pytest.fixture(scope="module", params=MODES)
