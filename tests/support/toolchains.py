@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+GO_PROXY = os.environ.get("GOPROXY", "")
+"""The user's module proxy; Go's default if empty."""
+
 
 def rust_prefix(cache: Path) -> Path:
     """Return the folder of the toolchain that `tests/toolchains/rust/setup.sh` builds on some machines."""

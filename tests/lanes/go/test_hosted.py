@@ -11,7 +11,7 @@ from engine.artifact import ComponentArtifact
 from tests.lanes.go.conftest import Module, Reply
 from tests.lanes.go.peer import Peer, peer
 from tests.lanes.go.program import artifact, module
-from tests.lanes.go.test_net_http import multipart
+from tests.support.forms import multipart
 
 __all__ = ["artifact", "module"]
 pytestmark = pytest.mark.slow

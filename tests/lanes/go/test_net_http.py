@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -16,6 +15,7 @@ from tests.lanes.go.conftest import Module, Reply
 from tests.lanes.go.native import natively
 from tests.lanes.go.peer import Peer
 from tests.lanes.go.program import artifact, module, native, other
+from tests.support.forms import multipart
 
 __all__ = ["artifact", "module", "native", "other"]
 pytestmark = pytest.mark.slow
@@ -102,25 +102,6 @@ def test_multipart_files_larger_than_the_memory_argument_are_read(ask: Ask) -> N
         lines.append(f"{filename} true <nil> {late} <nil> 3")
         lines.append(f"{hashlib.sha256(content).hexdigest()} {middle.ljust(10, bytes(1)).hex()}")
     assert reply.text.splitlines() == [*lines, "Jürgen"]
-
-
-def multipart(*files: tuple[str, str, bytes], **values: str) -> dict[str, Any]:
-    """Return the fields and the body of a form with files (field, filename, content) and values."""
-    parts = [
-        b'--limit\r\ncontent-disposition: form-data; name="%s"; filename="%s"\r\n\r\n%s\r\n'
-        % (field.encode(), filename.encode(), content)
-        for field, filename, content in files
-    ]
-    parts += [
-        b'--limit\r\ncontent-disposition: form-data; name="%s"\r\n\r\n%s\r\n'
-        % (name.encode(), value.encode())
-        for name, value in values.items()
-    ]
-    body = b"".join([*parts, b"--limit--\r\n"])
-    return {
-        "fields": [("content-type", "multipart/form-data; boundary=limit")],
-        "body": [body[at : at + (1 << 16)] for at in range(0, len(body), 1 << 16)],
-    }
 
 
 def test_body_above_the_limit_of_a_handler_is_an_error(ask: Ask) -> None:
