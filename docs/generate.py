@@ -14,6 +14,7 @@ from typing import Any
 import typer
 
 from docs.reference_tables import CONTROL_CODES, ENVIRONMENT, LIMITS, TIMELINE_CODES
+from doors.crypto.problem import KINDS as CRYPTO_CODES
 from doors.tables.guest.problem import KINDS as TABLES_CODES
 from engine.control.errors import DEFAULT_STATUS, STATUS
 from engine.errors import SvcError
@@ -90,6 +91,11 @@ of that name is `unique`, `primary-key`, `not-null`, `check`, `foreign-key`, `ty
 A request body over 8 MiB is refused with 413 `body-too-large`.
 
 {{tables}}
+## Cryptography
+
+Problems of the [crypto API](crypto-api.md). Web Crypto in JavaScript turns them into a `DOMException`.
+
+{{crypto}}
 ## Control API and commands
 
 The control API returns the status, a command ends with the exit code. The document has `hint` where a remedy
@@ -120,6 +126,7 @@ def errors() -> str:
         platform=table(head, [(f"`{c}`", str(k.status), k.meaning) for c, k in PLATFORM_CODES.items()]),
         timeline=table(("code", "meaning"), [(f"`{code}`", text) for code, text in TIMELINE_CODES.items()]),
         tables=table(head, [(f"`{c}`", str(k.status), k.meaning) for c, k in TABLES_CODES.items()]),
+        crypto=table(head, [(f"`{c}`", f"{k.status:d}", k.meaning) for c, k in CRYPTO_CODES.items()]),
         control=table(("code", "status", "exit code", "meaning"), control),
     )
 

@@ -5,6 +5,9 @@ Values come from the modules that enforce them, so that a page cannot differ fro
 
 import annotated_types
 
+from doors.crypto import derivation, keys
+from doors.crypto import door as crypto
+from doors.crypto import passwords as password_hashes
 from doors.tables.api import file_routes, grid_routes, grid_sessions, query, row_routes
 from doors.tables.door import TablesDoor
 from doors.tables.files.format import MAX_RECORD
@@ -149,6 +152,47 @@ LIMITS: dict[str, list[Row]] = {
         ),
         ("idle time of a grid", f"{grid_sessions.IDLE_SECONDS / 60:.0f} min", "", "closed"),
         ("rows of a grid window", f"{grid_routes.MAX_ROWS:,}", "", "422 `invalid`"),
+    ],
+    "Cryptography": [
+        ("request, with base64", size(crypto.MAX_REQUEST_BYTES), "", "413 `body-too-large`"),
+        ("request of a derivation, key or password", size(crypto.QUICK_BYTES), "", "413 `too-large`"),
+        ("RSA key", f"{keys.MAX_RSA_BITS:,} bits", "", "400 `data-error`"),
+        (
+            "generated RSA key",
+            f"{keys.MIN_GENERATED_RSA_BITS:,} to {keys.MAX_GENERATED_RSA_BITS:,} bits",
+            "",
+            "422 `too-expensive`",
+        ),
+        (
+            "PBKDF2, iterations times hashes of output",
+            f"{derivation.MAX_PBKDF2_ROUNDS:,}",
+            "",
+            "422 `too-expensive`",
+        ),
+        ("scrypt, n * r * p", f"{derivation.MAX_SCRYPT_COST:,}", "", "422 `too-expensive`"),
+        (
+            "Argon2 hash to verify: memory, memory * passes, lanes",
+            f"{size(password_hashes.MAX_MEMORY_KIB << 10)}, {size(password_hashes.MAX_COST_KIB << 10)}, "
+            f"{password_hashes.MAX_LANES}",
+            "",
+            "422 `too-expensive`",
+        ),
+        ("memory of scrypt and Argon2", "memory of an instance", "`memory_limit_mb`", "422 `too-expensive`"),
+        (
+            "estimated CPU time of an operation",
+            "the rest of the execution time",
+            "`run_limit_secs`",
+            "422 `too-expensive`",
+        ),
+        (
+            "operations in threads, of one project",
+            "half of the processors; "
+            f"{crypto.MAX_WAITING} more wait, {size(crypto.MAX_WAITING_BYTES)} in all",
+            "",
+            "503 `busy`",
+        ),
+        ("derived bytes", size(derivation.MAX_DERIVED_BYTES), "", "422 `too-expensive`"),
+        ("password", size(password_hashes.MAX_PASSWORD_BYTES), "", "413 `too-large`"),
     ],
     "Telemetry": [
         ("request, compressed and unpacked", size(MAX_REQUEST_BYTES), "", "413"),
@@ -316,6 +360,7 @@ ENVIRONMENT: dict[str, tuple[str, list[Row]]] = {
             ("`SVC_REQUEST_ID`", "Id of the request, as in `x-request-id` and in logs."),
             ("`TRACEPARENT`", "W3C trace context of the request."),
             ("`SVC_TABLES_ENDPOINT`", "Base URL of the tables; the guest libraries use it."),
+            ("`SVC_CRYPTO_ENDPOINT`", "Base URL of the crypto Door; the guest libraries use it."),
             (
                 "`SVC_TELEMETRY_ENDPOINT`, `OTEL_EXPORTER_OTLP_ENDPOINT`",
                 "Base URL of the telemetry endpoint.",

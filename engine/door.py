@@ -26,9 +26,23 @@ class Caller:
     span_id: str = ""
 
 
+class RunBudget(Protocol):
+    """Limits and CPU meter of the run that calls a Door."""
+
+    deadline_ns: int
+    """The time of `time.monotonic_ns` at which the run is stopped."""
+    memory_limit: int
+    """Bytes of memory that the run may use."""
+    door_cpu_ns: int
+    """CPU time that Doors used for the run in other threads; Doors add to it on the event loop."""
+
+
 @dataclass(frozen=True, slots=True)
 class DoorRequest:
-    """A complete request of a guest. `method` is upper case, header names are lower case."""
+    """A complete request of a guest. `method` is upper case, header names are lower case.
+
+    `budget` is None outside of runs; such requests have no limits.
+    """
 
     method: str
     path: str
@@ -37,6 +51,7 @@ class DoorRequest:
     headers: Headers
     body: bytes
     caller: Caller
+    budget: RunBudget | None = None
 
     def header(self, name: str) -> str:
         """Return the first value of a header field, or an empty string."""

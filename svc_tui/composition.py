@@ -32,14 +32,15 @@ def lanes() -> "dict[str, Lane]":
 
 def doors() -> "tuple[Door, ...]":
     """Return an instance of each Door."""
+    from doors.crypto.door import CryptoDoor
     from doors.tables.door import TablesDoor
     from doors.telemetry.door import TelemetryDoor
 
-    return (TablesDoor(), TelemetryDoor())
+    return (TablesDoor(), TelemetryDoor(), CryptoDoor())
 
 
 def door_stats() -> "dict[str, Callable[[Path], tuple[int, int] | None] | None]":
-    """Return by Door the function that measures its data, or None for a Door without data."""
+    """Return, for each Door that the Board shows, the function that measures its data; None without data."""
     from doors.tables.sqlite.owner import table_stats
 
     return {"tables": table_stats, "telemetry": None}

@@ -110,7 +110,7 @@ async def ensure(cache: Path, report: Callable[[str], None]) -> Toolchain:
     """Install the toolchain if it is missing, and return it. Raises `ToolchainMissing`."""
     node = await _ensure_node(cache, report)
     packages = packages_folder(cache)
-    scripts = [*SCRIPTS.glob("*.mjs"), *GLUE.glob("*.js")]
+    scripts = [*SCRIPTS.glob("*.mjs"), *GLUE.rglob("*.js")]
     key = _digest(scripts, packages.name + repr(WORLDS) + _DOORS_WIT)
     folder = packages / f"svc-{key}"
     if not folder.exists():

@@ -53,7 +53,8 @@ class Execution:
         self._run = RunState(request, environment, guest.fetch, guest.script, has_body=has_body)
         self._run.call_door = guest.call_door
         self._run.wake = self._wake
-        self.deadline_ns = self._run.started_ns + guest.run_limit_ns
+        self._run.memory_limit = guest.resource.memory_limit_mb << 20
+        self.deadline_ns = self._run.deadline_ns = self._run.started_ns + guest.run_limit_ns
         self.reason: Outcome | None = None
         self._grace_timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -128,7 +129,7 @@ class Execution:
             detail=detail,
             status=run.head.status if run.head is not None and self._started else None,
             wall_ns=monotonic_ns() - run.started_ns,
-            compute_ns=self._compute_ns,
+            compute_ns=self._compute_ns + run.door_cpu_ns,
             peak_memory=peak,
             bytes_in=self._bytes_in,
             bytes_out=self._bytes_out,

@@ -29,6 +29,9 @@ MAX_HELD_BYTES = 64 << 20
 They are header fields, unread responses, and unfinished requests to Doors.
 """
 
+NEVER_NS = 1 << 63
+NO_MEMORY_LIMIT = 4 << 30
+
 
 class GuestExit(Exception):
     """The guest called `wasi:cli/exit`."""
@@ -91,6 +94,11 @@ class RunState(HandleTable):
         """Outbound HTTP requests without a response."""
         self.held_bytes = 0
         """Bytes that the host stores for the guest."""
+        self.deadline_ns = NEVER_NS
+        """The time of `time.monotonic_ns` at which the run is stopped."""
+        self.memory_limit = NO_MEMORY_LIMIT
+        self.door_cpu_ns = 0
+        """CPU time that Doors used for the run in other threads."""
         self.tasks: set[asyncio.Future[Any]] = set()
         self.wake: Callable[[], None] = _noop
 

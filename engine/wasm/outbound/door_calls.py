@@ -79,7 +79,9 @@ class DoorRouter:
             run,
             host,
             door,
-            DoorRequest("POST", route, query=query, headers=(), body=body, caller=self._caller(run)),
+            DoorRequest(
+                "POST", route, query=query, headers=(), body=body, caller=self._caller(run), budget=run
+            ),
         )
         if isinstance(answer, DoorResponse):
             return answer
@@ -259,6 +261,7 @@ class _DoorCall:
             headers=tuple(self._request.headers.items),
             body=b"".join(self._parts),
             caller=self._caller,
+            budget=self._run,
         )
         self._parts.clear()
         self._pending.deliver(_invoke(self._run, self._host, self._door, request))

@@ -1,10 +1,12 @@
 // The listener of the component's `fetch` event: it calls the user's handler, in dev and deploy builds.
 import { ask } from 'svc:doors/call@0.1.0';
+import './crypto/subtle.js';
 import './events.js';
 import './fetch.js';
 import './form_data.js';
 import './globals.js';
 import './streams.js';
+import { svcStartCrypto } from './crypto/host.js';
 import { svcFail } from './failure.js';
 import { svcBeginRequest, svcEnv } from './process.js';
 import { svcReceive, svcSendable } from './response.js';
@@ -31,6 +33,7 @@ export function svcServe(load, begin) {
     event.respondWith((async () => {
       try {
         begin();
+        svcStartCrypto();
         svcAnswers(event);
         const { app, entry } = load();
         svcBeginRequest();

@@ -58,6 +58,14 @@ declare module '@svc/guest' {
     flush(): void;
   };
 
+  /** Hashes of passwords: Argon2id with the parameters that OWASP recommends, computed by the host. */
+  export namespace password {
+    /** Hash a password with a random salt; resolves with a PHC string to store. */
+    function hash(password: string): Promise<string>;
+    /** Return whether a password belongs to a hash. Rejects if the hash is not a PHC string of Argon2. */
+    function verify(password: string, hash: string): Promise<boolean>;
+  }
+
   /** The tables of the Project: SQLite's SQL, without a connection to make or a secret to set. */
   export namespace tables {
     /** null, or what a column can hold; a `Date` is sent as a timestamp, plain objects and arrays as JSON text. */

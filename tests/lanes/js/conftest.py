@@ -49,7 +49,7 @@ def sources(tmp_path: Path, cache: Path) -> Sources:
 
 
 MODES: list[BuildMode] = ["dev", "deploy"]
-PROGRAMS = ("odd", "guest_library", "tables", "web")
+PROGRAMS = ("odd", "guest_library", "tables", "web", "crypto")
 """Files of programs in this folder, which `Programs` builds together."""
 INDEX = """\
 const programs = {{ {names} }};

@@ -1,0 +1,1 @@
+"""The crypto Door: cryptographic operations and password hashes, on OpenSSL and Argon2."""

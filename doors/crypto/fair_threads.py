@@ -1,0 +1,84 @@
+"""Fair admission of blocking work to a bounded number of threads, by Project."""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
+
+
+class QueueFull(Exception):
+    """Too much work of a Project is waiting."""
+
+
+class FairThreads:
+    """Runs blocking work of Projects. Use it on one event loop.
+
+    At most `threads` calls run at once, and `per_project` of one Project. The next call is the oldest of the
+    Project with the fewest running; equal Projects take turns.
+    """
+
+    def __init__(self, threads: int, per_project: int, max_waiting: int) -> None:
+        """`max_waiting` limits the waiting calls of one Project."""
+        self._threads = threads
+        self._per_project = per_project
+        self._max_waiting = max_waiting
+        self._running: Counter[str] = Counter()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        """Projects with waiting calls, the one granted longest ago first."""
+
+    async def run(self, project: str, work: Callable[[], Answer]) -> Answer:
+        """Return the result of `work`, which runs in a thread. Raises QueueFull.
+
+        A canceled caller leaves the queue. Work that has started runs to its end and occupies its thread
+        until then.
+        """
+        await self._enter(project)
+        future = asyncio.get_running_loop().run_in_executor(None, work)
+        future.add_done_callback(lambda _: self._leave(project))
+        return await asyncio.shield(future)
+
+    async def _enter(self, project: str) -> None:
+        queue = self._waiting.get(project)
+        if queue is None and self._free(project):
+            self._running[project] += 1
+            return
+        if queue is None:
+            queue = self._waiting[project] = deque()
+        if len(queue) >= self._max_waiting:
+            raise QueueFull
+        ticket: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(ticket)
+        try:
+            await ticket
+        except asyncio.CancelledError:
+            if ticket.done() and not ticket.cancelled():
+                self._leave(project)
+            else:
+                self._discard(project, ticket)
+            raise
+
+    def _free(self, project: str) -> bool:
+        return self._running.total() < self._threads and self._running[project] < self._per_project
+
+    def _discard(self, project: str, ticket: "asyncio.Future[None]") -> None:
+        queue = self._waiting.get(project)
+        if queue is not None and ticket in queue:
+            queue.remove(ticket)
+            if not queue:
+                del self._waiting[project]
+
+    def _leave(self, project: str) -> None:
+        self._running[project] -= 1
+        if not self._running[project]:
+            del self._running[project]
+        while ready := [each for each in self._waiting if self._free(each)]:
+            self._grant(min(ready, key=lambda each: self._running[each]))
+
+    def _grant(self, project: str) -> None:
+        queue = self._waiting.pop(project)
+        queue.popleft().set_result(None)
+        self._running[project] += 1
+        if queue:
+            self._waiting[project] = queue

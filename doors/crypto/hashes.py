@@ -1,0 +1,58 @@
+"""Hash functions: digests, HMAC, and the hashes of other algorithms by their WebCrypto name."""
+
+import hashlib
+import hmac as hmac_module
+
+from cryptography.hazmat.primitives import hashes
+
+from doors.crypto.job import Job, Members
+from doors.crypto.problem import CryptoProblem
+
+DIGESTS = {
+    "MD5": "md5",
+    "SHA-1": "sha1",
+    "SHA-224": "sha224",
+    "SHA-256": "sha256",
+    "SHA-384": "sha384",
+    "SHA-512": "sha512",
+    "SHA-512/256": "sha512_256",
+    "SHA3-256": "sha3_256",
+    "SHA3-384": "sha3_384",
+    "SHA3-512": "sha3_512",
+}
+"""Names in hashlib of the hashes for `digest` and `hmac`."""
+
+_ALGORITHMS: dict[str, hashes.HashAlgorithm] = {
+    "SHA-1": hashes.SHA1(),
+    "SHA-224": hashes.SHA224(),
+    "SHA-256": hashes.SHA256(),
+    "SHA-384": hashes.SHA384(),
+    "SHA-512": hashes.SHA512(),
+}
+
+
+def hash_of(members: Members) -> hashes.HashAlgorithm:
+    """Return the hash of signatures and key derivation. Raises CryptoProblem if it is not available."""
+    name = members.text("hash")
+    if name not in _ALGORITHMS:
+        raise CryptoProblem("not-supported", f"the hash {name} is not available")
+    return _ALGORITHMS[name]
+
+
+def _digest_name(members: Members) -> str:
+    name = members.text("hash")
+    if name not in DIGESTS:
+        raise CryptoProblem("not-supported", f"the hash {name} is not available")
+    return DIGESTS[name]
+
+
+def digest(members: Members) -> Job:
+    """Return the job that hashes data. Raises CryptoProblem if it is refused."""
+    name, data = _digest_name(members), members.data("data")
+    return Job(lambda: {"data": hashlib.new(name, data).digest()})
+
+
+def hmac(members: Members) -> Job:
+    """Return the job that computes an HMAC. Raises CryptoProblem if it is refused."""
+    name, key, data = _digest_name(members), members.data("key"), members.data("data")
+    return Job(lambda: {"data": hmac_module.digest(key, data, name)})

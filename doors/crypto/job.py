@@ -1,0 +1,83 @@
+"""A parsed request: its members, and the work that answers it."""
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from doors.crypto.problem import CryptoProblem
+
+Result = Mapping[str, Any]
+"""Members of a response as JSON values; bytes become base64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Work that is ready to run. `cpu_ns` is its estimated CPU time, `memory` the bytes that it allocates.
+
+    `run` raises CryptoProblem.
+    """
+
+    run: Callable[[], Result]
+    cpu_ns: int = 0
+    memory: int = 0
+
+
+class Members:
+    """Typed access to the members of a request."""
+
+    def __init__(self, body: bytes) -> None:
+        """Parse the body. Raises CryptoProblem if it is not a JSON object."""
+        try:
+            values = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise CryptoProblem("bad-request", "the body is not JSON") from error
+        if type(values) is not dict:
+            raise CryptoProblem("bad-request", "the body is not a JSON object")
+        self._values: dict[str, Any] = values
+
+    def text(self, name: str) -> str:
+        """Return a string. Raises CryptoProblem for other types."""
+        value = self._values.get(name)
+        if type(value) is not str:
+            raise CryptoProblem("bad-request", f"{name} is missing or not a string")
+        return value
+
+    def number(self, name: str, default: int | None = None) -> int:
+        """Return an integer from 0 to 2^53. Raises CryptoProblem for other types."""
+        value = self._values.get(name, default)
+        if type(value) is not int or not 0 <= value <= 1 << 53:
+            raise CryptoProblem("bad-request", f"{name} is missing or not a number")
+        return value
+
+    def data(self, name: str, default: bytes | None = None) -> bytes:
+        """Return bytes, from base64. Raises CryptoProblem for other types."""
+        value = self._values.get(name)
+        if value is None and default is not None:
+            return default
+        if type(value) is not str:
+            raise CryptoProblem("bad-request", f"{name} is missing or not base64")
+        try:
+            return base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise CryptoProblem("bad-request", f"{name} is not base64") from error
+
+    def mapping(self, name: str) -> Mapping[str, Any]:
+        """Return a JSON object. Raises CryptoProblem for other types."""
+        value = self._values.get(name)
+        if type(value) is not dict:
+            raise CryptoProblem("bad-request", f"{name} is missing or not an object")
+        return value
+
+
+def encode(result: Result) -> bytes:
+    """Return a result as JSON."""
+    return json.dumps(result, separators=(",", ":"), default=_base64).encode()
+
+
+def _base64(value: object) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    raise TypeError(f"{type(value).__name__} is not part of a result")

@@ -1,0 +1,340 @@
+"""Asymmetric keys: import, export and generation.
+
+Guests store public keys as SPKI and private keys as PKCS #8. A family is a key of `PUBLIC_TYPES`.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa, x25519
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_der_private_key,
+    load_der_public_key,
+)
+
+from doors.crypto.job import Job, Members, Result
+from doors.crypto.problem import CryptoProblem
+
+RsaKey = rsa.RSAPublicKey | rsa.RSAPrivateKey
+EcKey = ec.EllipticCurvePublicKey | ec.EllipticCurvePrivateKey
+PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey | x25519.X25519PublicKey
+PrivateKey = (
+    rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | x25519.X25519PrivateKey
+)
+
+CURVES: dict[str, ec.EllipticCurve] = {
+    "P-256": ec.SECP256R1(),
+    "P-384": ec.SECP384R1(),
+    "P-521": ec.SECP521R1(),
+}
+_CURVE_NAMES = {curve.name: name for name, curve in CURVES.items()}
+_OCTET_KEYS: dict[str, tuple[type[Any], type[Any]]] = {
+    "Ed25519": (ed25519.Ed25519PublicKey, ed25519.Ed25519PrivateKey),
+    "X25519": (x25519.X25519PublicKey, x25519.X25519PrivateKey),
+}
+PUBLIC_TYPES: dict[str, type[Any]] = {
+    "RSA": rsa.RSAPublicKey,
+    "EC": ec.EllipticCurvePublicKey,
+    **{name: types[0] for name, types in _OCTET_KEYS.items()},
+}
+PRIVATE_TYPES: dict[str, type[Any]] = {
+    "RSA": rsa.RSAPrivateKey,
+    "EC": ec.EllipticCurvePrivateKey,
+    **{name: types[1] for name, types in _OCTET_KEYS.items()},
+}
+MAX_RSA_BITS = 8192
+MIN_GENERATED_RSA_BITS, MAX_GENERATED_RSA_BITS = 2048, 4096
+MAX_KEY_BYTES = 16 << 10
+"""Maximum size of an encoded key. A private RSA key of `MAX_RSA_BITS` has some 5 KiB."""
+PUBLIC_EXPONENTS = (3, 65537)
+"""Public exponents of generated RSA keys."""
+RSA_GENERATION_NS = 60_000_000
+"""Mean CPU time of a generated key of 2048 bits; it grows with the fourth power of the size."""
+
+
+def load_public(encoded: bytes, family: str) -> Any:
+    """Return a public key from SPKI. Raises CryptoProblem if it is invalid or not of the family."""
+    return _checked(_load(load_der_public_key, encoded), PUBLIC_TYPES[family])
+
+
+def load_private(encoded: bytes, family: str) -> Any:
+    """Return a private key from PKCS #8. Raises CryptoProblem if it is invalid or not of the family."""
+
+    def load(data: bytes) -> Any:
+        # The library's check takes 0.4 s for 4096 bits, because it tests for primes, and holds the
+        # interpreter's lock.
+        return load_der_private_key(data, None, unsafe_skip_rsa_key_validation=True)
+
+    return _checked(_load(load, encoded), PRIVATE_TYPES[family])
+
+
+def _load(load: Callable[[bytes], Any], encoded: bytes) -> Any:
+    if len(encoded) > MAX_KEY_BYTES:
+        raise CryptoProblem("data-error", f"the key has {len(encoded)} bytes, more than {MAX_KEY_BYTES}")
+    try:
+        return load(encoded)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise CryptoProblem("data-error", "the key cannot be read") from error
+
+
+def _checked(key: Any, family: type[Any]) -> Any:
+    """Return a key that is safe to compute with. Raises CryptoProblem."""
+    if not isinstance(key, family):
+        raise CryptoProblem("data-error", "the key belongs to another algorithm or is of another type")
+    if isinstance(key, RsaKey):
+        _check_rsa(key)
+    elif isinstance(key, EcKey) and key.curve.name not in _CURVE_NAMES:
+        raise CryptoProblem("data-error", f"the curve {key.curve.name} is not available")
+    return key
+
+
+def _check_rsa(key: RsaKey) -> None:
+    if key.key_size > MAX_RSA_BITS:
+        raise CryptoProblem(
+            "data-error", f"the RSA key has {key.key_size} bits; the maximum is {MAX_RSA_BITS}"
+        )
+    if isinstance(key, rsa.RSAPublicKey):
+        e, n = key.public_numbers().e, key.public_numbers().n
+        valid = n % 2 == 1 and e % 2 == 1 and 3 <= e < 1 << 64
+    else:
+        valid = _is_consistent(key.private_numbers())
+    if not valid:
+        raise CryptoProblem("data-error", "the RSA key is inconsistent")
+
+
+def _is_consistent(numbers: rsa.RSAPrivateNumbers) -> bool:
+    """Return whether the parts of a private key belong together. Its primes are not tested."""
+    p, q, d = numbers.p, numbers.q, numbers.d
+    n, e = numbers.public_numbers.n, numbers.public_numbers.e
+    if not (p > 2 and q > 2 and p % 2 and q % 2 and p * q == n and e % 2 and 3 <= e < 1 << 64 and 1 < d < n):
+        return False
+    return (
+        d * e % (p - 1) == 1
+        and d * e % (q - 1) == 1
+        and numbers.dmp1 == d % (p - 1)
+        and numbers.dmq1 == d % (q - 1)
+        and numbers.iqmp * q % p == 1
+        and numbers.iqmp < p
+    )
+
+
+def spki(key: PublicKey) -> bytes:
+    """Return a public key as SPKI."""
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+def pkcs8(key: PrivateKey) -> bytes:
+    """Return a private key as PKCS #8."""
+    return key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+
+
+def import_key(members: Members) -> Job:
+    """Return the job that validates a key and converts it to SPKI or PKCS #8.
+
+    Raises CryptoProblem if it is refused.
+    """
+    family, form = members.text("algorithm"), members.text("format")
+    if family not in PUBLIC_TYPES:
+        raise CryptoProblem("not-supported", f"{family} is not one of {', '.join(PUBLIC_TYPES)}")
+    curve = members.text("curve") if family == "EC" else ""
+    if curve and curve not in CURVES:
+        raise CryptoProblem("not-supported", f"the curve {curve} is not available")
+    source: Any = members.mapping("key") if form == "jwk" else members.data("key")
+
+    def run() -> Result:
+        key: Any
+        if form == "spki":
+            key = load_public(source, family)
+        elif form == "pkcs8":
+            key = load_private(source, family)
+        elif form == "jwk":
+            key = _from_jwk(source, family, curve)
+        elif form == "raw" and family != "RSA":
+            key = _from_raw(source, family, curve)
+        else:
+            raise CryptoProblem("not-supported", f"the format {form} is not available for {family}")
+        if isinstance(key, EcKey) and _CURVE_NAMES[key.curve.name] != curve:
+            raise CryptoProblem(
+                "data-error", f"the key has the curve {_CURVE_NAMES[key.curve.name]}, not {curve}"
+            )
+        return _described(key)
+
+    return Job(run)
+
+
+def _described(key: Any) -> Result:
+    public = isinstance(key, tuple(PUBLIC_TYPES.values()))
+    result: dict[str, Any] = {
+        "type": "public" if public else "private",
+        "key": spki(key) if public else pkcs8(key),
+    }
+    if isinstance(key, RsaKey):
+        numbers = (key if isinstance(key, rsa.RSAPublicKey) else key.public_key()).public_numbers()
+        result |= {"bits": key.key_size, "public_exponent": _octets(numbers.e)}
+    return result
+
+
+def _from_raw(data: bytes, family: str, curve: str) -> Any:
+    try:
+        if family == "EC":
+            return ec.EllipticCurvePublicKey.from_encoded_point(CURVES[curve], data)
+        return PUBLIC_TYPES[family].from_public_bytes(data)
+    except ValueError as error:
+        raise CryptoProblem("data-error", "the key is not a valid public key") from error
+
+
+def _from_jwk(jwk: Mapping[str, Any], family: str, curve: str) -> Any:
+    try:
+        if family == "RSA":
+            return _rsa_from_jwk(jwk)
+        if family == "EC":
+            return _ec_from_jwk(jwk, curve)
+        public_type, private_type = _OCTET_KEYS[family]
+        public = _base64url(jwk, "x")
+        if "d" not in jwk:
+            return public_type.from_public_bytes(public)
+        key = private_type.from_private_bytes(_base64url(jwk, "d"))
+        if key.public_key().public_bytes_raw() != public:
+            raise CryptoProblem("data-error", "x and d of the JWK do not belong together")
+        return key
+    except ValueError as error:
+        raise CryptoProblem("data-error", "the JWK is not a valid key") from error
+
+
+def _rsa_from_jwk(jwk: Mapping[str, Any]) -> RsaKey:
+    n, e = _integer(jwk, "n"), _integer(jwk, "e")
+    if not 0 < n.bit_length() <= MAX_RSA_BITS:
+        raise CryptoProblem(
+            "data-error", f"the RSA key has {n.bit_length()} bits; the maximum is {MAX_RSA_BITS}"
+        )
+    public = rsa.RSAPublicNumbers(e, n)
+    if "d" not in jwk:
+        key: RsaKey = _checked(public.public_key(), rsa.RSAPublicKey)
+        return key
+    parts = {name: _integer(jwk, name) for name in ("p", "q", "d", "dp", "dq", "qi")}
+    numbers = rsa.RSAPrivateNumbers(
+        parts["p"], parts["q"], parts["d"], parts["dp"], parts["dq"], parts["qi"], public
+    )
+    if not _is_consistent(numbers):
+        raise CryptoProblem("data-error", "the RSA key is inconsistent")
+    return numbers.private_key(unsafe_skip_rsa_key_validation=True)
+
+
+def _ec_from_jwk(jwk: Mapping[str, Any], curve: str) -> EcKey:
+    size = (CURVES[curve].key_size + 7) // 8
+    parts = [_base64url(jwk, name) for name in ("x", "y", "d") if name != "d" or "d" in jwk]
+    if any(len(part) != size for part in parts):
+        raise CryptoProblem("data-error", f"a coordinate of {curve} does not have {size} bytes")
+    x, y, *private = (int.from_bytes(part, "big") for part in parts)
+    public = ec.EllipticCurvePublicNumbers(x, y, CURVES[curve])
+    if private:
+        return ec.EllipticCurvePrivateNumbers(private[0], public).private_key()
+    return public.public_key()
+
+
+def _base64url(jwk: Mapping[str, Any], name: str) -> bytes:
+    text = jwk.get(name)
+    if type(text) is not str or len(text) > 2 * MAX_KEY_BYTES or set(text) & {"+", "/", "="}:
+        raise CryptoProblem("data-error", f"{name} of the JWK is missing or not base64url")
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise CryptoProblem("data-error", f"{name} of the JWK is not base64url") from error
+
+
+def _integer(jwk: Mapping[str, Any], name: str) -> int:
+    return int.from_bytes(_base64url(jwk, name), "big")
+
+
+def export_key(members: Members) -> Job:
+    """Return the job that converts a key from SPKI or PKCS #8 to another format.
+
+    Raises CryptoProblem if it is refused.
+    """
+    form, type_of_key, encoded = members.text("format"), members.text("type"), members.data("key")
+    family = members.text("algorithm")
+    if family not in PUBLIC_TYPES:
+        raise CryptoProblem("not-supported", f"{family} is not one of {', '.join(PUBLIC_TYPES)}")
+
+    def run() -> Result:
+        key = (load_public if type_of_key == "public" else load_private)(encoded, family)
+        if form == "jwk":
+            return {"key": _jwk(key)}
+        if form != "raw" or type_of_key != "public" or isinstance(key, rsa.RSAPublicKey):
+            raise CryptoProblem("not-supported", f"the format {form} is not available for this key")
+        if isinstance(key, ec.EllipticCurvePublicKey):
+            return {"key": key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)}
+        return {"key": key.public_bytes_raw()}
+
+    return Job(run)
+
+
+def _jwk(key: Any) -> dict[str, str]:
+    if isinstance(key, rsa.RSAPrivateKey):
+        numbers = key.private_numbers()
+        parts = {"d": numbers.d, "p": numbers.p, "q": numbers.q}
+        parts |= {"dp": numbers.dmp1, "dq": numbers.dmq1, "qi": numbers.iqmp}
+        return {**_jwk(key.public_key()), **{name: _encoded(_octets(part)) for name, part in parts.items()}}
+    if isinstance(key, rsa.RSAPublicKey):
+        public = key.public_numbers()
+        return {"kty": "RSA", "n": _encoded(_octets(public.n)), "e": _encoded(_octets(public.e))}
+    if isinstance(key, ec.EllipticCurvePrivateKey):
+        scalar = key.private_numbers().private_value
+        return {**_jwk(key.public_key()), "d": _encoded(_octets(scalar, (key.curve.key_size + 7) // 8))}
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        point, size = key.public_numbers(), (key.curve.key_size + 7) // 8
+        x, y = _encoded(_octets(point.x, size)), _encoded(_octets(point.y, size))
+        return {"kty": "EC", "crv": _CURVE_NAMES[key.curve.name], "x": x, "y": y}
+    for name, (public_type, private_type) in _OCTET_KEYS.items():
+        if isinstance(key, public_type):
+            return {"kty": "OKP", "crv": name, "x": _encoded(key.public_bytes_raw())}
+        if isinstance(key, private_type):
+            return {**_jwk(key.public_key()), "d": _encoded(key.private_bytes_raw())}
+    raise TypeError(f"{type(key).__name__} has no JWK")
+
+
+def _octets(number: int, size: int | None = None) -> bytes:
+    return number.to_bytes((number.bit_length() + 7) // 8 if size is None else size, "big")
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def generate(members: Members) -> Job:
+    """Return the job that generates a key pair. Raises CryptoProblem if it is refused."""
+    family = members.text("algorithm")
+    if family == "RSA":
+        return _generate_rsa(members.number("bits"), members.number("public_exponent"))
+    if family == "EC":
+        curve = members.text("curve")
+        if curve not in CURVES:
+            raise CryptoProblem("not-supported", f"the curve {curve} is not available")
+        return Job(lambda: _pair(ec.generate_private_key(CURVES[curve])), 300_000)
+    if family not in _OCTET_KEYS:
+        raise CryptoProblem("not-supported", f"{family} is not one of {', '.join(PUBLIC_TYPES)}")
+    return Job(lambda: _pair(PRIVATE_TYPES[family].generate()), 100_000)
+
+
+def _generate_rsa(bits: int, exponent: int) -> Job:
+    if not MIN_GENERATED_RSA_BITS <= bits <= MAX_GENERATED_RSA_BITS:
+        limits = f"{MIN_GENERATED_RSA_BITS} to {MAX_GENERATED_RSA_BITS}"
+        raise CryptoProblem(
+            "too-expensive", f"an RSA key of {bits} bits cannot be generated: use {limits} bits"
+        )
+    if exponent not in PUBLIC_EXPONENTS:
+        raise CryptoProblem("operation-error", f"the public exponent {exponent} is not 3 or 65537")
+    return Job(
+        lambda: _pair(rsa.generate_private_key(exponent, bits)), RSA_GENERATION_NS * bits**4 // 2048**4
+    )
+
+
+def _pair(key: PrivateKey) -> Result:
+    return {"private": pkcs8(key), "public": spki(key.public_key())}

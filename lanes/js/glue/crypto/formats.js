@@ -1,0 +1,234 @@
+// Import, export and generation of keys of each algorithm.
+import { hmacBits } from './algorithms.js';
+import { bytesOf, call, encoded, fail, isBufferSource } from './host.js';
+import { createKey, materialOf } from './key.js';
+
+const URL_SAFE = { alphabet: 'base64url', omitPadding: true };
+const CURVES = ['P-256', 'P-384', 'P-521'];
+const HASH_NUMBERS = { 'SHA-1': '1', 'SHA-256': '256', 'SHA-384': '384', 'SHA-512': '512' };
+const EC_JWK_ALGORITHMS = { 'P-256': 'ES256', 'P-384': 'ES384', 'P-521': 'ES512' };
+const DERIVE = ['deriveKey', 'deriveBits'];
+const CRYPT = ['encrypt', 'decrypt', 'wrapKey', 'unwrapKey'];
+const MAX_HMAC_BITS = 524_288;
+
+/** By algorithm: the Door's family of a key pair, the usages of each key, the `use` of a JWK. */
+const PAIRS = {
+  'RSASSA-PKCS1-v1_5': { family: 'RSA', public: ['verify'], private: ['sign'], use: 'sig' },
+  'RSA-PSS': { family: 'RSA', public: ['verify'], private: ['sign'], use: 'sig' },
+  'RSA-OAEP': { family: 'RSA', public: ['encrypt', 'wrapKey'], private: ['decrypt', 'unwrapKey'], use: 'enc' },
+  ECDSA: { family: 'EC', public: ['verify'], private: ['sign'], use: 'sig' },
+  ECDH: { family: 'EC', public: [], private: DERIVE, use: 'enc' },
+  Ed25519: { family: 'Ed25519', public: ['verify'], private: ['sign'], use: 'sig' },
+  X25519: { family: 'X25519', public: [], private: DERIVE, use: 'enc' },
+};
+const SECRETS = {
+  'AES-CTR': { usages: CRYPT, use: 'enc' },
+  'AES-CBC': { usages: CRYPT, use: 'enc' },
+  'AES-GCM': { usages: CRYPT, use: 'enc' },
+  'AES-KW': { usages: ['wrapKey', 'unwrapKey'], use: 'enc' },
+  HMAC: { usages: ['sign', 'verify'], use: 'sig' },
+};
+const KEY_TYPES = { RSA: 'RSA', EC: 'EC', Ed25519: 'OKP', X25519: 'OKP' };
+
+function checkUsages(usages, allowed) {
+  const other = usages.find((usage) => !allowed.includes(usage));
+  if (other !== undefined) fail('SyntaxError', `crypto: the key cannot have the usage ${other}`);
+}
+
+function refuseFormat(format, { name }) {
+  fail('NotSupportedError', `crypto: the format ${format} is not available for ${name}`);
+}
+
+/** Check the members of a JWK that restrict its use. */
+function checkJwk(jwk, { kty, use, extractable, usages }) {
+  if (jwk.kty !== kty) fail('DataError', `crypto: kty of the JWK is ${jwk.kty}, not ${kty}`);
+  if (usages.length && jwk.use !== undefined && jwk.use !== use) {
+    fail('DataError', `crypto: use of the JWK is ${jwk.use}, not ${use}`);
+  }
+  const operations = jwk.key_ops;
+  if (operations !== undefined) {
+    if (!Array.isArray(operations) || new Set(operations).size !== operations.length) {
+      fail('DataError', 'crypto: key_ops of the JWK is not a list of distinct usages');
+    }
+    const missing = usages.find((usage) => !operations.includes(usage));
+    if (missing !== undefined) fail('DataError', `crypto: key_ops of the JWK does not have ${missing}`);
+  }
+  if (jwk.ext === false && extractable) fail('DataError', 'crypto: ext of the JWK is false, so the key is not extractable');
+}
+
+function checkJwkAlgorithm(jwk, ...allowed) {
+  if (jwk.alg !== undefined && !allowed.includes(jwk.alg)) {
+    fail('DataError', `crypto: alg of the JWK is ${jwk.alg}, not ${allowed.join(' or ')}`);
+  }
+}
+
+/** Return the `alg` of a JWK, or undefined. */
+function jwkAlgorithm({ name, hash, length, namedCurve }) {
+  const number = hash && HASH_NUMBERS[hash.name];
+  switch (name) {
+    case 'RSASSA-PKCS1-v1_5': return `RS${number}`;
+    case 'RSA-PSS': return `PS${number}`;
+    case 'RSA-OAEP': return number === '1' ? 'RSA-OAEP' : `RSA-OAEP-${number}`;
+    case 'ECDSA': return EC_JWK_ALGORITHMS[namedCurve];
+    case 'Ed25519': return 'Ed25519';
+    case 'HMAC': return `HS${number}`;
+    case 'ECDH':
+    case 'X25519': return undefined;
+    default: return `A${length}${name.slice('AES-'.length)}`;
+  }
+}
+
+/** Return the algorithm of a pair's key, as `key.algorithm` shows it. */
+function pairAlgorithm({ name, hash, namedCurve }, { bits, publicExponent }) {
+  if (hash) return { name, modulusLength: bits, publicExponent, hash };
+  return namedCurve === undefined ? { name } : { name, namedCurve };
+}
+
+function importPair(format, data, algorithm, extractable, usages) {
+  const { name, namedCurve } = algorithm, { family, use, ...allowed } = PAIRS[name];
+  if (family === 'RSA' ? format === 'raw' : !['raw', 'spki', 'pkcs8', 'jwk'].includes(format)) refuseFormat(format, algorithm);
+  const isPrivate = format === 'pkcs8' || (format === 'jwk' && data.d !== undefined);
+  checkUsages(usages, isPrivate ? allowed.private : allowed.public);
+  if (family === 'EC' && !CURVES.includes(namedCurve)) {
+    fail(format === 'jwk' ? 'DataError' : 'NotSupportedError', `crypto: the curve ${namedCurve} is not available`);
+  }
+  let key;
+  if (format === 'jwk') {
+    checkJwk(data, { kty: KEY_TYPES[family], use, extractable, usages });
+    if (family === 'RSA') checkJwkAlgorithm(data, jwkAlgorithm(algorithm));
+    if (data.oth !== undefined) fail('NotSupportedError', 'crypto: RSA keys with more than two primes are not available');
+    const curve = family === 'EC' ? namedCurve : family;
+    if (family !== 'RSA' && data.crv !== curve) fail('DataError', `crypto: crv of the JWK is ${data.crv}, not ${curve}`);
+    if (name === 'ECDSA') checkJwkAlgorithm(data, EC_JWK_ALGORITHMS[namedCurve]);
+    if (name === 'Ed25519') checkJwkAlgorithm(data, 'Ed25519', 'EdDSA');
+    const { n, e, d, p, q, dp, dq, qi, x, y } = data;
+    key = { n, e, d, p, q, dp, dq, qi, x, y };
+  } else key = encoded(data);
+  const answer = call('import', { algorithm: family, format, curve: namedCurve, key });
+  const exponent = answer.public_exponent === undefined ? undefined : Uint8Array.fromBase64(answer.public_exponent);
+  const shown = pairAlgorithm(algorithm, { bits: answer.bits, publicExponent: exponent });
+  return createKey(answer.type, extractable, shown, usages, answer.key);
+}
+
+function secretBytes(format, data, algorithm, checks) {
+  if (format === 'raw' || format === 'raw-secret') return bytesOf(data);
+  if (format !== 'jwk') refuseFormat(format, algorithm);
+  checkJwk(data, { kty: 'oct', ...checks });
+  try {
+    return Uint8Array.fromBase64(data.k, { alphabet: 'base64url' });
+  } catch {
+    return fail('DataError', 'crypto: k of the JWK is missing or not base64url');
+  }
+}
+
+function importSecret(format, data, algorithm, extractable, usages) {
+  const { name, hash } = algorithm, { use, usages: allowed } = SECRETS[name];
+  checkUsages(usages, allowed);
+  const bytes = secretBytes(format, data, algorithm, { use, extractable, usages });
+  let length = bytes.length * 8;
+  if (name === 'HMAC') {
+    const wanted = algorithm.length ?? length;
+    if (length === 0 || wanted > length || wanted <= length - 8) {
+      fail('DataError', `crypto: a key of ${length} bits does not have the length ${wanted}`);
+    }
+    length = wanted;
+  } else if (![128, 192, 256].includes(length)) {
+    fail('DataError', `crypto: an AES key has ${length} bits, not 128, 192 or 256`);
+  }
+  const shown = hash ? { name, hash, length } : { name, length };
+  if (format === 'jwk') checkJwkAlgorithm(data, jwkAlgorithm(shown));
+  return createKey('secret', extractable, shown, usages, masked(bytes, length).toBase64());
+}
+
+/** Return bytes with the bits after the first `bits` cleared. */
+export function masked(bytes, bits) {
+  const result = bytes.slice(0, Math.ceil(bits / 8));
+  if (bits % 8) result[result.length - 1] &= 0xff << (8 - (bits % 8));
+  return result;
+}
+
+function importInput(format, data, algorithm, extractable, usages) {
+  if (format !== 'raw' && format !== 'raw-secret') refuseFormat(format, algorithm);
+  checkUsages(usages, DERIVE);
+  if (extractable) fail('SyntaxError', `crypto: a key of ${algorithm.name} cannot be extractable`);
+  return createKey('secret', false, { name: algorithm.name }, usages, encoded(data));
+}
+
+/** Return a key. `data` is a JWK for the format `jwk`, a BufferSource otherwise. Throws DOMException and TypeError. */
+export function importKey(format, data, algorithm, extractable, usages) {
+  if ((format === 'jwk') === isBufferSource(data) || typeof data !== 'object' || data === null) {
+    throw new TypeError(`crypto: a key in the format ${format} cannot be imported from this type`);
+  }
+  const { name } = algorithm;
+  const by = PAIRS[name] ? importPair : SECRETS[name] ? importSecret : importInput;
+  const key = by(format, data, algorithm, Boolean(extractable), usages);
+  if (key.type !== 'public' && !usages.length) fail('SyntaxError', 'crypto: the key has no usages');
+  return key;
+}
+
+function jwkOf(key) {
+  const { algorithm, usages, extractable } = key, { family } = PAIRS[algorithm.name] ?? {};
+  const parts = family
+    ? call('export', { algorithm: family, format: 'jwk', type: key.type, key: materialOf(key) }).key
+    : { kty: 'oct', k: Uint8Array.fromBase64(materialOf(key)).toBase64(URL_SAFE) };
+  const alg = family === 'EC' ? undefined : jwkAlgorithm(algorithm);
+  return { ...parts, ...(alg === undefined ? {} : { alg }), key_ops: usages, ext: extractable };
+}
+
+/** Return a key in a format: a JWK or an ArrayBuffer. Throws DOMException. */
+export function exportKey(format, key) {
+  if (format === 'jwk') return jwkOf(key);
+  const { algorithm, type } = key, pair = PAIRS[algorithm.name], material = materialOf(key);
+  const of = (needed) => {
+    if (type !== needed) fail('InvalidAccessError', `crypto: the format ${format} needs a ${needed} key`);
+  };
+  if (pair && (format === 'spki' || format === 'pkcs8')) {
+    of(format === 'spki' ? 'public' : 'private');
+    return Uint8Array.fromBase64(material).buffer;
+  }
+  if (pair && format === 'raw' && pair.family !== 'RSA') {
+    of('public');
+    return Uint8Array.fromBase64(call('export', { algorithm: pair.family, format, type, key: material }).key).buffer;
+  }
+  if (pair || (format !== 'raw' && format !== 'raw-secret')) refuseFormat(format, algorithm);
+  return Uint8Array.fromBase64(material).buffer;
+}
+
+function generatePair(algorithm, extractable, usages) {
+  const { name, namedCurve, modulusLength, publicExponent } = algorithm, { family, ...allowed } = PAIRS[name];
+  checkUsages(usages, [...allowed.public, ...allowed.private]);
+  const privateUsages = usages.filter((usage) => allowed.private.includes(usage));
+  const publicUsages = usages.filter((usage) => allowed.public.includes(usage));
+  if (family === 'EC' && !CURVES.includes(namedCurve)) {
+    fail('NotSupportedError', `crypto: the curve ${namedCurve} is not available`);
+  }
+  if (!privateUsages.length) fail('SyntaxError', 'crypto: the private key has no usages');
+  const exponent = publicExponent && Number(`0x${publicExponent.toHex() || '0'}`);
+  if (exponent > Number.MAX_SAFE_INTEGER) fail('OperationError', 'crypto: publicExponent is too large');
+  const pair = call('generate', { algorithm: family, curve: namedCurve, bits: modulusLength, public_exponent: exponent });
+  const shown = () => pairAlgorithm(algorithm, { bits: modulusLength, publicExponent });
+  return {
+    publicKey: createKey('public', true, shown(), publicUsages, pair.public),
+    privateKey: createKey('private', extractable, shown(), privateUsages, pair.private),
+  };
+}
+
+/** Return the length in bits of a secret key to generate or to derive. Throws OperationError. */
+export function secretBits(algorithm) {
+  const { name, length } = algorithm;
+  if (name === 'HMAC') return length ?? hmacBits(algorithm);
+  if (![128, 192, 256].includes(length)) fail('OperationError', `crypto: an AES key has 128, 192 or 256 bits, not ${length}`);
+  return length;
+}
+
+/** Return a new key or pair of keys. Throws DOMException. */
+export function generateKey(algorithm, extractable, usages) {
+  const { name, hash } = algorithm;
+  if (PAIRS[name]) return generatePair(algorithm, extractable, usages);
+  checkUsages(usages, SECRETS[name].usages);
+  const length = secretBits(algorithm);
+  if (length === 0 || length > MAX_HMAC_BITS) fail('OperationError', `crypto: a key cannot have ${length} bits`);
+  if (!usages.length) fail('SyntaxError', 'crypto: the key has no usages');
+  const bytes = masked(crypto.getRandomValues(new Uint8Array(Math.ceil(length / 8))), length);
+  return createKey('secret', extractable, hash ? { name, hash, length } : { name, length }, usages, bytes.toBase64());
+}

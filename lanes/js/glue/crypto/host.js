@@ -1,0 +1,72 @@
+// Calls of the crypto Door (docs/reference/crypto-api.md), and the errors of Web Crypto.
+import { ask } from 'svc:doors/call@0.1.0';
+
+const ERRORS = { 'data-error': 'DataError', 'not-supported': 'NotSupportedError' };
+
+export function fail(name, message) {
+  throw new DOMException(message, name);
+}
+
+let hosted = false;
+let started;
+const starting = new Promise((resolve) => (started = resolve));
+
+/** Let operations call the Door: a request has begun. */
+export function svcStartCrypto() {
+  hosted = true;
+  started();
+}
+
+/** Return a promise of the first request, or undefined after it has begun. A deploy build loads modules before. */
+export function untilHosted() {
+  return hosted ? undefined : starting;
+}
+
+const MAX_BYTES = 6 << 20;
+const DATA = '{"data":"', DATA_END = '"}';
+
+/** Return the text of an operation's answer. Throws DOMException. */
+function post(operation, body) {
+  const answer = ask('crypto', `/v1/${operation}`, body);
+  if (!answer) fail('OperationError', `crypto: the data of ${operation} is too long, or too many calls are in progress`);
+  const [status, text] = answer;
+  if (status === 200) return text;
+  const { code, detail } = JSON.parse(text);
+  return fail(ERRORS[code] ?? 'OperationError', detail);
+}
+
+// JSON.stringify and JSON.parse take memory several times the length of a text, so `data` passes by them.
+
+/** Return the body of an operation with bytes as its member `data`. Throws DOMException if they are too many. */
+function withData(members, bytes) {
+  if (bytes.length > MAX_BYTES) fail('OperationError', `crypto: the data has ${bytes.length} bytes, more than ${MAX_BYTES}`);
+  return `${JSON.stringify(members).slice(0, -1)},${DATA.slice(1)}${bytes.toBase64()}${DATA_END}`;
+}
+
+/** Return the answer of an operation; bytes in it are base64. Throws DOMException. */
+export function call(operation, members, data) {
+  return JSON.parse(post(operation, data ? withData(members, data) : JSON.stringify(members)));
+}
+
+/** Return the bytes that an operation answers. Throws DOMException. */
+export function compute(operation, members, data) {
+  const text = post(operation, data ? withData(members, data) : JSON.stringify(members));
+  return Uint8Array.fromBase64(text.slice(DATA.length, -DATA_END.length));
+}
+
+/** Return the bytes of a BufferSource as base64. */
+export function encoded(source) {
+  return bytesOf(source).toBase64();
+}
+
+export function isBufferSource(value) {
+  return value instanceof ArrayBuffer || ArrayBuffer.isView(value);
+}
+
+/** Return a view of a BufferSource. Throws TypeError for other values. */
+export function bytesOf(source) {
+  if (source instanceof Uint8Array) return source;
+  if (source instanceof ArrayBuffer) return new Uint8Array(source);
+  if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
+  throw new TypeError('crypto: the data is not an ArrayBuffer or a view of one');
+}

@@ -1,0 +1,264 @@
+// crypto.subtle, as the Web Cryptography API defines it. The host computes (docs/reference/crypto-api.md).
+import { defineGetter } from '../define.js';
+import { normalize, supports } from './algorithms.js';
+import { exportKey, generateKey, importKey, masked, secretBits } from './formats.js';
+import { bytesOf, call, compute, encoded, fail, untilHosted } from './host.js';
+import { CryptoKey, materialOf, usagesOf } from './key.js';
+
+const nativeDigest = crypto.subtle.digest.bind(crypto.subtle);
+const FORMATS = ['raw', 'raw-public', 'raw-secret', 'raw-seed', 'raw-private', 'spki', 'pkcs8', 'jwk'];
+const encoder = new TextEncoder();
+
+function formatOf(format) {
+  const text = String(format);
+  if (!FORMATS.includes(text)) throw new TypeError(`crypto: ${text} is not a key format`);
+  return text;
+}
+
+/** Check that a key is for an algorithm and a usage. Throws InvalidAccessError. */
+function checkKey(key, { name }, usage) {
+  if (key.algorithm.name !== name) fail('InvalidAccessError', `crypto: the key is for ${key.algorithm.name}, not ${name}`);
+  if (!key.usages.includes(usage)) fail('InvalidAccessError', `crypto: the key does not have the usage ${usage}`);
+}
+
+function checkType(key, type) {
+  if (key.type !== type) fail('InvalidAccessError', `crypto: the operation needs a ${type} key, not a ${key.type} one`);
+}
+
+function keyOf(value) {
+  if (!(value instanceof CryptoKey)) throw new TypeError('crypto: the key is not a CryptoKey');
+  return value;
+}
+
+/** Return the normalized algorithm of the first operation that an algorithm has. */
+function normalizeFirst(operations, algorithm) {
+  for (const operation of operations.slice(0, -1)) {
+    try {
+      return normalize(operation, algorithm);
+    } catch {
+      // The next operation reports the error.
+    }
+  }
+  return normalize(operations.at(-1), algorithm);
+}
+
+/** Return the members of a signature's request. */
+function signature({ name, hash, saltLength }, key) {
+  return { algorithm: name, hash: (hash ?? key.algorithm.hash)?.name, salt_length: saltLength, key: materialOf(key) };
+}
+
+function sign(algorithm, key, data) {
+  checkKey(key, algorithm, 'sign');
+  if (algorithm.name === 'HMAC') {
+    return compute('hmac', { hash: key.algorithm.hash.name, key: materialOf(key) }, data);
+  }
+  checkType(key, 'private');
+  return compute('sign', signature(algorithm, key), data);
+}
+
+function isEqual(one, other) {
+  let difference = one.length ^ other.length;
+  for (let i = 0; i < one.length; i++) difference |= one[i] ^ other[i];
+  return difference === 0;
+}
+
+function verify(algorithm, key, received, data) {
+  checkKey(key, algorithm, 'verify');
+  if (algorithm.name === 'HMAC') {
+    return isEqual(compute('hmac', { hash: key.algorithm.hash.name, key: materialOf(key) }, data), received);
+  }
+  checkType(key, 'public');
+  return call('verify', { ...signature(algorithm, key), signature: encoded(received) }, data).valid;
+}
+
+const GCM_TAGS = [32, 64, 96, 104, 112, 120, 128];
+
+/** Encrypt or decrypt bytes; `direction` is also the type of an RSA key. */
+function crypt(direction, algorithm, key, data) {
+  const { name, iv, counter, length, additionalData, tagLength, label } = algorithm;
+  if (name === 'RSA-OAEP') checkType(key, direction === 'encrypt' ? 'public' : 'private');
+  if (name === 'AES-GCM' && tagLength !== undefined && !GCM_TAGS.includes(tagLength)) {
+    fail('OperationError', `crypto: tagLength is ${tagLength}, not one of ${GCM_TAGS.join(', ')}`);
+  }
+  return compute(direction, {
+    algorithm: name,
+    hash: key.algorithm.hash?.name,
+    key: materialOf(key),
+    iv: iv && encoded(iv),
+    counter: counter && encoded(counter),
+    length,
+    additional_data: additionalData && encoded(additionalData),
+    tag_length: tagLength,
+    label: label && encoded(label),
+  }, data);
+}
+
+/** Return the shared secret of ECDH or X25519 with `length` bits, or all of it. */
+function agreement({ name, public: other }, key, length) {
+  checkType(key, 'private');
+  checkType(other, 'public');
+  if (other.algorithm.name !== name || other.algorithm.namedCurve !== key.algorithm.namedCurve) {
+    fail('InvalidAccessError', 'crypto: the two keys have different algorithms or curves');
+  }
+  const secret = compute('derive', { algorithm: name, key: materialOf(key), public: materialOf(other) });
+  if (length === null) return secret;
+  if (length > secret.length * 8) fail('OperationError', `crypto: the secret has ${secret.length * 8} bits, fewer than ${length}`);
+  return masked(secret, length);
+}
+
+function derive(algorithm, key, length) {
+  const { name, hash, salt, info, iterations, public: other } = algorithm;
+  if (other) return agreement(algorithm, key, length);
+  if (length === null || length % 8) fail('OperationError', `crypto: ${name} needs a length that is a multiple of 8`);
+  return compute('derive', {
+    algorithm: name,
+    hash: hash.name,
+    key: materialOf(key),
+    salt: encoded(salt),
+    info: info && encoded(info),
+    iterations,
+    length: length / 8,
+  });
+}
+
+/** Return the length in bits of the material for a derived key; null for all that is available. */
+function derivedBits(algorithm) {
+  const { name, length } = algorithm;
+  if (name === 'HKDF' || name === 'PBKDF2') return null;
+  if (name === 'HMAC' && length === 0) throw new TypeError('crypto: the length of an HMAC key is 0');
+  return secretBits(algorithm);
+}
+
+function exported(format, key) {
+  if (!supports(key.algorithm.name, 'exportKey')) fail('NotSupportedError', `crypto: a key of ${key.algorithm.name} cannot be exported`);
+  if (!key.extractable) fail('InvalidAccessError', 'crypto: the key is not extractable');
+  return exportKey(format, key);
+}
+
+function jwkOf(bytes) {
+  try {
+    const jwk = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+    if (typeof jwk === 'object' && jwk !== null) return jwk;
+  } catch {
+    // Not JSON: reported below.
+  }
+  return fail('DataError', 'crypto: the unwrapped key is not a JWK');
+}
+
+/** The methods of SubtleCrypto: convert the arguments, then return the function that computes. */
+const METHODS = {
+  encrypt(algorithm, key, data) {
+    const normalized = normalize('encrypt', algorithm), copy = bytesOf(data).slice();
+    keyOf(key);
+    return () => {
+      checkKey(key, normalized, 'encrypt');
+      return crypt('encrypt', normalized, key, copy).buffer;
+    };
+  },
+  decrypt(algorithm, key, data) {
+    const normalized = normalize('decrypt', algorithm), copy = bytesOf(data).slice();
+    keyOf(key);
+    return () => {
+      checkKey(key, normalized, 'decrypt');
+      return crypt('decrypt', normalized, key, copy).buffer;
+    };
+  },
+  sign(algorithm, key, data) {
+    const normalized = normalize('sign', algorithm), copy = bytesOf(data).slice();
+    keyOf(key);
+    return () => sign(normalized, key, copy).buffer;
+  },
+  verify(algorithm, key, received, data) {
+    const normalized = normalize('verify', algorithm), copies = [bytesOf(received).slice(), bytesOf(data).slice()];
+    keyOf(key);
+    return () => verify(normalized, key, ...copies);
+  },
+  generateKey(algorithm, extractable, keyUsages) {
+    const normalized = normalize('generateKey', algorithm), usages = usagesOf(keyUsages);
+    return () => generateKey(normalized, Boolean(extractable), usages);
+  },
+  importKey(format, keyData, algorithm, extractable, keyUsages) {
+    const form = formatOf(format), normalized = normalize('importKey', algorithm), usages = usagesOf(keyUsages);
+    const data = form !== 'jwk' ? bytesOf(keyData).slice() : keyData;
+    return () => importKey(form, data, normalized, extractable, usages);
+  },
+  exportKey(format, key) {
+    const form = formatOf(format);
+    keyOf(key);
+    return () => exported(form, key);
+  },
+  deriveBits(algorithm, baseKey, length = null) {
+    const normalized = normalize('deriveBits', algorithm), bits = length === null ? null : Number(length) >>> 0;
+    keyOf(baseKey);
+    return () => {
+      checkKey(baseKey, normalized, 'deriveBits');
+      return derive(normalized, baseKey, bits).buffer;
+    };
+  },
+  deriveKey(algorithm, baseKey, derivedKeyType, extractable, keyUsages) {
+    const normalized = normalize('deriveBits', algorithm), usages = usagesOf(keyUsages);
+    const imported = normalize('importKey', derivedKeyType), sized = normalize('getKeyLength', derivedKeyType);
+    keyOf(baseKey);
+    return () => {
+      checkKey(baseKey, normalized, 'deriveKey');
+      const secret = derive(normalized, baseKey, derivedBits(sized));
+      return importKey('raw', secret, imported, extractable, usages);
+    };
+  },
+  wrapKey(format, key, wrappingKey, wrapAlgorithm) {
+    const form = formatOf(format), normalized = normalizeFirst(['wrapKey', 'encrypt'], wrapAlgorithm);
+    keyOf(key);
+    keyOf(wrappingKey);
+    return () => {
+      checkKey(wrappingKey, normalized, 'wrapKey');
+      const data = exported(form, key);
+      return crypt('encrypt', normalized, wrappingKey, form === 'jwk' ? encoder.encode(JSON.stringify(data)) : bytesOf(data)).buffer;
+    };
+  },
+  unwrapKey(format, wrappedKey, unwrappingKey, unwrapAlgorithm, unwrappedKeyAlgorithm, extractable, keyUsages) {
+    const form = formatOf(format), copy = bytesOf(wrappedKey).slice(), usages = usagesOf(keyUsages);
+    const normalized = normalizeFirst(['unwrapKey', 'decrypt'], unwrapAlgorithm);
+    const imported = normalize('importKey', unwrappedKeyAlgorithm);
+    keyOf(unwrappingKey);
+    return () => {
+      checkKey(unwrappingKey, normalized, 'unwrapKey');
+      const data = crypt('decrypt', normalized, unwrappingKey, copy);
+      return importKey(form, form === 'jwk' ? jwkOf(data) : data, imported, extractable, usages);
+    };
+  },
+};
+
+const REQUIRED = { deriveBits: 2 };
+
+const TOKEN = Symbol('SubtleCrypto');
+
+class SubtleCrypto {
+  constructor(token) {
+    if (token !== TOKEN) throw new TypeError('Illegal constructor');
+  }
+
+  async digest(algorithm, data) {
+    const { name } = normalize('digest', algorithm);
+    return nativeDigest(name, data);
+  }
+
+  get [Symbol.toStringTag]() { return 'SubtleCrypto'; }
+}
+
+for (const [name, begin] of Object.entries(METHODS)) {
+  const count = REQUIRED[name] ?? begin.length;
+  const method = { async [name](...args) {
+    if (args.length < count) throw new TypeError(`crypto.subtle.${name} needs ${count} arguments, not ${args.length}`);
+    const finish = begin(...args), hosted = untilHosted();
+    if (hosted) await hosted;
+    return finish();
+  } }[name];
+  Object.defineProperty(method, 'length', { value: count, configurable: true });
+  Object.defineProperty(SubtleCrypto.prototype, name, { value: method, writable: true, enumerable: true, configurable: true });
+}
+
+const subtle = new SubtleCrypto(TOKEN);
+defineGetter(Crypto.prototype, 'subtle', () => subtle);
+for (const [name, value] of Object.entries({ CryptoKey, SubtleCrypto })) {
+  Object.defineProperty(globalThis, name, { value, writable: true, configurable: true });
+}

@@ -1,0 +1,55 @@
+import asyncio
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doors.crypto.door import CryptoDoor
+from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, OpenDoor, RunBudget
+
+CALLER = Caller("api", "request-1")
+Post = Callable[..., tuple[int, dict[str, Any]]]
+
+
+def request(path: str, members: Any, budget: RunBudget | None = None, method: str = "POST") -> DoorRequest:
+    body = members if isinstance(members, bytes) else json.dumps(members, default=encoded).encode()
+    return DoorRequest(method, f"/v1/{path}", query="", headers=(), body=body, caller=CALLER, budget=budget)
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def opened(project: str = "shop", door: CryptoDoor | None = None) -> OpenDoor:
+    return (door or CryptoDoor()).open(DoorContext(project, Path("unused"), lambda entry: None))
+
+
+async def answered(door: OpenDoor, each: DoorRequest) -> DoorResponse:
+    answer = door.answer(each)
+    return answer if isinstance(answer, DoorResponse) else await answer
+
+
+@pytest.fixture
+def post() -> Post:
+    """Post to a new Door: `post(path, member=value)` returns the status and the document."""
+
+    def send(path: str, **members: Any) -> tuple[int, dict[str, Any]]:
+        response = asyncio.run(answered(opened(), request(path, members)))
+        return response.status, json.loads(response.body)
+
+    return send
+
+
+@pytest.fixture
+def data(post: Post) -> Callable[..., str]:
+    """Post to a new Door; return the bytes of the answer in hex."""
+
+    def send(path: str, **members: Any) -> str:
+        status, document = post(path, **members)
+        assert status == 200, document
+        return base64.b64decode(document["data"]).hex()
+
+    return send
