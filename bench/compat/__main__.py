@@ -1,7 +1,8 @@
-"""Runs the cases and writes docs/reference/compatibility.md: `python -m bench.compat [CASE...]`.
+"""Runs the cases and writes docs/reference/compatibility.md: `python -m bench.compat [--dev] [NAME...]`.
 
-With cases (`packages/hono`), runs only those and writes no page. `WPT=` names a checkout of the web platform
-tests. The packages of npm are installed in the cache folder `SVC_TEST_CACHE`.
+With names of cases (`packages/hono`), kinds (`wintertc`) or folders of tests (`wpt/url`), runs only those and
+writes no page. `--dev` omits deploy builds. `WPT=` names a checkout of the web platform tests. The folder
+`SVC_TEST_CACHE` receives the npm packages.
 """
 
 import asyncio
@@ -11,15 +12,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bench.compat import wpt
 from bench.compat.cases import Case, cases
 from bench.compat.guest import Laboratory, Results
-from bench.compat.report import PAGE, Outcome, compare, page, previous_wpt
+from bench.compat.report import PAGE, Outcome, compare, page, previous_wpt, wpt_section
 from bench.compat.upstream import upstream
 from bench.compat.workspace import PackagesMissing, installed, node, workspace
 from engine.lane import BuildMode
 from lanes.js.node import NodeProgram
 
-MODES: tuple[BuildMode, ...] = ("dev", "deploy")
 ORACLE = Path(__file__).with_name("oracle.mjs")
 CONCURRENT = 2
 
@@ -30,7 +31,16 @@ def expected(program: NodeProgram, folder: Path, chosen: list[Case], origin: str
     script = folder / ORACLE.name
     script.write_bytes(ORACLE.read_bytes())
     command = [program.program, str(script), origin, *modules]
-    process = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
+    environment = {**os.environ, "TZ": "UTC"}
+    process = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=False,
+    )
     results = {}
     for line in process.stdout.splitlines():
         if line.startswith('{"path":'):
@@ -42,16 +52,22 @@ def expected(program: NodeProgram, folder: Path, chosen: list[Case], origin: str
 
 
 async def run(
-    folder: Path, cache: Path, origin: str, chosen: list[Case], program: NodeProgram
+    folder: Path,
+    cache: Path,
+    origin: str,
+    chosen: list[Case],
+    program: NodeProgram,
+    *,
+    modes: tuple[BuildMode, ...],
 ) -> list[Outcome]:
-    """Run cases in dev and deploy builds."""
+    """Run cases in builds of some modes."""
     laboratory = Laboratory.open(folder, cache, origin)
     reference = asyncio.create_task(asyncio.to_thread(expected, program, folder, chosen, origin))
     free = asyncio.Semaphore(CONCURRENT)
 
     async def outcome(case: Case) -> Outcome:
         async with free:
-            by_mode: dict[str, Results] = {mode: await laboratory.run(case, mode) for mode in MODES}
+            by_mode: dict[str, Results] = {mode: await laboratory.run(case, mode) for mode in modes}
         known = (await reference).get(case.name, {}) if case.kind == "packages" else None
         result = compare(case, known, by_mode)
         print(f"{case.kind}/{case.name}: {'ok' if not result.failures else 'FAILED'}", flush=True)
@@ -65,11 +81,28 @@ async def run(
         await laboratory.aclose()
 
 
+async def run_wpt(
+    folder: Path, cache: Path, root: Path, modes: tuple[BuildMode, ...], chosen: tuple[str, ...]
+) -> list[wpt.FolderResult]:
+    """Run web platform tests of a checkout."""
+    with wpt.served(root) as origin:
+        laboratory = Laboratory.open(folder, cache, origin)
+        try:
+            return await wpt.run(root, laboratory, modes, chosen)
+        finally:
+            await laboratory.aclose()
+
+
 def main() -> None:
     cache = Path(os.environ.get("SVC_TEST_CACHE", ".svc/test-cache")).resolve()
-    names = sys.argv[1:]
+    checkout = os.environ.get("WPT", "")
+    names = [name for name in sys.argv[1:] if name != "--dev"]
+    modes: tuple[BuildMode, ...] = ("dev",) if "--dev" in sys.argv else ("dev", "deploy")
     listed = [*cases("packages"), *cases("wintertc")]
-    chosen = [case for case in listed if not names or f"{case.kind}/{case.name}" in names]
+    chosen = [case for case in listed if not names or {case.kind, f"{case.kind}/{case.name}"} & {*names}]
+    paths = tuple(name[4:] for name in names if name.startswith("wpt/")) if names else ("",)
+    if checkout and not (Path(checkout) / "resources" / "testharness.js").is_file():
+        sys.exit(f"error: {checkout} is not a checkout of the web platform tests")
     try:
         program = node(cache)
         packages = installed(cache, program)
@@ -78,17 +111,20 @@ def main() -> None:
             f"error: npm cannot install the packages: {error}\n  hint: check the network and npm's registry"
         )
     with upstream() as origin, workspace(packages) as folder:
-        outcomes = asyncio.run(run(folder, cache, origin, chosen, program))
-    by_kind = {
-        kind: [outcome for outcome in outcomes if outcome.case.kind == kind]
-        for kind in ("packages", "wintertc")
-    }
-    if not names:
-        PAGE.write_text(page(by_kind["packages"], by_kind["wintertc"], previous_wpt()), encoding="utf-8")
-    working = sum(not outcome.failures for outcome in by_kind["packages"])
-    checks = sum(len(outcome.case.checks) for outcome in by_kind["wintertc"])
-    passed = checks - sum(len(outcome.failures) for outcome in by_kind["wintertc"])
-    print(f"compat packages={working}/{len(by_kind['packages'])} wintertc={passed}/{checks} wpt=0/0")
+        outcomes = asyncio.run(run(folder, cache, origin, chosen, program, modes=modes))
+        root = Path(checkout).resolve()
+        results = asyncio.run(run_wpt(folder, cache, root, modes, paths)) if checkout and paths else []
+    packages_done, wintertc_done = (
+        [outcome for outcome in outcomes if outcome.case.kind == kind] for kind in ("packages", "wintertc")
+    )
+    if len(sys.argv) == 1:
+        section = wpt_section(results) if results else previous_wpt()
+        PAGE.write_text(page(packages_done, wintertc_done, section), encoding="utf-8")
+    working = sum(not outcome.failures for outcome in packages_done)
+    checks = sum(len(outcome.case.checks) for outcome in wintertc_done)
+    passed = checks - sum(len(outcome.failures) for outcome in wintertc_done)
+    subtests = f"{sum(each.passed for each in results)}/{sum(each.total for each in results)}"
+    print(f"compat packages={working}/{len(packages_done)} wintertc={passed}/{checks} wpt={subtests}")
 
 
 if __name__ == "__main__":

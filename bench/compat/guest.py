@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from bench.compat.cases import Case
-from engine.http.exchange import Headers, MemoryExchange, Request
+from engine.http.exchange import MAX_BODY, Headers, MemoryExchange, Request
 from engine.lane import BuildFailed, BuildMode, BuildRequest
 from engine.manifest.model import Resource
 from engine.wasm.execution.request import GuestRequest, RunReport
@@ -22,9 +22,11 @@ Results = dict[str, dict[str, Any]]
 class _Exchange(MemoryExchange):
     """Collects the body of the response."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, body: bytes) -> None:
         path, _, query = target.partition("?")
-        super().__init__(Request(method="GET", scheme="http", path=path, query=query.encode(), headers=[]))
+        super().__init__(
+            Request(method="GET", scheme="http", path=path, query=query.encode(), headers=[]), body
+        )
         self.data = bytearray()
 
     async def send_head(self, status: int, headers: Headers) -> None:
@@ -63,6 +65,7 @@ class Laboratory:
             guest = await self.build(case.module, mode)
         except BuildFailed as error:
             return _failed(case, f"build: {_build_reason(error)}")
+        results: Results | None
         results, reason = await self.ask(guest, "/")
         if results is not None:
             return results
@@ -74,8 +77,11 @@ class Laboratory:
             together |= results if results is not None else {check: {"error": reason}}
         return together
 
-    async def build(self, module: str, mode: BuildMode) -> Guest:
-        """Return a guest of a module. Raises `BuildFailed`."""
+    async def build(self, module: str, mode: BuildMode, *, fast: bool = False) -> Guest:
+        """Return a guest of a module. Raises `BuildFailed`.
+
+        `fast` compiles deploy builds as dev builds, which takes less time.
+        """
         resource = Resource(
             "api",
             "js",
@@ -88,23 +94,23 @@ class Laboratory:
         artifact = await self.lane.build(request)
         environment = {"UPSTREAM": self.upstream}
         return await self.runner.guest(
-            resource, artifact, environment, fast=mode == "dev", report=lambda line: None
+            resource, artifact, environment, fast=fast or mode == "dev", report=lambda line: None
         )
 
-    async def ask(self, guest: Guest, target: str) -> tuple[Results | None, str]:
-        """Return the JSON of the response, or `None` and the reason."""
-        exchange = _Exchange(target)
+    async def ask(self, guest: Guest, target: str, body: bytes = b"") -> tuple[Any, str]:
+        """Return the JSON of the response, or `None` and the reason. A body makes it a POST request."""
+        exchange = _Exchange(target, body)
         lines: list[str] = []
         report: RunReport = await guest.run(
             GuestRequest(
                 exchange=exchange,
-                method="GET",
+                method="POST" if body else "GET",
                 scheme="http",
                 authority="api.localhost",
                 target=target,
-                headers=[(b"host", b"api.localhost")],
+                headers=[(b"host", b"api.localhost"), (b"content-length", b"%d" % len(body))],
                 env={},
-                max_body=0,
+                max_body=MAX_BODY,
                 on_line=lambda stream, text: lines.append(text),
             )
         )

@@ -1,12 +1,14 @@
 """Results of a run, and the page that shows them."""
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.compat.cases import Case, versions
 from bench.compat.guest import Results
+from bench.compat.wpt import FolderResult
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "compatibility.md"
 REASONS = Path(__file__).with_name("reasons.json")
@@ -35,9 +37,14 @@ deploy builds. A package works if all its checks give the same results as in Nod
 |---|---|---|
 {wintertc_rows}
 """
-NOT_RUN = """\
-The tests of other engines, where `WPT=` names a checkout of them: `make compat WPT=../wpt`.
+WPT_TEXT = """\
+Subtests that pass in both builds, of the `.any.js` files for workers that need neither a browser nor a server
+of their own. Tests of proposals are omitted. `make compat WPT=../wpt` repeats them with your checkout.
+
+| folder | files | subtests | pass | percent | why not all |
+|---|---|---|---|---|---|
 """
+NOT_RUN = "Not run: `make compat WPT=../wpt` runs them, where `WPT` is a checkout.\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +88,11 @@ def explained(outcome: Outcome) -> Iterator[str]:
     """Yield the known reasons for the failures of a case, and the names of checks that fail without one."""
     known = reasons()
     key = f"{outcome.case.kind}/{outcome.case.name}"
-    if key in known:
-        yield known[key]
+    if key in known or len(outcome.failures) == len(outcome.case.checks):
+        yield known.get(key, "fails")
         return
     for check in outcome.failures:
-        yield known.get(f"{key}/{check}", f"{check}: fails")
+        yield known.get(f"{key}/{check}", f"{check} fails")
 
 
 def package_cells(case: Case) -> tuple[str, str]:
@@ -99,7 +106,9 @@ def _row(*cells: str) -> str:
 
 
 def _result(outcome: Outcome) -> str:
-    return ". ".join(dict.fromkeys(explained(outcome))) if outcome.failures else "works"
+    if not outcome.failures:
+        return "works"
+    return ". ".join(reason.removesuffix(".") for reason in dict.fromkeys(explained(outcome)))
 
 
 def page(packages: list[Outcome], wintertc: list[Outcome], wpt: str) -> str:
@@ -121,6 +130,20 @@ def page(packages: list[Outcome], wintertc: list[Outcome], wpt: str) -> str:
         wintertc_rows=wintertc_rows,
     )
     return text.rstrip("\n") + f"\n\n{WPT_BEGIN}\n{wpt}"
+
+
+def wpt_section(results: list[FolderResult]) -> str:
+    """Return the section on web platform tests."""
+    known = reasons()
+    return WPT_TEXT + "".join(
+        _row(
+            result.name,
+            *(f"{number:,}" for number in (result.files, result.total, result.passed)),
+            f"{math.floor(1000 * result.passed / result.total) / 10}",
+            known.get(f"wpt/{result.name}", ""),
+        )
+        for result in results
+    )
 
 
 def previous_wpt() -> str:

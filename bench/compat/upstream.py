@@ -1,6 +1,7 @@
 """HTTP server on the loopback interface that cases call: it returns requests, errors and event streams."""
 
 import contextlib
+import gzip
 import json
 import threading
 from collections.abc import Iterator
@@ -86,6 +87,8 @@ class _Handler(BaseHTTPRequestHandler):
             status, text = 200, json.dumps({**request, "body": body.decode(errors="replace")})
             headers["content-type"] = "application/json"
         data = text.encode()
+        if url.path == "/gzip":
+            data, headers["content-encoding"] = gzip.compress(b"tea " * 100), "gzip"
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
