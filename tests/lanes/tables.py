@@ -13,6 +13,7 @@ from typing import Any
 
 import apsw
 
+from doors.crypto.door import CryptoDoor
 from doors.tables.door import TablesDoor
 from engine.artifact import ComponentArtifact
 from engine.door import DOMAIN, DoorContext
@@ -30,7 +31,10 @@ create table users (
 );
 """
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "build" / "tables.md"
-ENDPOINT = {"SVC_TABLES_ENDPOINT": f"http://tables.{DOMAIN}"}
+ENDPOINT = {
+    "SVC_TABLES_ENDPOINT": f"http://tables.{DOMAIN}",
+    "SVC_CRYPTO_ENDPOINT": f"http://crypto.{DOMAIN}",
+}
 
 
 def program(lane: str) -> str:
@@ -76,6 +80,7 @@ class Guests:
         async def main() -> list[Answer]:
             door = TablesDoor()
             tables = door.open(self._place)
+            crypto = CryptoDoor()
             runner = Runner(self._cache)
             try:
                 guest = await runner.guest(
@@ -84,7 +89,10 @@ class Guests:
                     {**self._more, **environment},
                     fast=True,
                     report=lambda line: None,
-                    doors={"tables": DoorBinding(tables, door.max_body)},
+                    doors={
+                        "tables": DoorBinding(tables, door.max_body),
+                        "crypto": DoorBinding(crypto.open(self._place), crypto.max_body),
+                    },
                 )
                 return [await Client().call(guest, target, method) for target in targets]
             finally:
@@ -171,6 +179,13 @@ def missing_endpoint_variable_is_reported(guests: Guests) -> None:
     assert "SVC_TABLES_ENDPOINT is not set" in answer.report.detail
 
 
+def password_is_hashed_and_verified(guests: Guests) -> None:
+    """Use `password` of the guest library, which the tables of users need."""
+    prefix, right, wrong, error = guests.json("/password")
+    assert (prefix, right, wrong) == ("$argon2id$v=19$m=19456,t=2,p=1$", True, False)
+    assert "the hash is not an Argon2 hash in the PHC format" in error
+
+
 CASES = (
     values_of_every_type_round_trip,
     null_values_round_trip,
@@ -181,4 +196,5 @@ CASES = (
     batch_is_atomic,
     rejected_statement_returns_code_and_position,
     missing_endpoint_variable_is_reported,
+    password_is_hashed_and_verified,
 )

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"svc/guest"
+	"svc/guest/password"
 	"svc/guest/tables"
 )
 
@@ -26,6 +27,7 @@ func main() {
 	http.HandleFunc("/errors", failures)
 	http.HandleFunc("/unfit", unfit)
 	http.HandleFunc("/misfit", misfit)
+	http.HandleFunc("/password", passwords)
 	guest.Serve(nil)
 }
 
@@ -213,4 +215,12 @@ func misfit(w http.ResponseWriter, r *http.Request) {
 	_, small := tables.QueryAs[struct{ N int8 }](r.Context(), "select 300 as n")
 	_, text := tables.QueryAs[struct{ N int }](r.Context(), "select 'x' as n")
 	answer(w, []any{told(small), told(text)})
+}
+
+func passwords(w http.ResponseWriter, r *http.Request) {
+	hash := must(password.Hash(r.Context(), "pässword"))
+	right := must(password.Verify(r.Context(), "pässword", hash))
+	wrong := must(password.Verify(r.Context(), "password", hash))
+	_, err := password.Verify(r.Context(), "password", "none")
+	json.NewEncoder(w).Encode([]any{hash[:31], right, wrong, err.Error()})
 }

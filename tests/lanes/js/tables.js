@@ -1,4 +1,4 @@
-import { d1, json, tables } from '@svc/guest';
+import { d1, json, password, tables } from '@svc/guest';
 
 const BYTES = new Uint8Array([0, 255, 16]);
 const MOMENT = new Date('2026-01-31T12:34:56.789Z');
@@ -130,6 +130,13 @@ async function arrays() {
   return [columns, [...row.slice(0, 3), same(new Uint8Array(row[3]), BYTES)]];
 }
 
+async function passwords() {
+  const hash = await password.hash('pässword');
+  const [right, wrong] = [await password.verify('pässword', hash), await password.verify('password', hash)];
+  const error = await password.verify('password', 'none').catch(({ message }) => message);
+  return [hash.slice(0, 31), right, wrong, error];
+}
+
 const ROUTES = {
   '/types': types,
   '/nulls': nulls,
@@ -141,6 +148,7 @@ const ROUTES = {
   '/errors': errors,
   '/unfit': unfit,
   '/d1': results,
+  '/password': passwords,
 };
 
 export default {

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use svc_guest::tables::{self, params, FromRow, Outcome, Row, Sql, Statement, Value};
-use svc_guest::{quote, Error, HostError, Request, Response, Result};
+use svc_guest::{password, quote, Error, HostError, Request, Response, Result};
 
 const TEXT: &str = "ü\"\\\n\0😀";
 const BLOB: [u8; 3] = [0, 255, 16];
@@ -24,8 +24,17 @@ fn handle(request: Request) -> Result<Response> {
         "/errors" => errors()?,
         "/unfit" => unfit(),
         "/misfit" => misfit(),
+        "/password" => passwords()?,
         _ => return Ok(Response::empty(404)),
     }))
+}
+
+fn passwords() -> Result<String> {
+    let hash = password::hash("pässword")?;
+    let right = password::verify("pässword", &hash)?;
+    let wrong = password::verify("password", &hash)?;
+    let error = password::verify("password", "none").unwrap_err();
+    Ok(format!("[{},{right},{wrong},{}]", quote(&hash[..31]), quote(&error.to_string())))
 }
 
 tables::row! {

@@ -24,6 +24,7 @@
 //!   ([`Response::events`]).
 //! - [`client`] sends requests to other servers, several at once with [`client::all`].
 //! - [`tables`] reads and writes the tables of the Project.
+//! - [`password`] hashes and verifies passwords.
 //! - [`log`] writes structured records; `println!` and `eprintln!` write plain ones.
 //! - The environment is [`mod@std::env`]'s, the clock [`std::time`]'s, and [`sleep`] waits.
 //!
@@ -41,6 +42,7 @@ mod events;
 mod headers;
 mod json;
 pub mod log;
+pub mod password;
 mod query;
 mod request;
 mod response;

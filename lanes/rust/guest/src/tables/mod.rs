@@ -37,6 +37,7 @@ use crate::error::{ErrorKind, HostError, Result};
 pub use crate::__params as params;
 pub use crate::__row as row;
 pub use param::Param;
+pub(crate) use read::document;
 pub use refusal::Refusal;
 pub use row::{to_json, FromRow, Row};
 pub use value::{FromValue, Value};

@@ -6,7 +6,7 @@ use super::value::Value;
 const DEPTH: usize = 1100;
 
 /// Read a document; `None` for what is none.
-pub(super) fn document(text: &str) -> Option<Value> {
+pub(crate) fn document(text: &str) -> Option<Value> {
     let mut reader = Reader { text, at: 0 };
     let value = reader.value(0)?;
     reader.space();
