@@ -33,6 +33,11 @@ HEAD_GRACE_SECONDS = 0.05
 """How long a stopped run may continue to send its head, because half a head is not a response."""
 DISCONNECT_GRACE_SECONDS = 0.5
 """How long a guest may continue after its client has disconnected; its next write fails."""
+_UNANSWERED = "Warning: JS event loop terminated without completing the request."
+"""The line that StarlingMonkey prints when a handler waits for a promise that nothing can settle.
+
+It then ends the response as if it were complete, or breaks a rule of the streams.
+"""
 _BODILESS = frozenset({204, 304})
 
 
@@ -283,6 +288,9 @@ class Execution:
             if line is None:
                 continue
             if stream == "stderr":
+                if line == _UNANSWERED:
+                    self.stop("guest-failed")
+                    continue
                 self._stderr = self._stderr or StderrTail()
                 self._stderr.add(line)
             self._request.on_line(stream, line)  # type: ignore[arg-type]
@@ -337,6 +345,8 @@ class Execution:
             if self._complete:
                 return "ok", ""
             self.reason = "client-gone"
+        if self.reason == "guest-failed":
+            return self.reason, _UNANSWERED_BODY if self._run.head is not None else _UNANSWERED_HEAD
         if self.reason is not None:
             return self.reason, _REASONS.get(self.reason, "").format(
                 seconds=self._guest.resource.run_limit_secs, limit=self._request.max_body
@@ -360,6 +370,8 @@ class Execution:
         return "ok", ""
 
 
+_UNANSWERED_HEAD = "the handler never answers: fetch() returned a promise that nothing can settle"
+_UNANSWERED_BODY = "the response never ends: its stream waits for a promise that nothing can settle"
 _REASONS = {
     "run-limit": "the run took longer than run_limit_secs = {seconds}",
     "body-too-large": "the request body is larger than {limit} bytes",

@@ -47,6 +47,17 @@ const routes = {
     let n = 0;
     return new Response(new ReadableStream({ pull: (c) => (n++ < 2 ? c.enqueue(encoder.encode('a')) : deep()) }));
   },
+  '/never': () => new Promise(() => {}),
+  '/stalled'() {
+    let first = true;
+    return new Response(new ReadableStream({
+      async pull(controller) {
+        await new Promise((resolve) => first && setTimeout(resolve, 20));
+        first = false;
+        controller.enqueue(encoder.encode('a'));
+      },
+    }));
+  },
   async '/used'() {
     const response = new Response('x');
     await response.text();

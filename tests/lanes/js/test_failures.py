@@ -19,6 +19,8 @@ DETAILS = {
     "/strict": "ReferenceError: assignment to undeclared variable undeclared",
     "/text": "TypeError: a chunk of the response body is a string, not a Uint8Array: use TextEncoder",
     "/pull": "Error: deep",
+    "/never": "the handler never answers: fetch() returned a promise that nothing can settle",
+    "/stalled": "the response never ends: its stream waits for a promise that nothing can settle",
 }
 BODIES = {
     "/printed": b"printed",
@@ -40,7 +42,7 @@ def test_failure_is_reported_with_the_users_message(
     answer = answers["dev"][target]
     assert (answer.report.outcome, answer.report.detail) == ("guest-failed", DETAILS[target])
     assert not answer.ended
-    assert (answer.status is None) == (target not in ("/text", "/pull"))
+    assert (answer.status is None) == (target not in ("/text", "/pull", "/stalled"))
 
 
 @pytest.mark.parametrize("target", [*DETAILS, *BODIES])
