@@ -4,13 +4,13 @@ A lane builds the sources of one Resource to one artifact. Its only state are ca
 any time.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
 from engine.ansi import strip_ansi
-from engine.artifact import Artifact
+from engine.artifact import Artifact, ComponentArtifact
 from engine.errors import SvcError
 from engine.manifest.lanes import LaneSpec
 from engine.manifest.model import Resource
@@ -73,7 +73,8 @@ class BuildRequest:
     """One build of one Resource.
 
     `root` is the Project folder. `cache` is shared by all Projects and processes of this user. `report`
-    receives single lines of progress for slow steps ("installing the js toolchain …").
+    receives single lines of progress for slow steps ("installing the js toolchain …"). `evaluate`, if any,
+    runs a dev artifact once and returns why that failed with what it printed, or `None`.
     """
 
     resource: Resource
@@ -81,6 +82,7 @@ class BuildRequest:
     cache: Path
     mode: BuildMode
     report: Callable[[str], None] = field(default=ignore_progress)
+    evaluate: Callable[[ComponentArtifact], Awaitable[str | None]] | None = None
 
     def shown(self, path: Path) -> str:
         """Return a path for messages: relative to the Project folder if it is inside."""

@@ -2,10 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-from engine.artifact import Artifact
+from engine.artifact import Artifact, ComponentArtifact
 from engine.build.cache import BuildCache, PendingBuild
 from engine.errors import SvcError
 from engine.lane import BuildMode, BuildRequest, Lane
@@ -49,13 +49,22 @@ class Builder:
         return await asyncio.to_thread(find)
 
     async def build(
-        self, resource: Resource, root: Path, report: Callable[[str], None], *, remember: bool
+        self,
+        resource: Resource,
+        root: Path,
+        report: Callable[[str], None],
+        *,
+        remember: bool,
+        evaluate: Callable[[ComponentArtifact], Awaitable[str | None]] | None = None,
     ) -> Artifact:
-        """Build with the Resource's lane. Raises the errors of the lane, and `LaneMissing`."""
+        """Build with the Resource's lane, which may `evaluate` a dev artifact (see `BuildRequest`).
+
+        Raises the errors of the lane, and `LaneMissing`.
+        """
         lane = self.lane(resource)
         began_ns = time.time_ns()
         key = await asyncio.to_thread(self._known.key, resource, root, self._mode) if remember else None
-        artifact = await lane.build(BuildRequest(resource, root, self._cache, self._mode, report))
+        artifact = await lane.build(BuildRequest(resource, root, self._cache, self._mode, report, evaluate))
         if key is not None:
 
             def store() -> None:

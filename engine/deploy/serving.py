@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.artifact import Artifact
+from engine.artifact import Artifact, ComponentArtifact
 from engine.deploy.versions import Publication, VersionFactory
 from engine.errors import SvcError
 from engine.gateway.routes import FirstBuild, NotReady, RouteTable, Version
@@ -138,6 +138,10 @@ class ServingTable:
             replacement = prepared.versions.get(resource)
             if isinstance(version, NotReady) and version.first_build and replacement is not version:
                 version.first_build.finish(replacement)
+
+    async def evaluate(self, project: str, resource: Resource, artifact: ComponentArtifact) -> str | None:
+        """Run an artifact once without serving it; return why that failed with what it printed, or `None`."""
+        return await self._versions.evaluate(project, resource, artifact)
 
     def project(self, name: str) -> Project | None:
         """Return a Project as it is served."""

@@ -1,7 +1,7 @@
 """Publications, and the factory that turns their artifacts into servable versions."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.artifact import Artifact, ComponentArtifact
 from engine.deploy.doors import Doors
@@ -11,7 +11,8 @@ from engine.gateway.static.responder import StaticResponder
 from engine.lane import BuildMode
 from engine.manifest.model import Project, Resource
 from engine.wasm.compile.check import error_context
-from engine.wasm.execution.runner import Runner
+from engine.wasm.execution.runner import NO_DOORS, Guest, Runner
+from engine.wasm.outbound.door_calls import DoorBinding
 
 BuildResult = Artifact | SvcError | None
 """The artifact of a Resource, or its build error; `None` during the first build."""
@@ -53,9 +54,27 @@ class VersionFactory:
             "SVC_MEMORY_LIMIT_MB": str(resource.memory_limit_mb),
             **doors.environment,
         }
+        return await self._guest(resource, artifact, environment, doors.open)
+
+    async def evaluate(self, project: str, resource: Resource, artifact: ComponentArtifact) -> str | None:
+        """Run an artifact once without network and Doors; return why that failed with its output, or `None`.
+
+        Raises `SvcError` if the component is rejected.
+        """
+        offline = replace(resource, egress=())
+        guest = await self._guest(offline, artifact, {"SVC_PROJECT": project}, NO_DOORS)
+        return await guest.evaluate()
+
+    async def _guest(
+        self,
+        resource: Resource,
+        artifact: ComponentArtifact,
+        environment: dict[str, str],
+        doors: Mapping[str, DoorBinding],
+    ) -> Guest:
         # All saves share the compiled dev loader, so slower compilation to better code pays off.
         fast = self.mode == "dev" and artifact.script is None
         with error_context(resource.name):
             return await self.runner.guest(
-                resource, artifact, environment, fast=fast, report=self.report, doors=doors.open
+                resource, artifact, environment, fast=fast, report=self.report, doors=doors
             )

@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from engine.artifact import Artifact, ComponentArtifact
@@ -193,7 +194,11 @@ class DevProject:
             await self._replace(
                 resource,
                 lambda: self._builder.build(
-                    resource, self.project.root, self._config.report, remember=remember
+                    resource,
+                    self.project.root,
+                    self._config.report,
+                    remember=remember,
+                    evaluate=partial(self._table.evaluate, self.project.name, resource),
                 ),
             )
         finally:

@@ -10,6 +10,7 @@ from engine.sourcemap import SourceMap
 _UNRESOLVED = re.compile(r'Could not resolve "([^"]+)"')
 _PLACE = re.compile(r"\(([^()]+):(\d+):(\d+)\)")
 _ASKED_FOR_TIME = re.compile(r"^svc: the time was asked for\n(.*?)svc: end$", re.MULTILINE | re.DOTALL)
+_PACKAGE = re.compile(r".*node_modules/((?:@[^/]+/)?[^/]+)")
 _TOOL = ("Failed to initialize component", "Exception while evaluating")
 _THROWN = re.compile(r"(?:.+:\d+:\d+ )?(\w*Error\b.*|uncaught exception: .*)")
 CONTEXT = 2
@@ -77,19 +78,23 @@ def _unresolved_hint(name: str, request: BuildRequest) -> str:
 
 def evaluation_failure(output: str, mapping: SourceMap, request: BuildRequest) -> BuildFailed:
     """Return the error for a module that failed while it was evaluated for the snapshot."""
+    # The notes on the time come from a module that was evaluated, so they do not explain the failure.
+    output = _ASKED_FOR_TIME.sub("", output)
     mapped = (mapping.rewrite(line) for line in output.splitlines())
     lines = [line for line in mapped if line and line.strip() and not line.startswith(_TOOL)]
     text = "\n".join(lines)
     position = _PLACE.search(text)
     thrown = next((match for line in lines if (match := _THROWN.match(line))), None)
-    message = thrown.group(1) if thrown else "it failed"
+    message = thrown.group(1) if thrown else lines[-1] if lines else "the engine ended without a message"
     diagnostics: tuple[Diagnostic, ...] = ()
     if position:
         file, line, column = position.group(1), int(position.group(2)), int(position.group(3))
         frame = code_frame(request.root / file, line, column)
         diagnostics = (Diagnostic(message, file, line, column, frame),)
+    package = _PACKAGE.match(diagnostics[0].file) if diagnostics else None
+    subject = f"the package {package[1]}" if package else "its module"
     return BuildFailed(
-        f"resource {request.resource.name}: its module fails during loading: {message}",
+        f"resource {request.resource.name}: {subject} fails during loading: {message}",
         "Code at the top level of a module runs once, at build time, without environment or network.",
         diagnostics=diagnostics,
         output=text,

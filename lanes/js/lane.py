@@ -7,6 +7,7 @@ build is a component with the evaluated module in a snapshot. Both go through th
 import asyncio
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,11 @@ from lanes.prebuilt_component import build_or_take
 from lanes.process import run
 
 _OURS = Path(__file__).resolve().parent
+_CHECK = (
+    "\n({ svcEntry: svcApp.svcEntry, default: typeof svcApp.default?.fetch !== 'function' ? svcApp.default : "
+    "{ fetch: () => new Response() } });\n//# sourceURL=svc-app.js\n"
+)
+"""The end of a script that evaluates a module without calling its handler."""
 LOOKED_FOR = "package.json (module, main), src/index.ts, src/index.js, index.ts, index.js"
 
 
@@ -93,7 +99,13 @@ class JsLane:
             component = await self._snapshot(toolchain, request, answer["code"], source_map)
             return ComponentArtifact(component, component.stem, None, source_map, inputs)
         loader = await _loader(toolchain, request.report)
-        return ComponentArtifact(loader, loader.stem, answer["code"], source_map, inputs)
+        artifact = ComponentArtifact(loader, loader.stem, answer["code"], source_map, inputs)
+        if request.evaluate is not None:
+            # Without the source map, so that positions are mapped as those of a deploy build.
+            check = replace(artifact, script=answer["code"] + _CHECK, source_map=None)
+            if (output := await request.evaluate(check)) is not None:
+                raise evaluation_failure(output, SourceMap.parse(source_map), request)
+        return artifact
 
     async def aclose(self) -> None:
         """Stop the bundler."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from engine.artifact import ComponentArtifact
+from engine.http.exchange import MemoryExchange, Request
 from engine.manifest.egress import Egress
 from engine.manifest.model import Resource
 from engine.sourcemap import SourceMap
@@ -234,6 +235,28 @@ class Guest:
         if self._source_map is None:
             self._source_map = SourceMap.parse(self._source_map_json)
         return self._source_map.rewrite(line)
+
+    async def evaluate(self) -> str | None:
+        """Handle one GET request; return why that failed with what the guest printed, or `None`."""
+        lines: list[str] = []
+        headers = [(b"host", b"localhost")]
+        request = GuestRequest(
+            exchange=MemoryExchange(
+                Request(method="GET", scheme="http", path="/", query=b"", headers=headers)
+            ),
+            method="GET",
+            scheme="http",
+            authority="localhost",
+            target="/",
+            headers=headers,
+            env={},
+            max_body=0,
+            on_line=lambda _, line: lines.append(line),
+        )
+        report = await self.run(request)
+        if report.outcome not in ("guest-failed", "memory-limit", "run-limit"):
+            return None
+        return "\n".join(lines if report.detail in lines else [*lines, report.detail])
 
     async def run(self, request: GuestRequest) -> RunReport:
         """Handle one request with a fresh instance."""

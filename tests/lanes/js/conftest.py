@@ -1,17 +1,26 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.artifact import ComponentArtifact
+from engine.artifact import Artifact, ComponentArtifact
+from engine.deploy.doors import Doors
+from engine.deploy.versions import VersionFactory
 from engine.lane import BuildMode, BuildRequest
 from engine.manifest.model import Resource
+from engine.wasm.execution.runner import Runner
 from lanes.js.entry import default_entry
 from lanes.js.lane import JsLane
 from tests.engine.wasm.conftest import Answer
 from tests.lanes.workdir import Workdir, answers
+
+
+def no_doors(project: str) -> Doors:
+    raise AssertionError(f"{project} opens Doors")
 
 
 class Sources(Workdir):
@@ -34,8 +43,22 @@ class Sources(Workdir):
 
         return asyncio.run(main())
 
-    def build(self, mode: BuildMode = "dev") -> ComponentArtifact:
-        artifact: ComponentArtifact = self.with_lane(lambda lane: lane.build(self.request(mode)))
+    def build(self, mode: BuildMode = "dev", *, evaluated: bool = False) -> ComponentArtifact:
+        """Return the artifact; if `evaluated`, the engine evaluates a dev build as in `svc dev`."""
+
+        async def build(lane: JsLane) -> Artifact:
+            if not evaluated:
+                return await lane.build(self.request(mode))
+            runner = Runner(self.cache)
+            versions = VersionFactory(runner, mode, self.reported.append, no_doors)
+            try:
+                evaluate = partial(versions.evaluate, "test", self.resource)
+                return await lane.build(replace(self.request(mode), evaluate=evaluate))
+            finally:
+                await runner.aclose()
+
+        artifact = self.with_lane(build)
+        assert isinstance(artifact, ComponentArtifact)
         return artifact
 
 

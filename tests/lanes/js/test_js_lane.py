@@ -21,9 +21,9 @@ pytestmark = pytest.mark.slow
 HELLO = "export default { fetch: () => new Response('hello') };\n"
 
 
-def failure(sources: Sources, mode: BuildMode = "dev") -> BuildFailed:
+def failure(sources: Sources, mode: BuildMode = "dev", *, evaluated: bool = False) -> BuildFailed:
     with pytest.raises(BuildFailed) as exc_info:
-        sources.build(mode)
+        sources.build(mode, evaluated=evaluated)
     return exc_info.value
 
 
@@ -75,7 +75,8 @@ def test_default_export_without_fetch_is_rejected(sources: Sources) -> None:
     sources.write("index.js", "export default { fech() {} };\n")
     (answer,) = ask(sources, sources.build("dev"), "/")
     assert "api/index.js" in answer.report.detail and "fetch method" in answer.report.detail
-    assert "fetch method" in failure(sources, "deploy").message
+    for mode in MODES:
+        assert "fetch method" in failure(sources, mode, evaluated=True).message
 
 
 def test_empty_or_missing_entry_is_reported(sources: Sources) -> None:
@@ -86,12 +87,26 @@ def test_empty_or_missing_entry_is_reported(sources: Sources) -> None:
     assert "no entry module" in error.message and "src/index.ts" in error.hint
 
 
-def test_module_that_throws_while_loading_is_reported(sources: Sources) -> None:
-    sources.write("src/index.ts", "const n: number = 1;\nnull.x;\n" + HELLO)
+def test_module_that_throws_while_loading_fails_the_build(sources: Sources) -> None:
+    sources.write(
+        "node_modules/bad/index.js", "console.log('loads');\nexport const a = Date.now(), b = null.x;\n"
+    )
+    sources.write("src/index.ts", "import 'bad';\n" + HELLO)
     (answer,) = ask(sources, sources.build("dev"), "/")
     assert answer.report.outcome == "guest-failed" and "TypeError" in answer.report.detail
-    result = failure(sources, "deploy")
-    assert result.diagnostics[0].file == "api/src/index.ts" and result.diagnostics[0].line == 2
+    for mode in MODES:
+        result = failure(sources, mode, evaluated=True)
+        assert "the package bad fails during loading: TypeError" in result.message
+        (diagnostic,) = result.diagnostics
+        assert (diagnostic.file, diagnostic.line) == ("api/node_modules/bad/index.js", 2)
+        assert "null.x" in diagnostic.frame
+
+
+def test_module_that_loads_is_evaluated_without_its_handler(sources: Sources) -> None:
+    sources.write("index.js", HELLO.replace("new Response('hello')", "missing()"))
+    assert sources.build("dev", evaluated=True).script
+    sources.write("index.js", "for (const a = []; ; ) a.push('x'.repeat(1e6) + a.length);\n" + HELLO)
+    assert "out of memory" in failure(sources, evaluated=True).message
 
 
 def test_inputs_contain_all_bundled_files(sources: Sources) -> None:
