@@ -85,6 +85,12 @@ async def _make(spec: SnapshotSpec, module: Path) -> tuple[Path, str]:
             code, output = await run(command, module.parent, nice=True)
     except TimeoutError as error:
         raise ComponentRefused("", timed_out=True) from error
+    if code < 0:
+        raise BuildFailed(
+            f"the build of the component was ended by signal {-code}",
+            "Check the free memory of this machine: a large module needs up to 4 GB.",
+            output=output,
+        )
     if code != 0 or not output_file.exists():
         raise ComponentRefused(output)
     digest = await asyncio.to_thread(lambda: sha256(output_file.read_bytes()).hexdigest())

@@ -22,6 +22,7 @@ const TICK = 1000n; // ns between two readings of a clock
 const GLOBAL = 'svc:global:';
 const PAGE = 65536;
 const GAP = 16; // a shorter run of zeros is smaller than the header of another segment
+const MAX_SEGMENTS = 100_000; // the limit of WebAssembly engines
 const SECTION = { memory: 5, global: 6, export: 7, start: 8, data: 11, dataCount: 12 };
 const STATE = [SECTION.memory, SECTION.global, SECTION.dataCount, SECTION.data];
 const COMPONENT_MODULE = 1; // the id of a section of a component that holds a core module
@@ -170,8 +171,8 @@ function checkSegments(body) {
   }
 }
 
-/** Return the encoded data segments of a memory: everything that is not a long run of zeros. */
-function segments(memory) {
+/** Return the encoded data segments of a memory: everything that is not a run of at least `gap` zeros. */
+function segments(memory, gap = GAP) {
   const encoded = [], words = new Uint32Array(memory.buffer, 0, memory.length / 4);
   let begin = -1, end = 0;
   const close = () => {
@@ -180,7 +181,7 @@ function segments(memory) {
   };
   for (let word = 0; word < words.length; word++) {
     if (!words[word]) continue;
-    if (begin >= 0 && word * 4 - end >= GAP) {
+    if (begin >= 0 && word * 4 - end >= gap) {
       close();
       begin = -1;
     }
@@ -188,7 +189,7 @@ function segments(memory) {
     end = word * 4 + 4;
   }
   if (begin >= 0) close();
-  return encoded;
+  return encoded.length > MAX_SEGMENTS ? segments(memory, gap * 4) : encoded;
 }
 
 /** Return the binary of a module that also exports its mutable globals, as GLOBAL + index. */
@@ -222,8 +223,9 @@ function imports(module, wasi, memory, seed) {
   };
   const functions = {};
   for (const { module: from, name } of WebAssembly.Module.imports(module)) {
+    // A function of its own: V8 calls one of node:wasi directly with a receiver that garbage collection may move.
     const call = from === 'wasi_snapshot_preview1'
-      ? (reproducible[name] ?? wasi.wasiImport[name])
+      ? (reproducible[name] ?? ((...args) => wasi.wasiImport[name](...args)))
       : () => { throw new Error(`${name} of ${from} was called while the module is loaded`); };
     (functions[from] ??= {})[name] = call;
   }
