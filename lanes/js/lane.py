@@ -33,6 +33,7 @@ from lanes.prebuilt_component import build_or_take
 from lanes.process import run
 
 _OURS = Path(__file__).resolve().parent
+MAX_BUNDLE_BYTES = 24 << 20
 _CHECK = (
     "\n({ svcEntry: svcApp.svcEntry, default: typeof svcApp.default?.fetch !== 'function' ? svcApp.default : "
     "{ fetch: () => new Response() } });\n//# sourceURL=svc-app.js\n"
@@ -93,6 +94,7 @@ class JsLane:
                 f"{warning['file']}:{warning['line']}:{warning['column']}: " if "file" in warning else ""
             )
             request.report(f"{request.resource.name}: {position}{warning['text']}")
+        _refuse_large(answer, request.resource.name)
         inputs = _bundled(answer["inputs"], request, toolchain)
         source_map = answer["map"].encode()
         if deploy:
@@ -191,6 +193,16 @@ def _refuse_exportless(answer: dict[str, Any], name: str) -> None:
             raise BuildFailed(
                 f"{name} exports nothing", EXPORT_HINT, diagnostics=(Diagnostic(NO_EXPORT, name, 1, 1),)
             )
+
+
+def _refuse_large(answer: dict[str, Any], name: str) -> None:
+    size = len(answer["code"].encode())
+    if size > MAX_BUNDLE_BYTES:
+        largest = max(answer["inputs"], key=lambda item: item["bytes"])
+        raise BuildFailed(
+            f"resource {name}: the bundle has {size >> 20} MiB; the maximum is {MAX_BUNDLE_BYTES >> 20}",
+            f"The largest file is {largest['path']} with {largest['bytes'] >> 20} MiB. Store data in tables.",
+        )
 
 
 def _bundled(inputs: list[dict[str, Any]], request: BuildRequest, toolchain: Toolchain) -> frozenset[Path]:

@@ -109,6 +109,13 @@ def test_module_that_loads_is_evaluated_without_its_handler(sources: Sources) ->
     assert "out of memory" in failure(sources, evaluated=True).message
 
 
+def test_large_bundle_is_rejected_with_its_largest_file(sources: Sources) -> None:
+    sources.write("data.txt", "x" * (25 << 20))
+    sources.write("index.js", "import text from './data.txt';\n" + HELLO.replace("'hello'", "text"))
+    error = failure(sources)
+    assert "25 MiB; the maximum is 24" in error.message and "api/data.txt with 25 MiB" in error.hint
+
+
 def test_inputs_contain_all_bundled_files(sources: Sources) -> None:
     shared = sources.root / "shared.js"
     index = sources.write(
