@@ -20,7 +20,7 @@ def new(
             "--template",
             "-t",
             metavar="TEMPLATE",
-            help="notes, pulse, guestbook, polyglot, static, js, go or rust.",
+            help="notes, pulse, guestbook, members, polyglot, static, js, go or rust.",
         ),
     ] = "notes",
 ) -> None:

@@ -15,6 +15,7 @@ TEMPLATES = {
     "notes": "a page, a js API and a table",
     "pulse": "a page with live numbers from a private js resource",
     "guestbook": "a page over a table that js, go and rust share",
+    "members": "sign up, log in and a protected page, in js, go and rust",
     "polyglot": "one page, the same interface in js, go and rust",
     "js": "one js resource: text, JSON, an event stream",
     "go": "the same in Go, with a page",
@@ -26,7 +27,7 @@ PLACEHOLDER = "PROJECT"
 SCHEMA_FILE = "manifest.schema.json"
 """File below `.svc` that the `#:schema` line of every template names."""
 _PACKAGE = Path(__file__).resolve().parents[1]
-_SAMPLES = ("notes", "pulse", "polyglot", "guestbook")
+_SAMPLES = ("notes", "pulse", "polyglot", "guestbook", "members")
 _IGNORED = shutil.ignore_patterns(
     ".svc", "node_modules", "target", "go.work", "go.work.sum", "__pycache__", "dist", ".DS_Store"
 )

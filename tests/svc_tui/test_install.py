@@ -76,12 +76,11 @@ def test_wheel_contains_every_package_and_template(wheel: Path, tmp_path: Path) 
         assert load(tmp_path / template).name == template
     for file in (".gitignore", "Cargo.lock", "svc-guest/src/abi/world.bin"):
         assert (tmp_path / "rust" / file).is_file()
-        assert (tmp_path / "polyglot" / "rust" / file).is_file()
-        assert (tmp_path / "guestbook" / "rust" / file).is_file()
     for file in (".gitignore", "go.mod", "main.go"):
         assert (tmp_path / "go" / file).is_file()
-        assert (tmp_path / "polyglot" / "go" / file).is_file()
-        assert (tmp_path / "guestbook" / "go" / file).is_file()
+    for sample in ("guestbook", "members", "polyglot"):
+        for file in ("rust/.gitignore", "rust/Cargo.lock", "rust/svc-guest/src/abi/world.bin", "go/go.mod"):
+            assert (tmp_path / sample / file).is_file()
     assert (tmp_path / "guestbook" / "tables" / "001-entries.sql").is_file()
 
 

@@ -1,0 +1,3 @@
+module members
+
+go 1.24
