@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from bench.compat.cases import Case
+from doors.crypto.door import CryptoDoor
+from engine.door import DoorContext
 from engine.http.exchange import MAX_BODY, Headers, MemoryExchange, Request
 from engine.lane import BuildFailed, BuildMode, BuildRequest
 from engine.manifest.model import Resource
 from engine.wasm.execution.request import GuestRequest, RunReport
 from engine.wasm.execution.runner import Guest, Runner
+from engine.wasm.outbound.door_calls import DoorBinding
 from lanes.js.lane import JsLane
 
 LIMIT_SECONDS = 120
@@ -93,8 +96,15 @@ class Laboratory:
         request = BuildRequest(resource, self.folder, self.cache, mode, lambda line: None)
         artifact = await self.lane.build(request)
         environment = {"UPSTREAM": self.upstream}
+        crypto = CryptoDoor()
+        context = DoorContext("compat", self.folder, lambda entry: None)
         return await self.runner.guest(
-            resource, artifact, environment, fast=fast or mode == "dev", report=lambda line: None
+            resource,
+            artifact,
+            environment,
+            fast=fast or mode == "dev",
+            report=lambda line: None,
+            doors={crypto.name: DoorBinding(crypto.open(context), crypto.max_body)},
         )
 
     async def ask(self, guest: Guest, target: str, body: bytes = b"") -> tuple[Any, str]:

@@ -15,7 +15,8 @@ from engine.manifest.model import Resource
 from engine.wasm.execution.runner import Runner
 from engine.wasm.outbound.door_calls import DoorBinding
 from tests.engine.wasm.conftest import Answer, Client
-from tests.lanes.js.conftest import MODES, Programs
+from tests.lanes.js.conftest import MODES, Programs, Sources
+from tests.lanes.js.npm import node_modules
 
 pytestmark = pytest.mark.slow
 SIGNATURES = ("ECDSAP-256", "ECDSAP-521", "Ed25519", "RSASSA-PKCS1-v1_5", "RSA-PSS")
@@ -100,6 +101,28 @@ VALUES: dict[str, Any] = {
     "password": ["$argon2id$v=19$m=19456,t=2,p=1$", True, False, "Error", "TypeError", False],
     "pbkdf2-100000": 32,
 }
+JOSE = """\
+import { SignJWT, createLocalJWKSet, exportJWK, generateKeyPair, jwtVerify } from 'jose';
+
+async function check(alg) {
+  const { publicKey, privateKey } = await generateKeyPair(alg, { extractable: true });
+  const keys = createLocalJWKSet({ keys: [{ ...await exportJWK(publicKey), alg, use: 'sig', kid: alg }] });
+  const header = { alg, kid: alg };
+  const signed = (expires) =>
+    new SignJWT({ role: 'admin' }).setProtectedHeader(header).setExpirationTime(expires).sign(privateKey);
+  const token = await signed('1h'), [head, body, signature] = token.split('.');
+  const forged = [head, body, signature.split('').reverse().join('')].join('.');
+  const code = (text) => jwtVerify(text, keys).then(() => '', (error) => error.code);
+  const { payload } = await jwtVerify(token, keys);
+  return [payload.role, await code(forged), await code(await signed(1))];
+}
+
+export default {
+  async fetch() {
+    return Response.json(await Promise.all(['RS256', 'ES256', 'EdDSA', 'PS256'].map(check)));
+  },
+};
+"""
 ENDPOINT = {"SVC_CRYPTO_ENDPOINT": f"http://crypto.{DOMAIN}"}
 
 
@@ -146,3 +169,23 @@ def test_crypto_has_the_standard_value(answers: dict[str, dict[str, Answer]], mo
     answer = answers[mode][f"/{name}"]
     assert answer.status == 200, answer
     assert json.loads(answer.body) == VALUES[name]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_time_of_the_host_is_compute_time_of_the_request(
+    answers: dict[str, dict[str, Answer]], mode: str
+) -> None:
+    report = answers[mode]["/pbkdf2-100000"].report
+    assert 10_000_000 < report.compute_ns < 200_000_000
+
+
+def test_jose_verifies_tokens(sources: Sources) -> None:
+    sources.write("index.js", JOSE)
+    (sources.workdir / "node_modules").symlink_to(
+        node_modules(sources.cache, "jose@6.1.3"), target_is_directory=True
+    )
+    answers = answers_with_crypto(sources.cache, sources.resource, sources.build(), {}, ["/"])
+    answer = asyncio.run(answers)["/"]
+    assert answer.status == 200, answer
+    expected = ["admin", "ERR_JWS_SIGNATURE_VERIFICATION_FAILED", "ERR_JWT_EXPIRED"]
+    assert json.loads(answer.body) == [expected] * 4

@@ -10,6 +10,8 @@ const EC_JWK_ALGORITHMS = { 'P-256': 'ES256', 'P-384': 'ES384', 'P-521': 'ES512'
 const DERIVE = ['deriveKey', 'deriveBits'];
 const CRYPT = ['encrypt', 'decrypt', 'wrapKey', 'unwrapKey'];
 const MAX_HMAC_BITS = 524_288;
+/** Public exponents of RSA keys that the host generates. */
+const EXPONENTS = [3, 65537];
 
 /** By algorithm: the Door's family of a key pair, the usages of each key, the `use` of a JWK. */
 const PAIRS = {
@@ -202,9 +204,11 @@ function generatePair(algorithm, extractable, usages) {
   if (family === 'EC' && !CURVES.includes(namedCurve)) {
     fail('NotSupportedError', `crypto: the curve ${namedCurve} is not available`);
   }
-  if (!privateUsages.length) fail('SyntaxError', 'crypto: the private key has no usages');
   const exponent = publicExponent && Number(`0x${publicExponent.toHex() || '0'}`);
-  if (exponent > Number.MAX_SAFE_INTEGER) fail('OperationError', 'crypto: publicExponent is too large');
+  if (family === 'RSA' && !EXPONENTS.includes(exponent)) {
+    fail('OperationError', `crypto: publicExponent is ${exponent}, not ${EXPONENTS.join(' or ')}`);
+  }
+  if (!privateUsages.length) fail('SyntaxError', 'crypto: the private key has no usages');
   const pair = call('generate', { algorithm: family, curve: namedCurve, bits: modulusLength, public_exponent: exponent });
   const shown = () => pairAlgorithm(algorithm, { bits: modulusLength, publicExponent });
   return {
