@@ -49,10 +49,21 @@ PRIVATE_TYPES: dict[str, type[Any]] = {
     "EC": ec.EllipticCurvePrivateKey,
     **{name: types[1] for name, types in _OCTET_KEYS.items()},
 }
+_IDENTIFIERS = {
+    "RSA": bytes.fromhex("06092a864886f70d010101"),
+    "EC": bytes.fromhex("06072a8648ce3d0201"),
+    "Ed25519": bytes.fromhex("06032b6570"),
+    "X25519": bytes.fromhex("06032b656e"),
+}
+"""Object identifiers of the families in DER."""
+
 MAX_RSA_BITS = 8192
 MIN_GENERATED_RSA_BITS, MAX_GENERATED_RSA_BITS = 2048, 4096
 MAX_KEY_BYTES = 16 << 10
 """Maximum size of an encoded key. A private RSA key of `MAX_RSA_BITS` has some 5 KiB."""
+_VERSION_BYTES = 3
+"""Bytes of the version in PKCS #8, before the algorithm."""
+
 PUBLIC_EXPONENTS = (3, 65537)
 """Public exponents of generated RSA keys."""
 RSA_GENERATION_NS = 60_000_000
@@ -61,6 +72,7 @@ RSA_GENERATION_NS = 60_000_000
 
 def load_public(encoded: bytes, family: str) -> Any:
     """Return a public key from SPKI. Raises CryptoProblem if it is invalid or not of the family."""
+    _check_identifier(encoded, 0, family)
     return _checked(_load(load_der_public_key, encoded), PUBLIC_TYPES[family])
 
 
@@ -72,7 +84,24 @@ def load_private(encoded: bytes, family: str) -> Any:
         # interpreter's lock.
         return load_der_private_key(data, None, unsafe_skip_rsa_key_validation=True)
 
+    _check_identifier(encoded, _VERSION_BYTES, family)
     return _checked(_load(load, encoded), PRIVATE_TYPES[family])
+
+
+def _check_identifier(encoded: bytes, version_bytes: int, family: str) -> None:
+    """Check the algorithm before the library reads the key. Raises CryptoProblem.
+
+    Reading a Diffie-Hellman key, for one, computes for seconds.
+    """
+    start = _content(encoded, _content(encoded, 0) + version_bytes)
+    if not encoded.startswith(_IDENTIFIERS[family], start):
+        raise CryptoProblem("data-error", f"the key is not an {family} key")
+
+
+def _content(encoded: bytes, position: int) -> int:
+    """Return the position after the tag and the length of a DER sequence."""
+    length = encoded[position + 1 : position + 2]
+    return position + 2 + (length[0] & 0x7F if length and length[0] & 0x80 else 0)
 
 
 def _load(load: Callable[[bytes], Any], encoded: bytes) -> Any:

@@ -18,6 +18,11 @@ _EC_NS = {256: 250_000, 384: 1_000_000, 521: 1_700_000}
 RSA_PRIVATE_NS = 1_200_000
 """CPU time of a private operation with 2048 bits; it grows with the third power of the size."""
 _RSA_PUBLIC_NS = 70_000
+_Y_MASK = (1 << 255) - 1
+_P = (1 << 255) - 19
+_ORDER_8_Y = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_SMALL_ORDER_Y = frozenset({0, 1, _P - 1, _P, _P + 1, _ORDER_8_Y, _P - _ORDER_8_Y})
+"""Encodings of the y coordinate of points with an order of at most 8, also those that are not reduced."""
 
 
 def rsa_ns(key: RsaKey) -> int:
@@ -82,6 +87,8 @@ def verify(members: Members) -> Job:
     key: Any = load_public(members.data("key"), _family(members))
     data, signature = members.data("data"), members.data("signature")
     if isinstance(key, ed25519.Ed25519PublicKey):
+        if _has_small_order(key.public_bytes_raw()) or _has_small_order(signature[:32]):
+            return Job(lambda: {"valid": False})
         return Job(lambda: _valid(lambda: key.verify(signature, data)), _cost(key))
     algorithm = hash_of(members)
     if isinstance(key, ec.EllipticCurvePublicKey):
@@ -94,6 +101,11 @@ def verify(members: Members) -> Job:
         return Job(lambda: _valid(lambda: key.verify(encoded, data, ec.ECDSA(algorithm))), _cost(key))
     scheme = _rsa_padding(members, algorithm)
     return Job(lambda: _valid(lambda: key.verify(signature, data, scheme, algorithm)), _cost(key))
+
+
+def _has_small_order(point: bytes) -> bool:
+    """Return whether a point of Ed25519 has an order of at most 8: signatures of such keys prove nothing."""
+    return len(point) == 32 and int.from_bytes(point, "little") & _Y_MASK in _SMALL_ORDER_Y
 
 
 def _valid(check: Callable[[], None]) -> Result:

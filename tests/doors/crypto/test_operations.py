@@ -234,6 +234,24 @@ def test_ed25519_signs_and_verifies_as_in_rfc_8032(post: Post, data: Data) -> No
     assert exported["key"] == jwk
 
 
+@pytest.mark.parametrize(
+    "point",
+    [
+        "01" + "00" * 31,
+        "00" * 31 + "80",
+        "ec" + "ff" * 30 + "7f",
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+    ],
+)
+def test_ed25519_point_of_small_order_makes_signatures_invalid(post: Post, point: str) -> None:
+    _, small = post("import", algorithm="Ed25519", format="raw", key=raw(point))
+    _, public = post("import", algorithm="Ed25519", format="raw", key=raw(ED25519_PUBLIC))
+    for key, signature in ((small["key"], raw(point) + bytes(32)), (public["key"], raw(point) + bytes(32))):
+        members = {"algorithm": "Ed25519", "key": key, "data": b"", "signature": signature}
+        assert post("verify", **members)[1] == {"valid": False}
+
+
 def test_token_of_rfc_7515_is_verified(post: Post) -> None:
     _, imported = post("import", algorithm="EC", curve="P-256", format="jwk", key=ES256_KEY)
     signed, _, signature = ES256_TOKEN.rpartition(".")
@@ -337,6 +355,13 @@ def test_inconsistent_rsa_key_is_a_data_error(post: Post, rsa_key: rsa.RSAPrivat
     changed = int.from_bytes(unpadded(jwk[name]), "big") + 2
     status, problem = post("import", algorithm="RSA", format="jwk", key={**jwk, name: url(changed)})
     assert (status, problem["code"]) == (400, "data-error")
+
+
+@pytest.mark.parametrize("key", [b"", b"0", b"0\x82", bytes(64), b"\x30" * 64, b"\x30\xff" * 64])
+def test_key_that_is_not_der_is_a_data_error(post: Post, key: bytes) -> None:
+    for form in ("spki", "pkcs8"):
+        status, problem = post("import", algorithm="RSA", format=form, key=key)
+        assert (status, problem["code"]) == (400, "data-error")
 
 
 def test_key_of_another_algorithm_is_a_data_error(post: Post, rsa_key: rsa.RSAPrivateKey) -> None:

@@ -182,7 +182,7 @@ def test_time_of_the_host_is_compute_time_of_the_request(
 def test_jose_verifies_tokens(sources: Sources) -> None:
     sources.write("index.js", JOSE)
     (sources.workdir / "node_modules").symlink_to(
-        node_modules(sources.cache, "jose@6.1.3"), target_is_directory=True
+        node_modules(sources.cache, "jose@6.2.17"), target_is_directory=True
     )
     answers = answers_with_crypto(sources.cache, sources.resource, sources.build(), {}, ["/"])
     answer = asyncio.run(answers)["/"]
