@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from bench.compat.cases import Case
 from doors.crypto.door import CryptoDoor
-from engine.door import DoorContext
+from engine.door import DOMAIN, DoorContext
 from engine.http.exchange import MAX_BODY, Headers, MemoryExchange, Request
 from engine.lane import BuildFailed, BuildMode, BuildRequest
 from engine.manifest.model import Resource
@@ -48,15 +48,19 @@ class Laboratory:
     upstream: str
     lane: JsLane
     runner: Runner
+    crypto: DoorBinding
 
     @classmethod
     def open(cls, folder: Path, cache: Path, upstream: str) -> Self:
         """Return a laboratory for the modules in a folder."""
-        return cls(folder, cache, upstream, JsLane(), Runner(cache))
+        door = CryptoDoor().open(DoorContext("compat", folder, lambda entry: None))
+        crypto = DoorBinding(door, CryptoDoor.max_body)
+        return cls(folder, cache, upstream, JsLane(), Runner(cache), crypto)
 
     async def aclose(self) -> None:
         """Stop the lane and the runner."""
         await self.runner.aclose()
+        await self.crypto.door.aclose()
         await self.lane.aclose()
 
     async def run(self, case: Case, mode: BuildMode) -> Results:
@@ -95,16 +99,17 @@ class Laboratory:
         )
         request = BuildRequest(resource, self.folder, self.cache, mode, lambda line: None)
         artifact = await self.lane.build(request)
-        environment = {"UPSTREAM": self.upstream}
-        crypto = CryptoDoor()
-        context = DoorContext("compat", self.folder, lambda entry: None)
+        environment = {
+            "UPSTREAM": self.upstream,
+            CryptoDoor.variables[0]: f"http://{CryptoDoor.name}.{DOMAIN}",
+        }
         return await self.runner.guest(
             resource,
             artifact,
             environment,
             fast=fast or mode == "dev",
             report=lambda line: None,
-            doors={crypto.name: DoorBinding(crypto.open(context), crypto.max_body)},
+            doors={CryptoDoor.name: self.crypto},
         )
 
     async def ask(self, guest: Guest, target: str, body: bytes = b"") -> tuple[Any, str]:

@@ -25,6 +25,17 @@ VALUES: dict[str, Any] = {
     "stream-iteration-fails": "RangeError",
     "text-encoder-stream": [[97], [240, 159, 152, 128, 98], [239, 191, 189]],
     "text-decoder-stream": ["üa", "utf-8", True, False],
+    "pipe-with-signal": [
+        "stop",
+        ["write", "write", "abort stop", "cancel stop"],
+        False,
+        False,
+        [1, 2],
+        "TypeError",
+    ],
+    "writable-signal": [False, True, "stop"],
+    "byte-streams": [[116, 101], "tea!", True],
+    "file-reader": [[["loadstart", 3], ["load", 3]], "data:text/plain;base64,dGVh", "InvalidStateError"],
     "stream-classes": [
         "WritableStreamDefaultWriter",
         "WritableStreamDefaultController",

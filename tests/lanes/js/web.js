@@ -103,6 +103,49 @@ const checks = {
     for await (const chunk of bytes.pipeThrough(decoder)) text += chunk;
     return [text, decoder.encoding, decoder.fatal, decoder.ignoreBOM];
   },
+  async 'pipe-with-signal'() {
+    const controller = new AbortController(), seen = [];
+    const source = new ReadableStream({ pull: (each) => each.enqueue(1), cancel: (reason) => void seen.push(`cancel ${reason}`) });
+    const sink = new WritableStream({
+      write() { if (seen.push('write') === 2) controller.abort('stop'); },
+      abort: (reason) => void seen.push(`abort ${reason}`),
+    });
+    const error = await source.pipeTo(sink, { signal: controller.signal }).catch((reason) => reason);
+    const complete = [];
+    await ReadableStream.from([1, 2]).pipeThrough(new TransformStream(), { signal: new AbortController().signal })
+      .pipeTo(new WritableStream({ write: (chunk) => void complete.push(chunk) }), { signal: new AbortController().signal });
+    const wrong = await thrown(() => source.pipeTo(sink, { signal: 'x' }));
+    return [error, seen, source.locked, sink.locked, complete, wrong];
+  },
+  async 'writable-signal'() {
+    let signal;
+    const stream = new WritableStream({ start: (controller) => void ({ signal } = controller) });
+    const before = signal.aborted;
+    await stream.abort('stop');
+    return [before, signal.aborted, signal.reason];
+  },
+  async 'byte-streams'() {
+    const source = () => new ReadableStream({
+      type: 'bytes',
+      start(controller) {
+        for (const chunk of ['te', 'a!']) controller.enqueue(encoder.encode(chunk));
+        controller.close();
+      },
+    });
+    const [one, two] = source().tee();
+    const { value } = await one.getReader({ mode: 'byob' }).read(new Uint8Array(8));
+    const least = await source().getReader({ mode: 'byob' }).read(new Uint8Array(8), { min: 3 });
+    return [[...value], await new Response(two).text(), least.value.length >= 3];
+  },
+  async 'file-reader'() {
+    const reader = new FileReader(), seen = [];
+    for (const type of ['loadstart', 'load']) reader.addEventListener(type, (event) => seen.push([event.type, event.total]));
+    const done = new Promise((resolve) => (reader.onloadend = resolve));
+    reader.readAsDataURL(new Blob(['tea'], { type: 'text/plain' }));
+    const again = await thrown(() => reader.readAsText(new Blob()));
+    await done;
+    return [seen, reader.result, again];
+  },
   'stream-classes': () => [
     WritableStreamDefaultWriter, WritableStreamDefaultController, TransformStreamDefaultController,
   ].map(({ name }) => name),
