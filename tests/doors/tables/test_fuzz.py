@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from doors.tables.guest.plan import ROW_FORMS
 from doors.tables.guest.problem import KINDS
 from tests.doors.tables.tables_door import Answer, Tables
 from tests.support.examples import examples
@@ -16,7 +17,7 @@ with recursive as union all create table drop alter add column index pragma atta
 savepoint release vacuum explain query plan sqlite_master pragma_table_info users.* * ( ) , ; -- /* */ '
 " ` [ ] $1 $2 $0 ? ?1 :a @b 1 2.5 x'00' null now() count(*) json_each randomblob(9) load_extension('x') =
 < || is not temp trigger view or replace ignore fail abort limit offset order by group having cast over
-partition window filter
+partition window filter "sqlite_schema" table_info ('users')
 """
 WORDS = TEXT.split()
 JSON = st.recursive(
@@ -25,7 +26,14 @@ JSON = st.recursive(
     max_leaves=6,
 )
 SQL = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join) | st.text(max_size=30)
-STATEMENT = st.fixed_dictionaries({"sql": SQL}, optional={"params": st.lists(JSON, max_size=3)})
+STATEMENT = st.fixed_dictionaries(
+    {"sql": SQL},
+    optional={
+        "params": st.lists(JSON, max_size=3),
+        "rows": st.sampled_from([*ROW_FORMS, "rows"]),
+        "values": st.sampled_from(["typed", "stored", None]),
+    },
+)
 SETTINGS = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     deadline=None,
