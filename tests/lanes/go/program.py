@@ -9,7 +9,7 @@ from engine.artifact import ComponentArtifact
 from lanes.go.toolchain import Go
 from tests.lanes.go.conftest import Module
 from tests.lanes.go.native import running
-from tests.lanes.go.peer import Peer, peer
+from tests.support.peer import Peer, peer
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import pytest
 
 from engine.artifact import ComponentArtifact
 from tests.lanes.go.conftest import Module, Reply
-from tests.lanes.go.peer import Peer, peer
 from tests.lanes.go.program import artifact, module
 from tests.support.forms import multipart
+from tests.support.peer import Peer, peer
 
 __all__ = ["artifact", "module"]
 pytestmark = pytest.mark.slow

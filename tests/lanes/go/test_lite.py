@@ -9,8 +9,8 @@ import pytest
 from engine.artifact import ComponentArtifact
 from tests.lanes.go.conftest import HELLO, Module, Reply
 from tests.lanes.go.native import natively
-from tests.lanes.go.peer import Peer
 from tests.lanes.go.program import artifact, module, native, other
+from tests.support.peer import Peer
 
 __all__ = ["artifact", "module", "native", "other"]
 pytestmark = pytest.mark.slow

@@ -2,18 +2,17 @@
 
 import gzip
 import json
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import quote
 
 import pytest
 
 from tests.lanes.js.conftest import MODES, Sources
 from tests.lanes.workdir import answers
+from tests.support.peer import COMPRESSED, as_json, peer
 
 pytestmark = pytest.mark.slow
 PROGRAM = """\
@@ -34,60 +33,13 @@ export default {
   },
 };
 """
-TEXT = "compressed " * 100
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """Redirects as the query says, or returns the request as JSON."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        length = int(self.headers.get("content-length", 0))
-        body = self.rfile.read(length)
-        if "chunked" in self.headers.get("transfer-encoding", ""):
-            while size := int(self.rfile.readline(), 16):
-                body += self.rfile.read(size)
-                self.rfile.readline()
-            self.rfile.readline()
-        url = urlsplit(self.path)
-        query = {name: values[0] for name, values in parse_qs(url.query).items()}
-        headers = {}
-        if url.path == "/redirect":
-            status, content = int(query["status"]), b"moved"
-            headers["location"] = query["to"]
-        elif url.path == "/loop":
-            status, content = 302, b"moved"
-            headers["location"] = "/loop"
-        elif url.path == "/gzip":
-            status, content = 200, gzip.compress(TEXT.encode())
-            headers["content-encoding"] = "gzip"
-        else:
-            seen = {name.lower(): value for name, value in self.headers.items()}
-            status, content = 200, json.dumps([self.command, self.path, seen, body.decode()]).encode()
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    do_POST = do_PUT = do_GET
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
 def origins() -> Iterator[list[str]]:
-    """The addresses of two servers."""
-    servers = [ThreadingHTTPServer(("127.0.0.1", 0), _Handler) for _ in range(2)]
-    for server in servers:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield [f"http://127.0.0.1:{server.server_port}" for server in servers]
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    """The addresses of two servers that return requests as JSON."""
+    with peer(as_json) as one, peer(as_json) as other:
+        yield [one.origin, other.origin]
 
 
 Call = Callable[..., Any]
@@ -201,16 +153,16 @@ def test_data_url_is_decoded(send: Call, url: str, text: str) -> None:
 
 
 def test_compressed_response_is_decoded(send: Call, origins: list[str]) -> None:
-    assert send(f"{origins[0]}/gzip")["text"] == TEXT
+    assert send(f"{origins[0]}/gzip")["text"] == COMPRESSED
 
 
 def test_compressed_response_is_passed_on_unchanged(send: Call, origins: list[str]) -> None:
     answer = send(f"{origins[0]}/gzip", read="pass")
-    assert gzip.decompress(answer.body).decode() == TEXT
+    assert gzip.decompress(answer.body).decode() == COMPRESSED
     assert answer.headers[b"content-encoding"] == b"gzip"
 
 
 def test_copy_of_a_compressed_response_is_not_encoded(send: Call, origins: list[str]) -> None:
     answer = send(f"{origins[0]}/gzip", read="copy")
-    assert answer.body.decode() == TEXT
+    assert answer.body.decode() == COMPRESSED
     assert b"content-encoding" not in answer.headers

@@ -1,23 +1,49 @@
-"""A server on a thread that hosted and native programs call."""
+"""A server on a thread that guests and native programs call."""
 
 import gzip
+import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
 TOGETHER = 5
+COMPRESSED = "compressed " * 5000
+_REDIRECTS = {"/elsewhere": "/landed", "/loop": "/loop"}
+
+
+class Seen(NamedTuple):
+    """A received request."""
+
+    method: str
+    target: str
+    fields: list[tuple[str, str]]
+    body: bytes
+
+
+def as_text(seen: Seen) -> bytes:
+    """Return the first line of a request and its body."""
+    return f"{seen.method} {seen.target} ".encode() + seen.body
+
+
+def as_json(seen: Seen) -> bytes:
+    """Return method, target, header fields by lower-case name, and body."""
+    fields = {name.lower(): value for name, value in seen.fields}
+    return json.dumps([seen.method, seen.target, fields, seen.body.decode()]).encode()
 
 
 class Peer(ThreadingHTTPServer):
-    """Echoes requests, except on a few paths. `seen` has heads and bodies."""
+    """Answers with the request in the form of `show`, except on a few paths. `seen` has the requests."""
 
     daemon_threads = True
 
-    def __init__(self) -> None:
+    def __init__(self, show: Callable[[Seen], bytes] = as_text) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.seen: list[tuple[str, str, list[tuple[str, str]], bytes]] = []
+        self.show = show
+        self.seen: list[Seen] = []
         self.all_there = threading.Barrier(TOGETHER, timeout=20)
         self.over = threading.Event()
 
@@ -42,9 +68,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
     def _answer(self) -> None:
-        body = self._body()
-        path = self.path.partition("?")[0]
-        self.server.seen.append((self.command, self.path, self.headers.items(), body))
+        seen = Seen(self.command, self.path, self.headers.items(), self._body())
+        path = urlsplit(self.path).path
+        self.server.seen.append(seen)
         if path == "/together":
             self.server.all_there.wait()
         elif path == "/late":
@@ -53,8 +79,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.over.wait(30)
             self.close_connection = True
             return
-        elif path == "/elsewhere":
-            self._head(302, 0, ("location", "/landed"))
+        elif path in _REDIRECTS:
+            self._redirect(302, _REDIRECTS[path])
+            return
+        elif path == "/redirect":
+            query = parse_qs(urlsplit(self.path).query)
+            self._redirect(int(query["status"][0]), query["to"][0])
             return
         elif path == "/half":
             self._head(200, 100)
@@ -68,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         elif path == "/gzip":
-            packed = gzip.compress(b"large" * 10_000)
+            packed = gzip.compress(COMPRESSED.encode())
             self._head(200, len(packed), ("content-encoding", "gzip"))
             self.wfile.write(packed)
             return
@@ -76,10 +106,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._head(200, 1 << 20)
             self.wfile.write(b"large" + bytes((1 << 20) - 5))
             return
-        answer = f"{self.command} {self.path} ".encode() + body
+        answer = self.server.show(seen)
         self._head(200, len(answer), ("x-kind", "peer"))
         if self.command != "HEAD":
             self.wfile.write(answer)
+
+    def _redirect(self, status: int, location: str) -> None:
+        self._head(status, 5, ("location", location))
+        if self.command != "HEAD":
+            self.wfile.write(b"moved")
 
     def _head(self, status: int, length: int, *fields: tuple[str, str]) -> None:
         self.send_response(status)
@@ -99,9 +134,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def peer() -> Iterator[Peer]:
+def peer(show: Callable[[Seen], bytes] = as_text) -> Iterator[Peer]:
     """Run a peer."""
-    with Peer() as server:
+    with Peer(show) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:
