@@ -5,10 +5,8 @@ import { svcFlush } from './telemetry.js';
 const SVC_FRAMES = 24;
 const SVC_CAUSES = 4;
 const SVC_MISSING = {
-  Intl: 'format dates and numbers by hand or with a small library',
   WebAssembly: 'a component cannot compile code',
   WebSocket: 'use server-sent events and POST',
-  URLPattern: 'match new URL(request.url).pathname',
   require: 'use import',
   window: 'use globalThis',
   document: 'there is no page here',

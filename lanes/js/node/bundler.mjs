@@ -10,13 +10,14 @@ import { createInterface } from 'node:readline';
 import { realpathSync } from 'node:fs';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { featureOptions, featuresOf } from './features.mjs';
 import { jsx } from './jsx.mjs';
 import { nodeBuiltins } from './node_builtins.mjs';
+import { withoutPropertyEscapes } from './regexps.mjs';
 
 const contexts = new Map();
+const STRICT = /^("use strict";)?/;
 const packages = realpathSync(fileURLToPath(new URL('../node_modules', import.meta.url)));
-/** Syntax that esbuild lowers in bundles with AsyncLocalStorage (see compat/async_hooks.cjs). */
-const ASYNC_SYNTAX = ['async-await', 'async-generator', 'for-await'];
 
 function plugin({ entry, name, glue }) {
   const source = `import app from ${JSON.stringify(entry)};\n` +
@@ -43,9 +44,8 @@ const loader = Object.fromEntries([
     (extension) => [extension, 'binary']),
 ]);
 
-function options(request, lower) {
+function options(request, features) {
   const { root, guest, glue, compat } = request;
-  const asyncSyntax = lower ? ASYNC_SYNTAX.map((name) => [name, false]) : [];
   return {
     ...(glue
       ? { entryPoints: [join(glue, 'deploy.js')], format: 'esm' }
@@ -60,11 +60,10 @@ function options(request, lower) {
     // Packages say in `browser` what stands in for their files that need Node.js.
     platform: 'browser',
     target: 'es2022',
-    supported: { 'top-level-await': false, ...Object.fromEntries(asyncSyntax) },
+    ...featureOptions(features, compat),
     mainFields: ['browser', 'module', 'main'],
     conditions: ['workerd', 'edge-light', 'worker', 'browser', 'import', 'module'],
     loader,
-    inject: [join(compat, 'globals.js')],
     sourcemap: 'external',
     sourcesContent: false,
     metafile: true,
@@ -96,28 +95,29 @@ function nameable({ root, glue }, code, map) {
   return { code: told, map: JSON.stringify(read) };
 }
 
-/** Return the result of esbuild, with async functions lowered if the bundle needs that. */
-async function rebuild(request) {
-  const key = JSON.stringify([request.entry, request.name, request.root, request.glue]);
-  for (let lower = contexts.get(key)?.lower ?? false; ; lower = !lower) {
-    let cached = contexts.get(key);
-    if (cached?.lower !== lower) {
-      cached?.context.dispose();
-      cached = { lower, context: await context(options(request, lower)) };
-      contexts.set(key, cached);
-    }
-    const result = await cached.context.rebuild();
-    const asyncHooks = join(request.compat, 'async_hooks.cjs');
-    if (Object.keys(result.metafile.inputs).some((path) => resolve(request.root, path) === asyncHooks) === lower) return result;
+/** Return the result of esbuild with features. Each Resource has a context without any, and one with its last ones. */
+async function build(request, features) {
+  const { entry, name, root, glue } = request;
+  const key = JSON.stringify([entry, name, root, glue, features.length > 0]), wanted = features.join();
+  let cached = contexts.get(key);
+  if (cached?.features !== wanted) {
+    cached?.context.dispose();
+    cached = { features: wanted, context: await context(options(request, features)) };
+    contexts.set(key, cached);
   }
+  return cached.context.rebuild();
 }
 
 async function bundle(request) {
   try {
-    const result = await rebuild(request);
+    const plain = await build(request, []);
+    const features = featuresOf(plain, request);
+    const result = features.length ? await build(request, features) : plain;
     const text = (end) => result.outputFiles.find((file) => file.path.endsWith(end)).text;
+    const { code, before } = withoutPropertyEscapes(text('svc-app.js'));
     return {
-      ...nameable(request, text('svc-app.js'), text('svc-app.js.map')),
+      // On the first line, so that the source map stays valid.
+      ...nameable(request, code.replace(STRICT, (strict) => strict + before), text('svc-app.js.map')),
       inputs: Object.entries(result.metafile.inputs).map(([path, { bytes, format }]) => ({ path, bytes, format })),
       warnings: result.warnings.map(message),
     };

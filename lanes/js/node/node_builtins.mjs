@@ -10,7 +10,7 @@ const PACKAGED = new Set([
   'querystring', 'stream', 'stream/promises', 'string_decoder', 'sys', 'url', 'util/types',
 ]);
 /** Modules that are files in `compat`. */
-const OWN = new Set(['async_hooks', 'buffer', 'process', 'timers', 'timers/promises', 'util']);
+const OWN = new Set(['async_hooks', 'buffer', 'crypto', 'process', 'timers', 'timers/promises', 'util']);
 /** The file of @jspm/core that has its `process`, which lacks microtasks; the global one replaces it. */
 const PROCESS = /nodelibs\/browser\/chunk-DEMDiNwt\.js$/;
 // A narrow filter: esbuild asks this process about every import that matches.
@@ -47,7 +47,7 @@ export function nodeBuiltins({ compat, packages, root }) {
         if (kind === 'import-statement') return { errors: [{ text: missing(path) }] };
         return { path, namespace: 'svc-missing', pluginData: ownerOf(importer, root) };
       });
-      build.onResolve({ filter: /^@jspm\/core\// }, ({ path, namespace, importer, kind, pluginData }) =>
+      build.onResolve({ filter: /^(@jspm\/core|unorm|urlpattern-polyfill)(\/|$)/ }, ({ path, namespace, importer, kind, pluginData }) =>
         (namespace === 'svc-node' || importer.startsWith(compat)) && pluginData !== 'svc-again'
           ? build.resolve(path, { resolveDir: packages, kind, pluginData: 'svc-again' })
           : undefined);

@@ -1,6 +1,7 @@
 // Checks of bundling and of modules of Node.js. Each returns a value that test_bundling.py compares.
 import assert from 'node:assert';
 import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks';
+import crypto, { createHash, createHmac, createSign, createVerify } from 'crypto';
 import { EventEmitter, once } from 'node:events';
 import path from 'node:path';
 import querystring from 'node:querystring';
@@ -13,6 +14,7 @@ import util, { inherits, isDeepStrictEqual, promisify } from 'node:util';
 import process from 'node:process';
 import * as packages from 'packages';
 import data from './data.bin';
+import keys from './keys.json';
 import statement from './statement.sql';
 import { element } from './page.tsx';
 
@@ -48,6 +50,13 @@ async function thrown(action) {
     return [error.code, error.message];
   }
   return 'nothing';
+}
+
+let loading;
+try {
+  createHash('sha1').digest();
+} catch (error) {
+  loading = error.message;
 }
 
 const checks = {
@@ -99,6 +108,43 @@ const checks = {
   packages: () => { const { text, map, none, condition } = packages; return { text, map, none, condition }; },
   'guarded-require': () => thrown(() => packages.requires()),
   'guarded-import': () => thrown(() => packages.imports()),
+  'crypto-hashes': () => [
+    createHash('sha256').update('t').update('ea').digest('hex'), createHash('MD5').update(Buffer.from('tea')).digest('base64'),
+    createHmac('sha1', 'key').update('tea').digest('hex'), createHash('sha512').update('tea').copy().digest().length,
+  ],
+  'crypto-derivation': async () => [
+    crypto.scryptSync('password', 'salt', 16, { N: 1024 }).toString('hex'),
+    (await promisify(crypto.pbkdf2)('password', 'salt', 1000, 16, 'sha512')).toString('hex'),
+    Buffer.from(crypto.hkdfSync('sha256', 'key', 'salt', 'info', 16)).toString('hex'),
+    crypto.timingSafeEqual(Buffer.from('a'), Buffer.from('b')), crypto.randomBytes(70_000).length, crypto.randomInt(3, 4),
+  ],
+  'crypto-signatures': () => keys.map(({ hash, privateKey, publicKey, signature }) => {
+    const own = createSign(hash).update('tea').sign(privateKey, 'base64');
+    const verify = (text, of) => createVerify(hash).update(text).verify(publicKey, of, 'base64');
+    return [verify('tea', own), verify('tea', signature), verify('coffee', signature)];
+  }),
+  'crypto-ciphers': () => ['aes-256-gcm', 'aes-128-cbc', 'aes-192-ctr'].map((name) => {
+    const key = Buffer.alloc(name.slice(4, 7) / 8, 1), iv = Buffer.alloc(name.endsWith('gcm') ? 12 : 16);
+    const cipher = crypto.createCipheriv(name, key, iv);
+    const secret = cipher.update('tea', 'utf8', 'hex') + cipher.final('hex');
+    const decipher = crypto.createDecipheriv(name, key, iv);
+    if (name.endsWith('gcm')) decipher.setAuthTag(cipher.getAuthTag());
+    return [secret.length / 2, decipher.update(secret, 'hex', 'utf8') + decipher.final('utf8')];
+  }),
+  'crypto-errors': async () => [
+    await thrown(() => createHash('whirlpool')), loading, await thrown(() => createSign('sha256').update('').sign('no key')),
+  ],
+  'unicode-literals': () => [
+    /^[\p{Lu}x][^\P{L}\d]+(\p{Script=Greek}|\p{Emoji})$/u.test('Übα'), /\p{Lu}/u.test('ü'), /\P{ASCII}/u.test('ü'),
+    /[\p{L}--[a-z]]/v.test('A'), /[\p{L}--[a-z]]/v.test('a'), 'a-b'.replace(/[^\p{L}]/gu, ''), /\\p{L}/.test('\\p{L}'),
+    new RegExp(`${/[\p{L}(]/u.source}|()`).exec('').length,
+  ],
+  'unicode-patterns': () => [
+    new RegExp('^\\p{L}+$', 'u').test('äé'), RegExp('[\\p{L}-]', 'u').test('-'), 'a1b'.split(new RegExp('\\P{Letter}', 'u')),
+    new RegExp(String.raw`\p{N}`, 'u').test('4'), new RegExp('x') instanceof RegExp, /a/.constructor === RegExp,
+  ],
+  normalize: () => ['e\u0301'.normalize('NFC').length, 'é'.normalize('NFD').length, 'ﬁ'.normalize('NFKC'), '한'.normalize('NFD').length],
+  'url-pattern': () => new URLPattern({ pathname: '/users/:id(\\d+){/:action}?' }).exec('http://a.example/users/7/edit').pathname.groups,
   assets: () => [data instanceof Uint8Array, data.length, statement],
   jsx: () => element,
 };

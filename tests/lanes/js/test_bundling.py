@@ -1,13 +1,27 @@
 """Bundles of npm packages and modules of Node.js, in dev and deploy mode; `node.js` has the checks."""
 
+import asyncio
+import hmac
 import json
+from base64 import b64encode
+from hashlib import md5, pbkdf2_hmac, scrypt, sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 
 from tests.engine.wasm.conftest import Answer
-from tests.lanes.js.conftest import MODES, Sources, ask
+from tests.lanes.js.conftest import MODES, Sources
+from tests.lanes.js.test_crypto import answers_with_crypto
 
 pytestmark = pytest.mark.slow
 MISSING = '"{}" is a module of Node.js, which the js lane does not have; the package packages loads it'
@@ -21,12 +35,37 @@ VALUES: dict[str, Any] = {
     "url": ["c=1", "/a/b", {"a": "1", "b": "2"}],
     "util": [1, True, True, False, "x is 2", True, True],
     "assert": "ERR_ASSERTION",
-    "process": [True, "/", None, "bigint"],
+    "process": [True, "/", "node", "bigint"],
     "binding": [None, "process.binding is not supported in the js lane"],
     "immediate": "immediate",
     "packages": {"text": "browser", "map": "browser", "none": "object", "condition": "workerd"},
     "guarded-require": ["MODULE_NOT_FOUND", MISSING.format("fs")],
     "guarded-import": ["MODULE_NOT_FOUND", MISSING.format("node:net")],
+    "crypto-hashes": [
+        sha256(b"tea").hexdigest(),
+        b64encode(md5(b"tea").digest()).decode(),
+        hmac.digest(b"key", b"tea", "sha1").hex(),
+        64,
+    ],
+    "crypto-derivation": [
+        scrypt(b"password", salt=b"salt", n=1024, r=8, p=1, dklen=16).hex(),
+        pbkdf2_hmac("sha512", b"password", b"salt", 1000, 16).hex(),
+        HKDF(hashes.SHA256(), 16, b"salt", b"info").derive(b"key").hex(),
+        False,
+        70_000,
+        3,
+    ],
+    "crypto-signatures": [[True, True, False]] * 3,
+    "crypto-ciphers": [[3, "tea"], [16, "tea"], [3, "tea"]],
+    "crypto-errors": [
+        ["ERR_CRYPTO_INVALID_DIGEST", "crypto: the hash whirlpool is not available"],
+        "crypto: digest is not available while a module is loaded",
+        ["ERR_OSSL_UNSUPPORTED", "crypto: the key is not an RSA, EC or Ed25519 key"],
+    ],
+    "unicode-literals": [True, False, True, True, False, "ab", True, 2],
+    "unicode-patterns": [True, True, ["a", "b"], True, True, True],
+    "normalize": [1, 2, "fi", 3],
+    "url-pattern": {"id": "7", "action": "edit"},
     "assets": [True, 3, "select 1;\n"],
     "jsx": {"type": "p", "props": {"children": "tea"}},
 }
@@ -54,11 +93,33 @@ PACKAGES = {
 }
 
 
+def _keys() -> list[dict[str, str]]:
+    """Return pairs of keys for node.js, each with a signature of `tea`."""
+    rsa_key = rsa.generate_private_key(65537, 2048)
+    ec_key = ec.generate_private_key(ec.SECP256R1())
+    rsa_signature = b64encode(rsa_key.sign(b"tea", padding.PKCS1v15(), hashes.SHA256())).decode()
+    ec_signature = b64encode(ec_key.sign(b"tea", ec.ECDSA(hashes.SHA256()))).decode()
+    private = PrivateFormat.PKCS8, PrivateFormat.TraditionalOpenSSL, PrivateFormat.PKCS8
+    signed = (rsa_key, rsa_signature), (rsa_key, rsa_signature), (ec_key, ec_signature)
+    return [
+        {
+            "hash": "sha256" if key is ec_key else "RSA-SHA256",
+            "privateKey": key.private_bytes(Encoding.PEM, form, NoEncryption()).decode(),
+            "publicKey": key.public_key()
+            .public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+            .decode(),
+            "signature": signature,
+        }
+        for form, (key, signature) in zip(private, signed, strict=True)
+    ]
+
+
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> dict[str, dict[str, Answer]]:
     sources = Sources(tmp_path_factory.mktemp("bundling").resolve(), cache)
     for name, text in PACKAGES.items():
         sources.write(f"node_modules/{name}", text)
+    sources.write("keys.json", json.dumps(_keys()))
     sources.write("data.bin", "\1\2\3")
     sources.write("statement.sql", "select 1;\n")
     sources.write(
@@ -69,7 +130,10 @@ def answers(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> dict[str, 
     sources.write("index.js", Path(__file__).with_name("node.js").read_text())
     targets = [f"/{name}" for name in VALUES]
     return {
-        mode: dict(zip(targets, ask(sources, sources.build(mode), *targets), strict=True)) for mode in MODES
+        mode: asyncio.run(
+            answers_with_crypto(cache, sources.resource, sources.build(mode), {"PROGRAM": "node"}, targets)
+        )
+        for mode in MODES
     }
 
 

@@ -1,0 +1,2 @@
+// Defines String.prototype.normalize.
+import 'unorm';

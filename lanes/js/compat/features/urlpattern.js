@@ -1,0 +1,3 @@
+import { URLPattern } from 'urlpattern-polyfill/urlpattern';
+
+Object.defineProperty(globalThis, 'URLPattern', { value: URLPattern, writable: true, configurable: true });
