@@ -15,17 +15,26 @@ GUIDES = tables.PAGE.parent
 PAGE = (GUIDES / "orms.md").read_text("utf-8")
 TRANSACTIONS = """\
 import { d1 } from '@svc/guest';
-import { sql } from 'drizzle-orm';
+import { relations, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
+import { integer, sqliteTable, text } from 'drizzle-orm/sqlite-core';
 import { drizzle as proxy } from 'drizzle-orm/sqlite-proxy';
 import { Kysely } from 'kysely';
 import { D1Dialect } from 'kysely-d1';
 
 const query = async (text, params) => ({ rows: await d1.prepare(text).bind(...params).raw() });
 const causes = (error) => (error ? [String(error.message), ...causes(error.cause)] : []);
+const users = sqliteTable('users', { id: integer().primaryKey(), name: text() });
+const posts = sqliteTable('posts', { id: integer().primaryKey(), userId: integer('user_id'), title: text() });
+const ofUsers = relations(users, ({ many }) => ({ posts: many(posts) }));
+const ofPosts = relations(posts, ({ one }) => ({
+  user: one(users, { fields: [posts.userId], references: [users.id] }),
+}));
+const db = drizzle(d1, { schema: { users, posts, ofUsers, ofPosts } });
 
 export default {
   async fetch() {
+    const nested = await db.query.users.findMany({ with: { posts: { columns: { title: true } } }, limit: 1 });
     const tables = await new Kysely({ dialect: new D1Dialect({ database: d1 }) }).introspection.getTables();
     const failed = await drizzle(d1).transaction(async (tx) => tx.run(sql`select 1`)).catch(causes);
     const join = sql`select u.id, p.id from users u, users p where u.id = ${1} and p.id = ${2}`;
@@ -34,6 +43,8 @@ export default {
       tables: tables.map(({ name, columns }) => [name, ...columns.map((column) => column.name)]),
       failed,
       rows,
+      nested,
+      count: await db.$count(users),
     });
   },
 };
@@ -82,5 +93,6 @@ def test_programs_of_the_documentation_answer(sources: Sources, mode: str, tmp_p
     more = answers["more"]
     assert more["tables"] == [["posts", "id", "user_id", "title"], ["users", "id", "name", "picture"]]
     assert "a batch is one transaction" in " ".join(more["failed"])
-    assert more["rows"] == [[1, 2]]
+    assert more["rows"] == [[1, 2]] and more["count"] == 3
+    assert more["nested"] == [{"id": 1, "name": "Ada", "posts": [{"title": "First"}, {"title": "Second"}]}]
     assert guests.rows("select hex(picture) from users where name = 'Eve'") == [("01FF",)]
