@@ -1,5 +1,5 @@
-// Byte streams: tee() and the option `min` of read(), which the engine lacks.
-import { define } from './define.js';
+// Byte streams: tee(), the option `min` of read(), and BYOB readers of bodies and blobs, which the engine lacks.
+import { define, defineGetter } from './define.js';
 
 const { getReader, tee: nativeTee } = ReadableStream.prototype;
 const { prototype: readerPrototype } = ReadableStreamBYOBReader;
@@ -83,7 +83,57 @@ async function readAtLeast(reader, view, min) {
   }
 }
 
+/** Streams of bodies and blobs. Those of the engine are not byte streams. */
+const bodies = new WeakSet();
+/** The byte stream with the rest of a body that a BYOB reader has read. */
+const rests = new WeakMap();
+
+function marked(stream) {
+  if (stream) bodies.add(stream);
+  return stream;
+}
+
+for (const { prototype } of [Request, Response]) {
+  const { get } = Object.getOwnPropertyDescriptor(prototype, 'body');
+  defineGetter(prototype, 'body', function () { return marked(get.call(this)); });
+}
+const { stream: nativeStream } = Blob.prototype;
+define(Blob.prototype, { stream() { return marked(nativeStream.call(this)); } });
+
+/** Return a BYOB reader of the stream of a body, which stays locked until the reader is released. */
+function readerOfBody(stream) {
+  const reader = getReader.call(stream);
+  let rest = rests.get(stream);
+  if (!rest) {
+    rest = { reader };
+    rest.bytes = new ReadableStream({
+      type: 'bytes',
+      async pull(controller) {
+        const { done, value } = await rest.reader.read();
+        if (!done) return controller.enqueue(value);
+        controller.close();
+        controller.byobRequest?.respond(0);
+      },
+      cancel: (reason) => rest.reader.cancel(reason),
+    });
+    rests.set(stream, rest);
+  }
+  rest.reader = reader;
+  const byob = getReader.call(rest.bytes, { mode: 'byob' });
+  define(byob, {
+    releaseLock() {
+      readerPrototype.releaseLock.call(byob);
+      reader.releaseLock();
+    },
+  });
+  return byob;
+}
+
 define(ReadableStream.prototype, {
+  getReader(options = undefined) {
+    if (options?.mode === 'byob' && bodies.has(this) && !isByteStream(this)) return readerOfBody(this);
+    return getReader.call(this, options);
+  },
   tee() {
     if (this instanceof ReadableStream && !this.locked && isByteStream(this)) return teeBytes(this);
     return nativeTee.call(this);

@@ -46,7 +46,7 @@ class MessagePort extends EventTarget {
   #started = false;
 
   static pair() {
-    const ports = [new MessagePort(), new MessagePort()];
+    const ports = [new this(), new this()];
     ports[0].#peer = ports[1];
     ports[1].#peer = ports[0];
     return ports;

@@ -17,6 +17,9 @@ const OPTIONS = {
   referrer: 'about:client',
   referrerPolicy: '',
 };
+/** Attributes of requests that are constant outside of a browser. */
+const CONSTANTS = { destination: '', duplex: 'half', isHistoryNavigation: false, isReloadNavigation: false };
+const FORBIDDEN_METHODS = /^(?:connect|trace|track)$/i;
 const REDIRECT_MODES = ['follow', 'error', 'manual'];
 
 const nativeFetch = fetch;
@@ -38,6 +41,8 @@ function optionsOf(input, init) {
 globalThis.Request = new Proxy(NativeRequest, {
   construct(target, args, newTarget) {
     const request = Reflect.construct(target, args, newTarget === globalThis.Request ? target : newTarget);
+    if (FORBIDDEN_METHODS.test(request.method)) throw new TypeError(`fetch: the method ${request.method} is forbidden`);
+    if (request.url.includes('@')) refuseCredentials(new URL(request.url));
     const own = optionsOf(args[0], args[1]);
     if (own) options.set(request, own);
     return request;
@@ -48,6 +53,12 @@ for (const [name, initial] of Object.entries(OPTIONS)) {
   defineGetter(NativeRequest.prototype, name, function () { return options.get(this)?.[name] ?? initial; });
 }
 
+for (const [name, value] of Object.entries(CONSTANTS)) defineGetter(NativeRequest.prototype, name, () => value);
+
+function refuseCredentials({ username, password, host }) {
+  if (username || password) throw new TypeError(`fetch: the URL of ${host} has a user name or password; send a header`);
+}
+
 function parse(text, base, message) {
   try {
     return new URL(text, base);
@@ -56,13 +67,45 @@ function parse(text, base, message) {
   }
 }
 
+/** Return the bytes of a percent-encoded text. */
+function percentDecoded(text) {
+  const bytes = new TextEncoder().encode(text);
+  let length = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    const digits = bytes[at] === 0x25 ? String.fromCharCode(bytes[at + 1], bytes[at + 2]) : '';
+    const escaped = /^[\da-f]{2}$/i.test(digits);
+    bytes[length++] = escaped ? parseInt(digits, 16) : bytes[at];
+    if (escaped) at += 2;
+  }
+  return bytes.subarray(0, length);
+}
+
+/** Return a media type as a data: URL means it. */
+function mediaTypeOf(text) {
+  const [essence, ...parameters] = text.trim().split(';').map((part) => part.trim());
+  const valid = /^[!#$%&'*+.^`|~\w-]+\/[!#$%&'*+.^`|~\w-]+$/.test(essence);
+  if (essence ? !valid : !parameters.length) return 'text/plain;charset=US-ASCII';
+  const pairs = parameters.filter((part) => /^[^=]+=./.test(part)).map((part) => {
+    const at = part.indexOf('=');
+    return part.slice(0, at).toLowerCase() + part.slice(at);
+  });
+  return [essence.toLowerCase() || 'text/plain', ...pairs].join(';');
+}
+
 /** Return the response of a data: URL. */
 function decoded(url) {
-  const [, type, base64, data] = /^data:([^,]*?)(;\s*base64)?,([^#]*)/i.exec(url.href) ?? [];
-  if (data === undefined) throw new TypeError('fetch: the data: URL has no comma');
-  const text = decodeURIComponent(data.replace(/%(?![0-9a-f]{2})/gi, '%25'));
-  const bytes = base64 ? Uint8Array.from(atob(text), (c) => c.charCodeAt(0)) : new TextEncoder().encode(text);
-  const mediaType = type.startsWith(';') ? `text/plain${type}` : type || 'text/plain;charset=US-ASCII';
+  const text = url.href.slice('data:'.length).replace(/#.*$/s, ''), comma = text.indexOf(',');
+  if (comma < 0) throw new TypeError('fetch: the data: URL has no comma');
+  const type = text.slice(0, comma), base64 = /; *base64 *$/i.exec(type);
+  let bytes = percentDecoded(text.slice(comma + 1));
+  if (base64) {
+    try {
+      bytes = Uint8Array.from(atob(new TextDecoder().decode(bytes)), (c) => c.charCodeAt(0));
+    } catch (error) {
+      throw new TypeError('fetch: the data: URL is not valid base64', { cause: error });
+    }
+  }
+  const mediaType = mediaTypeOf(base64 ? type.slice(0, base64.index) : type);
   const response = new Response(bytes, { headers: { 'content-type': mediaType } });
   define(response, { url: url.href });
   return response;
@@ -104,6 +147,7 @@ async function follow(input, init) {
   const text = input instanceof NativeRequest ? input.url : String(input);
   let url = parse(text, undefined, `${JSON.stringify(text)} is not an absolute URL`);
   if (url.protocol === 'data:') return decoded(url);
+  refuseCredentials(url);
   const mode = optionsOf(input, init)?.redirect ?? OPTIONS.redirect;
   for (let count = 0; ; count++) {
     const response = await send(url, input, init);

@@ -1,5 +1,5 @@
 // Other functions of the web platform that the engine lacks or gets wrong.
-import { define, defineMissing } from './define.js';
+import { define, defineGetter, defineMissing } from './define.js';
 
 function parse(url, base) {
   try {
@@ -25,6 +25,12 @@ define(AbortSignal, {
   },
 });
 
+define(AbortSignal.prototype, {
+  throwIfAborted() {
+    if (this.aborted) throw this.reason;
+  },
+});
+
 for (const name of ['atob', 'btoa']) {
   const native = globalThis[name];
   define(globalThis, {
@@ -39,6 +45,9 @@ for (const name of ['atob', 'btoa']) {
 }
 
 defineMissing(globalThis, { navigator: Object.freeze({ userAgent: 'svc' }) });
+
+// The engine's is the time since its start, which a deploy build took.
+defineGetter(performance, 'timeOrigin', () => Date.now() - performance.now());
 
 class PerformanceEntry {
   constructor(name, entryType, startTime, duration, detail = null) {

@@ -17,6 +17,8 @@ const lengths = new WeakMap();
 /** After clone(): the native response that has the body of a response. */
 const bodies = new WeakMap();
 const errors = new WeakSet();
+/** Responses with a stream of JavaScript as body. */
+const streamed = new WeakSet();
 /** Responses of fetch() with a compressed body that was not read yet. */
 const compressed = new WeakMap();
 /** Headers of responses whose body was decoded; those of the engine are immutable. */
@@ -57,11 +59,16 @@ function hasLength(headers) {
   return names.some((name) => String(name).toLowerCase() === 'content-length');
 }
 
+function checkStatusText(text = '') {
+  if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(text)) throw new TypeError('Response: statusText is not a reason phrase');
+}
+
 globalThis.Response = new Proxy(NativeResponse, {
   construct(target, args, newTarget) {
     const stream = args[0] instanceof ReadableStream;
-    if (stream && args[0] !== incoming?.body) args[0] = guarded(args[0]);
+    checkStatusText(args[1]?.statusText);
     const response = Reflect.construct(target, args, newTarget === globalThis.Response ? target : newTarget);
+    if (stream && args[0] !== incoming?.body) streamed.add(response);
     if (!stream && !hasLength(args[1]?.headers)) measured.add(response);
     return response;
   },
@@ -155,7 +162,7 @@ export function svcSendable(response) {
   if (errors.has(response)) throw new TypeError('fetch() returned Response.error()');
   const length = lengths.get(response), replaced = bodies.get(response);
   if (length !== undefined && !response.headers.has('content-length')) response.headers.set('content-length', length);
-  if (!replaced) return response;
-  const { status, statusText, headers } = response;
-  return new NativeResponse(replaced.body, { status, statusText, headers });
+  if (!replaced && !streamed.has(response)) return response;
+  const { status, statusText, headers } = response, body = nativeBody.call(replaced ?? response);
+  return new NativeResponse(body && guarded(body), { status, statusText, headers });
 }

@@ -36,6 +36,16 @@ VALUES: dict[str, Any] = {
     "writable-signal": [False, True, "stop"],
     "byte-streams": [[116, 101], "tea!", True],
     "file-reader": [[["loadstart", 3], ["load", 3]], "data:text/plain;base64,dGVh", "InvalidStateError"],
+    "byob-of-a-body": [[116, 101], [120]],
+    "failing-body": ["RangeError", "TypeError"],
+    "data-url": [
+        ["text/plain;charset=x", [255, 37, 50]],
+        ["text/plain;charset=US-ASCII", [116, 101, 97]],
+        "TypeError",
+    ],
+    "refused-requests": ["TypeError", "TypeError", "TypeError", "TypeError"],
+    "time-origin": True,
+    "timed-out-signal": "TimeoutError",
     "stream-classes": [
         "WritableStreamDefaultWriter",
         "WritableStreamDefaultController",

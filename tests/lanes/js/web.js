@@ -146,6 +146,33 @@ const checks = {
     await done;
     return [seen, reader.result, again];
   },
+  async 'byob-of-a-body'() {
+    const reader = new Response('tea!').body.getReader({ mode: 'byob' });
+    const { value } = await reader.read(new Uint8Array(2));
+    const rest = await new Blob(['x']).stream().getReader({ mode: 'byob' }).read(new Uint8Array(4));
+    return [[...value], [...rest.value]];
+  },
+  async 'failing-body'() {
+    const failing = () => new ReadableStream({ start: (controller) => controller.error(new RangeError('no')) });
+    return [await thrown(() => new Response(failing()).text()), await thrown(() => new Response(streamOf('a').pipeThrough(new TextDecoderStream())).text())];
+  },
+  async 'data-url'() {
+    const load = async (url) => {
+      const response = await fetch(url);
+      return [response.headers.get('content-type'), [...await response.bytes()]];
+    };
+    return [await load('data:text/PLAIN;Charset=x,%ff%2'), await load('data:;base64,%64GVh'), await thrown(() => fetch('data:;base64,*'))];
+  },
+  'refused-requests': async () => Promise.all([
+    thrown(() => new Request('http://a.example/', { method: 'TRACE' })), thrown(() => new Request('http://a:b@c.example/')),
+    thrown(() => fetch('http://a:b@c.example/')), thrown(() => new Response('', { statusText: '\n' })),
+  ]),
+  'time-origin': () => Math.abs(performance.timeOrigin + performance.now() - Date.now()) < 1000,
+  async 'timed-out-signal'() {
+    const signal = AbortSignal.timeout(1);
+    await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    return thrown(() => signal.throwIfAborted());
+  },
   'stream-classes': () => [
     WritableStreamDefaultWriter, WritableStreamDefaultController, TransformStreamDefaultController,
   ].map(({ name }) => name),
