@@ -9,7 +9,7 @@ import './streams.js';
 import './byte_streams.js';
 import './pipe.js';
 import './file_reader.js';
-import { svcStartCrypto } from './crypto/host.js';
+import { svcHosting } from './crypto/host.js';
 import { svcFail } from './failure.js';
 import { svcBeginRequest, svcEnv } from './process.js';
 import { svcReceive, svcSendable } from './response.js';
@@ -36,7 +36,8 @@ export function svcServe(load, begin) {
     event.respondWith((async () => {
       try {
         begin();
-        svcStartCrypto();
+        svcHosting.begun = true;
+        svcHosting.waiting?.forEach((resume) => resume());
         svcAnswers(event);
         const { app, entry } = load();
         svcBeginRequest();

@@ -12,6 +12,8 @@ from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, OpenDoor
 
 CALLER = Caller("api", "request-1")
 Post = Callable[..., tuple[int, dict[str, Any]]]
+Data = Callable[..., str]
+KEY, BLOCK = bytes(16), bytes(16)
 
 
 def request(path: str, members: Any, budget: RunBudget | None = None, method: str = "POST") -> DoorRequest:
@@ -32,6 +34,20 @@ async def answered(door: OpenDoor, each: DoorRequest) -> DoorResponse:
     return answer if isinstance(answer, DoorResponse) else await answer
 
 
+def raw(text: str) -> bytes:
+    return bytes.fromhex(text)
+
+
+def url(data: bytes | int) -> str:
+    if isinstance(data, int):
+        data = data.to_bytes((data.bit_length() + 7) // 8, "big")
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def unpadded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "==")
+
+
 @pytest.fixture
 def post() -> Post:
     """Post to a new Door: `post(path, member=value)` returns the status and the document."""
@@ -44,7 +60,7 @@ def post() -> Post:
 
 
 @pytest.fixture
-def data(post: Post) -> Callable[..., str]:
+def data(post: Post) -> Data:
     """Post to a new Door; return the bytes of the answer in hex."""
 
     def send(path: str, **members: Any) -> str:

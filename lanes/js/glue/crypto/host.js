@@ -7,19 +7,12 @@ export function fail(name, message) {
   throw new DOMException(message, name);
 }
 
-let hosted = false;
-let started;
-const starting = new Promise((resolve) => (started = resolve));
+/** Whether a request has begun, and the functions that continue operations which began before, at load. */
+export const svcHosting = { begun: false, waiting: null };
 
-/** Let operations call the Door: a request has begun. */
-export function svcStartCrypto() {
-  hosted = true;
-  started();
-}
-
-/** Return a promise of the first request, or undefined after it has begun. A deploy build loads modules before. */
+/** Return a promise of the first request, or undefined after it has begun. */
 export function untilHosted() {
-  return hosted ? undefined : starting;
+  return svcHosting.begun ? undefined : new Promise((resolve) => (svcHosting.waiting ??= []).push(resolve));
 }
 
 const MAX_BYTES = 6 << 20;
