@@ -6,13 +6,14 @@ so values are reordered before they are bound. `?` and `?1` have the positions t
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple
 
 from doors.tables.guest.authorizer import GuestAuthorizer, unknown_action
 from doors.tables.guest.problem import GuestProblem
-from doors.tables.sqlite.connections import NO_VALUES, Connection, Cursor, apsw
+from doors.tables.sqlite.connections import MAX_SQL, NO_VALUES, Connection, Cursor, apsw
 from doors.tables.types.json import Convert, Value, tagged_blob
 from doors.tables.types.registry import TYPES
 
@@ -72,7 +73,7 @@ class Plan:
     def format(self, form: RowForm = "objects", *, stored: bool = False) -> RowFormat:
         """Return the format of rows, with the values as SQLite stores them if `stored` is true.
 
-        Raises `GuestProblem` for objects with two columns of one name.
+        Raises `GuestProblem` for objects with two columns of one name, and for too long names.
         """
         if form == "objects" and self.duplicate:
             raise GuestProblem(
@@ -82,6 +83,8 @@ class Plan:
             )
         if form != "arrays" and not stored:
             return self.objects
+        if form == "arrays" and sum(map(len, self.names)) > MAX_SQL:
+            raise GuestProblem("too-large", f"the names of the columns have more than {MAX_SQL} characters")
         members = b',"columns":%b' % _json(self.names) if form == "arrays" else b""
         converters = self.objects.converters
         if stored:
@@ -131,14 +134,15 @@ def make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str, typ
     if not authorizer.action_count:
         raise unknown_action()
     count, order = _parameters(compiled["names"], sql)
+    names, duplicate = _shared(column[0] for column in compiled["columns"])
     return Plan(
         sql=sql,
         count=count,
         order=order,
-        names=(names := tuple(column[0] for column in compiled["columns"])),
+        names=names,
         types=(types := _types(compiled["columns"], type_of)),
         objects=RowFormat(names, _converters(types), _blobs(names, types)),
-        duplicate=_duplicate(names),
+        duplicate=duplicate,
         writes=not compiled["readonly"],
         heavy=authorizer.heavy,
         reads_last_id=authorizer.reads_last_id,
@@ -150,6 +154,7 @@ def _parameters(names: Sequence[str | None], sql: str) -> tuple[int, tuple[int, 
 
     SQLite names neither `?` nor the numbers that `?5` skips, and gives both a position.
     """
+    has_unnamed = None in names
     for index, name in enumerate(names, 1):
         if name is not None and not _NUMBER.fullmatch(name):
             raise GuestProblem(
@@ -157,7 +162,7 @@ def _parameters(names: Sequence[str | None], sql: str) -> tuple[int, tuple[int, 
                 f"{_as_written(name, sql)} is not a parameter",
                 "Write parameters as ?, or as $1, $2 and so on, and CAST($1 AS text) for $1::text.",
             )
-        if name is not None and None in names and int(name) != index:
+        if name is not None and has_unnamed and int(name) != index:
             raise GuestProblem(
                 "bad-parameters",
                 f"the statement mixes ? and {_as_written(name, sql)}",
@@ -181,9 +186,16 @@ def _as_written(name: str, sql: str) -> str:
     return next((sign + name for sign in "$:@" if sign + name in sql), name)
 
 
-def _duplicate(names: Sequence[str]) -> str:
-    """Return the first name that an earlier column has; empty if the names are distinct."""
-    return next((name for index, name in enumerate(names) if name in names[:index]), "")
+def _shared(names: Iterable[str]) -> tuple[tuple[str, ...], str]:
+    """Return names with one object for equal names, and a name that occurs twice, or an empty one.
+
+    A statement of 8 KiB can have 500 columns of one long name.
+    """
+    unique: dict[str, str] = {}
+    shared = tuple(unique.setdefault(name, name) for name in names)
+    if len(unique) == len(shared):
+        return shared, ""
+    return shared, next(name for name, count in Counter(shared).items() if count > 1)
 
 
 def _types(columns: Sequence[Sequence[str]], type_of: TypeOf) -> tuple[str, ...]:

@@ -126,7 +126,7 @@ class GuestSession:
             if isinstance(error, GUEST_ERRORS):
                 raise to_problem(error, plan.sql, self._authorizer.refusal) from error
             raise
-        if len(text) > max_bytes:
+        if len(text) + len(row_format.members) > max_bytes:
             raise _too_large()
         return b"[%b]%b" % (text, row_format.members)
 

@@ -67,6 +67,11 @@ class Tables:
     def query(self, sql: str, *params: Any) -> Answer:
         return self.send("/v1/query", json.dumps({"sql": sql, "params": params}).encode())
 
+    def query_arrays(self, sql: str) -> Answer:
+        """Query with rows as arrays of the values that SQLite stores."""
+        document = {"sql": sql, "rows": "arrays", "values": "stored"}
+        return self.send("/v1/query", json.dumps(document).encode())
+
     def exec(self, sql: str, *params: Any) -> Answer:
         return self.send("/v1/exec", json.dumps({"sql": sql, "params": params}).encode())
 

@@ -86,6 +86,15 @@ def test_stored_values_are_those_of_sqlite(things: Tables) -> None:
     assert answer.document == {"rows": [[1, {"base64": "AP8="}]], "columns": ["done", "raw"]}
 
 
+def test_many_columns_of_one_long_name_are_bounded(tables: Tables) -> None:
+    sql = f'select {", ".join(["t.*"] * 500)} from (select 1 as "{"n" * 5000}") t'
+    assert send(tables, "query", sql, rows="arrays").code == "too-large"
+    assert list(send(tables, "query", sql, rows="last").rows[0].values()) == [1]
+    statements = [{"sql": sql.replace("n" * 5000, "n" * 150), "rows": "arrays"}] * 1000
+    answer = tables.send("/v1/batch", json.dumps({"statements": statements}).encode())
+    assert answer.code == "too-large"
+
+
 @pytest.mark.parametrize(
     ("members", "detail"),
     [
