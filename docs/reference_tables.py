@@ -125,6 +125,8 @@ LIMITS: dict[str, list[Row]] = {
         ("depth of an expression", "250", "", "400 `sql-error`"),
         ("terms of a compound `select`", "100", "", "400 `sql-error`"),
         ("arguments of a function", "127", "", "400 `sql-error`"),
+        ("parameters of a statement", "32,766", "", "400 `sql-error`"),
+        ("names of the columns of rows as arrays", "100,000 characters", "", "413 `too-large`"),
     ],
     "Tables, for owners": [
         ("migration file", size(MAX_MIGRATION), "", "error that names the file"),

@@ -154,21 +154,24 @@ def _parameters(names: Sequence[str | None], sql: str) -> tuple[int, tuple[int, 
 
     SQLite names neither `?` nor the numbers that `?5` skips, and gives both a position.
     """
-    has_unnamed = None in names
-    for index, name in enumerate(names, 1):
-        if name is not None and not _NUMBER.fullmatch(name):
+    named = [(index, name) for index, name in enumerate(names, 1) if name is not None]
+    for _, name in named:
+        if not _NUMBER.fullmatch(name):
             raise GuestProblem(
                 "bad-parameters",
                 f"{_as_written(name, sql)} is not a parameter",
                 "Write parameters as ?, or as $1, $2 and so on, and CAST($1 AS text) for $1::text.",
             )
-        if name is not None and has_unnamed and int(name) != index:
-            raise GuestProblem(
-                "bad-parameters",
-                f"the statement mixes ? and {_as_written(name, sql)}",
-                "Write all parameters as ?, or all as $1, $2 and so on.",
-            )
-    numbers = [int(name) if name else index for index, name in enumerate(names, 1)]
+    if len(named) < len(names):
+        for index, name in named:
+            if int(name) != index:
+                raise GuestProblem(
+                    "bad-parameters",
+                    f"the statement mixes ? and {_as_written(name, sql)}",
+                    "Write all parameters as ?, or all as $1, $2 and so on.",
+                )
+        return len(names), ()
+    numbers = [int(name) for _, name in named]
     count = max(numbers, default=0)
     unused = sorted(set(range(1, count + 1)) - set(numbers))
     if unused:
