@@ -4,7 +4,7 @@ import re
 from collections import deque
 from typing import Literal
 
-from engine.wasm.execution.run_state import GuestExit, Trap
+from engine.wasm.execution.run_state import EngineFailed, GuestExit, Trap
 
 _MEMORY = re.compile(
     r"out of memory|memory allocation of \d+ bytes failed|cannot allocate memory|OutOfMemory|"
@@ -89,6 +89,12 @@ def classify(
         if panic or not line or failure.status == 1:
             return "guest-failed", panic or line or str(failure)
         return "guest-failed", f"{line} ({failure})"
+    if isinstance(failure, EngineFailed):
+        last = f"; the last output was: {line}" if (line := stderr.last_line()) else ""
+        return (
+            "guest-failed",
+            f"the JavaScript engine ended the handler in a call that cannot be caught{last}",
+        )
     if isinstance(failure, Trap):
         return "guest-failed", f"the guest broke a rule of its host: {failure}"
     if failure is not None:

@@ -45,6 +45,10 @@ class Trap(Exception):
     """The guest broke a rule of an interface; the text names the rule."""
 
 
+class EngineFailed(Trap):
+    """The JavaScript engine ended a handler with an error that its code cannot catch."""
+
+
 class ResponseHead:
     """The head of a response: status and header fields, as the guest set them."""
 

@@ -7,13 +7,15 @@ from typing import Any, TypeVar
 from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import MAX_LIST_BYTES, InputBuffer
-from engine.wasm.execution.run_state import RunState, Trap
+from engine.wasm.execution.run_state import EngineFailed, RunState, Trap
 from engine.wasm.wasi.ownership import ChildResource, ParentResource
 from engine.wasm.wasi.registry import getter, host, method, resource
 
 STREAMS = "wasi:io/streams"
 MAX_POLLABLES = 16_384
 """Maximum number of pollables in one call: checking that many takes the host about 10 ms."""
+ENGINE_FAILED = b"ERROR: no fetch-event handler triggered, was one registered?"
+"""The body that StarlingMonkey writes when its own code has ended a handler."""
 _deadline = attrgetter("deadline")
 _T = TypeVar("_T")
 
@@ -236,6 +238,8 @@ def write(run: RunState, stream: OutputStream, data: bytes) -> None:
     """Write within the permit of the last check-write. Raises Trap beyond it."""
     _room(stream)
     if len(data) > stream.permit:
+        if data == ENGINE_FAILED:
+            raise EngineFailed
         raise Trap(f"write of {len(data)} bytes where check-write permitted {stream.permit}")
     stream.permit -= len(data)
     _put(stream, data)

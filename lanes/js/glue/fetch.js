@@ -38,15 +38,34 @@ function optionsOf(input, init) {
   return { ...inherited, ...own };
 }
 
+/** Signals of requests: reading one that was not set ends the program in the engine. */
+const signals = new WeakMap();
+/** Bodies that can be sent again after a redirect, by request. */
+const repeatable = new WeakMap();
+
+/** Mark the request that a handler receives; its redirects are passed on, as in Cloudflare Workers. */
+export function svcIncoming(request) {
+  options.set(request, { redirect: 'manual' });
+}
+
 globalThis.Request = new Proxy(NativeRequest, {
   construct(target, args, newTarget) {
+    if (!(args[0] instanceof NativeRequest)) args[0] = absolute(String(args[0])).href;
     const request = Reflect.construct(target, args, newTarget === globalThis.Request ? target : newTarget);
     if (FORBIDDEN_METHODS.test(request.method)) throw new TypeError(`fetch: the method ${request.method} is forbidden`);
     if (request.url.includes('@')) refuseCredentials(new URL(request.url));
     const own = optionsOf(args[0], args[1]);
     if (own) options.set(request, own);
+    const signal = args[1]?.signal ?? signals.get(args[0]);
+    if (signal) signals.set(request, signal);
+    const body = args[1]?.body ?? repeatable.get(args[0]);
+    if (body && !(body instanceof ReadableStream)) repeatable.set(request, body);
     return request;
   },
+});
+defineGetter(NativeRequest.prototype, 'signal', function () {
+  if (!signals.has(this)) signals.set(this, new AbortController().signal);
+  return signals.get(this);
 });
 NativeRequest.prototype.constructor = globalThis.Request;
 for (const [name, initial] of Object.entries(OPTIONS)) {
@@ -65,6 +84,10 @@ function parse(text, base, message) {
   } catch (error) {
     throw new TypeError(`fetch: ${message}`, { cause: error });
   }
+}
+
+function absolute(text) {
+  return parse(text, undefined, `${JSON.stringify(text)} is not an absolute URL`);
 }
 
 /** Return the bytes of a percent-encoded text. */
@@ -118,7 +141,7 @@ async function send(url, input, init) {
   try {
     return svcFetched(await nativeFetch(input, init));
   } catch (error) {
-    const { aborted, reason } = init?.signal ?? input.signal ?? {};
+    const { aborted, reason } = init?.signal ?? signals.get(input) ?? {};
     if (aborted) throw reason;
     if (error instanceof DOMException || error instanceof TypeError) throw error;
     throw new TypeError(`fetch failed: ${url.origin} did not answer, or egress in svc.toml does not allow it`, { cause: error });
@@ -130,7 +153,7 @@ function redirected(status, url, next, input, init) {
   const source = input instanceof NativeRequest ? input : undefined;
   const headers = new Headers(init?.headers ?? source?.headers);
   let method = (init?.method ?? source?.method ?? 'GET').toUpperCase();
-  let body = init?.body;
+  let body = init?.body ?? repeatable.get(source);
   if ((status === 303 && method !== 'HEAD') || (status < 303 && method === 'POST')) {
     method = 'GET';
     body = undefined;
@@ -139,13 +162,13 @@ function redirected(status, url, next, input, init) {
     throw new TypeError(`fetch: ${url.href} redirected a streamed body, which cannot be sent twice`);
   }
   if (next.origin !== url.origin) for (const name of CREDENTIALS) headers.delete(name);
-  const signal = init?.signal ?? source?.signal;
+  const signal = init?.signal ?? signals.get(source);
   return { method, headers, ...(body === undefined ? {} : { body }), ...(signal ? { signal } : {}) };
 }
 
 async function follow(input, init) {
   const text = input instanceof NativeRequest ? input.url : String(input);
-  let url = parse(text, undefined, `${JSON.stringify(text)} is not an absolute URL`);
+  let url = absolute(text);
   if (url.protocol === 'data:') return decoded(url);
   refuseCredentials(url);
   const mode = optionsOf(input, init)?.redirect ?? OPTIONS.redirect;

@@ -31,6 +31,18 @@ define(AbortSignal.prototype, {
   },
 });
 
+const nativeClone = structuredClone;
+define(globalThis, {
+  structuredClone(value, options) {
+    if (value instanceof DOMException) return new DOMException(value.message, value.name);
+    try {
+      return nativeClone(value, options);
+    } catch (error) {
+      throw error instanceof TypeError ? new DOMException(error.message, 'DataCloneError') : error;
+    }
+  },
+});
+
 for (const name of ['atob', 'btoa']) {
   const native = globalThis[name];
   define(globalThis, {

@@ -2,7 +2,7 @@
 import { ask } from 'svc:doors/call@0.1.0';
 import './crypto/subtle.js';
 import './events.js';
-import './fetch.js';
+import { svcIncoming } from './fetch.js';
 import './form_data.js';
 import './globals.js';
 import './streams.js';
@@ -44,6 +44,7 @@ export function svcServe(load, begin) {
         svcCheck(app, entry);
         const { request } = event;
         svcReceive(request);
+        svcIncoming(request);
         const context = { waitUntil: (promise) => event.waitUntil(promise), passThroughOnException() {} };
         const response = await app.fetch(request, svcEnv, context);
         svcFlush();

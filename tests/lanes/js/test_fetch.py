@@ -98,6 +98,11 @@ def test_redirect_to_another_origin_drops_credentials(send: Call, origins: list[
     assert "authorization" not in sent and "cookie" not in sent and sent["x-a"] == "1"
 
 
+def test_redirect_sends_the_body_of_a_request_again(send: Call, origins: list[str]) -> None:
+    answer = send(redirect(origins[0], "/end", 307), {"method": "POST", "body": "tea", "request": True})
+    assert json.loads(answer["text"])[3] == "tea"
+
+
 @pytest.mark.parametrize("request_object", [True, False])
 def test_manual_redirect_returns_the_response(send: Call, origins: list[str], request_object: bool) -> None:
     answer = send(redirect(origins[0], "/end"), {"redirect": "manual", "request": request_object})

@@ -44,7 +44,6 @@ VALUES: dict[str, Any] = {
         "TypeError",
     ],
     "refused-requests": ["TypeError", "TypeError", "TypeError", "TypeError"],
-    "time-origin": True,
     "timed-out-signal": "TimeoutError",
     "stream-classes": [
         "WritableStreamDefaultWriter",
@@ -59,6 +58,10 @@ VALUES: dict[str, Any] = {
     "base64": ["InvalidCharacterError", "InvalidCharacterError", "tea"],
     "navigator": "string",
     "performance": [5, 3, ["a", "b", "c"], 1, "x"],
+    "request-checks": ["", False, "follow", "TypeError", "TypeError", "TypeError"],
+    "incoming-request": ["manual", False, "manual"],
+    "clones": ["AbortError", "a", "TypeError", "DataCloneError", "DataCloneError"],
+    "time-origin": True,
     "error": ["error", 0, False, None],
 }
 RESPONSES = {

@@ -167,7 +167,6 @@ const checks = {
     thrown(() => new Request('http://a.example/', { method: 'TRACE' })), thrown(() => new Request('http://a:b@c.example/')),
     thrown(() => fetch('http://a:b@c.example/')), thrown(() => new Response('', { statusText: '\n' })),
   ]),
-  'time-origin': () => Math.abs(performance.timeOrigin + performance.now() - Date.now()) < 1000,
   async 'timed-out-signal'() {
     const signal = AbortSignal.timeout(1);
     await new Promise((resolve) => signal.addEventListener('abort', resolve));
@@ -222,6 +221,18 @@ const checks = {
     performance.clearMarks('a');
     return [startTime, duration, names, performance.getEntriesByType('mark').length, performance.getEntriesByName('b')[0].detail];
   },
+  async 'request-checks'() {
+    const { destination, signal, redirect } = new Request('http://a.example/');
+    const failures = [['/relative'], ['http://a:b@c.example/'], ['http://a.example/', { method: 'trace' }]];
+    return [destination, signal.aborted, redirect, ...(await Promise.all(failures.map((args) => thrown(() => new Request(...args)))))];
+  },
+  'incoming-request': (request) => [request.redirect, request.signal.aborted, new Request(request).redirect],
+  async clones() {
+    const { name, message } = structuredClone(new DOMException('a', 'AbortError'));
+    const { cause } = structuredClone(new RangeError('r', { cause: new TypeError('t') }));
+    return [name, message, cause.name, await thrown(() => structuredClone({ a: Symbol() })), await thrown(() => structuredClone(() => 1))];
+  },
+  'time-origin': () => Math.abs(performance.timeOrigin + performance.now() - Date.now()) < 1000,
   error: () => {
     const { type, status, ok, body } = Response.error();
     return [type, status, ok, body];
@@ -248,6 +259,6 @@ export default {
   async fetch(request) {
     const { pathname } = new URL(request.url);
     if (routes[pathname]) return routes[pathname](request);
-    return Response.json(await checks[pathname.slice(1)]());
+    return Response.json(await checks[pathname.slice(1)](request));
   },
 };
