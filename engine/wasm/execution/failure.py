@@ -17,6 +17,11 @@ _RUST_HEAD = re.compile(r"thread '.*' (?:\(\d+\) )?panicked at (?P<place>.+):$")
 _NO_SLOT = re.compile(r"maximum concurrent [a-z ]*limit")
 _MAX_LINES = 20
 _TRAP = re.compile(r"wasm trap: (.+)")
+_WASM_FRAME = re.compile(r" *\d+: +0x[0-9a-f]+ - [^!]*!(?P<function>.+?)(?:::h[0-9a-f]{16})?")
+_RUNTIME = re.compile(
+    r"<?(?:core|std|alloc|dlmalloc|panic_abort|wasi|wit_bindgen|wasip2)\b.*::|<|_*rust_|__|abort$|cabi_|runtime\."
+)
+_MAX_FUNCTION = 200
 _GAVE_UP = "wasm `unreachable` instruction executed"
 _MEANING = {
     _GAVE_UP: "the guest gave up (unreachable: a panic or an abort)",
@@ -104,6 +109,17 @@ def classify(
         reason = trap.group(1).strip()
         if reason == _GAVE_UP and (panic := stderr.panic()):
             return "guest-failed", panic
-        return "guest-failed", _MEANING.get(reason, f"the guest trapped: {reason}")
+        meaning = _MEANING.get(reason, f"the guest trapped: {reason}")
+        function = _running_function(text or "")
+        return "guest-failed", f"{meaning} in {function}" if function else meaning
     causes = [line.strip() for line in (text or "").splitlines() if line.strip()]
     return "guest-failed", f"the guest failed: {causes[-1]}" if causes else "the guest failed"
+
+
+def _running_function(text: str) -> str:
+    """Return the innermost function of the program in wasmtime's backtrace; empty if it has no names."""
+    for line in text.splitlines():
+        frame = _WASM_FRAME.fullmatch(line)
+        if frame is not None and not _RUNTIME.match(frame["function"]):
+            return frame["function"][:_MAX_FUNCTION]
+    return ""

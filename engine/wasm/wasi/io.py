@@ -116,7 +116,7 @@ def block(run: RunState, pollable: Pollable) -> Suspend | None:
 def poll(run: RunState, pollables: list[Pollable]) -> Suspend | list[int]:
     """Wait until one is ready; return the positions of all that are. Raises Trap for an empty list."""
     if not pollables:
-        raise Trap("poll was called with an empty list")
+        raise Trap("poll of an empty list, a wait without an end")
     if len(pollables) > MAX_POLLABLES:
         raise Trap(f"poll was called with more than {MAX_POLLABLES} pollables")
     sources = [BoundPollable(run, pollable) for pollable in pollables]

@@ -52,6 +52,19 @@ def test_unreachable_without_panic_ignores_earlier_log_lines() -> None:
     assert "gave up" in classify(TRAP, None, stderr_tail("all is well\n"))[1]
 
 
+def test_trap_names_the_innermost_function_of_the_program() -> None:
+    frames = (
+        "core::option::expect_failed::h0123456789abcdef",
+        "api::order::save::h0123456789abcdef",
+        "api::handle",
+    )
+    lines = "".join(f"    {n}: {n:#8x} - api.wasm!{name}\n" for n, name in enumerate(frames))
+    text = (
+        f"error while executing at wasm backtrace:\n{lines}\nCaused by:\n    wasm trap: call stack exhausted"
+    )
+    assert classify(text, None, StderrTail())[1].endswith("(endless recursion?) in api::order::save")
+
+
 def test_exit_reports_last_line_without_stack() -> None:
     text = "Error: no such order\n    at handle (src/index.js:3:9)\n"
     assert classify(None, GuestExit(1), stderr_tail(text)) == ("guest-failed", "Error: no such order")

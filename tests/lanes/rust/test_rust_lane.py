@@ -291,23 +291,23 @@ def vendored(crate: Crate, prefix: Path) -> str:
     return 'wasi = { version = "=0.14.4", default-features = false, features = ["std"] }\n'
 
 
-def test_program_of_another_binding_answers(crate: Crate, vendored: str) -> None:
+def test_program_of_another_binding_answers_or_reports_why_not(crate: Crate, vendored: str) -> None:
     crate.write("Cargo.toml", MANIFEST.replace('svc-guest = { path = "svc-guest" }\n', vendored))
-    crate.write(
-        "src/lib.rs",
-        "use wasi::http::types::*;\nuse wasi::exports::http::incoming_handler::Guest;\nstruct Api;\n"
-        "impl Guest for Api {\n"
-        "    fn handle(_request: IncomingRequest, out: ResponseOutparam) {\n"
-        "        let response = OutgoingResponse::new(Fields::new());\n"
-        "        let body = response.body().unwrap();\n"
-        "        ResponseOutparam::set(out, Ok(response));\n"
-        "        let stream = body.write().unwrap();\n"
-        '        stream.blocking_write_and_flush(b"wasi").unwrap();\n'
-        "        drop(stream);\n        OutgoingBody::finish(body, None).unwrap();\n    }\n}\n"
-        "wasi::http::proxy::export!(Api);\n",
-    )
-    (answer,) = crate.ask(crate.build(), "/")
-    assert (answer.status, answer.body) == (200, b"wasi")
+    crate.write("src/lib.rs", Path(__file__).with_name("raw.rs").read_text(encoding="utf-8"))
+    details = {
+        "/": "",
+        "/nothing": "the guest returned no response",
+        "/error": "the guest answered with the error internal-error",
+        "/unfinished": "the guest left its response body unfinished",
+        "/trap": "the guest gave up (unreachable: a panic or an abort) in api::deep::fall",
+        "/recursion": "the guest's call stack is exhausted (endless recursion?) in api::deep::er",
+        "/poll": "the guest broke a rule of its host: poll of an empty list, a wait without an end",
+        "/abort": "the guest aborted the response",
+    }
+    answers = dict(zip(details, crate.ask(crate.build(), *details), strict=True))
+    assert {path: answer.report.detail for path, answer in answers.items()} == details
+    assert (answers["/"].status, answers["/"].body) == (200, b"wasi")
+    assert answers["/abort"].report.outcome == "aborted"
 
 
 def test_guest_library_works_beside_another_binding(crate: Crate, vendored: str) -> None:
