@@ -107,7 +107,8 @@ def _row(*cells: str) -> str:
 
 def _result(outcome: Outcome) -> str:
     if not outcome.failures:
-        return "works"
+        note = reasons().get(f"{outcome.case.kind}/{outcome.case.name}")
+        return f"works. {note}" if note else "works"
     return ". ".join(reason.removesuffix(".") for reason in dict.fromkeys(explained(outcome)))
 
 
