@@ -1,6 +1,8 @@
 /** Define properties as the engine defines its own: writable, configurable and not enumerable. */
 export function define(target, values) {
   for (const name of Reflect.ownKeys(values)) {
+    // esbuild renames a class whose name is also that of a global in the bundle.
+    if (target === globalThis && typeof values[name] === 'function') Object.defineProperty(values[name], 'name', { value: name });
     Object.defineProperty(target, name, { value: values[name], writable: true, configurable: true });
   }
 }

@@ -1,5 +1,5 @@
 // crypto.subtle, as the Web Cryptography API defines it. The host computes (docs/reference/crypto-api.md).
-import { defineGetter } from '../define.js';
+import { define, defineGetter } from '../define.js';
 import { normalize, supports } from './algorithms.js';
 import { exportKey, generateKey, importKey, masked, secretBits } from './formats.js';
 import { bytesOf, call, compute, encoded, fail, untilHosted } from './host.js';
@@ -259,6 +259,4 @@ for (const [name, begin] of Object.entries(METHODS)) {
 
 const subtle = new SubtleCrypto(TOKEN);
 defineGetter(Crypto.prototype, 'subtle', () => subtle);
-for (const [name, value] of Object.entries({ CryptoKey, SubtleCrypto })) {
-  Object.defineProperty(globalThis, name, { value, writable: true, configurable: true });
-}
+define(globalThis, { CryptoKey, SubtleCrypto });
