@@ -2,9 +2,11 @@
 //
 // The request has `{location, harness, scripts, limit}`: the URL of the file, testharness.js, the file with the
 // scripts that it names, and milliseconds. The response has `{status, message, tests}`, with
-// `[name, status, message]` for each subtest as testharness.js numbers them.
+// `[name, status, message]` for each subtest as testharness.js numbers them. URLs are relative to that of the file,
+// as those of a page are.
 const { parse, stringify } = JSON;
 const [evaluate, load, Answer, start, stop] = [eval, fetch, Response, setTimeout, clearTimeout];
+const NativeRequest = Request;
 
 export default {
   async fetch(request) {
@@ -14,6 +16,9 @@ export default {
       location: base,
       GLOBAL: { isWindow: () => false, isWorker: () => true, isShadowRealm: () => false },
       fetch: (input, init) => load(typeof input === 'string' ? from(input) : input, init),
+      Request: new Proxy(NativeRequest, {
+        construct: (_, [input, ...init]) => new NativeRequest(typeof input === 'string' ? from(input) : input, ...init),
+      }),
     });
     evaluate(harness);
     const complete = new Promise((resolve) => globalThis.add_completion_callback((tests, { status, message }) =>
