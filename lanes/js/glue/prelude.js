@@ -1,9 +1,11 @@
 // Runs before the user's module. A deploy build evaluates that module while the component's memory is
-// snapshotted, where asking for randomness would end the build; so it gets a fixed sequence there, and
-// the real one from the first request on. The time is fixed too; who asks for it is told (`lane.py`).
+// snapshotted, where real randomness would end the build. So random functions return a fixed sequence there, and
+// real randomness from the first request on, also where the module stored them. The time is fixed too, and
+// `lane.py` warns of its use.
 const svcRandom = Math.random;
 const svcFill = crypto.getRandomValues.bind(crypto);
 const svcUuid = crypto.randomUUID.bind(crypto);
+let svcLoading = true;
 let svcState = 0x2545f491;
 
 function svcNext() {
@@ -13,13 +15,15 @@ function svcNext() {
   return svcState >>> 0;
 }
 
-Math.random = () => svcNext() / 4294967296;
+Math.random = () => (svcLoading ? svcNext() / 4294967296 : svcRandom());
 crypto.getRandomValues = (array) => {
+  if (!svcLoading) return svcFill(array);
   const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
   for (let i = 0; i < bytes.length; i++) bytes[i] = svcNext();
   return array;
 };
 crypto.randomUUID = () => {
+  if (!svcLoading) return svcUuid();
   const hex = [8, 4, 4, 4, 12].map((n) => Array.from({ length: n }, () => (svcNext() & 15).toString(16)).join(''));
   return `${hex[0]}-${hex[1]}-4${hex[2].slice(1)}-8${hex[3].slice(1)}-${hex[4]}`;
 };
@@ -50,7 +54,8 @@ export function svcRestoreTime() {
 }
 
 export function svcRestoreRandomness() {
+  svcLoading = false;
   Math.random = svcRandom;
-  crypto.getRandomValues = svcFill;
-  crypto.randomUUID = svcUuid;
+  delete crypto.getRandomValues;
+  delete crypto.randomUUID;
 }

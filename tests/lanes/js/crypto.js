@@ -15,7 +15,8 @@ const ES256 = {
   kty: 'EC', crv: 'P-256', x: 'f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU', y: 'x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0',
 };
 const ECDSA = { name: 'ECDSA', namedCurve: 'P-256' };
-const atLoad = subtle.importKey('jwk', ES256, ECDSA, true, ['verify']);
+
+const stored = [Math.random, crypto.getRandomValues.bind(crypto), crypto.randomUUID.bind(crypto)];
 
 const hex = (buffer) => new Uint8Array(buffer).toHex();
 
@@ -54,9 +55,6 @@ const checks = {
       results[algorithm.name + (algorithm.namedCurve ?? '')] = valid;
     }
     return results;
-  },
-  async 'import-at-load'() {
-    return (await atLoad).algorithm;
   },
   async 'generated-pair'() {
     const { publicKey, privateKey } = await subtle.generateKey({ name: 'RSA-OAEP', ...RSA }, false, ['encrypt', 'unwrapKey']);
@@ -126,7 +124,7 @@ const checks = {
     return hex(await subtle.digest({ name: 'sha-1' }, new TextEncoder().encode('abc')));
   },
   async errors() {
-    const key = await aes('AES-GCM', ['encrypt']), ec = await atLoad;
+    const key = await aes('AES-GCM', ['encrypt']), ec = await subtle.importKey('jwk', ES256, ECDSA, true, ['verify']);
     const importJwk = (changes, extractable = true, usages = ['verify']) =>
       thrown(() => subtle.importKey('jwk', { ...ES256, ...changes }, ECDSA, extractable, usages));
     return {
@@ -169,7 +167,7 @@ const checks = {
     };
   },
   async classes() {
-    const key = await atLoad;
+    const key = await subtle.importKey('jwk', ES256, ECDSA, true, ['verify']);
     return [
       key instanceof CryptoKey, String(key), subtle instanceof SubtleCrypto, subtle === crypto.subtle, Object.keys(key),
       typeof crypto.randomUUID(), crypto.getRandomValues(new Uint8Array(4)).length,
@@ -182,6 +180,15 @@ const checks = {
       await thrown(() => password.verify('password', 'none')), await thrown(() => password.hash(undefined)),
       (await password.hash('pässword')) === hash,
     ];
+  },
+  async 'random-values'() {
+    const fill = async () => crypto.getRandomValues(new Uint8Array(65_537));
+    const error = await fill().catch((reason) => reason);
+    return [error.name, error instanceof QuotaExceededError, error instanceof DOMException, error.quota, error.code];
+  },
+  async 'stored-functions'() {
+    const [random, fill, uuid] = stored;
+    return [random(), hex(fill(new Uint8Array(8))), uuid()];
   },
   async 'pbkdf2-100000'() {
     const key = await secret('PBKDF2', ['deriveBits']);

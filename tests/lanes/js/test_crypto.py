@@ -25,7 +25,6 @@ VALUES: dict[str, Any] = {
     "signatures": dict.fromkeys(
         ("ECDSAP-256", "ECDSAP-521", "Ed25519", "RSASSA-PKCS1-v1_5", "RSA-PSS"), VALID
     ),
-    "import-at-load": {"name": "ECDSA", "namedCurve": "P-256"},
     "generated-pair": [
         "public",
         True,
@@ -97,12 +96,15 @@ VALUES: dict[str, Any] = {
         "RSA with 16,384 bits": "OperationError",
         "constructor": "TypeError",
     },
+    "random-values": ["QuotaExceededError", True, True, None, 22],
     "classes": [True, "[object CryptoKey]", True, True, [], "string", 4],
     "password": ["$argon2id$v=19$m=19456,t=2,p=1$", True, False, "Error", "TypeError", False],
     "pbkdf2-100000": 32,
 }
 JOSE = """\
 import { SignJWT, createLocalJWKSet, exportJWK, generateKeyPair, jwtVerify } from 'jose';
+
+const atLoad = crypto.subtle.generateKey('Ed25519', false, ['sign']);
 
 async function check(alg) {
   const { publicKey, privateKey } = await generateKeyPair(alg, { extractable: true });
@@ -119,10 +121,13 @@ async function check(alg) {
 
 export default {
   async fetch() {
-    return Response.json(await Promise.all(['RS256', 'ES256', 'EdDSA', 'PS256'].map(check)));
+    const { privateKey } = await atLoad;
+    const checks = ['RS256', 'ES256', 'EdDSA', 'PS256'].map(check);
+    return Response.json([privateKey.type, ...await Promise.all(checks)]);
   },
 };
 """
+STORED = ("/stored-functions", "/stored-functions?again")
 ENDPOINT = {"SVC_CRYPTO_ENDPOINT": f"http://crypto.{DOMAIN}"}
 
 
@@ -152,7 +157,7 @@ async def answers_with_crypto(
 
 @pytest.fixture(scope="module")
 def answers(programs: Programs) -> dict[str, dict[str, Answer]]:
-    targets = [f"/{name}" for name in VALUES]
+    targets = [*(f"/{name}" for name in VALUES), *STORED]
     return {
         mode: asyncio.run(
             answers_with_crypto(
@@ -172,6 +177,14 @@ def test_crypto_has_the_standard_value(answers: dict[str, dict[str, Answer]], mo
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_random_functions_stored_at_load_differ_between_requests(
+    answers: dict[str, dict[str, Answer]], mode: str
+) -> None:
+    first, second = (json.loads(answers[mode][target].body) for target in STORED)
+    assert all(one != other for one, other in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_time_of_the_host_is_compute_time_of_the_request(
     answers: dict[str, dict[str, Answer]], mode: str
 ) -> None:
@@ -179,13 +192,13 @@ def test_time_of_the_host_is_compute_time_of_the_request(
     assert 10_000_000 < report.compute_ns < 200_000_000
 
 
-def test_jose_verifies_tokens(sources: Sources) -> None:
+def test_jose_verifies_tokens_and_a_key_is_generated_at_load(sources: Sources) -> None:
     sources.write("index.js", JOSE)
     (sources.workdir / "node_modules").symlink_to(
         node_modules(sources.cache, "jose@6.2.17"), target_is_directory=True
     )
-    answers = answers_with_crypto(sources.cache, sources.resource, sources.build(), {}, ["/"])
+    answers = answers_with_crypto(sources.cache, sources.resource, sources.build("deploy"), {}, ["/"])
     answer = asyncio.run(answers)["/"]
     assert answer.status == 200, answer
     expected = ["admin", "ERR_JWS_SIGNATURE_VERIFICATION_FAILED", "ERR_JWT_EXPIRED"]
-    assert json.loads(answer.body) == [expected] * 4
+    assert json.loads(answer.body) == ["private", *[expected] * 4]

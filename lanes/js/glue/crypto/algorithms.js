@@ -1,9 +1,9 @@
 // Algorithms of Web Crypto: their operations with the types of their parameters, and normalization.
-import { bytesOf, fail, isBufferSource } from './host.js';
+import { bytesOf, svcRefuse, isBufferSource } from './host.js';
 import { CryptoKey } from './key.js';
 
 /** Return a converter of integers up to `max`. */
-function integer(max) {
+function integerUpTo(max) {
   return (value) => {
     const number = Math.trunc(Number(value));
     if (!Number.isFinite(number) || number < 0 || number > max) {
@@ -13,7 +13,7 @@ function integer(max) {
   };
 }
 
-function bytes(value) {
+function bytesMember(value) {
   if (!isBufferSource(value)) throw new TypeError('crypto: a parameter is not an ArrayBuffer or a view of one');
   return bytesOf(value).slice();
 }
@@ -28,25 +28,35 @@ function cryptoKey(value) {
   return value;
 }
 
-const octet = integer(255), unsignedShort = integer(65_535), unsignedLong = integer(4_294_967_295);
-const hash = (value) => ({ name: normalize('digest', value).name });
-const required = (type) => ({ type, required: true }), optional = (type) => ({ type });
+const octet = integerUpTo(255), unsignedShort = integerUpTo(65_535), unsignedLong = integerUpTo(4_294_967_295);
+const hashAlgorithm = (value) => ({ name: normalizeAlgorithm('digest', value).name });
+const requiredMember = (type) => ({ type, required: true }), optionalMember = (type) => ({ type });
 
 const rsaGeneration = {
-  hash: required(hash), modulusLength: required(unsignedLong), publicExponent: required(bigInteger),
+  hash: requiredMember(hashAlgorithm), modulusLength: requiredMember(unsignedLong), publicExponent: requiredMember(bigInteger),
 };
-const ecParameters = { namedCurve: required(String) };
-const aesLength = { length: required(unsignedShort) };
-const hmacParameters = { hash: required(hash), length: optional(unsignedLong) };
-const peer = { public: required(cryptoKey) };
-const gcm = { additionalData: optional(bytes), iv: required(bytes), tagLength: optional(octet) };
-const hkdf = { hash: required(hash), info: required(bytes), salt: required(bytes) };
-const pbkdf2 = { hash: required(hash), iterations: required(unsignedLong), salt: required(bytes) };
+const ecParameters = { namedCurve: requiredMember(String) };
+const aesLength = { length: requiredMember(unsignedShort) };
+const hmacParameters = { hash: requiredMember(hashAlgorithm), length: optionalMember(unsignedLong) };
+const peerParameters = { public: requiredMember(cryptoKey) };
+const ctrParameters = { counter: requiredMember(bytesMember), length: requiredMember(octet) };
+const gcmParameters = {
+  additionalData: optionalMember(bytesMember), iv: requiredMember(bytesMember), tagLength: optionalMember(octet),
+};
+const pssParameters = { saltLength: requiredMember(unsignedLong) };
+const hkdfParameters = {
+  hash: requiredMember(hashAlgorithm), info: requiredMember(bytesMember), salt: requiredMember(bytesMember),
+};
+const pbkdf2Parameters = {
+  hash: requiredMember(hashAlgorithm), iterations: requiredMember(unsignedLong), salt: requiredMember(bytesMember),
+};
 
-const rsa = (operations) => ({ ...operations, generateKey: rsaGeneration, importKey: { hash: required(hash) }, exportKey: {} });
-const aes = (operations) => ({ ...operations, generateKey: aesLength, importKey: {}, exportKey: {}, getKeyLength: aesLength });
+const rsaOperations = (operations) => ({
+  ...operations, generateKey: rsaGeneration, importKey: { hash: requiredMember(hashAlgorithm) }, exportKey: {},
+});
+const aesOperations = (operations) => ({ ...operations, generateKey: aesLength, importKey: {}, exportKey: {}, getKeyLength: aesLength });
 const octetPair = (operations) => ({ ...operations, generateKey: {}, importKey: {}, exportKey: {} });
-const ec = (operations) => ({ ...operations, generateKey: ecParameters, importKey: ecParameters, exportKey: {} });
+const ecOperations = (operations) => ({ ...operations, generateKey: ecParameters, importKey: ecParameters, exportKey: {} });
 
 /** By name and operation: the members of its parameters in their order of conversion. */
 const ALGORITHMS = {
@@ -54,41 +64,38 @@ const ALGORITHMS = {
   'SHA-256': { digest: {} },
   'SHA-384': { digest: {} },
   'SHA-512': { digest: {} },
-  'RSASSA-PKCS1-v1_5': rsa({ sign: {}, verify: {} }),
-  'RSA-PSS': rsa({ sign: { saltLength: required(unsignedLong) }, verify: { saltLength: required(unsignedLong) } }),
-  'RSA-OAEP': rsa({ encrypt: { label: optional(bytes) }, decrypt: { label: optional(bytes) } }),
-  ECDSA: ec({ sign: { hash: required(hash) }, verify: { hash: required(hash) } }),
-  ECDH: ec({ deriveBits: peer }),
+  'RSASSA-PKCS1-v1_5': rsaOperations({ sign: {}, verify: {} }),
+  'RSA-PSS': rsaOperations({ sign: pssParameters, verify: pssParameters }),
+  'RSA-OAEP': rsaOperations({ encrypt: { label: optionalMember(bytesMember) }, decrypt: { label: optionalMember(bytesMember) } }),
+  ECDSA: ecOperations({ sign: { hash: requiredMember(hashAlgorithm) }, verify: { hash: requiredMember(hashAlgorithm) } }),
+  ECDH: ecOperations({ deriveBits: peerParameters }),
   Ed25519: octetPair({ sign: {}, verify: {} }),
-  X25519: octetPair({ deriveBits: peer }),
-  'AES-CTR': aes({
-    encrypt: { counter: required(bytes), length: required(octet) },
-    decrypt: { counter: required(bytes), length: required(octet) },
-  }),
-  'AES-CBC': aes({ encrypt: { iv: required(bytes) }, decrypt: { iv: required(bytes) } }),
-  'AES-GCM': aes({ encrypt: gcm, decrypt: gcm }),
-  'AES-KW': aes({ wrapKey: {}, unwrapKey: {} }),
+  X25519: octetPair({ deriveBits: peerParameters }),
+  'AES-CTR': aesOperations({ encrypt: ctrParameters, decrypt: ctrParameters }),
+  'AES-CBC': aesOperations({ encrypt: { iv: requiredMember(bytesMember) }, decrypt: { iv: requiredMember(bytesMember) } }),
+  'AES-GCM': aesOperations({ encrypt: gcmParameters, decrypt: gcmParameters }),
+  'AES-KW': aesOperations({ wrapKey: {}, unwrapKey: {} }),
   HMAC: {
     sign: {}, verify: {}, generateKey: hmacParameters, importKey: hmacParameters, exportKey: {}, getKeyLength: hmacParameters,
   },
-  HKDF: { deriveBits: hkdf, importKey: {}, getKeyLength: {} },
-  PBKDF2: { deriveBits: pbkdf2, importKey: {}, getKeyLength: {} },
+  HKDF: { deriveBits: hkdfParameters, importKey: {}, getKeyLength: {} },
+  PBKDF2: { deriveBits: pbkdf2Parameters, importKey: {}, getKeyLength: {} },
 };
 
 const NAMES = new Map(Object.keys(ALGORITHMS).map((name) => [name.toLowerCase(), name]));
 
 /** Return whether an algorithm has an operation. */
-export function supports(name, operation) {
+export function supportsOperation(name, operation) {
   return Boolean(ALGORITHMS[name][operation]);
 }
 
 /** Return an algorithm with the members that an operation has. Throws NotSupportedError and TypeError. */
-export function normalize(operation, algorithm) {
+export function normalizeAlgorithm(operation, algorithm) {
   const object = typeof algorithm === 'object' && algorithm !== null;
   if (object && algorithm.name === undefined) throw new TypeError('crypto: the algorithm has no name');
   const given = String(object ? algorithm.name : algorithm), name = NAMES.get(given.toLowerCase());
   const members = name && ALGORITHMS[name][operation];
-  if (!members) fail('NotSupportedError', `crypto: ${given} is not available for ${operation}`);
+  if (!members) svcRefuse('NotSupportedError', `crypto: ${given} is not available for ${operation}`);
   const normalized = { name };
   for (const [member, { type, required }] of Object.entries(members)) {
     const value = object ? algorithm[member] : undefined;

@@ -1,6 +1,6 @@
 // Import, export and generation of keys of each algorithm.
 import { hmacBits } from './algorithms.js';
-import { bytesOf, call, encoded, fail, isBufferSource } from './host.js';
+import { bytesOf, callDoor, base64Of, svcRefuse, isBufferSource } from './host.js';
 import { createKey, materialOf } from './key.js';
 
 const URL_SAFE = { alphabet: 'base64url', omitPadding: true };
@@ -34,33 +34,33 @@ const KEY_TYPES = { RSA: 'RSA', EC: 'EC', Ed25519: 'OKP', X25519: 'OKP' };
 
 function checkUsages(usages, allowed) {
   const other = usages.find((usage) => !allowed.includes(usage));
-  if (other !== undefined) fail('SyntaxError', `crypto: the key cannot have the usage ${other}`);
+  if (other !== undefined) svcRefuse('SyntaxError', `crypto: the key cannot have the usage ${other}`);
 }
 
 function refuseFormat(format, { name }) {
-  fail('NotSupportedError', `crypto: the format ${format} is not available for ${name}`);
+  svcRefuse('NotSupportedError', `crypto: the format ${format} is not available for ${name}`);
 }
 
 /** Check the members of a JWK that restrict its use. */
 function checkJwk(jwk, { kty, use, extractable, usages }) {
-  if (jwk.kty !== kty) fail('DataError', `crypto: kty of the JWK is ${jwk.kty}, not ${kty}`);
+  if (jwk.kty !== kty) svcRefuse('DataError', `crypto: kty of the JWK is ${jwk.kty}, not ${kty}`);
   if (usages.length && jwk.use !== undefined && jwk.use !== use) {
-    fail('DataError', `crypto: use of the JWK is ${jwk.use}, not ${use}`);
+    svcRefuse('DataError', `crypto: use of the JWK is ${jwk.use}, not ${use}`);
   }
   const operations = jwk.key_ops;
   if (operations !== undefined) {
     if (!Array.isArray(operations) || new Set(operations).size !== operations.length) {
-      fail('DataError', 'crypto: key_ops of the JWK is not a list of distinct usages');
+      svcRefuse('DataError', 'crypto: key_ops of the JWK is not a list of distinct usages');
     }
     const missing = usages.find((usage) => !operations.includes(usage));
-    if (missing !== undefined) fail('DataError', `crypto: key_ops of the JWK does not have ${missing}`);
+    if (missing !== undefined) svcRefuse('DataError', `crypto: key_ops of the JWK does not have ${missing}`);
   }
-  if (jwk.ext === false && extractable) fail('DataError', 'crypto: ext of the JWK is false, so the key is not extractable');
+  if (jwk.ext === false && extractable) svcRefuse('DataError', 'crypto: ext of the JWK is false, so the key is not extractable');
 }
 
 function checkJwkAlgorithm(jwk, ...allowed) {
   if (jwk.alg !== undefined && !allowed.includes(jwk.alg)) {
-    fail('DataError', `crypto: alg of the JWK is ${jwk.alg}, not ${allowed.join(' or ')}`);
+    svcRefuse('DataError', `crypto: alg of the JWK is ${jwk.alg}, not ${allowed.join(' or ')}`);
   }
 }
 
@@ -92,21 +92,21 @@ function importPair(format, data, algorithm, extractable, usages) {
   const isPrivate = format === 'pkcs8' || (format === 'jwk' && data.d !== undefined);
   checkUsages(usages, isPrivate ? allowed.private : allowed.public);
   if (family === 'EC' && !CURVES.includes(namedCurve)) {
-    fail(format === 'jwk' ? 'DataError' : 'NotSupportedError', `crypto: the curve ${namedCurve} is not available`);
+    svcRefuse(format === 'jwk' ? 'DataError' : 'NotSupportedError', `crypto: the curve ${namedCurve} is not available`);
   }
   let key;
   if (format === 'jwk') {
     checkJwk(data, { kty: KEY_TYPES[family], use, extractable, usages });
     if (family === 'RSA') checkJwkAlgorithm(data, jwkAlgorithm(algorithm));
-    if (data.oth !== undefined) fail('NotSupportedError', 'crypto: RSA keys with more than two primes are not available');
+    if (data.oth !== undefined) svcRefuse('NotSupportedError', 'crypto: RSA keys with more than two primes are not available');
     const curve = family === 'EC' ? namedCurve : family;
-    if (family !== 'RSA' && data.crv !== curve) fail('DataError', `crypto: crv of the JWK is ${data.crv}, not ${curve}`);
+    if (family !== 'RSA' && data.crv !== curve) svcRefuse('DataError', `crypto: crv of the JWK is ${data.crv}, not ${curve}`);
     if (name === 'ECDSA') checkJwkAlgorithm(data, EC_JWK_ALGORITHMS[namedCurve]);
     if (name === 'Ed25519') checkJwkAlgorithm(data, 'Ed25519', 'EdDSA');
     const { n, e, d, p, q, dp, dq, qi, x, y } = data;
     key = { n, e, d, p, q, dp, dq, qi, x, y };
-  } else key = encoded(data);
-  const answer = call('import', { algorithm: family, format, curve: namedCurve, key });
+  } else key = base64Of(data);
+  const answer = callDoor('import', { algorithm: family, format, curve: namedCurve, key });
   const exponent = answer.public_exponent === undefined ? undefined : Uint8Array.fromBase64(answer.public_exponent);
   const shown = pairAlgorithm(algorithm, { bits: answer.bits, publicExponent: exponent });
   return createKey(answer.type, extractable, shown, usages, answer.key);
@@ -119,7 +119,7 @@ function secretBytes(format, data, algorithm, checks) {
   try {
     return Uint8Array.fromBase64(data.k, { alphabet: 'base64url' });
   } catch {
-    return fail('DataError', 'crypto: k of the JWK is missing or not base64url');
+    return svcRefuse('DataError', 'crypto: k of the JWK is missing or not base64url');
   }
 }
 
@@ -131,11 +131,11 @@ function importSecret(format, data, algorithm, extractable, usages) {
   if (name === 'HMAC') {
     const wanted = algorithm.length ?? length;
     if (length === 0 || wanted > length || wanted <= length - 8) {
-      fail('DataError', `crypto: a key of ${length} bits does not have the length ${wanted}`);
+      svcRefuse('DataError', `crypto: a key of ${length} bits does not have the length ${wanted}`);
     }
     length = wanted;
   } else if (![128, 192, 256].includes(length)) {
-    fail('DataError', `crypto: an AES key has ${length} bits, not 128, 192 or 256`);
+    svcRefuse('DataError', `crypto: an AES key has ${length} bits, not 128, 192 or 256`);
   }
   const shown = hash ? { name, hash, length } : { name, length };
   if (format === 'jwk') checkJwkAlgorithm(data, jwkAlgorithm(shown));
@@ -152,8 +152,8 @@ export function masked(bytes, bits) {
 function importInput(format, data, algorithm, extractable, usages) {
   if (format !== 'raw' && format !== 'raw-secret') refuseFormat(format, algorithm);
   checkUsages(usages, DERIVE);
-  if (extractable) fail('SyntaxError', `crypto: a key of ${algorithm.name} cannot be extractable`);
-  return createKey('secret', false, { name: algorithm.name }, usages, encoded(data));
+  if (extractable) svcRefuse('SyntaxError', `crypto: a key of ${algorithm.name} cannot be extractable`);
+  return createKey('secret', false, { name: algorithm.name }, usages, base64Of(data));
 }
 
 /** Return a key. `data` is a JWK for the format `jwk`, a BufferSource otherwise. Throws DOMException and TypeError. */
@@ -164,14 +164,14 @@ export function importKey(format, data, algorithm, extractable, usages) {
   const { name } = algorithm;
   const by = PAIRS[name] ? importPair : SECRETS[name] ? importSecret : importInput;
   const key = by(format, data, algorithm, Boolean(extractable), usages);
-  if (key.type !== 'public' && !usages.length) fail('SyntaxError', 'crypto: the key has no usages');
+  if (key.type !== 'public' && !usages.length) svcRefuse('SyntaxError', 'crypto: the key has no usages');
   return key;
 }
 
 function jwkOf(key) {
   const { algorithm, usages, extractable } = key, { family } = PAIRS[algorithm.name] ?? {};
   const parts = family
-    ? call('export', { algorithm: family, format: 'jwk', type: key.type, key: materialOf(key) }).key
+    ? callDoor('export', { algorithm: family, format: 'jwk', type: key.type, key: materialOf(key) }).key
     : { kty: 'oct', k: Uint8Array.fromBase64(materialOf(key)).toBase64(URL_SAFE) };
   const alg = family === 'EC' ? undefined : jwkAlgorithm(algorithm);
   return { ...parts, ...(alg === undefined ? {} : { alg }), key_ops: usages, ext: extractable };
@@ -182,7 +182,7 @@ export function exportKey(format, key) {
   if (format === 'jwk') return jwkOf(key);
   const { algorithm, type } = key, pair = PAIRS[algorithm.name], material = materialOf(key);
   const of = (needed) => {
-    if (type !== needed) fail('InvalidAccessError', `crypto: the format ${format} needs a ${needed} key`);
+    if (type !== needed) svcRefuse('InvalidAccessError', `crypto: the format ${format} needs a ${needed} key`);
   };
   if (pair && (format === 'spki' || format === 'pkcs8')) {
     of(format === 'spki' ? 'public' : 'private');
@@ -190,7 +190,7 @@ export function exportKey(format, key) {
   }
   if (pair && format === 'raw' && pair.family !== 'RSA') {
     of('public');
-    return Uint8Array.fromBase64(call('export', { algorithm: pair.family, format, type, key: material }).key).buffer;
+    return Uint8Array.fromBase64(callDoor('export', { algorithm: pair.family, format, type, key: material }).key).buffer;
   }
   if (pair || (format !== 'raw' && format !== 'raw-secret')) refuseFormat(format, algorithm);
   return Uint8Array.fromBase64(material).buffer;
@@ -202,14 +202,14 @@ function generatePair(algorithm, extractable, usages) {
   const privateUsages = usages.filter((usage) => allowed.private.includes(usage));
   const publicUsages = usages.filter((usage) => allowed.public.includes(usage));
   if (family === 'EC' && !CURVES.includes(namedCurve)) {
-    fail('NotSupportedError', `crypto: the curve ${namedCurve} is not available`);
+    svcRefuse('NotSupportedError', `crypto: the curve ${namedCurve} is not available`);
   }
   const exponent = publicExponent && Number(`0x${publicExponent.toHex() || '0'}`);
   if (family === 'RSA' && !EXPONENTS.includes(exponent)) {
-    fail('OperationError', `crypto: publicExponent is ${exponent}, not ${EXPONENTS.join(' or ')}`);
+    svcRefuse('OperationError', `crypto: publicExponent is ${exponent}, not ${EXPONENTS.join(' or ')}`);
   }
-  if (!privateUsages.length) fail('SyntaxError', 'crypto: the private key has no usages');
-  const pair = call('generate', { algorithm: family, curve: namedCurve, bits: modulusLength, public_exponent: exponent });
+  if (!privateUsages.length) svcRefuse('SyntaxError', 'crypto: the private key has no usages');
+  const pair = callDoor('generate', { algorithm: family, curve: namedCurve, bits: modulusLength, public_exponent: exponent });
   const shown = () => pairAlgorithm(algorithm, { bits: modulusLength, publicExponent });
   return {
     publicKey: createKey('public', true, shown(), publicUsages, pair.public),
@@ -221,7 +221,7 @@ function generatePair(algorithm, extractable, usages) {
 export function secretBits(algorithm) {
   const { name, length } = algorithm;
   if (name === 'HMAC') return length ?? hmacBits(algorithm);
-  if (![128, 192, 256].includes(length)) fail('OperationError', `crypto: an AES key has 128, 192 or 256 bits, not ${length}`);
+  if (![128, 192, 256].includes(length)) svcRefuse('OperationError', `crypto: an AES key has 128, 192 or 256 bits, not ${length}`);
   return length;
 }
 
@@ -231,8 +231,8 @@ export function generateKey(algorithm, extractable, usages) {
   if (PAIRS[name]) return generatePair(algorithm, extractable, usages);
   checkUsages(usages, SECRETS[name].usages);
   const length = secretBits(algorithm);
-  if (length === 0 || length > MAX_HMAC_BITS) fail('OperationError', `crypto: a key cannot have ${length} bits`);
-  if (!usages.length) fail('SyntaxError', 'crypto: the key has no usages');
+  if (length === 0 || length > MAX_HMAC_BITS) svcRefuse('OperationError', `crypto: a key cannot have ${length} bits`);
+  if (!usages.length) svcRefuse('SyntaxError', 'crypto: the key has no usages');
   const bytes = masked(crypto.getRandomValues(new Uint8Array(Math.ceil(length / 8))), length);
   return createKey('secret', extractable, hash ? { name, hash, length } : { name, length }, usages, bytes.toBase64());
 }

@@ -3,7 +3,7 @@ import { ask } from 'svc:doors/call@0.1.0';
 
 const ERRORS = { 'data-error': 'DataError', 'not-supported': 'NotSupportedError' };
 
-export function fail(name, message) {
+export function svcRefuse(name, message) {
   throw new DOMException(message, name);
 }
 
@@ -21,34 +21,34 @@ const DATA = '{"data":"', DATA_END = '"}';
 /** Return the text of an operation's answer. Throws DOMException. */
 function post(operation, body) {
   const answer = ask('crypto', `/v1/${operation}`, body);
-  if (!answer) fail('OperationError', `crypto: the data of ${operation} is too long, or too many calls are in progress`);
+  if (!answer) svcRefuse('OperationError', `crypto: the data of ${operation} is too long, or too many calls are in progress`);
   const [status, text] = answer;
   if (status === 200) return text;
   const { code, detail } = JSON.parse(text);
-  return fail(ERRORS[code] ?? 'OperationError', detail);
+  return svcRefuse(ERRORS[code] ?? 'OperationError', detail);
 }
 
 // JSON.stringify and JSON.parse take memory several times the length of a text, so `data` passes by them.
 
 /** Return the body of an operation with bytes as its member `data`. Throws DOMException if they are too many. */
 function withData(members, bytes) {
-  if (bytes.length > MAX_BYTES) fail('OperationError', `crypto: the data has ${bytes.length} bytes, more than ${MAX_BYTES}`);
+  if (bytes.length > MAX_BYTES) svcRefuse('OperationError', `crypto: the data has ${bytes.length} bytes, more than ${MAX_BYTES}`);
   return `${JSON.stringify(members).slice(0, -1)},${DATA.slice(1)}${bytes.toBase64()}${DATA_END}`;
 }
 
 /** Return the answer of an operation; bytes in it are base64. Throws DOMException. */
-export function call(operation, members, data) {
+export function callDoor(operation, members, data) {
   return JSON.parse(post(operation, data ? withData(members, data) : JSON.stringify(members)));
 }
 
 /** Return the bytes that an operation answers. Throws DOMException. */
-export function compute(operation, members, data) {
+export function bytesFromDoor(operation, members, data) {
   const text = post(operation, data ? withData(members, data) : JSON.stringify(members));
   return Uint8Array.fromBase64(text.slice(DATA.length, -DATA_END.length));
 }
 
 /** Return the bytes of a BufferSource as base64. */
-export function encoded(source) {
+export function base64Of(source) {
   return bytesOf(source).toBase64();
 }
 

@@ -41,7 +41,7 @@ export function materialOf(key) {
   return read(key);
 }
 
-/** Return usages without duplicates. Throws TypeError if one does not exist. */
+/** Return usages as a list. Throws TypeError if one does not exist. */
 export function usagesOf(usages) {
   const list = Array.from(usages, String);
   const unknown = list.find((usage) => !USAGES.includes(usage));

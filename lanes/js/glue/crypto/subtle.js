@@ -1,8 +1,9 @@
 // crypto.subtle, as the Web Cryptography API defines it. The host computes (docs/reference/crypto-api.md).
 import { define, defineGetter } from '../define.js';
-import { normalize, supports } from './algorithms.js';
+import './random.js';
+import { normalizeAlgorithm, supportsOperation } from './algorithms.js';
 import { exportKey, generateKey, importKey, masked, secretBits } from './formats.js';
-import { bytesOf, call, compute, encoded, fail, untilHosted } from './host.js';
+import { bytesOf, callDoor, bytesFromDoor, base64Of, svcRefuse, untilHosted } from './host.js';
 import { CryptoKey, materialOf, usagesOf } from './key.js';
 
 const nativeDigest = crypto.subtle.digest.bind(crypto.subtle);
@@ -17,12 +18,12 @@ function formatOf(format) {
 
 /** Check that a key is for an algorithm and a usage. Throws InvalidAccessError. */
 function checkKey(key, { name }, usage) {
-  if (key.algorithm.name !== name) fail('InvalidAccessError', `crypto: the key is for ${key.algorithm.name}, not ${name}`);
-  if (!key.usages.includes(usage)) fail('InvalidAccessError', `crypto: the key does not have the usage ${usage}`);
+  if (key.algorithm.name !== name) svcRefuse('InvalidAccessError', `crypto: the key is for ${key.algorithm.name}, not ${name}`);
+  if (!key.usages.includes(usage)) svcRefuse('InvalidAccessError', `crypto: the key does not have the usage ${usage}`);
 }
 
 function checkType(key, type) {
-  if (key.type !== type) fail('InvalidAccessError', `crypto: the operation needs a ${type} key, not a ${key.type} one`);
+  if (key.type !== type) svcRefuse('InvalidAccessError', `crypto: the operation needs a ${type} key, not a ${key.type} one`);
 }
 
 function keyOf(value) {
@@ -34,26 +35,26 @@ function keyOf(value) {
 function normalizeFirst(operations, algorithm) {
   for (const operation of operations.slice(0, -1)) {
     try {
-      return normalize(operation, algorithm);
+      return normalizeAlgorithm(operation, algorithm);
     } catch {
       // The next operation reports the error.
     }
   }
-  return normalize(operations.at(-1), algorithm);
+  return normalizeAlgorithm(operations.at(-1), algorithm);
 }
 
 /** Return the members of a signature's request. */
-function signature({ name, hash, saltLength }, key) {
+function signatureMembers({ name, hash, saltLength }, key) {
   return { algorithm: name, hash: (hash ?? key.algorithm.hash)?.name, salt_length: saltLength, key: materialOf(key) };
 }
 
-function sign(algorithm, key, data) {
+function signData(algorithm, key, data) {
   checkKey(key, algorithm, 'sign');
   if (algorithm.name === 'HMAC') {
-    return compute('hmac', { hash: key.algorithm.hash.name, key: materialOf(key) }, data);
+    return bytesFromDoor('hmac', { hash: key.algorithm.hash.name, key: materialOf(key) }, data);
   }
   checkType(key, 'private');
-  return compute('sign', signature(algorithm, key), data);
+  return bytesFromDoor('sign', signatureMembers(algorithm, key), data);
 }
 
 function isEqual(one, other) {
@@ -62,34 +63,34 @@ function isEqual(one, other) {
   return difference === 0;
 }
 
-function verify(algorithm, key, received, data) {
+function verifyData(algorithm, key, received, data) {
   checkKey(key, algorithm, 'verify');
   if (algorithm.name === 'HMAC') {
-    return isEqual(compute('hmac', { hash: key.algorithm.hash.name, key: materialOf(key) }, data), received);
+    return isEqual(bytesFromDoor('hmac', { hash: key.algorithm.hash.name, key: materialOf(key) }, data), received);
   }
   checkType(key, 'public');
-  return call('verify', { ...signature(algorithm, key), signature: encoded(received) }, data).valid;
+  return callDoor('verify', { ...signatureMembers(algorithm, key), signature: base64Of(received) }, data).valid;
 }
 
 const GCM_TAGS = [32, 64, 96, 104, 112, 120, 128];
 
 /** Encrypt or decrypt bytes; `direction` is also the type of an RSA key. */
-function crypt(direction, algorithm, key, data) {
+function cryptBytes(direction, algorithm, key, data) {
   const { name, iv, counter, length, additionalData, tagLength, label } = algorithm;
   if (name === 'RSA-OAEP') checkType(key, direction === 'encrypt' ? 'public' : 'private');
   if (name === 'AES-GCM' && tagLength !== undefined && !GCM_TAGS.includes(tagLength)) {
-    fail('OperationError', `crypto: tagLength is ${tagLength}, not one of ${GCM_TAGS.join(', ')}`);
+    svcRefuse('OperationError', `crypto: tagLength is ${tagLength}, not one of ${GCM_TAGS.join(', ')}`);
   }
-  return compute(direction, {
+  return bytesFromDoor(direction, {
     algorithm: name,
     hash: key.algorithm.hash?.name,
     key: materialOf(key),
-    iv: iv && encoded(iv),
-    counter: counter && encoded(counter),
+    iv: iv && base64Of(iv),
+    counter: counter && base64Of(counter),
     length,
-    additional_data: additionalData && encoded(additionalData),
+    additional_data: additionalData && base64Of(additionalData),
     tag_length: tagLength,
-    label: label && encoded(label),
+    label: label && base64Of(label),
   }, data);
 }
 
@@ -98,24 +99,24 @@ function agreement({ name, public: other }, key, length) {
   checkType(key, 'private');
   checkType(other, 'public');
   if (other.algorithm.name !== name || other.algorithm.namedCurve !== key.algorithm.namedCurve) {
-    fail('InvalidAccessError', 'crypto: the two keys have different algorithms or curves');
+    svcRefuse('InvalidAccessError', 'crypto: the two keys have different algorithms or curves');
   }
-  const secret = compute('derive', { algorithm: name, key: materialOf(key), public: materialOf(other) });
+  const secret = bytesFromDoor('derive', { algorithm: name, key: materialOf(key), public: materialOf(other) });
   if (length === null) return secret;
-  if (length > secret.length * 8) fail('OperationError', `crypto: the secret has ${secret.length * 8} bits, fewer than ${length}`);
+  if (length > secret.length * 8) svcRefuse('OperationError', `crypto: the secret has ${secret.length * 8} bits, fewer than ${length}`);
   return masked(secret, length);
 }
 
-function derive(algorithm, key, length) {
+function deriveSecret(algorithm, key, length) {
   const { name, hash, salt, info, iterations, public: other } = algorithm;
   if (other) return agreement(algorithm, key, length);
-  if (length === null || length % 8) fail('OperationError', `crypto: ${name} needs a length that is a multiple of 8`);
-  return compute('derive', {
+  if (length === null || length % 8) svcRefuse('OperationError', `crypto: ${name} needs a length that is a multiple of 8`);
+  return bytesFromDoor('derive', {
     algorithm: name,
     hash: hash.name,
     key: materialOf(key),
-    salt: encoded(salt),
-    info: info && encoded(info),
+    salt: base64Of(salt),
+    info: info && base64Of(info),
     iterations,
     length: length / 8,
   });
@@ -129,9 +130,9 @@ function derivedBits(algorithm) {
   return secretBits(algorithm);
 }
 
-function exported(format, key) {
-  if (!supports(key.algorithm.name, 'exportKey')) fail('NotSupportedError', `crypto: a key of ${key.algorithm.name} cannot be exported`);
-  if (!key.extractable) fail('InvalidAccessError', 'crypto: the key is not extractable');
+function exportedKey(format, key) {
+  if (!supportsOperation(key.algorithm.name, 'exportKey')) svcRefuse('NotSupportedError', `crypto: a key of ${key.algorithm.name} cannot be exported`);
+  if (!key.extractable) svcRefuse('InvalidAccessError', 'crypto: the key is not extractable');
   return exportKey(format, key);
 }
 
@@ -142,66 +143,66 @@ function jwkOf(bytes) {
   } catch {
     // Not JSON: reported below.
   }
-  return fail('DataError', 'crypto: the unwrapped key is not a JWK');
+  return svcRefuse('DataError', 'crypto: the unwrapped key is not a JWK');
 }
 
 /** The methods of SubtleCrypto: convert the arguments, then return the function that computes. */
 const METHODS = {
   encrypt(algorithm, key, data) {
-    const normalized = normalize('encrypt', algorithm), copy = bytesOf(data).slice();
+    const normalized = normalizeAlgorithm('encrypt', algorithm), copy = bytesOf(data).slice();
     keyOf(key);
     return () => {
       checkKey(key, normalized, 'encrypt');
-      return crypt('encrypt', normalized, key, copy).buffer;
+      return cryptBytes('encrypt', normalized, key, copy).buffer;
     };
   },
   decrypt(algorithm, key, data) {
-    const normalized = normalize('decrypt', algorithm), copy = bytesOf(data).slice();
+    const normalized = normalizeAlgorithm('decrypt', algorithm), copy = bytesOf(data).slice();
     keyOf(key);
     return () => {
       checkKey(key, normalized, 'decrypt');
-      return crypt('decrypt', normalized, key, copy).buffer;
+      return cryptBytes('decrypt', normalized, key, copy).buffer;
     };
   },
   sign(algorithm, key, data) {
-    const normalized = normalize('sign', algorithm), copy = bytesOf(data).slice();
+    const normalized = normalizeAlgorithm('sign', algorithm), copy = bytesOf(data).slice();
     keyOf(key);
-    return () => sign(normalized, key, copy).buffer;
+    return () => signData(normalized, key, copy).buffer;
   },
   verify(algorithm, key, received, data) {
-    const normalized = normalize('verify', algorithm), copies = [bytesOf(received).slice(), bytesOf(data).slice()];
+    const normalized = normalizeAlgorithm('verify', algorithm), copies = [bytesOf(received).slice(), bytesOf(data).slice()];
     keyOf(key);
-    return () => verify(normalized, key, ...copies);
+    return () => verifyData(normalized, key, ...copies);
   },
   generateKey(algorithm, extractable, keyUsages) {
-    const normalized = normalize('generateKey', algorithm), usages = usagesOf(keyUsages);
+    const normalized = normalizeAlgorithm('generateKey', algorithm), usages = usagesOf(keyUsages);
     return () => generateKey(normalized, Boolean(extractable), usages);
   },
   importKey(format, keyData, algorithm, extractable, keyUsages) {
-    const form = formatOf(format), normalized = normalize('importKey', algorithm), usages = usagesOf(keyUsages);
+    const form = formatOf(format), normalized = normalizeAlgorithm('importKey', algorithm), usages = usagesOf(keyUsages);
     const data = form !== 'jwk' ? bytesOf(keyData).slice() : keyData;
     return () => importKey(form, data, normalized, extractable, usages);
   },
   exportKey(format, key) {
     const form = formatOf(format);
     keyOf(key);
-    return () => exported(form, key);
+    return () => exportedKey(form, key);
   },
   deriveBits(algorithm, baseKey, length = null) {
-    const normalized = normalize('deriveBits', algorithm), bits = length === null ? null : Number(length) >>> 0;
+    const normalized = normalizeAlgorithm('deriveBits', algorithm), bits = length === null ? null : Number(length) >>> 0;
     keyOf(baseKey);
     return () => {
       checkKey(baseKey, normalized, 'deriveBits');
-      return derive(normalized, baseKey, bits).buffer;
+      return deriveSecret(normalized, baseKey, bits).buffer;
     };
   },
   deriveKey(algorithm, baseKey, derivedKeyType, extractable, keyUsages) {
-    const normalized = normalize('deriveBits', algorithm), usages = usagesOf(keyUsages);
-    const imported = normalize('importKey', derivedKeyType), sized = normalize('getKeyLength', derivedKeyType);
+    const normalized = normalizeAlgorithm('deriveBits', algorithm), usages = usagesOf(keyUsages);
+    const imported = normalizeAlgorithm('importKey', derivedKeyType), sized = normalizeAlgorithm('getKeyLength', derivedKeyType);
     keyOf(baseKey);
     return () => {
       checkKey(baseKey, normalized, 'deriveKey');
-      const secret = derive(normalized, baseKey, derivedBits(sized));
+      const secret = deriveSecret(normalized, baseKey, derivedBits(sized));
       return importKey('raw', secret, imported, extractable, usages);
     };
   },
@@ -211,18 +212,18 @@ const METHODS = {
     keyOf(wrappingKey);
     return () => {
       checkKey(wrappingKey, normalized, 'wrapKey');
-      const data = exported(form, key);
-      return crypt('encrypt', normalized, wrappingKey, form === 'jwk' ? encoder.encode(JSON.stringify(data)) : bytesOf(data)).buffer;
+      const data = exportedKey(form, key);
+      return cryptBytes('encrypt', normalized, wrappingKey, form === 'jwk' ? encoder.encode(JSON.stringify(data)) : bytesOf(data)).buffer;
     };
   },
   unwrapKey(format, wrappedKey, unwrappingKey, unwrapAlgorithm, unwrappedKeyAlgorithm, extractable, keyUsages) {
     const form = formatOf(format), copy = bytesOf(wrappedKey).slice(), usages = usagesOf(keyUsages);
     const normalized = normalizeFirst(['unwrapKey', 'decrypt'], unwrapAlgorithm);
-    const imported = normalize('importKey', unwrappedKeyAlgorithm);
+    const imported = normalizeAlgorithm('importKey', unwrappedKeyAlgorithm);
     keyOf(unwrappingKey);
     return () => {
       checkKey(unwrappingKey, normalized, 'unwrapKey');
-      const data = crypt('decrypt', normalized, unwrappingKey, copy);
+      const data = cryptBytes('decrypt', normalized, unwrappingKey, copy);
       return importKey(form, form === 'jwk' ? jwkOf(data) : data, imported, extractable, usages);
     };
   },
@@ -238,7 +239,7 @@ class SubtleCrypto {
   }
 
   async digest(algorithm, data) {
-    const { name } = normalize('digest', algorithm);
+    const { name } = normalizeAlgorithm('digest', algorithm);
     return nativeDigest(name, data);
   }
 
