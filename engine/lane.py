@@ -82,6 +82,7 @@ class BuildRequest:
     cache: Path
     mode: BuildMode
     report: Callable[[str], None] = field(default=ignore_progress)
+    _: KW_ONLY
     evaluate: Callable[[ComponentArtifact], Awaitable[str | None]] | None = None
 
     def shown(self, path: Path) -> str:
