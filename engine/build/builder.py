@@ -64,7 +64,9 @@ class Builder:
         lane = self.lane(resource)
         began_ns = time.time_ns()
         key = await asyncio.to_thread(self._known.key, resource, root, self._mode) if remember else None
-        artifact = await lane.build(BuildRequest(resource, root, self._cache, self._mode, report, evaluate=evaluate))
+        artifact = await lane.build(
+            BuildRequest(resource, root, self._cache, self._mode, report, evaluate=evaluate)
+        )
         if key is not None:
 
             def store() -> None:
