@@ -184,7 +184,8 @@ const checks = {
   async 'random-values'() {
     const fill = async () => crypto.getRandomValues(new Uint8Array(65_537));
     const error = await fill().catch((reason) => reason);
-    return [error.name, error instanceof QuotaExceededError, error instanceof DOMException, error.quota, error.code];
+    const other = await thrown(() => crypto.getRandomValues(new Float32Array(65_537)));
+    return [other, error.name, error instanceof QuotaExceededError, error instanceof DOMException, error.quota, error.code];
   },
   async 'stored-functions'() {
     const [random, fill, uuid] = stored;

@@ -96,7 +96,7 @@ VALUES: dict[str, Any] = {
         "RSA with 16,384 bits": "OperationError",
         "constructor": "TypeError",
     },
-    "random-values": ["QuotaExceededError", True, True, None, 22],
+    "random-values": ["TypeMismatchError", "QuotaExceededError", True, True, None, 22],
     "classes": [True, "[object CryptoKey]", True, True, [], "string", 4],
     "password": ["$argon2id$v=19$m=19456,t=2,p=1$", True, False, "Error", "TypeError", False],
     "pbkdf2-100000": 32,

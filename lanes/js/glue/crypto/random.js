@@ -2,6 +2,7 @@
 import { define, defineMissing } from '../define.js';
 
 const MAX_RANDOM_BYTES = 65_536;
+const INTEGERS = /^(Big)?(Ui|I)nt.*Array$/;
 const native = Crypto.prototype.getRandomValues;
 
 class QuotaExceededError extends DOMException {
@@ -21,7 +22,8 @@ class QuotaExceededError extends DOMException {
 defineMissing(globalThis, { QuotaExceededError });
 define(Crypto.prototype, {
   getRandomValues(array) {
-    if (ArrayBuffer.isView(array) && array.byteLength > MAX_RANDOM_BYTES) {
+    // The engine refuses arrays of other types.
+    if (INTEGERS.test(array?.[Symbol.toStringTag]) && array.byteLength > MAX_RANDOM_BYTES) {
       throw new globalThis.QuotaExceededError(`crypto.getRandomValues: ${array.byteLength} bytes are more than ${MAX_RANDOM_BYTES}`);
     }
     return native.call(this, array);
