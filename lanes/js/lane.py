@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from lanes.js.errors import (
     never_loaded,
 )
 from lanes.js.node import programs
-from lanes.js.toolchain import COMPAT, GLUE, GUEST, Toolchain, ensure, tools
+from lanes.js.toolchain import COMPAT, GLUE, GUEST, Toolchain, ensure, ensure_intl, tools
 from lanes.prebuilt_component import build_or_take
 from lanes.process import run
 
@@ -77,7 +78,8 @@ class JsLane:
         toolchain = self._toolchain
         name = entry.relative_to(request.root).as_posix()
         deploy = request.mode == "deploy"
-        answer = await self._bundler.bundle(
+        bundle = partial(
+            self._bundler.bundle,
             toolchain,
             entry=str(entry),
             name=name,
@@ -86,6 +88,9 @@ class JsLane:
             compat=str(COMPAT),
             glue=str(GLUE) if deploy else None,
         )
+        answer = await bundle()
+        if "needs" in answer:
+            answer = await bundle(intl=str(await ensure_intl(toolchain, request.cache, request.report)))
         if "errors" in answer:
             raise bundle_failure(answer["errors"], request, name)
         _refuse_exportless(answer, name)

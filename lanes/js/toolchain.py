@@ -22,6 +22,7 @@ from lanes.wheel_toolchain import install
 
 _HERE = Path(__file__).parent
 SCRIPTS = _HERE / "node"
+INTL = SCRIPTS / "intl"
 GLUE = _HERE / "glue"
 COMPAT = _HERE / "compat"
 GUEST = _HERE / "guest" / "index.js"
@@ -117,10 +118,28 @@ async def ensure(cache: Path, report: Callable[[str], None]) -> Toolchain:
         packages.parent.mkdir(parents=True, exist_ok=True)
         async with locked(packages.with_suffix(".lock"), report, "installing the js toolchain"):
             if not (packages / "complete").exists():
-                await _install(node, packages, report)
+                report(
+                    "installing the js toolchain (componentize-js, esbuild) with npm: about 400 MB, once …"
+                )
+                await _install(node, packages, SCRIPTS)
             if not folder.exists():
                 _equip(packages, folder)
     return Toolchain(node.program, folder, key)
+
+
+async def ensure_intl(toolchain: Toolchain, cache: Path, report: Callable[[str], None]) -> Path:
+    """Install the npm packages of `Intl` if they are missing, and return their folder.
+
+    Few bundles need them. Raises `ToolchainMissing`.
+    """
+    folder = toolchain.folder.parent / f"intl-{_digest([INTL / name for name in PACKAGES])}"
+    if not (folder / "complete").exists():
+        node = await _ensure_node(cache, report)
+        async with locked(folder.with_suffix(".lock"), report, "installing Intl"):
+            if not (folder / "complete").exists():
+                report("installing Intl (FormatJS) with npm: about 300 MB, once …")
+                await _install(node, folder, INTL)
+    return folder
 
 
 async def _ensure_node(cache: Path, report: Callable[[str], None]) -> NodeProgram:
@@ -132,15 +151,14 @@ async def _ensure_node(cache: Path, report: Callable[[str], None]) -> NodeProgra
     return managed(cache)
 
 
-async def _install(node: NodeProgram, folder: Path, report: Callable[[str], None]) -> None:
-    report("installing the js toolchain (componentize-js, esbuild) with npm: about 400 MB, once …")
+async def _install(node: NodeProgram, folder: Path, source: Path) -> None:
+    """Install the packages whose package.json and lock file are in `source`."""
     for leftover in folder.parent.glob(f".installing-{folder.name}-*"):
         shutil.rmtree(leftover, ignore_errors=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".installing-{folder.name}-", dir=folder.parent))
     try:
-        for path in SCRIPTS.iterdir():
-            if path.name in PACKAGES:
-                shutil.copyfile(path, temporary / path.name)
+        for name in PACKAGES:
+            shutil.copyfile(source / name, temporary / name)
         # npm retries an unreachable registry for minutes per package, so one request checks it first.
         await _npm(
             node, temporary, "view", "esbuild", "name", "--fetch-retries=1", "--fetch-retry-mintimeout=500"

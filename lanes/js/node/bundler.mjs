@@ -1,16 +1,18 @@
 // Bundles Resources with esbuild, request by request: one JSON document a line on stdin, one on stdout.
 //
-// {id, entry, name, root, guest, compat, glue?}  ->  {id, code, map, inputs, warnings} | {id, errors} | {id, fault}
+// {id, entry, name, root, guest, compat, glue?, intl?}
+//   ->  {id, code, map, inputs, warnings} | {id, errors} | {id, fault} | {id, needs: 'intl'}
 //
 // `entry` is the absolute path of the user's module and `name` its name in messages. Paths in responses are
 // relative to `root`. `guest` is the file of '@svc/guest', `compat` the folder of svc's modules of Node.js. With
 // `glue` (a folder) the bundle is the main module of a deploy build, otherwise a script that returns the exports.
+// `intl` is the folder with the packages of Intl, which few bundles need.
 import { context } from 'esbuild';
 import { createInterface } from 'node:readline';
 import { realpathSync } from 'node:fs';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { featureOptions, featuresOf } from './features.mjs';
+import { featureOptions, featuresOf, intlPackages } from './features.mjs';
 import { jsx } from './jsx.mjs';
 import { nodeBuiltins } from './node_builtins.mjs';
 import { withoutPropertyEscapes } from './regexps.mjs';
@@ -45,7 +47,7 @@ const loader = Object.fromEntries([
 ]);
 
 function options(request, features) {
-  const { root, guest, glue, compat } = request;
+  const { root, guest, glue, compat, intl } = request;
   return {
     ...(glue
       ? { entryPoints: [join(glue, 'deploy.js')], format: 'esm' }
@@ -53,7 +55,11 @@ function options(request, features) {
     bundle: true,
     alias: { '@svc/guest': guest },
     // NODE_ENV is the guest's own, as every variable; esbuild would settle it.
-    define: { 'import.meta': '{"url":"file:///svc-app.js"}', 'process.env.NODE_ENV': 'process.env.NODE_ENV' },
+    define: {
+      'import.meta': '{"url":"file:///svc-app.js"}',
+      'process.env.NODE_ENV': 'process.env.NODE_ENV',
+      SVC_SNAPSHOT: String(Boolean(glue)),
+    },
     write: false,
     outfile: join(root, 'svc-app.js'),
     absWorkingDir: root,
@@ -71,7 +77,7 @@ function options(request, features) {
     legalComments: 'none',
     logLevel: 'silent',
     keepNames: false,
-    plugins: [plugin(request), jsx, nodeBuiltins({ compat, packages, root })],
+    plugins: [plugin(request), jsx, nodeBuiltins({ compat, packages, root }), ...(features?.intl ? [intlPackages(features, intl)] : [])],
   };
 }
 
@@ -81,9 +87,9 @@ function message({ text, location, notes }) {
 }
 
 // A deploy build is the same wherever svc is installed: names of svc's files begin with `svc:` in it.
-function nameable({ root, glue }, code, map) {
+function nameable({ root, glue, intl }, code, map) {
   if (!glue) return { code, map };
-  const ours = [dirname(glue), realpathSync(dirname(glue)), packages];
+  const ours = [dirname(glue), realpathSync(dirname(glue)), packages, ...(intl ? [realpathSync(intl)] : [])];
   const named = (path) => {
     const place = resolve(root, path), own = ours.find((folder) => place.startsWith(folder + sep));
     return own ? `svc:${relative(own, place)}` : undefined;
@@ -96,11 +102,11 @@ function nameable({ root, glue }, code, map) {
 }
 
 /** Return the result of esbuild with features. Each Resource has a context without any, and one with its last ones. */
-async function build(request, features) {
+async function build(request, features = undefined) {
   const { entry, name, root, glue } = request;
-  const key = JSON.stringify([entry, name, root, glue, features.length > 0]), wanted = features.join();
+  const key = JSON.stringify([entry, name, root, glue, Boolean(features)]), wanted = JSON.stringify(features);
   let cached = contexts.get(key);
-  if (cached?.features !== wanted) {
+  if (!cached || cached.features !== wanted) {
     cached?.context.dispose();
     cached = { features: wanted, context: await context(options(request, features)) };
     contexts.set(key, cached);
@@ -110,9 +116,10 @@ async function build(request, features) {
 
 async function bundle(request) {
   try {
-    const plain = await build(request, []);
+    const plain = await build(request);
     const features = featuresOf(plain, request);
-    const result = features.length ? await build(request, features) : plain;
+    if (features.intl && !request.intl) return { needs: 'intl' };
+    const result = features.any ? await build(request, features) : plain;
     const text = (end) => result.outputFiles.find((file) => file.path.endsWith(end)).text;
     const { code, before } = withoutPropertyEscapes(text('svc-app.js'));
     return {

@@ -1,6 +1,7 @@
 // What a bundle needs besides its modules, detected in its text: polyfills for APIs that the engine lacks, and lowered
 // async functions for AsyncLocalStorage. Bundles that do not use them do not contain them.
 import { join, resolve } from 'node:path';
+import { intlData, intlLocales, intlUses } from './intl_data.mjs';
 
 /** Files in `compat/features`, by what text they define or replace. */
 const FILES = {
@@ -8,21 +9,36 @@ const FILES = {
   urlpattern: /\bURLPattern\b/,
 };
 const ASYNC_SYNTAX = ['async-await', 'async-generator', 'for-await'];
-const LOWER = 'lower';
 
-/** Return the names of the features that a bundle needs; `result` is that of esbuild without any. */
+/** Return the features that a bundle needs; `result` is that of esbuild without any. `names` is empty for none. */
 export function featuresOf({ metafile, outputFiles }, { root, compat }) {
   const code = outputFiles.find(({ path }) => path.endsWith('.js')).text;
   const asyncHooks = join(compat, 'async_hooks.cjs');
-  const lowers = Object.keys(metafile.inputs).some((path) => resolve(root, path) === asyncHooks);
-  return [...Object.keys(FILES).filter((name) => FILES[name].test(code)), ...(lowers ? [LOWER] : [])];
+  const lower = Object.keys(metafile.inputs).some((path) => resolve(root, path) === asyncHooks);
+  const uses = intlUses(code);
+  const intl = uses.length ? { uses, locales: intlLocales(code) } : undefined;
+  const files = [...Object.keys(FILES).filter((name) => FILES[name].test(code)), ...(intl ? ['intl'] : [])];
+  return { files, lower, intl, any: lower || files.length > 0 };
 }
 
 /** Return the options of esbuild for features. */
-export function featureOptions(features, compat) {
-  const lowered = features.includes(LOWER) ? ASYNC_SYNTAX.map((name) => [name, false]) : [];
+export function featureOptions({ files = [], lower = false } = {}, compat) {
+  const lowered = lower ? ASYNC_SYNTAX.map((name) => [name, false]) : [];
   return {
-    inject: [...features.filter((name) => name in FILES).map((name) => join(compat, 'features', `${name}.js`)), join(compat, 'globals.js')],
+    inject: [...files.map((name) => join(compat, 'features', `${name}.js`)), join(compat, 'globals.js')],
     supported: { 'top-level-await': false, ...Object.fromEntries(lowered) },
+  };
+}
+
+/** Return the esbuild plugin that resolves the packages of Intl, which are in `folder`. */
+export function intlPackages({ intl }, folder) {
+  return {
+    name: 'svc-intl',
+    setup(build) {
+      build.onResolve({ filter: /^svc:intl-data$/ }, ({ path }) => ({ path, namespace: 'svc-intl' }));
+      build.onLoad({ filter: /.*/, namespace: 'svc-intl' }, () => ({
+        contents: intlData(folder, intl.uses, intl.locales), loader: 'js', resolveDir: folder,
+      }));
+    },
   };
 }
