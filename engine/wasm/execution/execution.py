@@ -362,7 +362,9 @@ class Execution:
         if run.refused == ("connection-terminated", None):
             return "aborted", _ABORTED
         if run.refused is not None:
-            return "guest-failed", f"the guest answered with the error {run.refused[0]}"
+            code, reason = run.refused
+            text = f": {reason[:_MAX_REASON]}" if isinstance(reason, str) else ""
+            return "guest-failed", f"the guest answered with the error {code}{text}"
         if run.head is None:
             return "guest-failed", "the guest returned no response"
         if not self._complete:
@@ -381,6 +383,7 @@ _REASONS = {
 
 
 _ABORTED = "the guest aborted the response"
+_MAX_REASON = 500
 
 
 def _broken(why: Any) -> str:

@@ -14,6 +14,7 @@ _MEMORY = re.compile(
 _GO_HEAD = re.compile(r"(?:panic|fatal error): ")
 _GO_FRAME = re.compile(r"\t(?P<place>(?!runtime/)\S+\.go:\d+) ")
 _RUST_HEAD = re.compile(r"thread '.*' (?:\(\d+\) )?panicked at (?P<place>.+):$")
+_WSTD_PENDING = "ready list empty, therefore root task should be ready"
 _NO_SLOT = re.compile(r"maximum concurrent [a-z ]*limit")
 _MAX_LINES = 20
 _TRAP = re.compile(r"wasm trap: (.+)")
@@ -72,6 +73,8 @@ class StderrTail:
         """Return the panic in one line, with its location if known; empty if there was no panic."""
         if not self._head:
             return ""
+        if _WSTD_PENDING in self._head:
+            return "the handler never answers: its future waits for an event that cannot happen"
         own_places = [place for function, place in self._places if function.startswith("main.")]
         places = own_places or [place for _, place in self._places]
         return f"{self._head} ({places[0]})" if places else self._head

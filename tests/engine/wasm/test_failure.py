@@ -48,6 +48,14 @@ def test_rust_panic_names_location() -> None:
     assert classify(TRAP, None, stderr_tail(text)) == ("guest-failed", "panicked: no luck (src/lib.rs:3:5)")
 
 
+def test_pending_future_of_wstd_is_a_handler_that_never_answers() -> None:
+    head = "thread '<unnamed>' (1) panicked at wstd/src/runtime/block_on.rs:59:13:\n"
+    text = (
+        f"{head}internal error: ready list empty, therefore root task should be ready. malformed root task?\n"
+    )
+    assert classify(TRAP, None, stderr_tail(text))[1].startswith("the handler never answers")
+
+
 def test_unreachable_without_panic_ignores_earlier_log_lines() -> None:
     assert "gave up" in classify(TRAP, None, stderr_tail("all is well\n"))[1]
 

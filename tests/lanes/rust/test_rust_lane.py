@@ -297,7 +297,7 @@ def test_program_of_another_binding_answers_or_reports_why_not(crate: Crate, ven
     details = {
         "/": "",
         "/nothing": "the guest returned no response",
-        "/error": "the guest answered with the error internal-error",
+        "/error": "the guest answered with the error internal-error: no luck",
         "/unfinished": "the guest left its response body unfinished",
         "/trap": "the guest gave up (unreachable: a panic or an abort) in api::deep::fall",
         "/recursion": "the guest's call stack is exhausted (endless recursion?) in api::deep::er",
