@@ -23,6 +23,8 @@ from lanes.js.node import NodeProgram
 
 ORACLE = Path(__file__).with_name("oracle.mjs")
 CONCURRENT = 2
+TOGETHER = 12
+"""Cases of one deploy build."""
 
 
 def expected(program: NodeProgram, folder: Path, chosen: list[Case], origin: str) -> dict[str, Results]:
@@ -58,27 +60,36 @@ async def run(
     chosen: list[Case],
     program: NodeProgram,
     *,
-    modes: tuple[BuildMode, ...],
+    deploy: bool,
 ) -> list[Outcome]:
-    """Run cases in builds of some modes."""
+    """Run cases in dev builds, and also in `deploy` builds."""
     laboratory = Laboratory.open(folder, cache, origin)
     reference = asyncio.create_task(asyncio.to_thread(expected, program, folder, chosen, origin))
     free = asyncio.Semaphore(CONCURRENT)
 
-    async def outcome(case: Case) -> Outcome:
+    async def outcomes(cases: list[Case]) -> list[Outcome]:
         async with free:
-            by_mode: dict[str, Results] = {mode: await laboratory.run(case, mode) for mode in modes}
-        known = (await reference).get(case.name, {}) if case.kind == "packages" else None
-        result = compare(case, known, by_mode)
-        print(f"{case.kind}/{case.name}: {'ok' if not result.failures else 'FAILED'}", flush=True)
-        for check, reason in result.failures.items():
-            print(f"  {check}: {reason}", flush=True)
-        return result
+            by_mode = {"dev": {case.module: await laboratory.run(case, "dev") for case in cases}}
+            if deploy:
+                by_mode["deploy"] = await laboratory.run_together(cases, "deploy")
+        known = await reference
+        return [
+            _outcome(case, known, {mode: by_mode[mode][case.module] for mode in by_mode}) for case in cases
+        ]
 
+    groups = [chosen[at : at + TOGETHER] for at in range(0, len(chosen), TOGETHER)]
     try:
-        return await asyncio.gather(*map(outcome, chosen))
+        return [outcome for group in await asyncio.gather(*map(outcomes, groups)) for outcome in group]
     finally:
         await laboratory.aclose()
+
+
+def _outcome(case: Case, expected: dict[str, Results], by_mode: dict[str, Results]) -> Outcome:
+    result = compare(case, expected.get(case.name, {}) if case.kind == "packages" else None, by_mode)
+    print(f"{case.kind}/{case.name}: {'ok' if not result.failures else 'FAILED'}", flush=True)
+    for check, reason in result.failures.items():
+        print(f"  {check}: {reason}", flush=True)
+    return result
 
 
 async def run_wpt(
@@ -111,7 +122,7 @@ def main() -> None:
             f"error: npm cannot install the packages: {error}\n  hint: check the network and npm's registry"
         )
     with upstream() as origin, workspace(packages) as folder:
-        outcomes = asyncio.run(run(folder, cache, origin, chosen, program, modes=modes))
+        outcomes = asyncio.run(run(folder, cache, origin, chosen, program, deploy="deploy" in modes))
         root = Path(checkout).resolve()
         results = asyncio.run(run_wpt(folder, cache, root, modes, paths)) if checkout and paths else []
     packages_done, wintertc_done = (

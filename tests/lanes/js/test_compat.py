@@ -16,20 +16,7 @@ from tests.lanes.js.conftest import MODES
 pytestmark = pytest.mark.slow
 PACKAGES = ("hono", "jose", "marked", "zod", "iron-session", "react-dom", "graphql-yoga", "trpc")
 CHOSEN = [*(case for case in cases("packages") if case.name in PACKAGES), *cases("wintertc")]
-INDEX = """\
-const cases = {{ {names} }};
-export default {{
-  fetch: (request, env) => cases[new URL(request.url).pathname.slice(1)].fetch(request, env),
-}};
-"""
 Measured = tuple[dict[str, Results], dict[str, dict[str, Results]]]
-
-
-def write_index(folder: Path) -> None:
-    """Write a module with all cases, so that each build is made once."""
-    lines = [f"import c{n} from './{case.module}';\n" for n, case in enumerate(CHOSEN)]
-    names = ", ".join(f"'{case.kind}/{case.name}': c{n}" for n, case in enumerate(CHOSEN))
-    (folder / "index.js").write_text("".join(lines) + INDEX.format(names=names))
 
 
 @pytest.fixture(scope="module")
@@ -42,21 +29,14 @@ def measured(cache: Path) -> Measured:
         pytest.skip(f"npm cannot install the packages of make compat: {error}")
 
     async def run(folder: Path, origin: str) -> dict[str, dict[str, Results]]:
-        laboratory = Laboratory.open(folder, cache, origin)
+        laboratory = Laboratory.open(folder, cache, origin, fast=True)
         try:
-            by_module: dict[str, dict[str, Results]] = {case.module: {} for case in CHOSEN}
-            for mode in MODES:
-                guest = await laboratory.build("index.js", mode, fast=True)
-                for case in CHOSEN:
-                    results, reason = await laboratory.ask(guest, f"/{case.kind}/{case.name}")
-                    failed: Results = {check: {"error": reason} for check in case.checks}
-                    by_module[case.module][mode] = failed if results is None else results
-            return by_module
+            by_mode = {mode: await laboratory.run_together(CHOSEN, mode) for mode in MODES}
+            return {case.module: {mode: by_mode[mode][case.module] for mode in MODES} for case in CHOSEN}
         finally:
             await laboratory.aclose()
 
     with upstream() as origin, workspace(packages) as folder:
-        write_index(folder)
         return expected(program, folder, CHOSEN, origin), asyncio.run(run(folder, origin))
 
 
