@@ -188,7 +188,8 @@ def test_missing_or_broken_manifest_is_reported(crate: Crate) -> None:
     assert "cargo failed" in error.message and "Cargo.toml" in error.output
 
 
-def test_dependency_missing_offline_is_reported(crate: Crate) -> None:
+def test_dependency_missing_offline_is_reported(crate: Crate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CARGO_HOME", str(crate.root / "cargo"))
     crate.program(HELLO, MANIFEST + 'serde = "1"\n')
     error = failure(crate)
     assert "serde" in error.output and "cargo fetch" in error.hint
