@@ -1,4 +1,4 @@
-// How the user's code fails: what went wrong goes to stderr, then the run ends. In dev and deploy alike.
+// Failures of the user's code: the error is printed to stderr, then the run ends.
 import { exit } from 'wasi:cli/exit@0.2.10';
 import { svcFlush } from './telemetry.js';
 
@@ -20,7 +20,7 @@ function svcShown(value) {
   }
 }
 
-// The error, its stack, then what caused it, indented: the first line says what happened.
+/** Return an error with its stack and, indented, its causes. The first line is its message. */
 export function svcDescribe(error, depth = 0) {
   if (!(error instanceof Error)) {
     return error === 'out of memory' ? 'Error: out of memory' : `Uncaught ${typeof error}: ${svcShown(error)}`;
@@ -30,8 +30,8 @@ export function svcDescribe(error, depth = 0) {
     const hint = Object.hasOwn(SVC_MISSING, missing ?? '') ? ` (the js lane does not have it: ${SVC_MISSING[missing]})` : '';
     const stack = (error.stack ?? '').split('\n', SVC_FRAMES).join('\n');
     const causes = error.cause === undefined ? error.errors ?? [] : [error.cause];
-    const told = depth < SVC_CAUSES ? Array.from(causes).slice(0, SVC_CAUSES) : [];
-    const cause = told.map((one) => `\n  caused by ${svcDescribe(one, depth + 1)}`).join('');
+    const shown = depth < SVC_CAUSES ? Array.from(causes).slice(0, SVC_CAUSES) : [];
+    const cause = shown.map((one) => `\n  caused by ${svcDescribe(one, depth + 1)}`).join('');
     return `${error.name}: ${error.message}${hint}\n${stack}`.trimEnd() + cause;
   } catch {
     return 'Error: an error that cannot be shown';
@@ -40,7 +40,7 @@ export function svcDescribe(error, depth = 0) {
 
 const svcPrint = console.error.bind(console);
 
-// The host turns this into the platform's answer before the response began, and cuts the connection after.
+/** Print an error and exit. The host then sends an error response, or cuts the connection of a response that began. */
 export function svcFail(error) {
   svcFlush();
   svcPrint(svcDescribe(error));
@@ -53,7 +53,7 @@ for (const name of ['debug', 'log', 'info', 'warn', 'error']) {
   console[name] = (...values) => print(...values.map((value) => (value instanceof Error ? svcDescribe(value) : value)));
 }
 
-// What a callback throws has no caller that could hand it on.
+// An error of a callback has no caller that could catch it.
 for (const name of ['setTimeout', 'setInterval', 'queueMicrotask']) {
   const schedule = globalThis[name];
   globalThis[name] = (callback, ...rest) => schedule(typeof callback !== 'function' ? callback : (...values) => {

@@ -54,7 +54,7 @@ function options(request, features) {
       : { entryPoints: ['svc:app'], format: 'iife', globalName: 'svcApp', banner: { js: '"use strict";' }, footer: { js: 'svcApp;\n//# sourceURL=svc-app.js' } }),
     bundle: true,
     alias: { '@svc/guest': guest },
-    // NODE_ENV is the guest's own, as every variable; esbuild would settle it.
+    // esbuild would replace NODE_ENV, which is a variable of the guest.
     define: {
       'import.meta': '{"url":"file:///svc-app.js"}',
       'process.env.NODE_ENV': 'process.env.NODE_ENV',
@@ -63,7 +63,7 @@ function options(request, features) {
     write: false,
     outfile: join(root, 'svc-app.js'),
     absWorkingDir: root,
-    // Packages say in `browser` what stands in for their files that need Node.js.
+    // `browser` of a package.json replaces files that need Node.js.
     platform: 'browser',
     target: 'es2022',
     ...featureOptions(features, compat),
@@ -96,9 +96,9 @@ function nameable({ root, glue, intl }, code, map) {
   };
   const read = JSON.parse(map);
   read.sources = read.sources.map((source) => named(decodeURIComponent(source)) ?? source);
-  // Each file begins with a line that names it.
-  const told = code.replace(/^\/\/ (\.\.?\/.*)$/gm, (line, path) => (named(path) ? `// ${named(path)}` : line));
-  return { code: told, map: JSON.stringify(read) };
+  // A line before each file names it.
+  const renamed = code.replace(/^\/\/ (\.\.?\/.*)$/gm, (line, path) => (named(path) ? `// ${named(path)}` : line));
+  return { code: renamed, map: JSON.stringify(read) };
 }
 
 /** Return the result of esbuild with features. Each Resource has a context without any, and one with its last ones. */
