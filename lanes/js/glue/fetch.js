@@ -28,7 +28,7 @@ const NativeRequest = Request;
 const options = new WeakMap();
 
 function optionsOf(input, init) {
-  const inherited = input instanceof NativeRequest ? options.get(input) : undefined;
+  const inherited = input instanceof NativeRequest ? storedOptions(input) : undefined;
   const names = Object.keys(OPTIONS).filter((name) => init?.[name] !== undefined);
   if (!names.length) return inherited;
   const own = Object.fromEntries(names.map((name) => [name, init[name]]));
@@ -43,9 +43,16 @@ const signals = new WeakMap();
 /** Bodies that can be sent again after a redirect, by request. */
 const repeatable = new WeakMap();
 
-/** Mark the request that a handler receives; its redirects are passed on, as in Cloudflare Workers. */
+const INCOMING = { redirect: 'manual' };
+let incoming = null;
+
+/** Set the request that the handler receives; its redirects are passed on, as in Cloudflare Workers. */
 export function svcIncoming(request) {
-  options.set(request, { redirect: 'manual' });
+  incoming = request;
+}
+
+function storedOptions(request) {
+  return request === incoming ? INCOMING : options.get(request);
 }
 
 globalThis.Request = new Proxy(NativeRequest, {
@@ -69,7 +76,7 @@ defineGetter(NativeRequest.prototype, 'signal', function () {
 });
 NativeRequest.prototype.constructor = globalThis.Request;
 for (const [name, initial] of Object.entries(OPTIONS)) {
-  defineGetter(NativeRequest.prototype, name, function () { return options.get(this)?.[name] ?? initial; });
+  defineGetter(NativeRequest.prototype, name, function () { return storedOptions(this)?.[name] ?? initial; });
 }
 
 for (const [name, value] of Object.entries(CONSTANTS)) defineGetter(NativeRequest.prototype, name, () => value);
