@@ -59,8 +59,9 @@ function hasLength(headers) {
   return names.some((name) => String(name).toLowerCase() === 'content-length');
 }
 
-function checkStatusText(text = '') {
-  if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(text)) throw new TypeError('Response: statusText is not a reason phrase');
+// The engine compiles a regular expression at its first use, so it is skipped without a text.
+function checkStatusText(text) {
+  if (text && !/^[\t\x20-\x7e\x80-\xff]*$/.test(text)) throw new TypeError('Response: statusText is not a reason phrase');
 }
 
 globalThis.Response = new Proxy(NativeResponse, {
