@@ -42,9 +42,17 @@ def installed(cache: Path, program: NodeProgram) -> Path:
     with tempfile.TemporaryDirectory(prefix=".installing-", dir=folder.parent) as temporary:
         for name in MANIFESTS:
             shutil.copyfile(CASES / name, Path(temporary) / name)
-        flags = ("--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1")
+        # `npm ci` refuses a lock file without the packages for other platforms.
+        flags = (
+            "--no-save",
+            "--package-lock",
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+            "--fetch-retries=1",
+        )
         process = subprocess.run(
-            [*program.npm, "ci", *flags], cwd=temporary, capture_output=True, text=True, check=False
+            [*program.npm, "install", *flags], cwd=temporary, capture_output=True, text=True, check=False
         )
         if process.returncode != 0:
             errors = [line for line in process.stderr.splitlines() if line.startswith("npm error")]
