@@ -1,6 +1,7 @@
 """The folder in which cases are built: their sources, and the npm packages that they import."""
 
 import asyncio
+import re
 import shutil
 import subprocess
 import tempfile
@@ -55,7 +56,7 @@ def installed(cache: Path, program: NodeProgram) -> Path:
             [*program.npm, "install", *flags], cwd=temporary, capture_output=True, text=True, check=False
         )
         if process.returncode != 0:
-            errors = [line for line in process.stderr.splitlines() if line.startswith("npm error")]
+            errors = [line for line in process.stderr.splitlines() if re.match(r"npm error (?! +at )", line)]
             raise PackagesMissing("\n".join(errors[:8]) or process.stderr)
         folder.mkdir(exist_ok=True)
         try:
