@@ -96,8 +96,8 @@ function nameable({ root, glue, intl }, code, map) {
   };
   const read = JSON.parse(map);
   read.sources = read.sources.map((source) => named(decodeURIComponent(source)) ?? source);
-  // A line before each file names it.
-  const renamed = code.replace(/^\/\/ (\.\.?\/.*)$/gm, (line, path) => (named(path) ? `// ${named(path)}` : line));
+  // A comment, or the key of a function, names each file.
+  const renamed = code.replace(/^(\/\/ |  ")(\.\.?\/[^"\n]*)/gm, (text, before, path) => (named(path) ? before + named(path) : text));
   return { code: renamed, map: JSON.stringify(read) };
 }
 

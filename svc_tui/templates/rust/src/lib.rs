@@ -33,7 +33,8 @@ fn breaths() -> Response {
                 sleep(Duration::from_secs(2));
             }
         }
-        events.send(&Event::data("{\"n\":5,\"breathe\":\"done\"}").name("done"))
+        events.send(&Event::data("{\"n\":5,\"breathe\":\"done\"}").name("done"))?;
+        Ok(())
     })
 }
 
