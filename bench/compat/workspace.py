@@ -1,11 +1,12 @@
 """The folder in which cases are built: their sources, and the npm packages that they import."""
 
 import asyncio
+import json
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -13,8 +14,6 @@ from pathlib import Path
 from bench.compat.cases import CASES
 from lanes.js.node import NodeProgram, find
 from lanes.js.toolchain import ensure
-
-MANIFESTS = ("package.json", "package-lock.json")
 
 
 class PackagesMissing(Exception):
@@ -30,19 +29,20 @@ def node(cache: Path) -> NodeProgram:
     return program
 
 
-def installed(cache: Path, program: NodeProgram) -> Path:
-    """Return the folder of the installed packages. Raises `PackagesMissing`.
+def installed(cache: Path, program: NodeProgram, names: Collection[str] | None = None) -> Path:
+    """Return the folder of the installed packages: those with `names`, or all. Raises `PackagesMissing`.
 
-    The first use of a lock file installs them: about 500 MB.
+    The first use of a lock file installs them: about 500 MB if all.
     """
-    digest = sha256(b"".join((CASES / name).read_bytes() for name in MANIFESTS)).hexdigest()[:16]
+    manifests = _manifests(names)
+    digest = sha256("".join(manifests.values()).encode()).hexdigest()[:16]
     folder = cache / "compat" / digest
     if (folder / "node_modules").is_dir():
         return folder / "node_modules"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".installing-", dir=folder.parent) as temporary:
-        for name in MANIFESTS:
-            shutil.copyfile(CASES / name, Path(temporary) / name)
+        for name, text in manifests.items():
+            (Path(temporary) / name).write_text(text)
         # `npm ci` refuses a lock file without the packages for other platforms.
         flags = (
             "--no-save",
@@ -65,6 +65,16 @@ def installed(cache: Path, program: NodeProgram) -> Path:
             if not (folder / "node_modules").is_dir():  # another process was faster
                 raise
     return folder / "node_modules"
+
+
+def _manifests(names: Collection[str] | None) -> dict[str, str]:
+    """Return the manifest and the lock file of packages by file name; npm omits what only the lock names."""
+    manifests = {name: (CASES / name).read_text() for name in ("package.json", "package-lock.json")}
+    if names is not None:
+        manifest = json.loads(manifests["package.json"])
+        manifest["dependencies"] = {name: manifest["dependencies"][name] for name in names}
+        manifests["package.json"] = json.dumps(manifest)
+    return manifests
 
 
 @contextmanager

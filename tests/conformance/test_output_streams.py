@@ -156,7 +156,7 @@ def test_flush_sends_written_bytes(either_host: Host) -> None:
     guest.call("output-stream.write", stream, b"first")
     flushed = guest.call("output-stream.flush", stream)
     blocked = guest.call("output-stream.blocking-flush", stream)
-    guest.call("pollable.block", guest.call("subscribe-duration", 1_000_000))
+    guest.call("pollable.block", guest.call("subscribe-duration", 50_000_000))
     guest.call("output-stream.blocking-write-and-flush", stream, b"second")
     guest.finish(body, stream)
     answer = either_host.run(guest)

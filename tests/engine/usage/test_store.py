@@ -15,8 +15,7 @@ from engine.usage.store import UsageError, UsageStore, usage_path
 ONE = UsageCount(1, 0, compute_ns=2_000, wall_ns=3_000, peak_memory=65_536, bytes_in=10, bytes_out=20)
 ADD_FOREVER = """
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
 from pathlib import Path
 from engine.usage.aggregate import UsageCount
 from engine.usage.store import UsageStore
@@ -25,6 +24,7 @@ for number in range(int(sys.argv[2])):
     store.add({(7, "web"): UsageCount(requests=1, bytes_out=5), (8, "api"): UsageCount(requests=1)})
     if number == 0:
         print("begun", flush=True)
+    time.sleep(0.001)  # a pause: SQLite grants locks in no order, and others could wait for seconds
 """
 
 

@@ -24,7 +24,7 @@ def measured(cache: Path) -> Measured:
     """The results of Node.js by package, and those of guests by module and mode."""
     try:
         program = node(cache)
-        packages = installed(cache, program)
+        packages = installed(cache, program, PACKAGES)
     except PackagesMissing as error:
         pytest.skip(f"npm cannot install the packages of make compat: {error}")
 

@@ -82,7 +82,8 @@ def test_save_is_served_soon_and_a_compile_error_keeps_the_last_version(project:
         assert server.get("/hello").json()["hello"] == "world"
 
 
-def test_template_is_built_by_cargo_alone(project: Path) -> None:
+def test_template_is_built_by_cargo_alone(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CARGO_PROFILE_RELEASE_OPT_LEVEL")
     lock = (project / "Cargo.lock").read_text()
     for arguments in (["build", "--locked", "--release", "--target", "wasm32-wasip2"], ["check", "--locked"]):
         subprocess.run(["cargo", *arguments], cwd=project, check=True, capture_output=True)
