@@ -17,7 +17,8 @@ from werkzeug.exceptions import HTTPException
 
 from engine.bucket.errors import is_disk_full
 from engine.control import errors, openapi
-from engine.control.access import Authenticator, Principal, Role, Unauthenticated
+from engine.control.access import Authenticator, Principal, Role
+from engine.control.access_watch import AccessWatch, RequestAccess, authenticated
 from engine.control.streaming_body import StreamedConnection, StreamedRequest
 from engine.errors import SvcError
 from engine.manifest.schema import NAME_RULE, is_name
@@ -51,6 +52,8 @@ def require(project: str, role: Role) -> Principal:
     """Return the caller. Raises `Forbidden` if they lack this role in the project."""
     caller = principal()
     caller.require(project, role)
+    access: RequestAccess = g.access
+    access.required.append((project, role))
     return caller
 
 
@@ -77,6 +80,7 @@ def create_app(authenticator: Authenticator, blueprints: Iterable[Blueprint]) ->
     )
     for blueprint in (_health(), *blueprints):
         app.register_blueprint(blueprint)
+    watch = AccessWatch(authenticator, internal_error)
 
     @app.before_request
     async def _authenticate() -> None:
@@ -84,10 +88,10 @@ def create_app(authenticator: Authenticator, blueprints: Iterable[Blueprint]) ->
         if view is None or _is_open(view) or request.endpoint == "openapi":
             return
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        caller = await authenticator.principal(token.strip()) if scheme.lower() == "bearer" else None
-        if caller is None:
-            raise Unauthenticated("not logged in", "Log in with `svc login`.")
-        g.principal = caller
+        token = token.strip() if scheme.lower() == "bearer" else ""
+        g.principal = authenticated(await authenticator.principal(token))
+        streamed = cast(StreamedRequest, request)
+        streamed.access = g.access = watch.add(token, streamed.on_access_lost)
         project = (request.view_args or {}).get("project", "")
         if project and not is_name(project):
             raise errors.NotFound(f'invalid project name "{project[:80]}"', NAME_RULE)

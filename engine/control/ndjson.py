@@ -18,6 +18,10 @@ def line(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
+class NdjsonResponse(Response):
+    """A response of lines. Its last line may be `{"error": {…}}`, a problem document."""
+
+
 def ndjson_response(lines: AsyncIterator[bytes]) -> Response:
     """Return a response that sends lines as they are produced."""
-    return Response(lines, content_type=MEDIA_TYPE)
+    return NdjsonResponse(lines, content_type=MEDIA_TYPE)

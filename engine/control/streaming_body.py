@@ -1,11 +1,14 @@
-"""Request bodies with backpressure: data that a route has not read yet stays in the socket.
+"""Request bodies with backpressure, and streams that end when their caller loses access.
 
-Quart's own body grows without a bound while its route is busy, and applies the size limit to streamed bodies
-too. Here the size limit applies only to routes that read the whole body.
+Data that a route has not read yet stays in the socket. Quart's own body grows without a bound while its route
+is busy, and applies the size limit to streamed bodies too. Here the size limit applies only to routes that
+read the whole body.
 """
 
 import asyncio
-from collections.abc import Generator
+import contextlib
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 from quart import Request
@@ -13,6 +16,9 @@ from quart.asgi import ASGIHTTPConnection
 from quart.wrappers.request import Body
 from werkzeug.exceptions import RequestEntityTooLarge
 
+from engine.control import ndjson
+from engine.control.access_watch import RequestAccess
+from engine.control.errors import problem_members
 from engine.errors import SvcError
 
 MAX_BUFFERED_BYTES = 256 << 10
@@ -21,6 +27,8 @@ IDLE_TIMEOUT_SECONDS = 60.0
 """Maximum time without data while a stream is read."""
 BODY_TIMEOUT_SECONDS = 120.0
 """Maximum time to receive a body that is read whole."""
+LAST_LINE_SECONDS = 0.25
+"""Maximum time to send the error that ends a stream; a client that reads nothing is cut off."""
 
 
 class BodyTimeout(SvcError):
@@ -41,6 +49,12 @@ class StreamedBody(Body):
         self._whole = False
         self._room = asyncio.Event()
         self._room.set()
+        self._failure: SvcError | None = None
+
+    def fail(self, error: SvcError) -> None:
+        """Raise an error in a route that reads the body as a stream."""
+        self._failure = error
+        self._has_data.set()
 
     def append(self, data: bytes) -> None:
         """Buffer received data."""
@@ -63,6 +77,8 @@ class StreamedBody(Body):
                 data = await super().__anext__()
         except TimeoutError as error:
             raise BodyTimeout from error
+        if self._failure is not None:
+            raise self._failure
         self._room.set()
         return data
 
@@ -85,16 +101,29 @@ class StreamedBody(Body):
 
 
 class StreamedRequest(Request):
-    """A request with a `StreamedBody`."""
+    """A request with a `StreamedBody`. `access` has the rights of an authenticated caller."""
 
     body_class = StreamedBody
+    access: RequestAccess | None = None
+    on_access_lost: Callable[[SvcError], None]
 
 
 class StreamedConnection(ASGIHTTPConnection):
-    """An ASGI connection that reads from the socket only while the body's buffer has room."""
+    """The connection of one request, which reads only while the body's buffer has room.
+
+    A stream ends when its caller loses access: NDJSON with an `error` line, another response incomplete.
+    """
+
+    def __init__(self, app: Any, scope: Any) -> None:
+        super().__init__(app, scope)
+        self._limit = asyncio.timeout(None)
+        self._lost: SvcError | None = None
+        self._response: Any = None
+        self._sent = False
 
     async def handle_request(self, request: Request, send: Any) -> None:
         """Respond. If the response starts before the whole body arrived, add `connection: close`."""
+        assert isinstance(request, StreamedRequest)
 
         async def forward(message: Any) -> None:
             if (
@@ -104,9 +133,43 @@ class StreamedConnection(ASGIHTTPConnection):
                 and self.scope["http_version"] < "2"
             ):
                 message["headers"] = [*message["headers"], (b"connection", b"close")]
+            self._sent = message["type"] == "http.response.body" and not message["more_body"]
             await send(message)
 
-        await super().handle_request(request, forward)
+        request.on_access_lost = partial(self._on_access_lost, request.body)
+        try:
+            async with self._limit:
+                await super().handle_request(request, forward)
+        except TimeoutError:
+            if self._lost is None:
+                raise
+            if isinstance(self._response, ndjson.NdjsonResponse):
+                await self._send_error(send, self._lost)
+        finally:
+            if request.access is not None:
+                request.access.unwatch()
+
+    async def _send_response(self, send: Any, response: Any) -> None:
+        self._response = response
+        await super()._send_response(send, response)
+
+    def _on_access_lost(self, body: Any, error: SvcError) -> None:
+        """End the response if it has started, else a body that its route reads as a stream.
+
+        Other routes end by themselves. They may revoke the caller's own session, and must then respond.
+        """
+        if self._response is None:
+            if isinstance(body, StreamedBody):
+                body.fail(error)
+        elif self._lost is None and not self._sent:
+            self._lost = error
+            self._limit.reschedule(asyncio.get_running_loop().time())
+
+    async def _send_error(self, send: Any, error: SvcError) -> None:
+        line = ndjson.line({"error": problem_members(error)})
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_LINE_SECONDS):
+                await send({"type": "http.response.body", "body": line, "more_body": False})
 
     async def handle_messages(self, request: Request, receive: Any) -> None:
         """Forward body messages to the request until the client disconnects."""

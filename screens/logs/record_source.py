@@ -198,8 +198,6 @@ class RecordSource:
         for line in self._client.lines("GET", "/logs/cursors", params=dict(params)):
             if generation != self._generation:
                 return
-            if (error := line.get("error")) is not None:
-                raise SvcError(error["title"], error.get("hint", ""), code=error.get("code"))
             yield line
 
     def window(self, start: int, n: int) -> Sequence[Row]:

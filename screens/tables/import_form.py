@@ -119,9 +119,6 @@ class ImportForm(FileForm[str]):
         chunks = read_chunks(parse_path(name), self._show_sent, self.stopped)
         with closing(self._client.lines("POST", "/import", params=params, content=chunks)) as lines:  # type: ignore[type-var]
             for line in lines:
-                if "error" in line:
-                    error = line["error"]
-                    raise SvcError(error["title"], error["hint"], code=error["code"])
                 if line["done"]:
                     return line
                 if self.stopped.is_set():

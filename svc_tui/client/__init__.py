@@ -105,11 +105,17 @@ class Client:
         body: Any = None,
         content: Iterable[bytes] | None = None,
     ) -> Iterator[Any]:
-        """Send a request and yield the documents of its NDJSON response; `content` is a streamed body."""
+        """Send a request and yield the documents of its NDJSON response; `content` is a streamed body.
+
+        Raises `ApiError` for a line `{"error": {…}}`, which ends a response.
+        """
         with self._response(method, path, params, body, content) as response, self._failures():
             for line in response.iter_lines():
                 if line:
-                    yield json.loads(line)
+                    document = json.loads(line)
+                    if "error" in document:
+                        raise self._refused(ApiError.from_problem(document["error"]))
+                    yield document
 
     @contextmanager
     def download(self, path: str, *, params: dict[str, Any] | None = None) -> Iterator[Iterator[bytes]]:
@@ -139,15 +145,13 @@ class Client:
             if not response.is_success:
                 with self._failures():
                     response.read()
-                error = _api_error(response)
-                raise (
-                    self._expired_error()
-                    if self._expired_error and error.code == "unauthenticated"
-                    else error
-                )
+                raise self._refused(_api_error(response))
             yield response
         finally:
             response.close()
+
+    def _refused(self, error: SvcError) -> SvcError:
+        return self._expired_error() if self._expired_error and error.code == "unauthenticated" else error
 
     @contextmanager
     def _failures(self) -> Iterator[None]:

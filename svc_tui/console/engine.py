@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
@@ -18,7 +19,13 @@ from engine.manifest.load import load
 from screens.project_client import ConnectionInfo
 from svc_tui.background_loop import BackgroundLoop
 from svc_tui.client import Client, Unreachable
-from svc_tui.client.credentials import Credentials, CredentialStore, current_project, open_client
+from svc_tui.client.credentials import (
+    Credentials,
+    CredentialStore,
+    NotLoggedIn,
+    current_project,
+    open_client,
+)
 from svc_tui.client.discovery import find_running
 from svc_tui.user_home import Home
 
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 3000
 REQUEST_TIMEOUT_SECONDS = 60.0
+RECONNECT_SECONDS = 1.0
 START_WAIT_SECONDS = 1.0
 """Maximum wait of one `connect` for an engine that is starting."""
 Severity = Literal["error", "warning", "information"]
@@ -46,6 +54,10 @@ class EngineConnection(ABC):
     @abstractmethod
     def connect(self) -> Client:
         """Return a client of the control API. Raises `Unreachable` if the API does not answer yet."""
+
+    def wait_for_lost_access(self) -> SvcError | None:
+        """Block until the API rejects this login; return that error. `None`: it never does."""
+        return None
 
     def stop(self) -> None:  # noqa: B027
         """Stop the engine if `start` started it, and close connections."""
@@ -77,6 +89,21 @@ class ServiceProject(EngineConnection):
         """Return a client with the credentials of the login."""
         self._connection.close()
         return self._connection.enter_context(open_client(self._login))
+
+    def wait_for_lost_access(self) -> SvcError | None:
+        """Follow a stream of the service, which ends it when the login or its role is revoked."""
+        if self._login.folder is not None:
+            return None
+        path = f"/v1/projects/{self.info.project}/logs"
+        while True:
+            try:
+                with open_client(self._login) as client:
+                    for _ in client.lines("GET", path, params={"follow": "true", "tail": 0}):
+                        pass
+            except SvcError as error:
+                if isinstance(error, NotLoggedIn) or error.code == "forbidden":
+                    return error
+            time.sleep(RECONNECT_SECONDS)
 
     def stop(self) -> None:
         """Close the connection, and the data directory if the service runs in one."""

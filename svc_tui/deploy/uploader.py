@@ -206,8 +206,6 @@ def deploy(
         "tables": dict(bundle.tables),
     }
     for line in client.lines("POST", f"/v1/projects/{bundle.project}/deployments", body=body):
-        if "error" in line:
-            raise ApiError.from_problem(line["error"])
         if "done" in line:
             result: dict[str, Any] = line["done"]
             return result

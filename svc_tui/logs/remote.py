@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.timeline.json_format import from_json
 from engine.timeline.stored_record import StoredRecord, encode, searchable
-from svc_tui.client import ApiError, Unreachable
+from svc_tui.client import Unreachable
 from svc_tui.client.credentials import Credentials, open_client
 from svc_tui.terminal import stderr, stdout
 
@@ -88,8 +88,6 @@ class RemoteLogs:
             self._disconnected = False
             stdout.pause(0)  # exits once the reader has closed the pipe
             return
-        if "error" in line:
-            raise ApiError.from_problem(line["error"])
         record = from_json(line)
         self._position = record.cursor
         if self._query.pattern is None or self._query.pattern.search(searchable(encode(record.record))):

@@ -1,14 +1,16 @@
 """The Console of a deployed project: a real `svc serve` with one deployment."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from svc_tui.client import Client
 from tests.support.service import PASSWORD, Server, environ_of, login, prepare, static_project, svc
 from tests.support.terminal import Terminal, terminal
-from tests.support.web_console import read_until, send, socket, web_console
+from tests.support.web_console import SECONDS, gone, read_until, send, socket, web_console
 
 pytestmark = pytest.mark.slow
 
@@ -84,3 +86,20 @@ def test_console_reconnects_to_restarted_service(live: Live) -> None:
         console.until("the first")
         console.keys("q")
         console.restored()
+
+
+def test_browser_console_ends_when_its_token_is_revoked(live: Live, tmp_path: Path) -> None:
+    session = json.loads((Path(live.environ["SVC_HOME"]) / "sessions.json").read_text())
+    owner = Client(live.server.control, session["services"][live.server.control]["token"])
+    body = {"name": "web", "role": "viewer", "projects": ["shop"], "days": 1}
+    token = owner.call("POST", "/v1/tokens", body)["token"]
+    environ = {**live.environ, "SVC_URL": live.server.control, "SVC_TOKEN": token}
+    home = Path(environ["SVC_HOME"])
+    with owner, web_console(tmp_path, home, "--service", **environ) as web:
+        with socket(web, web.entered()) as connection:
+            read_until(connection, "● live")
+            (console,) = web.sessions()
+            owner.call("DELETE", "/v1/tokens/web")
+            assert web.process.wait(SECONDS) == 3
+        gone(console)
+        assert "rejected SVC_TOKEN" in web.errors()

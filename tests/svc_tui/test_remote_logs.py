@@ -14,7 +14,7 @@ import pytest
 from engine.timeline.record import LineRecord
 from engine.timeline.store import TimelineStore
 from engine.timeline.stored_record import StoredRecord
-from svc_tui.client import Unreachable
+from svc_tui.client import Client, Unreachable
 from svc_tui.client.credentials import Credentials
 from svc_tui.logs.remote import LogQuery, RemoteLogs
 from tests.svc_tui.hosted import MANIFEST, Hosted, deploy
@@ -136,3 +136,25 @@ def test_remote_follow_ends_when_the_pipe_closes(hosted: Hosted, tmp_path: Path)
         follower.stdout.close()
         assert follower.wait(60) == 0
         assert "rror" not in follower.stderr.read()
+
+
+@pytest.mark.slow
+def test_remote_follow_ends_when_the_token_is_revoked(hosted: Hosted, tmp_path: Path) -> None:
+    write(hosted, "hello")
+    with Client(hosted.control, hosted.token) as owner:
+        body = {"name": "ci", "role": "viewer", "projects": ["shop"], "days": 1}
+        token = owner.call("POST", "/v1/tokens", body)["token"]
+        follower = subprocess.Popen(
+            [sys.executable, "-m", "svc_tui", "logs", "-f", "--service"],
+            cwd=tmp_path / "shop",
+            env=os.environ | {"SVC_URL": hosted.control, "SVC_TOKEN": token},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with follower:
+            assert follower.stdout is not None and follower.stderr is not None
+            assert "hello" in follower.stdout.readline()
+            owner.call("DELETE", "/v1/tokens/ci")
+            assert follower.wait(60) == 3
+            assert "rejected SVC_TOKEN: expired, revoked" in follower.stderr.read()

@@ -111,9 +111,6 @@ def _progress_text(sent: int, total: int) -> str:
 
 def _imported(lines: Iterator[Any], report: Callable[[str], None]) -> Any:
     for line in lines:
-        if "error" in line:
-            error = line["error"]
-            raise SvcError(error["title"], error["hint"], code=error["code"])
         if line["done"]:
             return line
         report(f"importing: {line['rows']} rows, {_progress_text(line['bytes'], line['total'] or 0)}")

@@ -5,6 +5,7 @@ import json
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,9 +60,13 @@ def public_url(text: str, *, insecure: bool) -> str:
 async def serve_page(
     engine: EngineConnection, folder: Path | None, options: WebOptions, sockets: Sequence[socket.socket]
 ) -> None:
-    """Serve the Console until a signal arrives."""
+    """Serve the Console until a signal arrives.
+
+    Raises the error of the service when it revokes the login or the role in the project.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    lost: list[SvcError] = []
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
     info = engine.info
@@ -71,8 +76,18 @@ async def serve_page(
     access = BrowserAuth(options.host, options.public, lambda key: stdout.line(f"{address}/?key={key}"))
     page = Page(access, command, info.project, int(sockets[0].getsockname()[1]))
     loop.add_signal_handler(signal.SIGINT, _interrupted, page, stop)
+
+    def on_lost(error: SvcError) -> None:
+        lost.append(error)
+        stop.set()
+
+    def watch_access() -> None:
+        if (error := engine.wait_for_lost_access()) is not None:
+            loop.call_soon_threadsafe(on_lost, error)
+
     try:
         engine.start(_report)
+        threading.Thread(target=watch_access, name="access", daemon=True).start()
         async with serving(page, sockets):
             stderr.progress(
                 "open the address in a browser; each address admits one browser; press ctrl+c to stop"
@@ -80,6 +95,8 @@ async def serve_page(
             await stop.wait()
     finally:
         await asyncio.to_thread(engine.stop)
+    if lost:
+        raise lost[0]
 
 
 def _interrupted(page: Page, stop: asyncio.Event) -> None:

@@ -1,0 +1,92 @@
+"""Ends streams whose caller has lost the rights that the request began with.
+
+Every authenticated request is watched, so routes need no code for it. A stream ends within a second of a
+revoked token, an expired session, a removed user or a role that no longer suffices.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from engine.control.access import Authenticator, Principal, Role, Unauthenticated
+from engine.errors import SvcError
+
+CHECK_SECONDS = 0.25
+"""Time between two checks of the rights behind open streams."""
+
+
+def authenticated(principal: Principal | None) -> Principal:
+    """Return the principal. Raises `Unauthenticated` without one."""
+    if principal is None:
+        raise Unauthenticated("not logged in", "Log in with `svc login`.")
+    return principal
+
+
+class RequestAccess:
+    """The rights of one request: the token of its caller, and the roles that its route required."""
+
+    __slots__ = ("_watch", "on_lost", "required", "token")
+
+    def __init__(self, watch: "AccessWatch", token: str, on_lost: Callable[[SvcError], None]) -> None:
+        """`on_lost` receives the reason at every check that fails."""
+        self._watch = watch
+        self.token = token
+        self.on_lost = on_lost
+        self.required: list[tuple[str, Role]] = []
+
+    def check(self, principal: Principal | None) -> None:
+        """Raise `SvcError` unless the principal still has every required role."""
+        caller = authenticated(principal)
+        for project, role in self.required:
+            caller.require(project, role)
+
+    def unwatch(self) -> None:
+        """Stop checking: the request has ended."""
+        self._watch.remove(self)
+
+
+class AccessWatch:
+    """Checks the rights of the requests in progress, each token once in `CHECK_SECONDS`."""
+
+    def __init__(self, authenticator: Authenticator, describe: Callable[[Exception], SvcError]) -> None:
+        """`describe` returns the error that callers see for an unexpected exception."""
+        self._authenticator = authenticator
+        self._describe = describe
+        self._watched: dict[RequestAccess, None] = {}
+        self._checking: asyncio.Task[None] | None = None
+
+    def add(self, token: str, on_lost: Callable[[SvcError], None]) -> RequestAccess:
+        """Watch a request with this token until `unwatch`."""
+        access = RequestAccess(self, token, on_lost)
+        self._watched[access] = None
+        if self._checking is None:
+            self._checking = asyncio.create_task(self._check_repeatedly())
+        return access
+
+    def remove(self, access: RequestAccess) -> None:
+        """Stop watching a request."""
+        self._watched.pop(access, None)
+
+    async def _check_repeatedly(self) -> None:
+        try:
+            while self._watched:
+                await asyncio.sleep(CHECK_SECONDS)
+                for token in {access.token for access in self._watched}:
+                    await self._check(token)
+        finally:
+            self._checking = None
+
+    async def _check(self, token: str) -> None:
+        principal: Principal | None = None
+        unknown: SvcError | None = None
+        try:
+            principal = await self._authenticator.principal(token)
+        except Exception as error:
+            # Rights that cannot be read are not granted, as for a new request.
+            unknown = error if isinstance(error, SvcError) else self._describe(error)
+        for access in [access for access in self._watched if access.token == token]:
+            try:
+                if unknown is not None:
+                    raise unknown
+                access.check(principal)
+            except SvcError as error:
+                access.on_lost(error)
