@@ -42,7 +42,7 @@ async def build_or_take(
 def cache_component(folder: Path, data: bytes) -> Path:
     """Return the path of a component in a cache folder, written there under its sha256 (hex)."""
     path = folder / f"{sha256(data).hexdigest()}.wasm"
-    if not path.is_file():
+    if not path.is_file() or path.read_bytes() != data:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix="new-", delete=False) as copy:
             copy.write(data)

@@ -111,7 +111,6 @@ def _encode(artifact: Artifact, began_ns: int) -> dict[str, Any] | None:
         return None
     return {
         "component": str(artifact.component),
-        "size": artifact.component.stat().st_size,
         "digest": artifact.digest,
         "script": artifact.script,
         "source_map": artifact.source_map.decode() if artifact.source_map is not None else None,
@@ -127,7 +126,7 @@ def _decode(note: dict[str, Any]) -> Artifact | None:
         complete = all(blob_path(image.folder, digest).stat().st_size == size for digest, size in blobs)
         return image if complete else None
     component = Path(note["component"])
-    if component.stat().st_size != note["size"]:
+    if content_digest(component) != note["digest"]:
         return None
     source_map = note["source_map"].encode() if note["source_map"] is not None else None
     inputs = frozenset(map(Path, note["inputs"]))

@@ -9,9 +9,10 @@ import shutil
 import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
-from hashlib import sha256
+from functools import cache
 from pathlib import Path
 
+from engine.files.digest import content_digest
 from engine.lane import BuildFailed
 from lanes.js.toolchain import Toolchain
 from lanes.lock import locked
@@ -47,8 +48,13 @@ class SnapshotSpec:
 
 
 def cached_component(folder: Path) -> Path | None:
-    """Return the component cached in a folder; its name is its sha256 (hex)."""
-    return next(folder.glob("*.wasm"), None)
+    """Return the component cached in a folder; its name is its sha256 (hex). A corrupt one does not count."""
+    return next((each for each in folder.glob("*.wasm") if _is_whole(each, each.stat().st_mtime_ns)), None)
+
+
+@cache
+def _is_whole(component: Path, _modified_ns: int) -> bool:
+    return content_digest(component) == component.stem
 
 
 async def component(spec: SnapshotSpec) -> tuple[Path, str]:
@@ -93,7 +99,7 @@ async def _make(spec: SnapshotSpec, module: Path) -> tuple[Path, str]:
         )
     if code != 0 or not output_file.exists():
         raise ComponentRefused(output)
-    digest = await asyncio.to_thread(lambda: sha256(output_file.read_bytes()).hexdigest())
+    digest = await asyncio.to_thread(content_digest, output_file)
     arriving = spec.cache_folder / "arriving"
     await asyncio.to_thread(shutil.copyfile, output_file, arriving)
     return arriving.replace(spec.cache_folder / f"{digest}.wasm"), output

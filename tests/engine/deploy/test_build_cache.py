@@ -11,6 +11,7 @@ import pytest
 from engine.artifact import Artifact, ComponentArtifact, StaticBundle
 from engine.build import inputs
 from engine.build.builder import Builder
+from engine.files.digest import content_digest
 from engine.lane import GENERATED_HEADER, BuildRequest
 from engine.manifest.model import Resource
 from lanes.static.lane import StaticLane
@@ -38,7 +39,9 @@ class Prepared(StaticLane):
         self.builds += 1
         if self.made is None:
             return await super().build(request)
-        return ComponentArtifact(self.made, "00", "script ü", b'{"version":3}', self.read)
+        return ComponentArtifact(
+            self.made, content_digest(self.made), "script ü", b'{"version":3}', self.read
+        )
 
 
 @dataclass
@@ -182,8 +185,9 @@ def test_inputs_outside_workdir_are_tracked(project: Project) -> None:
 def test_missing_component_is_rebuilt(project: Project) -> None:
     project.lane.made = project.write("made.wasm", "x")
     assert project.rebuilt()
-    project.lane.made.write_text("other")
-    assert project.rebuilt()
+    for damaged in ("other", "y"):
+        project.lane.made.write_text(damaged)
+        assert project.rebuilt()
 
 
 def test_static_resource_without_command_tracks_every_served_file(project: Project) -> None:
