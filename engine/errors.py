@@ -34,3 +34,8 @@ class InvalidUsage(SvcError):
     """Wrong arguments or options of a command."""
 
     code = "usage"
+
+
+def internal_error(message: str) -> SvcError:
+    """Return the error that users see instead of an unexpected exception, which the caller logs."""
+    return SvcError(message, "This is an error in svc. Its log has the details.", code="internal")

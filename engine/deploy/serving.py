@@ -3,16 +3,18 @@
 A publication is prepared first and activated in one step. Versions of unchanged Resources are reused.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from engine.artifact import Artifact, ComponentArtifact
 from engine.deploy.versions import Publication, VersionFactory
-from engine.errors import SvcError
+from engine.errors import SvcError, internal_error
 from engine.gateway.routes import FirstBuild, NotReady, RouteTable, Version
 from engine.manifest.model import Project, Resource
 
+_log = logging.getLogger("svc.server")
 State = Literal["waiting", "building", "ready", "failed"]
 
 
@@ -78,7 +80,8 @@ class ServingTable:
     async def prepare(self, publication: Publication, *, lenient: bool = False) -> PreparedProject:
         """Create the versions of a publication without serving it.
 
-        Raises `SvcError` if a Resource cannot run. With `lenient`, that Resource answers "not ready" instead.
+        Raises `SvcError` if a Resource cannot run. With `lenient`, that Resource answers "not ready" instead,
+        after any error: one Resource stops neither the others nor the process.
         """
         served: dict[str, _ServedResource] = {}
         versions: dict[str, Version] = {}
@@ -96,6 +99,11 @@ class ServingTable:
                     if not lenient:
                         raise
                     versions[name] = NotReady(error)
+                except Exception:
+                    if not lenient:
+                        raise
+                    _log.exception("resource %s of %s cannot be loaded", name, publication.project.name)
+                    versions[name] = NotReady(internal_error(f"resource {name} cannot be loaded"))
         routes = RouteTable.build(publication.project, versions, domain=self._domain, front=self._front)
         return PreparedProject(publication, routes, versions, served)
 

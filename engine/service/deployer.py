@@ -6,6 +6,7 @@ version is live.
 """
 
 import asyncio
+import logging
 import secrets
 import time
 from collections import defaultdict
@@ -24,7 +25,7 @@ from engine.deploy.gc import GcReport, collect_garbage
 from engine.deploy.history import DeploymentHistory, Live
 from engine.deploy.serving import PreparedProject, ServingTable
 from engine.deploy.versions import Publication
-from engine.errors import SvcError
+from engine.errors import SvcError, internal_error
 from engine.manifest.lanes import kind_of
 from engine.manifest.model import Project
 from engine.service.health_check import check_health
@@ -32,6 +33,7 @@ from engine.service.policy import Change, PolicyViolation, changes, component_im
 from engine.service.secrets import SecretStore
 from engine.service.spec import DeploySpec, InvalidDeploySpec
 
+_log = logging.getLogger("svc.server")
 T = TypeVar("T")
 
 
@@ -92,11 +94,14 @@ class Deployer:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def start(self, warn: Callable[[SvcError], None]) -> None:
-        """Serve all live deployments. Calls `warn` for projects that cannot be served."""
+        """Serve all live deployments. Calls `warn` for projects that cannot be served, whatever the error."""
         for live in await self.history.all_live():
             try:
                 await self._serve(live)
-            except SvcError as error:
+            except Exception as error:
+                if not isinstance(error, SvcError):
+                    _log.exception("%s cannot be loaded", live.project)
+                    error = internal_error("its deployment cannot be loaded")
                 warn(SvcError(f"{live.project} is not served: {error.message}", error.hint, code=error.code))
 
     async def changes(
