@@ -33,6 +33,7 @@ from engine.service.secrets import MAX_VALUE_BYTES as MAX_SECRET
 from engine.timeline.recording import MAX_BODY_BYTES as MAX_RECORDED_BODY
 from engine.timeline.stored_record import MAX_TEXT_CHARS as MAX_LOG_BODY
 from engine.usage.recorder import RETENTION_MINUTES
+from engine.wasm.compile import limits as compile_limits
 from engine.wasm.execution.buffers import LineSplitter
 from engine.wasm.execution.config import PoolSettings
 from engine.wasm.execution.run_state import MAX_HANDLES, MAX_HELD_BYTES, MAX_UNSENT_MESSAGES
@@ -223,6 +224,20 @@ LIMITS: dict[str, list[Row]] = {
     "Projects and deployments": [
         ("`svc.toml`", size(MAX_MANIFEST), "", "error"),
         ("one uploaded file", size(MAX_BLOB_BYTES), "", "413 `body-too-large`"),
+        (
+            "component, its machine code",
+            f"{size(compile_limits.MAX_COMPONENT_BYTES)}, {size(compile_limits.MAX_CODE_BYTES)}",
+            "",
+            "422 `component-rejected`",
+        ),
+        (
+            "compilation of a component",
+            f"{compile_limits.CPU_SECONDS} s of CPU time, {compile_limits.WALL_SECONDS // 60} min, "
+            f"{size(compile_limits.MEMORY_BYTES)} of memory",
+            "",
+            "422 `component-rejected`",
+        ),
+        ("compilations at once, per process", str(compile_limits.CONCURRENT), "", "further ones wait"),
         ("a secret", size(MAX_SECRET), "", "error"),
         ("deployments per project", str(MAX_DEPLOYMENTS), "", "older ones are removed, except the live one"),
         ("`build` command", f"{BUILD_SECONDS / 60:.0f} min", "", "stopped"),

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 MODULE_HEADER = b"\0asm\x01\0\0\0"
 COMPONENT_HEADER = b"\0asm\x0d\0\x01\0"
+MAX_SECTIONS = 10_000
 DATA, DATA_COUNT = 11, 12
 I32_CONST, END = 0x41, 0x0B
 
@@ -59,8 +60,11 @@ def read_sections(binary: bytes, header: bytes = MODULE_HEADER) -> Iterator[tupl
     if not binary.startswith(header):
         raise UnsupportedBinary("not a core module" if header == MODULE_HEADER else "not a component")
     reader = BinaryReader(binary, len(header))
-    while reader.at < len(binary):
+    for _ in range(MAX_SECTIONS):
+        if reader.at == len(binary):
+            return
         yield reader.byte(), reader.name()
+    raise UnsupportedBinary(f"more than {MAX_SECTIONS} sections")
 
 
 def replace_sections(

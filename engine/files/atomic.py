@@ -1,6 +1,6 @@
 """Atomic writes of small files: readers see the old or the new content.
 
-They do not survive a power cut; `engine/bucket/durable.py` does that.
+Without `sync` they do not survive a power cut; `engine/bucket/durable.py` also flushes the name.
 """
 
 import os
@@ -8,12 +8,18 @@ import tempfile
 from pathlib import Path
 
 
-def write_atomic(target: Path, content: bytes) -> None:
-    """Replace a file atomically; only the user may read it. Raises OSError and leaves no partial file."""
+def write_atomic(target: Path, content: bytes, *, sync: bool = False) -> None:
+    """Replace a file atomically; only the user may read it. Raises OSError and leaves no partial file.
+
+    With `sync`, the content is on disk before the file has its name.
+    """
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
         Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)

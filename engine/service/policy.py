@@ -8,6 +8,7 @@ from engine.bucket.protocols import Digest
 from engine.deploy.deployment import DeployedResource
 from engine.errors import SvcError
 from engine.wasm.binary.reader import read_outline
+from engine.wasm.compile.check import read_component
 from engine.wasm_binary import UnsupportedBinary
 
 
@@ -47,9 +48,11 @@ def capabilities(component: bytes) -> frozenset[str]:
 def component_imports(artifact: Artifact) -> frozenset[str] | None:
     """Return the imports of an artifact's component (`capabilities`), `None` without one.
 
-    Blocks while it reads.
+    Blocks while it reads. Raises `ComponentRejected`.
     """
-    return capabilities(artifact.component.read_bytes()) if isinstance(artifact, ComponentArtifact) else None
+    return (
+        capabilities(read_component(artifact.component)) if isinstance(artifact, ComponentArtifact) else None
+    )
 
 
 def changes(

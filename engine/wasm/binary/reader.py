@@ -20,6 +20,8 @@ CORE_SORTS = {
     0x11: "core-module",
     0x12: "core-instance",
 }
+MAX_OUTLINE_BYTES = 1 << 20
+"""Maximum bytes to analyze, without modules, nested components and custom sections."""
 SORTS = {1: "func", 2: "value", 3: "type", 4: "component", 5: "instance"}
 
 
@@ -145,11 +147,15 @@ def read_outline(data: bytes) -> ComponentOutline:
         raise UnsupportedBinary("not a component")
     reader, outline = BinaryReader(data, 8), ComponentOutline()
     seen: set[InstanceExport] = set()
+    outline_bytes = 0
     while reader.at < len(data):
         begin, section, size = reader.at, reader.byte(), reader.uleb()
         end = reader.at + size
         if end > len(data):
             raise UnsupportedBinary("truncated section")
+        outline_bytes += 2 if section in _OPAQUE_SECTIONS else size + 2
+        if outline_bytes > MAX_OUTLINE_BYTES:
+            raise UnsupportedBinary("outline of more than 1 MiB")
         if section in _SINGLE_ITEM_SECTIONS:
             outline.extend(
                 _SINGLE_ITEM_SECTIONS[section], CoreModule(begin, reader.at, end) if section == 1 else None
@@ -273,6 +279,7 @@ def _export(reader: BinaryReader, outline: ComponentOutline, _seen: object) -> N
 
 _SINGLE_ITEM_SECTIONS = {1: "core-module", 4: "component"}
 _COUNTED_SECTIONS = {3: "core-type", 7: "type"}
+_OPAQUE_SECTIONS = {0, *_SINGLE_ITEM_SECTIONS}
 
 
 def _core_instance(reader: BinaryReader, outline: ComponentOutline, _seen: object) -> None:

@@ -14,7 +14,7 @@ from engine.wasm.binary.fast_streams.modules import FAST_STREAMS
 from engine.wasm.binary.memory_probe import METERED_HANDLE
 from engine.wasm.capi import host_functions
 from engine.wasm.capi.wasmtime import LinkerInstance, address
-from engine.wasm.compile.check import check_names, interface_name
+from engine.wasm.compile.check import ComponentRejected, check_names, interface_name
 from engine.wasm.execution.run_state import Trap
 from engine.wasm.wasi.registry import ALIASES, FUNCTIONS, RESOURCES, HostFunction
 
@@ -35,6 +35,8 @@ class LinkedComponent:
         patched = any(interface_name(name) == FAST_STREAMS for name in imports)
         self.engine, self.component, self.linker = address(engine), address(component), address(linker)
         self.metered = METERED_HANDLE in exports
+        if self.metered and not _is_probe(exports[METERED_HANDLE].ty):
+            raise ComponentRejected(f"the component uses the reserved name {METERED_HANDLE}", "Rename it.")
         outer = None if self.metered else component.get_export_index(handler)
         self.handle = self._export(component, METERED_HANDLE if self.metered else "handle", outer)
         with linker.root() as root:
@@ -65,6 +67,15 @@ class LinkedComponent:
                 callback = make(runs, kind, function.body, packed=function.packed)
                 self._keep.append(callback)
                 target.add_func(name, callback, blocking=function.blocking)
+
+
+def _is_probe(function: Any) -> bool:
+    """Return whether an item has the type of the probe's function, whose result is read without a check."""
+    return (
+        isinstance(function, types.FuncType)
+        and [type(kind) for _, kind in function.params] == [types.OwnType] * 2
+        and isinstance(function.result, types.U32)
+    )
 
 
 def _unavailable(name: str) -> HostFunction:

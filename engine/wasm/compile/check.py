@@ -15,8 +15,9 @@ from engine.wasm import wasi
 from engine.wasm.binary.memory_probe import HANDLER_INTERFACE as HANDLER
 from engine.wasm.binary.memory_probe import METERED_HANDLE
 from engine.wasm.binary.reader import read_outline
+from engine.wasm.compile.limits import MAX_COMPONENT_BYTES
 from engine.wasm.wasi.registry import FUNCTIONS
-from engine.wasm_binary import UnsupportedBinary
+from engine.wasm_binary import COMPONENT_HEADER, UnsupportedBinary
 
 for _module in pkgutil.iter_modules(wasi.__path__, "engine.wasm.wasi."):
     importlib.import_module(_module.name)
@@ -74,12 +75,29 @@ def _is_supported_version(name: str) -> bool:
     return not name.startswith("wasi:") or _VERSION.fullmatch(name.partition("@")[2]) is not None
 
 
-def check_component(path: Path) -> None:
-    """Check a file as far as its outline can be read. Raises `ComponentRejected`."""
+def read_component(path: Path) -> bytes:
+    """Return the content of a component file. Raises `ComponentRejected` for any but the binary format."""
     try:
+        if path.stat().st_size > MAX_COMPONENT_BYTES:
+            raise ComponentRejected(
+                f"{path.name} is larger than {MAX_COMPONENT_BYTES >> 20} MiB",
+                "Leave out files that the component embeds, and debug information.",
+            )
         binary = path.read_bytes()
     except OSError as error:
         raise ComponentRejected(f"cannot read {path.name}: {error.strerror}", "Build it again.") from error
+    # wasmtime also reads text, in which a name can be written so that the rules below miss it.
+    if not binary.startswith(COMPONENT_HEADER):
+        raise ComponentRejected(
+            f"{path.name} is not the binary of a WebAssembly component",
+            "Build a component (not a core module, not text) for WASI 0.2.",
+        )
+    return binary
+
+
+def check_component(path: Path) -> None:
+    """Check a file as far as its outline can be read. Raises `ComponentRejected`."""
+    binary = read_component(path)
     # The host trusts the result of this export. The complete binary is searched, because a component whose
     # outline is unsupported may still run.
     if METERED_HANDLE.encode() in binary:

@@ -1,24 +1,27 @@
 """Compiled components: a content-addressed cache on disk, filled by a low-priority subprocess.
 
 Serialized code is trusted: svc only loads files that `compile_component` created, in a folder writable by
-this user alone.
+this user alone. Each file ends with a digest. A file that is not whole is compiled again.
 """
 
 import asyncio
-import os
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wasmtime import Engine
+from wasmtime import Engine, WasmtimeError
 from wasmtime.component import Component
 
 from engine.errors import SvcError
+from engine.files.sealed import is_sealed
+from engine.wasm.compile import limits
 from engine.wasm.compile.check import ComponentRejected, check_component
 from engine.wasm.execution.config import EXIT_CACHE_ERROR, Compiler, code_key, compilers
 
-NICENESS = 10
+_OUT_OF_MEMORY = ("memory allocation of", "MemoryError", "Cannot allocate memory")
+"""Signs of the compiler's memory limit: of Rust, Python and the system."""
 
 
 class CodeCacheError(SvcError):
@@ -35,6 +38,21 @@ class CodeCacheError(SvcError):
         )
 
 
+class CodeRejected(SvcError):
+    """wasmtime cannot load a file of machine code."""
+
+    code = "unavailable"
+
+    def __init__(self, path: Path, reason: str) -> None:
+        summary = "the machine code of a component cannot be loaded"
+        super().__init__(
+            f"{summary}: {path}: {' '.join(reason.split())}",
+            "Check the disk, delete the file and start svc again.",
+            public_message=summary,
+        )
+        self.path = path
+
+
 @dataclass(frozen=True, slots=True)
 class CompiledComponent:
     """A file of machine code and the compiler that produced it."""
@@ -44,13 +62,19 @@ class CompiledComponent:
 
 
 async def compile_component(
-    component: Path, digest: str, cache: Path, *, fast: bool, report: Callable[[str], None]
+    component: Path,
+    digest: str,
+    cache: Path,
+    *,
+    fast: bool,
+    report: Callable[[str], None],
+    slots: asyncio.Semaphore | None = None,
 ) -> CompiledComponent:
     """Return the compiled form of a component file whose sha256 (hex) is `digest`, cached if possible.
 
-    Concurrent callers share one compilation. `fast` takes a third of the time and produces code of half the
-    speed. Raises `CodeCacheError`, and `ComponentRejected` if the file does not compile or breaks a rule of
-    `check.py`.
+    Concurrent callers share one compilation; `slots` bounds the compilations at once. `fast` takes a third of
+    the time and produces code of half the speed. Raises `CodeCacheError`, and `ComponentRejected` if the file
+    does not compile within the limits or breaks a rule of `check.py`.
     """
     folder = cache / "compiled"
     try:
@@ -60,42 +84,87 @@ async def compile_component(
     targets = [
         CompiledComponent(folder / f"{digest}-{code_key(name)}.cwasm", name) for name in compilers(fast=fast)
     ]
-    if cached := next((each for each in targets if each.path.exists()), None):
+    if cached := await asyncio.to_thread(_first_whole, targets, folder):
         return cached
     await asyncio.to_thread(check_component, component)
-    report("compiling a component to machine code …")
+    slots = slots or asyncio.Semaphore(1)
+    if slots.locked():
+        report("waiting for other compilations …")
+    async with slots:
+        report("compiling a component to machine code …")
+        status, output = await _run_compiler(component, targets)
+    lines = output.strip().splitlines()
+    if status == EXIT_CACHE_ERROR:
+        raise CodeCacheError(folder, lines[-1])
+    compiled = await asyncio.to_thread(_first_whole, targets, folder)
+    if compiled is None:
+        raise _rejection(component.name, status, lines)
+    return compiled
+
+
+async def _run_compiler(component: Path, targets: Sequence[CompiledComponent]) -> tuple[int | None, str]:
+    """Run the compiler process; return its exit status, `None` after `WALL_SECONDS`, and its errors."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I" if sys.flags.isolated else "-P",
         "-m",
         "engine.wasm.compile.compiler",
+        str(limits.CPU_SECONDS),
+        str(limits.MEMORY_BYTES),
+        str(limits.MAX_CODE_BYTES),
         str(component),
         *(argument for each in targets for argument in (each.compiler, str(each.path))),
-        stdin=asyncio.subprocess.DEVNULL,
+        stdin=asyncio.subprocess.PIPE,  # Open while this process lives.
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
-        preexec_fn=lambda: os.nice(NICENESS),
     )
+    assert process.stderr is not None
     try:
-        _, stderr = await process.communicate()
-    except BaseException:
+        async with asyncio.timeout(limits.WALL_SECONDS):
+            output = await process.stderr.read()
+            return await process.wait(), output.decode(errors="replace")
+    except TimeoutError:
+        return None, ""
+    finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-        raise
-    if process.returncode == EXIT_CACHE_ERROR:
-        raise CodeCacheError(folder, stderr.splitlines()[-1].decode())
-    compiled = next((each for each in targets if each.path.exists()), None)
-    if compiled is None:
-        reason = stderr.decode(errors="replace").strip() or f"the compiler exited with {process.returncode}"
-        raise ComponentRejected(
-            f"{component.name} does not compile: {reason.splitlines()[-1]}",
-            "Build a WebAssembly component (not a core module) for WASI 0.2.",
+
+
+def _rejection(name: str, status: int | None, lines: Sequence[str]) -> ComponentRejected:
+    """Return the error for a compiler process that wrote no machine code."""
+    simpler = "Split large functions, and leave out code that the component does not use."
+    if status is None or status == -signal.SIGXCPU:
+        limit = f"{limits.CPU_SECONDS} s of CPU time" if status is not None else f"{limits.WALL_SECONDS} s"
+        return ComponentRejected(f"{name} does not compile within {limit}", simpler)
+    if any(sign in line for line in lines for sign in _OUT_OF_MEMORY):
+        limit = f"{limits.MEMORY_BYTES >> 20} MiB of memory"
+        return ComponentRejected(f"{name} does not compile within {limit}", simpler)
+    if status == limits.EXIT_CODE_TOO_LARGE:
+        limit = f"the maximum is {limits.MAX_CODE_BYTES >> 20} MiB"
+        return ComponentRejected(f"{name} does not compile: {lines[-1]}; {limit}", simpler)
+    if status < 0:
+        return ComponentRejected(
+            f"{name} does not compile: signal {-status} ended the compiler",
+            "Check the free memory of this machine, then try again.",
         )
-    return compiled
+    return ComponentRejected(
+        f"{name} does not compile: {lines[-1] if lines else f'the compiler exited with {status}'}",
+        "Build a WebAssembly component (not a core module) for WASI 0.2.",
+    )
+
+
+def _first_whole(targets: Sequence[CompiledComponent], folder: Path) -> CompiledComponent | None:
+    try:
+        return next((each for each in targets if is_sealed(each.path)), None)
+    except OSError as error:
+        raise CodeCacheError(folder, error.strerror or str(error)) from error
 
 
 def load_component(engine: Engine, compiled: Path) -> Component:
-    """Map a file returned by `compile_component`."""
-    return Component.deserialize_file(engine, str(compiled))
+    """Map a file returned by `compile_component`. Raises `CodeRejected`."""
+    try:
+        return Component.deserialize_file(engine, str(compiled))
+    except WasmtimeError as error:
+        raise CodeRejected(compiled, str(error)) from error

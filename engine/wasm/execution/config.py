@@ -57,7 +57,7 @@ def code_key(compiler: Compiler) -> str:
     # The compiler process, which does not call this function, starts a sixth faster without this import.
     from importlib.metadata import version
 
-    return f"wasmtime-{version('wasmtime')}-{compiler}-5"
+    return f"wasmtime-{version('wasmtime')}-{compiler}-6"
 
 
 def compile_config(compiler: Compiler) -> Config:

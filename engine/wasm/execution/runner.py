@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -22,7 +23,8 @@ from engine.manifest.model import Resource
 from engine.sourcemap import SourceMap
 from engine.wasm.binary.memory_limits import declared_limits, split_limit
 from engine.wasm.capi.linker import LinkedComponent
-from engine.wasm.compile.code_cache import compile_component, load_component
+from engine.wasm.compile.code_cache import CodeRejected, compile_component, load_component
+from engine.wasm.compile.limits import CONCURRENT
 from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.cpu_clock import CpuClock
 from engine.wasm.execution.epoch_ticker import EpochTicker
@@ -64,6 +66,7 @@ class Runner:
         self.pool = Pool(fit_pool(pool or PoolSettings()), queue)
         self.reclaimer = Reclaimer()
         self._loaded: OrderedDict[tuple[str, bool], LoadedComponent] = OrderedDict()
+        self._compiling = asyncio.Semaphore(CONCURRENT)
         self._loading: WeakValueDictionary[tuple[str, bool], asyncio.Lock] = WeakValueDictionary()
         self._active: set[Execution] = set()
         self._ended: asyncio.Event | None = None
@@ -94,15 +97,30 @@ class Runner:
     async def _load(
         self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]
     ) -> LoadedComponent:
-        compiled = await compile_component(
-            artifact.component, artifact.digest, self.cache, fast=fast, report=report
-        )
-        programs = tuple(
-            LinkedComponent(load_component(engine, compiled.path), engine, self.runs)
-            for engine in (slots.engine(compiled.compiler) for slots in self.pool.slots)
-        )
+        link = partial(self._link, artifact, fast=fast, report=report)
+        try:
+            programs = await link()
+        except CodeRejected as error:
+            # Compiled for another processor or wasmtime, as in a copied data folder: compile it here.
+            error.path.unlink(missing_ok=True)
+            programs = await link()
         memories = await asyncio.to_thread(lambda: declared_limits(artifact.component.read_bytes()))
         return LoadedComponent(programs, memories)
+
+    async def _link(
+        self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]
+    ) -> tuple[LinkedComponent, ...]:
+        compiled = await compile_component(
+            artifact.component,
+            artifact.digest,
+            self.cache,
+            fast=fast,
+            report=report,
+            slots=self._compiling,
+        )
+        engines = [slots.engine(compiled.compiler) for slots in self.pool.slots]
+        components = [await asyncio.to_thread(load_component, engine, compiled.path) for engine in engines]
+        return tuple(map(LinkedComponent, components, engines, repeat(self.runs)))
 
     async def guest(
         self,

@@ -18,6 +18,7 @@ from engine.service.secrets import SecretError
 from engine.service.spec import DeploySpec, InvalidDeploySpec, read_packages, read_project
 from tests.engine.deploy.packing import image_artifact
 from tests.engine.service.serving import STATIC, Served, served
+from tests.engine.wasm import text_guest
 
 
 def pages(folder: Path, text: str):  # type: ignore[no-untyped-def]
@@ -261,6 +262,31 @@ def test_corrupt_project_does_not_affect_others(tmp_path: Path) -> None:
         for path in sorted(folder.rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()
     served(tmp_path, second)
+
+
+def test_damaged_or_unreadable_machine_code_affects_no_other_project(tmp_path: Path) -> None:
+    manifest = STATIC.replace("static", "rust").replace("output", "build = 'true'\noutput")
+    guest, page = text_guest.artifact(tmp_path), pages(tmp_path, "one")
+
+    async def first(running: Served) -> None:
+        await running.deploy(await running.order(manifest, {"web": guest}, allow_new_capability=True))
+        await running.deploy(await running.order(STATIC.replace("shop", "blog"), {"web": page}, name="blog"))
+
+    async def second(running: Served) -> None:
+        assert (await running.get("/h")).text == "hello\n"
+        assert (await running.get(project="blog")).text == "one" and running.warned == []
+
+    async def third(running: Served) -> None:
+        assert (await running.get("/h")).status_code == 503
+        assert (await running.get(project="blog")).text == "one"
+
+    served(tmp_path, first)
+    (code,) = (tmp_path / "cache" / "compiled").glob("*.cwasm")
+    code.write_bytes(code.read_bytes()[:1000])
+    served(tmp_path, second)
+    code.unlink()
+    code.mkdir()
+    served(tmp_path, third)
 
 
 @pytest.mark.parametrize(

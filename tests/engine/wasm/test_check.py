@@ -3,10 +3,13 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from wasmtime import wat2wasm
+from wasmtime import Engine, wat2wasm
+from wasmtime.component import Component
 
+from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.compile.check import ComponentRejected, check_component, error_context
 from engine.wasm.compile.code_cache import CodeCacheError, CompiledComponent, compile_component
+from engine.wasm.compile.limits import MAX_COMPONENT_BYTES
 from engine.wasm.execution.config import Compiler, code_key
 from tests.lanes.components import HANDLER, component
 
@@ -59,10 +62,22 @@ def test_unsupported_component_is_rejected_by_name_before_compilation(
     assert not list((tmp_path / "compiled").glob("*.cwasm"))
 
 
-def test_core_module_and_garbage_are_rejected(tmp_path: Path) -> None:
-    for data in (b"\0asm\x01\0\0\0", b"rubbish", b""):
-        with pytest.raises(ComponentRejected, match="does not compile"):
+def test_all_but_the_binary_format_of_components_is_rejected(tmp_path: Path) -> None:
+    text = b'(component (export "\\73vc-metered-handle" (component)))'
+    for data in (b"\0asm\x01\0\0\0", b"rubbish", b"", b"\0asm\x0d\0\x01", b"\0asm\x0e\0\x01\0", text):
+        with pytest.raises(ComponentRejected, match="is not the binary of a WebAssembly component"):
             compiled(written(tmp_path, data), tmp_path)
+    with pytest.raises(ComponentRejected, match="does not compile"):
+        compiled(written(tmp_path, b"\0asm\x0d\0\x01\0rubbish"), tmp_path)
+
+
+def test_component_of_excessive_size_is_rejected_without_reading_it(tmp_path: Path) -> None:
+    path = tmp_path / "large.wasm"
+    with path.open("wb") as file:
+        file.write(component())
+        file.truncate(MAX_COMPONENT_BYTES + 1)
+    with pytest.raises(ComponentRejected, match=r"large\.wasm is larger than 256 MiB"):
+        check_component(path)
 
 
 @pytest.mark.parametrize("folder", [True, False])
@@ -84,6 +99,12 @@ def test_reserved_handler_name_is_rejected(tmp_path: Path) -> None:
     path.write_bytes(posing())
     with pytest.raises(ComponentRejected, match="svc-metered-handle"):
         check_component(path)
+
+
+def test_metering_export_of_another_type_is_rejected(tmp_path: Path) -> None:
+    engine = Engine()
+    with pytest.raises(ComponentRejected, match="svc-metered-handle"):
+        LinkedComponent(Component(engine, posing()), engine, {})
 
 
 def posing() -> bytes:

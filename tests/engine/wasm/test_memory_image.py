@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from wasmtime import Engine, Instance, Memory, Module, Store
 from wasmtime.component import Component
 
+from engine.files.sealed import SEAL_BYTES
 from engine.wasm.binary import memory_image
 from engine.wasm.binary.memory_image import MAX_IMAGE_BYTES, MIN_IMAGE_BYTES, SplitComponent, split_memory
 from engine.wasm.compile.code_cache import compile_component
@@ -42,7 +43,7 @@ def compiled(binary: bytes, folder: Path) -> bytes:
     path = folder / f"{sha256(binary).hexdigest()}.wasm"
     path.write_bytes(binary)
     result = asyncio.run(compile_component(path, path.stem, folder, fast=False, report=lambda line: None))
-    return result.path.read_bytes()
+    return result.path.read_bytes()[:-SEAL_BYTES]
 
 
 def shared_codes(folder: Path) -> int:
@@ -54,6 +55,16 @@ def test_components_that_differ_in_memory_are_compiled_once_to_their_own_machine
         binary = with_data((PAGE, text))
         assert compiled(binary, tmp_path) == bytes(Component(ENGINE, binary).serialize())
         assert shared_codes(tmp_path) == 1
+
+
+def test_damaged_shared_machine_code_is_compiled_again(tmp_path: Path) -> None:
+    compiled(with_data((PAGE, FILL)), tmp_path)
+    (shared,) = (tmp_path / "compiled").glob("code-*.cwasm")
+    whole = shared.read_bytes()
+    shared.write_bytes(whole[:-1000])
+    binary = with_data((PAGE, FILL.upper()))
+    assert compiled(binary, tmp_path) == bytes(Component(ENGINE, binary).serialize())
+    assert shared.read_bytes() == whole
 
 
 def test_components_of_other_code_or_size_share_no_machine_code(tmp_path: Path) -> None:

@@ -1,0 +1,29 @@
+"""Files that end with a digest of their content, so that a truncated or altered file is detected."""
+
+import os
+from hashlib import sha256
+from pathlib import Path
+
+from engine.files.atomic import write_atomic
+
+SEAL_BYTES = 32
+_CHUNK_BYTES = 1 << 20
+
+
+def write_sealed(target: Path, content: bytes) -> None:
+    """Replace a file atomically and flush it to disk; only the user may read it. Raises OSError."""
+    write_atomic(target, content + sha256(content).digest(), sync=True)
+
+
+def is_sealed(path: Path) -> bool:
+    """Return whether a file exists and is as it was written. Raises OSError if it cannot be read."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            remaining = os.fstat(file.fileno()).st_size - SEAL_BYTES
+            digest = sha256()
+            while remaining > 0 and (chunk := file.read(min(remaining, _CHUNK_BYTES))):
+                digest.update(chunk)
+                remaining -= len(chunk)
+            return remaining == 0 and file.read(SEAL_BYTES + 1) == digest.digest()
+    except FileNotFoundError:
+        return False

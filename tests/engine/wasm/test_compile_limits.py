@@ -1,0 +1,129 @@
+"""The compiler process has limits, and ends with the process that started it."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from engine.wasm.compile import limits
+from engine.wasm.compile.check import ComponentRejected
+from engine.wasm.compile.code_cache import compile_component
+from engine.wasm_binary import MODULE_HEADER, section, uleb, vector
+from tests.engine.wasm import text_guest
+
+_STARTER = """
+import asyncio, sys
+from pathlib import Path
+from engine.wasm.compile.code_cache import compile_component
+path, report = Path(sys.argv[1]), lambda line: print(line, flush=True)
+asyncio.run(compile_component(path, path.stem, path.parent, fast=False, report=report))
+"""
+
+
+def bomb(folder: Path, variables: int = 20_000, loops: int = 300) -> Path:
+    """Write a small component that takes minutes and gigabytes to compile: nested loops, many variables."""
+    body = uleb(1) + uleb(variables) + b"\x7f" + b"\x03\x40" * loops
+    for index in range(variables):
+        first, second = uleb((index * 7919 + 1) % variables), uleb((index * 31 + 5) % variables)
+        body += b"\x20" + first + b"\x20" + second + b"\x6a\x21" + uleb(index)
+    body += b"".join(b"\x20" + uleb(index) + b"\x0d\x00\x0b" for index in range(loops)) + b"\x20\x00\x1a\x0b"
+    module = (
+        MODULE_HEADER
+        + section(1, b"\x01\x60\x00\x00")
+        + section(3, b"\x01\x00")
+        + section(7, b"\x01\x01f\x00\x00")
+        + section(10, vector([uleb(len(body)) + body]))
+    )
+    # The guest has two core modules; this one is the third, and is instantiated.
+    component = text_guest.component() + section(1, module) + section(2, b"\x01\x00\x02\x00")
+    path = folder / f"{sha256(component).hexdigest()}.wasm"
+    path.write_bytes(component)
+    return path
+
+
+def compiled(path: Path, cache: Path) -> None:
+    asyncio.run(compile_component(path, path.stem, cache, fast=False, report=lambda line: None))
+
+
+def rejection(path: Path, cache: Path) -> str:
+    with pytest.raises(ComponentRejected) as exc_info:
+        compiled(path, cache)
+    assert exc_info.value.hint
+    assert not list((cache / "compiled").glob("*.cwasm"))
+    return exc_info.value.message.removeprefix(path.name)
+
+
+def test_compiler_stops_at_its_limits_and_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = bomb(tmp_path)
+    monkeypatch.setattr(limits, "MEMORY_BYTES", 256 << 20)
+    assert rejection(path, tmp_path) == " does not compile within 256 MiB of memory"
+    monkeypatch.undo()
+    monkeypatch.setattr(limits, "CPU_SECONDS", 1)
+    assert rejection(path, tmp_path) == " does not compile within 1 s of CPU time"
+    monkeypatch.undo()
+    monkeypatch.setattr(limits, "WALL_SECONDS", 0.5)
+    assert rejection(path, tmp_path) == " does not compile within 0.5 s"
+
+
+def test_machine_code_above_limit_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_CODE_BYTES", 1000)
+    path = text_guest.artifact(tmp_path).component
+    assert rejection(path, tmp_path).endswith("bytes; the maximum is 0 MiB")
+
+
+def test_compiler_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+    path = bomb(tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-c", _STARTER, str(path)], stdout=subprocess.PIPE, text=True
+    ) as starter:
+        assert starter.stdout is not None
+        assert "compiling" in starter.stdout.readline()
+        children = Path(f"/proc/{starter.pid}/task/{starter.pid}/children")
+        deadline = time.monotonic() + 20
+        while not (running := children.read_text().split()):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(1)
+        starter.send_signal(signal.SIGKILL)
+    while any(_exists(int(pid)) for pid in running):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_compilations_wait_for_a_slot(tmp_path: Path) -> None:
+    async def main() -> list[str]:
+        lines: list[str] = []
+        slots = asyncio.Semaphore(1)
+        paths = [written(tmp_path, number) for number in range(2)]
+        jobs = [
+            compile_component(path, path.stem, tmp_path, fast=True, report=lines.append, slots=slots)
+            for path in paths
+        ]
+        await asyncio.gather(*jobs)
+        return lines
+
+    lines = asyncio.run(main())
+    assert lines == [
+        "compiling a component to machine code …",
+        "waiting for other compilations …",
+        "compiling a component to machine code …",
+    ]
+
+
+def written(folder: Path, number: int) -> Path:
+    data = text_guest.component() + section(0, b"\x01n" + bytes([number]))
+    path = folder / f"{sha256(data).hexdigest()}.wasm"
+    path.write_bytes(data)
+    return path
