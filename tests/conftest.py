@@ -10,7 +10,7 @@ from xdist.scheduler import LoadFileScheduling
 
 import svc_tui.composition  # noqa: F401 - registers the lanes with the manifest
 
-TOGETHER = ("tests/conformance/",)
+TOGETHER = ("tests/conformance/", "tests/engine/fleet/")
 """Folders whose tests share state."""
 
 

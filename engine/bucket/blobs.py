@@ -194,8 +194,8 @@ def _listing(folder: Path) -> list[BlobInfo]:
     return blobs
 
 
-async def rechunk(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
-    """Yield pieces of at least `PIECE_BYTES`, except the last. Data before an error is yielded too."""
+async def rechunk(chunks: AsyncIterable[bytes], minimum: int = PIECE_BYTES) -> AsyncGenerator[bytes, None]:
+    """Yield pieces of at least `minimum` bytes, except the last. Data before an error is yielded too."""
     waiting: list[bytes] = []
     size = 0
     failure: Exception | None = None
@@ -203,7 +203,7 @@ async def rechunk(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
         async for chunk in chunks:
             waiting.append(chunk)
             size += len(chunk)
-            if size >= PIECE_BYTES:
+            if size >= minimum:
                 yield b"".join(waiting)
                 waiting, size = [], 0
     except Exception as error:

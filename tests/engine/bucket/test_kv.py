@@ -129,6 +129,20 @@ def test_invalid_name_raises_bad_name(use: Use, key: str) -> None:
     use(scenario)
 
 
+def test_longest_key_is_set_listed_and_removed(use: Use) -> None:
+    key = "\U00010000" * MAX_NAME_LENGTH
+
+    async def scenario(bucket: Bucket) -> None:
+        revision = await bucket.kv.cas(key, b"value", None)
+        assert isinstance(revision, int)
+        assert await bucket.kv.get(key) == VersionedValue(key, b"value", revision)
+        assert await bucket.kv.list(key) == [VersionedValue(key, b"value", revision)]
+        assert isinstance(await bucket.kv.cas(key, None, revision), int)
+        assert await bucket.kv.list("") == []
+
+    use(scenario)
+
+
 def test_value_above_limit_raises_too_large(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         assert isinstance(await bucket.kv.cas("a", bytes(MAX_VALUE_BYTES), None), int)

@@ -1,0 +1,1 @@
+"""Services on several machines: NATS JetStream as storage."""

@@ -1,0 +1,269 @@
+"""Blobs as messages of at most 1 MiB on a stream, with one record per digest in a key-value store.
+
+A record names the subject of the content by a random id, and says whether it is complete. One compare-and-set
+of the record creates or removes a blob. Each message expects the one before, so that two processes cannot mix
+their uploads. Content that no record names is an orphan and is purged.
+"""
+
+import asyncio
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import AsyncGenerator, AsyncIterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from engine.bucket.blobs import rechunk
+from engine.bucket.errors import BlobCorrupt, BlobMissing, DigestMismatch, UploadBusy
+from engine.bucket.protocols import BlobInfo, Digest, StaleRevision, as_digest
+from engine.fleet.errors import Unavailable
+from engine.fleet.kv import StreamKeyValue
+from engine.fleet.stream import Message, Stream
+
+MESSAGE_BYTES = 1 << 20
+END = "Svc-End"
+"""Header: the number of bytes of the content up to the end of this message."""
+TRIES = 8
+"""How often a message is read that one replica lacks or has damaged; each try may reach another replica."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """`used_ns` is Unix time: the last upload or touch."""
+
+    id: str
+    size: int
+    used_ns: int
+    complete: bool
+
+    @property
+    def json(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+
+@dataclass(slots=True)
+class _Upload:
+    """An upload in progress: its record and revision, and how far its content is stored."""
+
+    record: _Record
+    revision: int
+    received: int = 0
+    sequence: int = 0
+
+
+class StreamBlobs:
+    """Implements `engine.bucket.protocols.Blobs`."""
+
+    def __init__(self, contents: Stream, records: StreamKeyValue) -> None:
+        self._contents, self._records = contents, records
+        self._busy: set[Digest] = set()
+
+    async def _record(self, digest: Digest) -> tuple[_Record, int] | None:
+        value = await self._records.get(as_digest(digest))
+        return (_Record(**json.loads(value.value)), value.revision) if value is not None else None
+
+    async def get(self, digest: Digest) -> bytes:
+        """See the protocol."""
+        return b"".join([chunk async for chunk in self.read(digest)])
+
+    async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
+        """See the protocol."""
+        entry = await self._record(digest)
+        if entry is None or not entry[0].complete:
+            raise BlobMissing(digest)
+        record, revision = entry
+        sha256, ahead = hashlib.sha256(), b""
+        try:
+            async for message in self._content(record.id, record.size):
+                if ahead:
+                    yield ahead
+                sha256.update(message.content)
+                ahead = message.content
+        except _Incomplete:
+            sha256 = hashlib.sha256(b"incomplete")
+        if sha256.hexdigest() != as_digest(digest):
+            now = await self._record(digest)
+            if now is None:  # Deleted while it was read.
+                raise BlobMissing(digest)
+            # Without its record, the next deploy of the same content restores it.
+            await self._records.cas(as_digest(digest), None, revision)
+            raise BlobCorrupt(digest)
+        if ahead:
+            yield ahead
+
+    async def _content(self, id_: str, size: int) -> AsyncGenerator[Message, None]:
+        """Yield messages with the first `size` bytes of an upload. Raises `_Incomplete`."""
+        position = sequence = tries = 0
+        while position < size:
+            begun = position
+            for message in await self._contents.page(id_, sequence):
+                if int(message.headers.get(END, "0")) - len(message.content) != position:
+                    break
+                yield message
+                position, sequence = position + len(message.content), message.sequence
+            tries = 0 if position > begun else tries + 1
+            if tries > TRIES:
+                raise _Incomplete
+            if tries:
+                await asyncio.sleep(0.02 * tries)
+
+    async def copy_to(self, digest: Digest, target: Path) -> None:
+        """See the protocol."""
+        chunks = self.read(digest)
+        first = await anext(chunks, b"")  # A missing blob leaves no file.
+        with target.open("xb") as file:
+            try:
+                file.write(first)
+                async for chunk in chunks:
+                    await asyncio.to_thread(file.write, chunk)
+            except BaseException:
+                target.unlink()
+                raise
+
+    async def touch(self, digest: Digest) -> bool:
+        """See the protocol."""
+        while (entry := await self._record(digest)) is not None and entry[0].complete:
+            record, revision = entry
+            used = replace(record, used_ns=max(time.time_ns(), record.used_ns + 1))
+            if isinstance(await self._records.cas(as_digest(digest), used.json, revision), int):
+                return True
+        return False
+
+    async def list(self) -> AsyncGenerator[BlobInfo, None]:
+        """See the protocol."""
+        for value in await self._records.list(""):
+            record = _Record(**json.loads(value.value))
+            if record.complete:
+                yield BlobInfo(Digest(value.key), record.size, record.used_ns)
+
+    async def delete(self, digest: Digest, before_ns: int) -> bool:
+        """See the protocol."""
+        entry = await self._record(digest)
+        if entry is None or not entry[0].complete or entry[0].used_ns >= before_ns:
+            return False
+        return await self._remove(digest, *entry)
+
+    async def _remove(self, digest: Digest, record: _Record, revision: int) -> bool:
+        """Remove a record, then its content; return whether the record was as given."""
+        if not isinstance(await self._records.cas(as_digest(digest), None, revision), int):
+            return False
+        await self._contents.purge(record.id)
+        return True
+
+    async def received(self, digest: Digest) -> int:
+        """See the protocol."""
+        upload = await self._resume(digest)
+        return upload.received if upload is not None else 0
+
+    async def _resume(self, digest: Digest) -> _Upload | None:
+        entry = await self._record(digest)
+        if entry is None or entry[0].complete:
+            return None
+        last = await self._contents.last(entry[0].id)
+        if last is None:
+            return _Upload(*entry)
+        return _Upload(*entry, received=int(last.headers[END]), sequence=last.sequence)
+
+    async def upload(
+        self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes]
+    ) -> int | StaleRevision:
+        """See the protocol. Raises `UploadBusy`, also when another process uploads the same content."""
+        digest = as_digest(digest)
+        if await self.touch(digest):
+            return size
+        if digest in self._busy:
+            raise UploadBusy(digest)
+        self._busy.add(digest)
+        try:
+            upload = await self._resume(digest)
+            if upload is not None and upload.received > size:
+                await self._discard(digest, upload)
+                upload = None
+            received = upload.received if upload is not None else 0
+            if offset != received:
+                return StaleRevision(received)
+            return await self._add(digest, upload or await self._begin(digest), size, chunks)
+        finally:
+            self._busy.discard(digest)
+
+    async def _begin(self, digest: Digest) -> _Upload:
+        record = _Record(secrets.token_hex(8), 0, time.time_ns(), complete=False)
+        revision = await self._records.cas(digest, record.json, None)
+        if isinstance(revision, StaleRevision):
+            raise UploadBusy(digest)
+        return _Upload(record, revision)
+
+    async def _discard(self, digest: Digest, upload: _Upload) -> None:
+        if not await self._remove(digest, upload.record, upload.revision):
+            raise UploadBusy(digest)
+
+    async def _add(self, digest: Digest, upload: _Upload, size: int, chunks: AsyncIterable[bytes]) -> int:
+        sha256 = hashlib.sha256()
+        begun = upload.received
+        try:
+            async for message in self._content(upload.record.id, begun):
+                sha256.update(message.content)
+        except _Incomplete:
+            await self._discard(digest, upload)
+            raise DigestMismatch(digest, "incomplete") from None
+        failure: Exception | None = None
+        try:
+            async for chunk in rechunk(chunks, MESSAGE_BYTES):
+                if upload.received + len(chunk) > size:
+                    await self._discard(digest, upload)
+                    raise DigestMismatch(digest, f"longer than the {size} bytes announced")
+                for start in range(0, len(chunk), MESSAGE_BYTES):
+                    await self._append(digest, upload, chunk[start : start + MESSAGE_BYTES])
+                sha256.update(chunk)
+        except (DigestMismatch, UploadBusy, Unavailable):
+            raise
+        except Exception as error:
+            failure = error
+        if upload.received == size:
+            await self._complete(digest, upload, sha256.hexdigest())
+        elif upload.received > begun:
+            used = replace(upload.record, used_ns=time.time_ns())
+            await self._records.cas(digest, used.json, upload.revision)
+        if failure is not None:
+            raise failure
+        return upload.received
+
+    async def _append(self, digest: Digest, upload: _Upload, content: bytes) -> None:
+        end = upload.received + len(content)
+        headers = {END: str(end)}
+        sequence = await self._contents.publish(
+            upload.record.id, content, expected=upload.sequence, headers=headers
+        )
+        if sequence is None:
+            raise UploadBusy(digest)
+        upload.received, upload.sequence = end, sequence
+
+    async def _complete(self, digest: Digest, upload: _Upload, actual: str) -> None:
+        if actual != digest:
+            await self._discard(digest, upload)
+            raise DigestMismatch(digest, f"sha256:{actual}")
+        record = replace(upload.record, size=upload.received, used_ns=time.time_ns(), complete=True)
+        if isinstance(await self._records.cas(digest, record.json, upload.revision), StaleRevision):
+            raise UploadBusy(digest)
+
+    async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
+        """See the protocol. Purges orphaned contents, too."""
+        # Listed before the records: a new upload creates its record before its content.
+        contents = set() if count_only else await self._contents.subjects(">")
+        count = 0
+        for value in await self._records.list(""):
+            record = _Record(**json.loads(value.value))
+            digest = Digest(value.key)
+            contents.discard(record.id)
+            if record.complete or record.used_ns >= before_ns or digest in self._busy:
+                continue
+            if count_only or await self._remove(digest, record, value.revision):
+                count += 1
+        for id_ in contents:
+            await self._contents.purge(id_)
+        return count
+
+
+class _Incomplete(Exception):
+    """A message of the content is missing on every replica that answered."""

@@ -1,0 +1,56 @@
+"""The bucket on a JetStream cluster: three streams with three copies of each message.
+
+Several buckets share the streams, each in a namespace. One service at a time uses a bucket (`lease.py`).
+"""
+
+from collections.abc import Mapping
+
+from engine.fleet.blobs import StreamBlobs
+from engine.fleet.connection import ClusterAddress, Connection
+from engine.fleet.kv import StreamKeyValue
+from engine.fleet.lease import Lease
+from engine.fleet.requirements import check_cluster
+from engine.fleet.stream import Stream
+
+_LAST_ONLY: Mapping[str, object] = {"max_msgs_per_subject": 1, "discard": "old"}
+_STREAMS: Mapping[str, Mapping[str, object]] = {
+    "svc-kv": _LAST_ONLY,
+    "svc-records": _LAST_ONLY,
+    "svc-blobs": {"discard": "new"},
+}
+
+
+class JetStreamBucket:
+    """Implements `engine.bucket.protocols.Bucket`."""
+
+    def __init__(self, connection: Connection, namespace: str) -> None:
+        """Use streams that exist (`open`)."""
+        self._connection = connection
+        records = StreamKeyValue(Stream(connection, "svc-records", f"{namespace}.blobs"))
+        self.kv = StreamKeyValue(Stream(connection, "svc-kv", namespace))
+        self.blobs = StreamBlobs(Stream(connection, "svc-blobs", namespace), records)
+        self._leases = StreamKeyValue(Stream(connection, "svc-records", f"{namespace}.lease"))
+
+    @classmethod
+    async def open(cls, address: ClusterAddress, namespace: str) -> "JetStreamBucket":
+        """Connect, check the cluster and create the streams.
+
+        Raises `FleetNotInstalled`, `ClusterRefused`, `UnsuitableCluster` and `Unavailable`.
+        """
+        connection = await Connection.open(address)
+        try:
+            await check_cluster(connection)
+            for name, config in _STREAMS.items():
+                await Stream(connection, name, namespace).create(**config)
+        except BaseException:
+            await connection.aclose()
+            raise
+        return cls(connection, namespace)
+
+    async def lease(self, holder: str) -> Lease:
+        """Acquire the exclusive use of the bucket. Raises `BucketInUse`."""
+        return await Lease.acquire(self._leases, holder)
+
+    async def aclose(self) -> None:
+        """See the protocol."""
+        await self._connection.aclose()

@@ -1,0 +1,246 @@
+"""Connection to a NATS cluster: requests, subscriptions, retries.
+
+Only the core client of nats-py is used. JetStream operations are requests to `$JS.API` subjects.
+"""
+
+import asyncio
+import json
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from engine.bucket.errors import BucketClosed
+from engine.fleet.errors import ClusterRefused, FleetNotInstalled, Unavailable
+from engine.fleet.nkeys import Nkey
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
+
+CONNECT_SECONDS = 10.0
+FLUSH_SECONDS = 2
+TRY_SECONDS = 2.0
+"""How long one try waits for an answer."""
+PATIENCE_SECONDS = 30.0
+"""How long a request is repeated. Below the duplicate window of streams, which recognizes repeated writes."""
+PAUSE_SECONDS = 0.05
+PENDING_BYTES = 64 << 20
+
+_NO_JETSTREAM = {10039, 10076}
+_IN_PROGRESS = {10158, 10201}
+"""Error codes while an earlier try of the same write is in progress."""
+
+
+class Patience:
+    """Limits how long an operation is repeated."""
+
+    def __init__(self, operation: str, seconds: float = PATIENCE_SECONDS) -> None:
+        self._operation, self._seconds = operation, seconds
+        self._end = time.monotonic() + seconds
+
+    async def pause(self) -> None:
+        """Wait before the next try. Raises `Unavailable` when the time is over."""
+        if time.monotonic() > self._end:
+            raise Unavailable(self._operation, self._seconds)
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAddress:
+    """How to reach a cluster. `servers` are URLs, with user and password where the cluster wants them."""
+
+    servers: tuple[str, ...]
+    tls: ssl.SSLContext | None = None
+    nkey: Nkey | None = None
+
+    @property
+    def shown(self) -> str:
+        """The servers without credentials, for messages."""
+        return ",".join(url.rpartition("@")[2].rpartition("/")[2] for url in self.servers)
+
+
+class Connection:
+    """An open connection, which reconnects to any server of the cluster."""
+
+    def __init__(self, client: "Client", address: ClusterAddress) -> None:
+        self._client = client
+        self.address = address
+        self._closed = False
+        self._running = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._on_close: set[Callable[[], None]] = set()
+
+    @classmethod
+    async def open(cls, address: ClusterAddress) -> "Connection":
+        """Connect. Raises `FleetNotInstalled`, `ClusterRefused` and `Unavailable`."""
+        try:
+            from nats.aio.client import Client
+        except ModuleNotFoundError as error:
+            raise FleetNotInstalled("nats-py") from error
+        failure: Exception = TimeoutError("no answer")
+        refused = asyncio.Event()
+
+        async def on_error(error: Exception) -> None:
+            nonlocal failure
+            failure = error
+            if _is_refusal(error):
+                refused.set()
+
+        options: dict[str, Any] = {"reconnect_time_wait": 0.1}
+        if address.tls is not None:
+            options["tls"] = address.tls
+        client = Client()
+        if (nkey := address.nkey) is not None:
+            options |= {"user": nkey.public, "signature_cb": nkey.sign}
+            if nkey.jwt:
+                options["user_jwt_cb"] = nkey.jwt.encode
+            else:
+                # The client accepts a seed only with the package nkeys and its own library for Ed25519.
+                client._public_nkey = nkey.public
+        tasks = [
+            asyncio.ensure_future(
+                client.connect(
+                    list(address.servers),
+                    name="svc",
+                    error_cb=on_error,
+                    max_reconnect_attempts=-1,
+                    connect_timeout=2,
+                    ping_interval=5,
+                    max_outstanding_pings=2,
+                    pending_size=PENDING_BYTES,
+                    **options,
+                )
+            ),
+            asyncio.ensure_future(refused.wait()),
+        ]
+        await asyncio.wait(tasks, timeout=CONNECT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        result, _ = await asyncio.gather(*tasks, return_exceptions=True)
+        if result is None:
+            return cls(client, address)
+        with suppress(Exception):
+            await client.close()
+        if isinstance(result, Exception):
+            failure = result
+        raise ClusterRefused(
+            f"cannot connect to the NATS cluster {address.shown}: {str(failure) or type(failure).__name__}",
+            "Check the addresses, the certificates and the credentials, and that its servers run.",
+        ) from failure
+
+    @property
+    def server_version(self) -> tuple[int, int]:
+        """The version of the connected server: major and minor."""
+        version = self._client.connected_server_version
+        return version.major, version.minor
+
+    @property
+    def max_payload(self) -> int:
+        """The largest message that the connected server accepts, in bytes."""
+        return self._client.max_payload
+
+    def check_open(self) -> None:
+        """Raise `BucketClosed` if the connection is closed."""
+        if self._closed:
+            raise BucketClosed
+
+    async def request(
+        self,
+        subject: str,
+        content: bytes,
+        patience: Patience,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Send a request until it is answered with JSON. Raises `Unavailable` and `BucketClosed`.
+
+        Requests that write carry a message id, so that a repeated one is stored once.
+        """
+        from nats.errors import Error
+
+        while True:
+            self.check_open()
+            self._running += 1
+            self._idle.clear()
+            try:
+                message = await self._client.request(
+                    subject, content, timeout=TRY_SECONDS, headers=dict(headers) if headers else None
+                )
+                answer: dict[str, Any] = json.loads(message.data)
+                if not _is_temporary(answer):
+                    return answer
+            except (Error, TimeoutError, ValueError):  # No answer, no leader, or a lost connection.
+                pass
+            finally:
+                self._running -= 1
+                if not self._running:
+                    self._idle.set()
+            await patience.pause()
+
+    async def api(self, method: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Call the JetStream API. Raises as `request` does."""
+        return await self.request(f"$JS.API.{method}", json.dumps(body).encode(), Patience(method))
+
+    async def publish(self, subject: str, content: bytes, reply: str) -> None:
+        """Publish a message without waiting."""
+        self.check_open()
+        await self._client.publish(subject, content, reply=reply)
+
+    async def subscribe(
+        self, subject: str, on_message: "Callable[[Msg], Awaitable[None]] | None" = None
+    ) -> "Subscription":
+        """Subscribe to a subject; messages go to `on_message`, or wait for `next_msg`."""
+        self.check_open()
+        return await self._client.subscribe(subject, cb=on_message)
+
+    @contextmanager
+    def on_close(self, wake: Callable[[], None]) -> Iterator[None]:
+        """Call a function when the connection closes within the context."""
+        self._on_close.add(wake)
+        try:
+            yield
+        finally:
+            self._on_close.discard(wake)
+
+    async def survives(self, subject: str) -> bool:
+        """Return whether the server keeps this new connection open after a message to a subject."""
+        try:
+            await self._client.publish(subject, b"")
+            await self._client.flush(timeout=FLUSH_SECONDS)
+        except Exception:
+            return False
+        return self._client.is_connected and self._client.stats["reconnects"] == 0
+
+    async def flush(self) -> None:
+        """Wait until the server has received everything sent so far."""
+        with suppress(Exception):
+            await self._client.flush(timeout=FLUSH_SECONDS)
+
+    def new_inbox(self) -> str:
+        """Return a subject for answers to this connection."""
+        return self._client.new_inbox()
+
+    async def aclose(self) -> None:
+        """Finish running requests and close the connection."""
+        if not self._closed:
+            self._closed = True
+            for wake in self._on_close:
+                wake()
+            await self._idle.wait()
+            await self._client.close()
+
+
+def _is_temporary(answer: Mapping[str, Any]) -> bool:
+    error = answer.get("error")
+    if error is None or error.get("err_code") in _NO_JETSTREAM:
+        return False
+    return error.get("code") == 503 or error.get("err_code") in _IN_PROGRESS
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Return whether connecting again is useless."""
+    return isinstance(error, ssl.SSLError) or "authorization" in str(error).lower()

@@ -1,0 +1,44 @@
+"""Errors of the fleet."""
+
+from engine.bucket.errors import BucketError
+
+INSTALL = "Install it: pip install 'svc-tui[fleet]'"
+
+
+class FleetNotInstalled(BucketError):
+    """The optional packages of the extra `fleet` are missing."""
+
+    code = "fleet-not-installed"
+
+    def __init__(self, package: str) -> None:
+        super().__init__(f"the package {package} is not installed", INSTALL)
+
+
+class Unavailable(BucketError):
+    """The cluster did not answer in time. A write may have been stored; repeating the operation is safe."""
+
+    code = "bucket-unavailable"
+
+    def __init__(self, operation: str, seconds: float) -> None:
+        super().__init__(
+            f"the NATS cluster did not answer {operation} within {seconds:g} s",
+            "Retry when a majority of its servers runs and is reachable.",
+        )
+
+
+class ClusterRefused(BucketError):
+    """The cluster refused the connection or an operation."""
+
+    code = "bucket-refused"
+
+
+class UnsuitableCluster(BucketError):
+    """The cluster lacks a version or setting that svc requires."""
+
+    code = "bucket-unsuitable"
+
+
+class NatsServerFailed(BucketError):
+    """The supervised nats-server cannot run."""
+
+    code = "nats-server"

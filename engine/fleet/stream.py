@@ -1,0 +1,260 @@
+"""One JetStream stream: publish with an expected sequence, direct gets, purge, and news of new messages.
+
+The stream is the truth; republished headers only wake readers. Reads go to any replica. A replica may lag, so
+a stream remembers the highest sequence that this process has seen, and asks the leader below it.
+"""
+
+import asyncio
+import base64
+import json
+import secrets
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from engine.bucket.errors import BucketClosed, BucketError
+from engine.fleet.connection import TRY_SECONDS, Connection, Patience
+from engine.fleet.errors import ClusterRefused, UnsuitableCluster
+
+PAGE_MESSAGES = 256
+PAGE_BYTES = 4 << 20
+NEWS_SECONDS = 5.0
+"""How often a follower reads without news, which may be lost."""
+DUPLICATE_WINDOW_NS = 120 * 10**9
+
+_WRONG_LAST = {10071, 10164}
+"""Error codes of a failed expectation. 10164: another write of the subject is in progress; it may fail."""
+_NO_MESSAGE = 10037
+_NO_PEERS = {10005, 10074}
+_NOT_READY = 10008
+_NAME_IN_USE = 10058
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A stored message. `subject` is below the subject of the stream."""
+
+    subject: str
+    sequence: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+class Stream:
+    """The subjects below `<name>.<namespace>` of a stream, which other namespaces share."""
+
+    def __init__(self, connection: Connection, name: str, namespace: str) -> None:
+        self._connection = connection
+        self.name = name
+        self._root = f"{name}.{namespace}."
+        self._seen = 0
+
+    async def create(self, **config: Any) -> None:
+        """Create the stream, or check that it exists. Raises `UnsuitableCluster` without three servers."""
+        settings = {
+            "name": self.name,
+            "subjects": [f"{self.name}.>"],
+            "num_replicas": 3,
+            "storage": "file",
+            "allow_direct": True,
+            "deny_delete": True,
+            "duplicate_window": DUPLICATE_WINDOW_NS,
+            "republish": {"src": f"{self.name}.>", "dest": f"{self.name}-news.>", "headers_only": True},
+            **config,
+        }
+        deadline = asyncio.get_running_loop().time() + 15
+        while True:
+            answer = await self._connection.api(f"STREAM.CREATE.{self.name}", settings)
+            code = answer.get("error", {}).get("err_code")
+            if code is None:
+                return
+            # Servers that have just started are not known as peers at once.
+            if code in _NO_PEERS | {_NOT_READY} and asyncio.get_running_loop().time() < deadline:
+                await asyncio.sleep(0.2)
+                continue
+            if code in _NO_PEERS:
+                raise UnsuitableCluster(
+                    f"the NATS cluster {self._connection.address.shown} cannot store three copies:"
+                    f" {answer['error'].get('description')}",
+                    "Run at least three nats-servers with JetStream and free disk space.",
+                )
+            if code == _NAME_IN_USE:
+                raise UnsuitableCluster(
+                    f"the stream {self.name} of the NATS cluster has other settings than svc uses",
+                    "Use another account or cluster, or remove that stream.",
+                )
+            raise self._refused(answer)
+
+    async def publish(
+        self,
+        subject: str,
+        content: bytes = b"",
+        *,
+        expected: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> int | None:
+        """Store a message and return its sequence.
+
+        `expected` is the sequence of the last message of the subject, 0 for none; returns `None` when another
+        write came first. Raises `Unavailable` when no answer came: the message may be stored or not.
+        """
+        fields = {**(headers or {}), "Nats-Msg-Id": secrets.token_hex(12)}
+        if expected is not None:
+            fields["Nats-Expected-Last-Subject-Sequence"] = str(expected)
+        patience = Patience(f"a write to {self.name}")
+        answer = await self._connection.request(self._root + subject, content, patience, fields)
+        error = answer.get("error")
+        if error is None:
+            self._seen = max(self._seen, answer["seq"])
+            return int(answer["seq"])
+        if error.get("err_code") in _WRONG_LAST:
+            return None
+        raise self._refused(answer)
+
+    async def last(self, subject: str) -> Message | None:
+        """Return the last message of a subject, as the leader of the stream has it."""
+        return await self._get({"last_by_subj": self._root + subject})
+
+    async def _get(self, body: Mapping[str, Any]) -> Message | None:
+        answer = await self._connection.api(f"STREAM.MSG.GET.{self.name}", body)
+        error = answer.get("error")
+        if error is not None:
+            if error.get("err_code") == _NO_MESSAGE:
+                return None
+            raise self._refused(answer)
+        message = answer["message"]
+        text = base64.b64decode(message.get("hdrs", "")).decode()
+        headers = dict(line.split(": ", 1) for line in text.split("\r\n")[1:] if ": " in line)
+        self._seen = max(self._seen, message["seq"])
+        return Message(
+            message["subject"].removeprefix(self._root),
+            message["seq"],
+            headers,
+            base64.b64decode(message.get("data", "")),
+        )
+
+    async def page(self, subject: str, after: int, limit: int = PAGE_MESSAGES) -> list[Message]:
+        """Return messages of a subject or filter after a sequence, in order; empty if there are no more."""
+        while True:
+            messages, more = await self._direct(subject, after, limit)
+            if messages:
+                self._seen = max(self._seen, messages[-1].sequence)
+                return messages
+            if more:
+                continue
+            if self._seen <= after:
+                return []
+            found = await self._get({"seq": after + 1, "next_by_subj": self._root + subject})
+            return [found] if found is not None else []
+
+    async def _direct(self, subject: str, after: int, limit: int) -> tuple[list[Message], bool]:
+        """Return what one replica has, and whether it has more."""
+        body = {
+            "seq": after + 1,
+            "next_by_subj": self._root + subject,
+            "batch": limit,
+            "max_bytes": PAGE_BYTES,
+        }
+        content = json.dumps(body).encode()
+        patience = Patience(f"a read of {self.name}")
+        while True:
+            inbox = self._connection.new_inbox()
+            answers = await self._connection.subscribe(inbox)
+            try:
+                await self._connection.publish(f"$JS.API.DIRECT.GET.{self.name}", content, inbox)
+                page = await self._collect(answers)
+            finally:
+                with suppress(Exception):
+                    await answers.unsubscribe()
+            if page is not None:
+                return page
+            self._connection.check_open()
+            await patience.pause()
+
+    async def _collect(self, answers: Any) -> tuple[list[Message], bool] | None:
+        """Return the messages of one direct get, or `None` if it broke off."""
+        messages: list[Message] = []
+        while True:
+            try:
+                answer = await answers.next_msg(timeout=TRY_SECONDS)
+            except Exception:
+                return None
+            headers = answer.headers or {}
+            match headers.get("Status"):
+                case None:
+                    name = headers["Nats-Subject"].removeprefix(self._root)
+                    messages.append(Message(name, int(headers["Nats-Sequence"]), headers, answer.data))
+                case "204":
+                    return messages, int(headers.get("Nats-Num-Pending", "0")) > 0
+                case "404":
+                    return messages, False
+                case _:
+                    return None
+
+    async def messages(self, subject: str, after: int = 0) -> AsyncGenerator[Message, None]:
+        """Yield the messages of a subject or filter after a sequence, in order."""
+        while page := await self.page(subject, after):
+            for message in page:
+                yield message
+            after = page[-1].sequence
+
+    async def follow(self, subject: str, after: int) -> AsyncGenerator[Message, None]:
+        """Yield messages of a subject or filter after a sequence, and new ones, until the bucket closes."""
+        try:
+            async with self._news(subject) as event:
+                while True:
+                    event.clear()
+                    async for message in self.messages(subject, after):
+                        yield message
+                        after = message.sequence
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(event.wait(), NEWS_SECONDS)
+        except BucketClosed:
+            return
+
+    @asynccontextmanager
+    async def _news(self, subject: str) -> AsyncGenerator[asyncio.Event, None]:
+        """Yield an event that is set when a message of a subject or filter is stored."""
+        event = asyncio.Event()
+
+        async def wake(message: Any) -> None:
+            self._seen = max(self._seen, int(message.headers["Nats-Sequence"]))
+            event.set()
+
+        dest = f"{self.name}-news.{self._root.removeprefix(self.name + '.')}{subject}"
+        subscription = await self._connection.subscribe(dest, wake)
+        await self._connection.flush()
+        with self._connection.on_close(event.set):
+            try:
+                yield event
+            finally:
+                with suppress(Exception):
+                    await subscription.unsubscribe()
+
+    async def subjects(self, filter_: str) -> set[str]:
+        """Return the subjects below a filter that have messages."""
+        found: set[str] = set()
+        while True:
+            body = {"subjects_filter": self._root + filter_, "offset": len(found)}
+            answer = await self._connection.api(f"STREAM.INFO.{self.name}", body)
+            if "error" in answer:
+                raise self._refused(answer)
+            names = answer["state"].get("subjects") or {}
+            found |= {name.removeprefix(self._root) for name in names}
+            if not names or len(found) >= answer.get("total", 0):
+                return found
+
+    async def purge(self, subject: str) -> None:
+        """Remove the messages of a subject or filter."""
+        answer = await self._connection.api(f"STREAM.PURGE.{self.name}", {"filter": self._root + subject})
+        if "error" in answer:
+            raise self._refused(answer)
+
+    def _refused(self, answer: Mapping[str, Any]) -> BucketError:
+        error = answer["error"]
+        return ClusterRefused(
+            f"the NATS cluster refused an operation on {self.name}: {error.get('description')}"
+            f" (error {error.get('err_code')})",
+            "Check the limits, permissions and disks of its servers.",
+        )

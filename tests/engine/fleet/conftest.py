@@ -1,0 +1,44 @@
+import asyncio
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.fleet.bucket import JetStreamBucket
+from engine.fleet.errors import NatsServerFailed
+from engine.fleet.nats_server import find_program
+from tests.engine.bucket.conftest import Scenario, Use
+from tests.engine.fleet import cluster as clusters
+from tests.engine.fleet.cluster import Cluster
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three nodes for all tests, which must leave them running."""
+    pytest.importorskip("nats", reason="nats-py is not installed (extra fleet)")
+    try:
+        find_program()
+    except NatsServerFailed as error:
+        pytest.skip(f"{error.message} (extra fleet)")
+    with clusters.running(tmp_path_factory.mktemp("cluster ü")) as running:
+        yield running
+
+
+@pytest.fixture
+def use(cluster: Cluster, tmp_path: Path) -> Use:
+    """Open the test's bucket, run a scenario on it and close it; every call uses the same bucket."""
+    namespace = sha256(str(tmp_path).encode()).hexdigest()[:12]
+
+    def use(scenario: Scenario) -> Any:
+        async def main() -> Any:
+            bucket = await JetStreamBucket.open(cluster.address, namespace)
+            try:
+                return await scenario(bucket)
+            finally:
+                await bucket.aclose()
+
+        return asyncio.run(main())
+
+    return use

@@ -1,0 +1,63 @@
+"""Connections to clusters: credentials, and clusters that svc cannot use."""
+
+import asyncio
+import ssl
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.fleet.bucket import JetStreamBucket
+from engine.fleet.connection import ClusterAddress, Connection
+from engine.fleet.errors import ClusterRefused, FleetNotInstalled, NatsServerFailed
+from engine.fleet.nats_server import find_program
+from engine.fleet.nkeys import Nkey
+from tests.engine.fleet.cluster import Cluster, free_ports
+
+
+@pytest.mark.parametrize("missing", ["nkey", "certificate"])
+def test_client_without_credentials_is_refused(cluster: Cluster, missing: str) -> None:
+    address = cluster.address
+    tls = ssl.create_default_context(cafile=cluster.settings[0].authority)
+    if missing == "nkey":
+        address = ClusterAddress(servers=address.servers, tls=address.tls)
+    else:
+        address = ClusterAddress(servers=address.servers, tls=tls, nkey=address.nkey)
+    with pytest.raises(ClusterRefused, match="cannot connect to the NATS cluster 127"):
+        asyncio.run(Connection.open(address))
+
+
+def test_unreachable_cluster_is_reported_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("nats")
+    monkeypatch.setattr("engine.fleet.connection.CONNECT_SECONDS", 0.5)
+    url = f"nats://ann:secret@127.0.0.1:{free_ports(1)[0]}"
+    with pytest.raises(ClusterRefused) as caught:
+        asyncio.run(JetStreamBucket.open(ClusterAddress(servers=(url,)), "svc"))
+    assert "secret" not in caught.value.text
+    assert "127.0.0.1" in caught.value.message
+
+
+def test_missing_packages_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nats.aio.client", None)
+    with pytest.raises(FleetNotInstalled) as caught:
+        asyncio.run(Connection.open(ClusterAddress(servers=("nats://127.0.0.1",))))
+    assert "pip install 'svc-tui[fleet]'" in caught.value.hint
+    monkeypatch.setattr(
+        "engine.fleet.nats_server.distribution", lambda name: type("Empty", (), {"files": None})
+    )
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(NatsServerFailed) as missing:
+        find_program()
+    assert "pip install 'svc-tui[fleet]'" in missing.value.hint
+
+
+def test_credentials_files_have_a_seed_and_a_token(tmp_path: Path) -> None:
+    key = Nkey.create()
+    path = tmp_path / "user.creds"
+    path.write_text(f"-----BEGIN NATS USER JWT-----\na.b.c\n------END NATS USER JWT------\n\n{key.seed}\n")
+    assert Nkey.read(path) == Nkey(key.seed, key.public, "a.b.c")
+    path.write_text(key.seed)
+    assert Nkey.read(path) == key
+    path.write_text("nothing")
+    with pytest.raises(ClusterRefused, match="has no user seed"):
+        Nkey.read(path)
