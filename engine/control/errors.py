@@ -27,6 +27,8 @@ STATUS: Mapping[str, int] = {
     "internal": 500,
     "bucket": 503,
     "bucket-closed": 503,
+    "bucket-refused": 503,
+    "bucket-unavailable": 503,
     "unavailable": 503,
 }
 """HTTP status by error code. Every other code is a client error: 422."""
