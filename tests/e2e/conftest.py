@@ -20,7 +20,7 @@ def home(cache: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def rust_toolchain(cache: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         use_rust(patch, cache)

@@ -24,8 +24,7 @@ def use_rust(patch: pytest.MonkeyPatch, cache: Path) -> None:
 
 
 def use_go(patch: pytest.MonkeyPatch, cache: Path) -> None:
-    """Place Go's caches beside the other toolchains, and disable downloads and the user's settings."""
-    patch.setenv("GOCACHE", str(cache / "go-build"))
+    """Place Go's modules beside the other toolchains, and disable downloads and the user's settings."""
     patch.setenv("GOPATH", str(cache / "go-path"))
     patch.setenv("GOENV", "off")
     patch.setenv("GOPROXY", "off")

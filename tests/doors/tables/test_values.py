@@ -67,7 +67,9 @@ def test_edge_values_round_trip(tables: Tables, value: Any) -> None:
     )
 )
 def test_random_values_round_trip(tables: Tables, value: Any) -> None:
-    text = json.dumps(value).replace("Infinity", "9e999")
+    text = json.dumps(value)
+    if isinstance(value, float):
+        text = text.replace("Infinity", "9e999")
     body = f'{{"sql": "select $1 as a, typeof($1) as b", "params": [{text}]}}'.encode()
     row = tables.send("/v1/query", body).rows[0]
     if isinstance(value, float):

@@ -49,7 +49,7 @@ func main() {
 """
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def go_settings(cache: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         use_go(patch, cache)
@@ -59,7 +59,9 @@ def go_settings(cache: Path) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def go(cache: Path) -> Go:
     """The Go of the lane, installed if missing."""
-    return asyncio.run(ensure(cache, lambda line: None))
+    with pytest.MonkeyPatch.context() as patch:
+        use_go(patch, cache)
+        return asyncio.run(ensure(cache, lambda line: None))
 
 
 @dataclass

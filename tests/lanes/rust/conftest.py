@@ -51,7 +51,7 @@ def prefix(cache: Path) -> Path:
     return rust_prefix(cache)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def toolchain(cache: Path) -> Iterator[None]:
     """Put the tests' toolchain first on PATH; skip the tests if Rust cannot build for the target."""
     with pytest.MonkeyPatch.context() as patch:
