@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
-# Makes a Rust toolchain that can build for wasm32-wasip2 where rustup's server is out of reach: Debian's
-# rustc, its std built for the target from Debian's sources, and the linker that rustup's own toolchain has.
+# Builds a Rust toolchain for wasm32-wasip2 on machines that cannot reach rustup's server: Debian's rustc, std
+# compiled for the target from Debian's sources, and the linker of rustup's own toolchain.
 # For tests only; users run `rustup target add wasm32-wasip2`.
 #
-#   setup.sh PREFIX     PREFIX/bin has cargo, rustc and rustdoc; PREFIX/vendor the crates that std is made of
+#   setup.sh PREFIX     PREFIX/bin has cargo, rustc and rustdoc; PREFIX/vendor has the crates that std depends on
 #
-# Needs amd64 Debian's apt-get with its lists (as root they are fetched), dpkg, and rustup's stable toolchain.
-# Takes a minute or two, 500 MB. The toolchain appears whole or not at all; a second run has nothing to do.
+# Requires Debian on amd64, dpkg, apt-get with package lists (root updates them), and rustup's stable toolchain.
+# Takes a minute or two and 500 MB. A rename installs the finished toolchain; a second run changes nothing.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 mkdir -p "$1"
 prefix=$(cd "$1" && pwd)
 target=wasm32-wasip2
-made_of=$(cat "$here/setup.sh" "$here/libc-stubs.rs" | sha256sum | cut -d' ' -f1)
+inputs=$(cat "$here/setup.sh" "$here/libc-stubs.rs" | sha256sum | cut -d' ' -f1)
 
 exec 9> "$prefix.lock"
 flock 9
-if [ "$(cat "$prefix/complete" 2>/dev/null)" = "$made_of" ]; then exit 0; fi
+if [ "$(cat "$prefix/complete" 2>/dev/null)" = "$inputs" ]; then exit 0; fi
 
-say() { echo "· $*" >&2; }
+report() { echo "· $*" >&2; }
 fail() { echo "error: $*" >&2; exit 1; }
 
-# rustup's proxies may be all that is on PATH: ask them where the real thing is.
+# PATH may have only rustup's proxies, which print the folder of the toolchain.
 rustup_root=$(rustc +stable --print sysroot 2>/dev/null || rustc --print sysroot) || fail "rustup's toolchain is needed"
 host=$("$rustup_root/bin/rustc" -vV | sed -n 's/^host: //p')
 linkers="$rustup_root/lib/rustlib/$host/bin"
@@ -30,30 +30,30 @@ if ! [ -x "$linkers/wasm-component-ld" ] || ! [ -x "$linkers/gcc-ld/wasm-ld" ]; 
     fail "$linkers has no linker for WebAssembly components: rustup's Rust 1.82 or newer is needed"
 fi
 
-making="$prefix.making"
-rm -rf "$making"
-mkdir -p "$making/debs" "$making/root" "$making/bin"
+staging="$prefix.staging"
+rm -rf "$staging"
+mkdir -p "$staging/debs" "$staging/root" "$staging/bin"
 
-say "fetching Debian's packages of rustc"
-# Lists that are months old name packages that are gone, or whose sources lack what is looked for below.
-if [ "$(id -u)" = 0 ]; then apt-get update -qq >&2 || say "apt's lists could not be renewed"; fi
+report "fetching Debian's packages of rustc"
+# Lists that are months old name versions that the mirror has removed.
+if [ "$(id -u)" = 0 ]; then apt-get update -qq >&2 || report "apt cannot update its package lists"; fi
 version=$(apt-cache show rustc-web | sed -n 's/^Version: //p' | head -n 1)
 [ -n "$version" ] || fail "apt has no package rustc-web"
 std="libstd-rust-web-$(echo "$version" | cut -d. -f1,2)"
 llvm=$(apt-cache show "$std=$version" | grep -o 'libllvm[0-9]*' | head -n 1)
-(cd "$making/debs" && apt-get -qq -o APT::Sandbox::User=root download "rustc-web=$version" "rust-web-src=$version" "$std=$version" \
+(cd "$staging/debs" && apt-get -qq -o APT::Sandbox::User=root download "rustc-web=$version" "rust-web-src=$version" "$std=$version" \
     "libstd-rust-web-dev=$version" "$llvm" wasi-libc >&2)
-for package in "$making"/debs/*.deb; do
+for package in "$staging"/debs/*.deb; do
     case $package in
-    */rust-web-src_*) # The whole compiler's sources are in it: take std and what it is made of.
+    */rust-web-src_*) # It has the sources of the compiler too: extract only std and its crates.
         dpkg --fsys-tarfile "$package" |
-            tar -x -C "$making/root" --wildcards './usr/src/rustc-*/library/*' './usr/lib/*' ;;
-    *) dpkg -x "$package" "$making/root" ;;
+            tar -x -C "$staging/root" --wildcards './usr/src/rustc-*/library/*' './usr/lib/*' ;;
+    *) dpkg -x "$package" "$staging/root" ;;
     esac
 done
-rm -rf "$making/debs"
+rm -rf "$staging/debs"
 
-usr="$making/root/usr"
+usr="$staging/root/usr"
 sources=$(readlink -f "$usr/lib/rustlib/src/rust/library" 2>/dev/null) || sources=$(echo "$usr"/src/rustc-*/library)
 objects="$usr/lib/rustlib/$target/lib"
 ln -sfn "$linkers" "$usr/lib/rustlib/$host/bin"
@@ -61,44 +61,44 @@ mkdir -p "$objects/self-contained"
 cp "$usr"/lib/wasm32-wasi/{libc.a,crt1-command.o,crt1-reactor.o} "$objects/self-contained/"
 
 for tool in rustc rustdoc; do
-    cat > "$making/bin/$tool" <<END
+    cat > "$staging/bin/$tool" <<END
 #!/bin/sh
 usr=\$(cd "\$(dirname "\$0")/../root/usr" && pwd)
 LD_LIBRARY_PATH="\$usr/lib/x86_64-linux-gnu\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" exec "\$usr/bin/$tool" "\$@"
 END
 done
-cat > "$making/bin/cargo" <<END
+cat > "$staging/bin/cargo" <<END
 #!/bin/sh
 bin=\$(cd "\$(dirname "\$0")" && pwd)
 RUSTC="\${RUSTC:-\$bin/rustc}" RUSTDOC="\${RUSTDOC:-\$bin/rustdoc}" exec "$rustup_root/bin/cargo" "\$@"
 END
-chmod +x "$making"/bin/*
+chmod +x "$staging"/bin/*
 
-say "building std for $target, about a minute"
-# Debian removes prebuilt objects. This one only matters to asynchronous functions of components.
+report "building std for $target, about a minute"
+# Debian removes prebuilt objects. Only asynchronous functions of components need this one.
 for crate in "$sources"/vendor/wit-bindgen-*; do
     [ -e "$crate/src/rt/libwit_bindgen_cabi.a" ] || printf '!<arch>\n' > "$crate/src/rt/libwit_bindgen_cabi.a"
 done
-std_build="$making/std-build"
+std_build="$staging/std-build"
 mkdir -p "$std_build/src" "$std_build/.cargo"
 : > "$std_build/src/lib.rs"
 printf '[package]\nname = "std-build"\nversion = "0.0.0"\nedition = "2021"\n[workspace]\n' > "$std_build/Cargo.toml"
 printf '[source.crates-io]\nreplace-with = "vendor"\n[source.vendor]\ndirectory = "%s"\n' "$sources/vendor" \
     > "$std_build/.cargo/config.toml"
 (cd "$std_build" && RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Cembed-bitcode=yes CARGO_TARGET_DIR="$std_build/target" \
-    "$making/bin/cargo" build --quiet --release --offline --target "$target" -Zbuild-std=std,panic_abort,proc_macro)
+    "$staging/bin/cargo" build --quiet --release --offline --target "$target" -Zbuild-std=std,panic_abort,proc_macro)
 cp "$std_build/target/$target"/release/deps/*.rlib "$objects/"
 rm -rf "$objects"/libstd_build-*.rlib "$std_build"
 
-# Debian's libc is older than this std: add what it lacks, all of it "not supported".
-RUSTC_BOOTSTRAP=1 "$making/bin/rustc" --edition 2021 --crate-type rlib --emit obj -O --target "$target" \
-    -C panic=abort -C codegen-units=1 "$here/libc-stubs.rs" -o "$making/libc-stubs.o"
-ar q "$objects/self-contained/libc.a" "$making/libc-stubs.o"
-rm "$making/libc-stubs.o"
+# Debian's libc is older than this std: add the missing functions, which fail with "not supported".
+RUSTC_BOOTSTRAP=1 "$staging/bin/rustc" --edition 2021 --crate-type rlib --emit obj -O --target "$target" \
+    -C panic=abort -C codegen-units=1 "$here/libc-stubs.rs" -o "$staging/libc-stubs.o"
+ar q "$objects/self-contained/libc.a" "$staging/libc-stubs.o"
+rm "$staging/libc-stubs.o"
 
-mv "$sources/vendor" "$making/vendor"
+mv "$sources/vendor" "$staging/vendor"
 rm -rf "$usr"/src "$usr/lib/rustlib/src" "$usr/share"
-echo "$made_of" > "$making/complete"
+echo "$inputs" > "$staging/complete"
 rm -rf "$prefix"
-mv "$making" "$prefix"
-say "$("$prefix/bin/rustc" --version) for $target is in $prefix"
+mv "$staging" "$prefix"
+report "$("$prefix/bin/rustc" --version) for $target is in $prefix"
