@@ -22,6 +22,8 @@ CORE_SORTS = {
 }
 MAX_OUTLINE_BYTES = 1 << 20
 """Maximum bytes to analyze, without modules, nested components and custom sections."""
+_SECTION_COST = 16
+"""Bytes that each section counts beside its content, because a section of 2 bytes also takes time."""
 SORTS = {1: "func", 2: "value", 3: "type", 4: "component", 5: "instance"}
 
 
@@ -153,7 +155,7 @@ def read_outline(data: bytes) -> ComponentOutline:
         end = reader.at + size
         if end > len(data):
             raise UnsupportedBinary("truncated section")
-        outline_bytes += 2 if section in _OPAQUE_SECTIONS else size + 2
+        outline_bytes += _SECTION_COST + (0 if section in _OPAQUE_SECTIONS else size)
         if outline_bytes > MAX_OUTLINE_BYTES:
             raise UnsupportedBinary("outline of more than 1 MiB")
         if section in _SINGLE_ITEM_SECTIONS:

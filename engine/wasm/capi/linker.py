@@ -9,14 +9,18 @@ from wasmtime import Engine
 from wasmtime.component import Component, Linker, ResourceType
 from wasmtime.component import _types as types
 
+from engine.errors import SvcError
 from engine.wasm.binary.fast_streams.analysis import STREAMS
 from engine.wasm.binary.fast_streams.modules import FAST_STREAMS
 from engine.wasm.binary.memory_probe import METERED_HANDLE
 from engine.wasm.capi import host_functions
-from engine.wasm.capi.wasmtime import LinkerInstance, address
+from engine.wasm.capi.type_budget import bounded_types, count_parts
+from engine.wasm.capi.wasmtime import LinkerInstance, address, interface_counts, item_count
 from engine.wasm.compile.check import ComponentRejected, check_names, interface_name
 from engine.wasm.execution.run_state import Trap
 from engine.wasm.wasi.registry import ALIASES, FUNCTIONS, RESOURCES, HostFunction
+
+MAX_INTERFACES = 1000
 
 
 class LinkedComponent:
@@ -29,21 +33,43 @@ class LinkedComponent:
         """
         linker = Linker(engine)
         self._keep: list[Any] = [engine, component, linker]
+        self.engine, self.component, self.linker = address(engine), address(component), address(linker)
+        try:
+            self._link(component, engine, linker, runs)
+        except SvcError:
+            raise
+        except Exception as error:  # Of any kind: the component's types can be anything.
+            raise ComponentRejected(
+                f"the component cannot be linked: {error}", "Use the types of WASI 0.2 for its imports."
+            ) from error
+
+    def _link(self, component: Component, engine: Engine, linker: Linker, runs: dict[int, Any]) -> None:
+        if max(interface_counts(component, engine)) > MAX_INTERFACES:
+            raise ComponentRejected(
+                f"the component has more than {MAX_INTERFACES} imports or exports",
+                "Import what it uses only.",
+            )
         exports = component.type.exports(engine)
         imports = component.type.imports(engine)
         handler = check_names(imports, exports)
         patched = any(interface_name(name) == FAST_STREAMS for name in imports)
-        self.engine, self.component, self.linker = address(engine), address(component), address(linker)
         self.metered = METERED_HANDLE in exports
         if self.metered and not _is_probe(exports[METERED_HANDLE].ty):
             raise ComponentRejected(f"the component uses the reserved name {METERED_HANDLE}", "Rename it.")
         outer = None if self.metered else component.get_export_index(handler)
         self.handle = self._export(component, METERED_HANDLE if self.metered else "handle", outer)
-        with linker.root() as root:
+        with linker.root() as root, bounded_types():
             for name, extern in imports.items():
-                items: Any = extern.ty.exports(engine)  # type: ignore[union-attr]
+                interface: Any = extern.ty
+                count_parts(item_count(interface, engine))
                 with root.add_instance(name) as instance:
-                    self._bind(interface_name(name), LinkerInstance(instance), items, runs, patched)
+                    self._bind(
+                        interface_name(name),
+                        LinkerInstance(instance),
+                        interface.exports(engine),
+                        runs,
+                        patched,
+                    )
 
     def _export(self, component: Component, name: str, outer: Any = None) -> int:
         index = component.get_export_index(name, outer)

@@ -17,6 +17,7 @@ from typing import Any
 
 from wasmtime.component import _types as types
 
+from engine.wasm.capi.type_budget import count_parts
 from engine.wasm.capi.wasmtime import LIBRARY, PAIR, VALUE_SIZE, block, bytes_at, declare, write_at
 
 _P = ctypes.c_void_p
@@ -107,6 +108,7 @@ Lower = Callable[[Any, Any], bytes]
 
 def lifter(kind: types.ValType) -> Lift:
     """Return `f(handles, w1, w2, w3) -> value` for a type; the words are a value's 24 payload bytes."""
+    count_parts()
     t = type(kind)
     if t in _INTEGERS:
         _, bits, signed = _INTEGERS[t]
@@ -212,6 +214,7 @@ def lowerer(kind: types.ValType) -> Lower:
 
     Raises TypeError for types that cannot cross the host boundary.
     """
+    count_parts()
     t = type(kind)
     if t in _INTEGERS:
         tag, bits, _ = _INTEGERS[t]

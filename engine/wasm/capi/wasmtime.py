@@ -12,8 +12,9 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from wasmtime import _ffi
-from wasmtime.component import ResourceType
+from wasmtime import Engine, _ffi
+from wasmtime.component import Component, ResourceType
+from wasmtime.component._types import ComponentInstanceType
 
 LIBRARY = str(_ffi.filename)
 _holding_gil = ctypes.PyDLL(LIBRARY)
@@ -147,6 +148,20 @@ def _check(pointer: int | None) -> None:
 def increment_epoch(engine: int) -> None:
     """Increment the epoch of the engine at an address. Callable from any thread."""
     _increment_epoch(engine)
+
+
+def interface_counts(component: Component, engine: Engine) -> tuple[int, int]:
+    """Return the numbers of a component's imports and exports."""
+    kind = component.type
+    return (
+        _ffi.wasmtime_component_type_import_count(kind.ptr(), engine.ptr()),
+        _ffi.wasmtime_component_type_export_count(kind.ptr(), engine.ptr()),
+    )
+
+
+def item_count(interface: ComponentInstanceType, engine: Engine) -> int:
+    """Return the number of functions and types of an interface."""
+    return int(_ffi.wasmtime_component_instance_type_export_count(interface.ptr(), engine.ptr()))
 
 
 class LinkerInstance:

@@ -119,8 +119,12 @@ class Runner:
             slots=self._compiling,
         )
         engines = [slots.engine(compiled.compiler) for slots in self.pool.slots]
-        components = [await asyncio.to_thread(load_component, engine, compiled.path) for engine in engines]
-        return tuple(map(LinkedComponent, components, engines, repeat(self.runs)))
+
+        def link() -> tuple[LinkedComponent, ...]:
+            components = [load_component(engine, compiled.path) for engine in engines]
+            return tuple(map(LinkedComponent, components, engines, repeat(self.runs)))
+
+        return await asyncio.to_thread(link)
 
     async def guest(
         self,
