@@ -228,10 +228,9 @@ def lowerer(kind: types.ValType) -> Lower:
         return lambda h, v: _pack1(_F64, int.from_bytes(struct.pack("<d", v), "little"))
     if isinstance(kind, types.Char):
         return lambda h, v: _pack1(_CHAR, ord(v))
-    if isinstance(kind, types.String):
-        return lambda h, v: _pack2(_STRING, *_new_text(h, v.encode()))
-    if isinstance(kind, types.EnumType):
-        return lambda h, v: _pack2(_ENUM, *_new_text(h, v.encode()))
+    if isinstance(kind, types.String | types.EnumType):
+        tag = _STRING if isinstance(kind, types.String) else _ENUM
+        return lambda h, v: _pack2(tag, *_new_text(h, v.encode()))
     if isinstance(kind, types.OwnType | types.BorrowType):
         return lower_resource
     return _compound_lowerer(kind)
