@@ -32,7 +32,7 @@ def test_arguments_cwd_and_terminals_are_absent(host: Host) -> None:
     ("call", "detail"),
     [
         (("exit", "ok"), "the guest exited with status 0"),
-        (("exit", "err"), "the guest exited with status 1"),
+        (("exit", "err"), "the guest exited with an error"),
         (("exit-with-code", 0), "the guest exited with status 0"),
         (("exit-with-code", 77), "the guest exited with status 77"),
         (("exit-with-code", 255), "the guest exited with status 255"),

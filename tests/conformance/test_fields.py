@@ -194,3 +194,20 @@ def test_immutable_error_precedes_forbidden(host: Host) -> None:
     headers = guest.call("incoming-request.headers", guest.request)
     step = guest.call("fields.delete", headers, "host")
     assert host.run(guest)[step] == ("err", "immutable")
+
+
+def test_fields_above_their_limit_are_an_error(host: Host) -> None:
+    guest = Guest()
+    long = guest.call("fields.from-list", [("a", bytes(0)), ("b", b"x" * 65_536)])
+    fields = guest.call("fields.constructor")
+    steps = [
+        guest.call("fields.append", fields, "a", b"x" * 40_000),
+        guest.call("fields.append", fields, "b", b"x" * 40_000),
+        guest.call("fields.set", fields, "c", [b""] * 2_048),
+    ]
+    entries = guest.call("fields.entries", fields)
+    answer = host.run(guest)
+    refused = ("err", "invalid-syntax")
+    assert answer[long] == refused
+    assert [answer[step] for step in steps] == [("ok", None), refused, refused]
+    assert answer[entries] == [("a", b"x" * 40_000)]

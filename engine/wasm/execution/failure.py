@@ -8,7 +8,7 @@ from engine.wasm.execution.run_state import EngineFailed, GuestExit, Trap
 
 _MEMORY = re.compile(
     r"out of memory|memory allocation of \d+ bytes failed|cannot allocate memory|OutOfMemory|"
-    r"allocation size overflow|exceeds memory limits|\(cabi_realloc\) Unable to realloc",
+    r"allocation size overflow|unhandlable oom|exceeds memory limits|\(cabi_realloc\) Unable to realloc",
     re.IGNORECASE,
 )
 _GO_HEAD = re.compile(r"(?:panic|fatal error): ")
@@ -94,7 +94,7 @@ def classify(
     if isinstance(failure, GuestExit):
         panic = stderr.panic()
         line = stderr.last_line()
-        if panic or not line or failure.status == 1:
+        if panic or not line or failure.status in (1, None):
             return "guest-failed", panic or line or str(failure)
         return "guest-failed", f"{line} ({failure})"
     if isinstance(failure, EngineFailed):

@@ -34,10 +34,10 @@ NO_MEMORY_LIMIT = 4 << 30
 
 
 class GuestExit(Exception):
-    """The guest called `wasi:cli/exit`."""
+    """The guest called `wasi:cli/exit`. `status` is None if the call only said that the program failed."""
 
-    def __init__(self, status: int) -> None:
-        super().__init__(f"the guest exited with status {status}")
+    def __init__(self, status: int | None) -> None:
+        super().__init__(f"the guest exited with {'an error' if status is None else f'status {status}'}")
         self.status = status
 
 

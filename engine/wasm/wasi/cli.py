@@ -29,8 +29,8 @@ def initial_cwd(run: RunState) -> None:
 
 @host("wasi:cli/exit", "exit")
 def exit_(run: RunState, status: tuple[str, None]) -> NoReturn:
-    """Raise GuestExit with status 0 or 1."""
-    raise GuestExit(0 if status[0] == "ok" else 1)
+    """Raise GuestExit with status 0, or without a status."""
+    raise GuestExit(0 if status[0] == "ok" else None)
 
 
 @host("wasi:cli/exit", "exit-with-code")

@@ -6,7 +6,7 @@ Names are lower-case; order and duplicates are preserved.
 import re
 
 from engine.wasm.capi.values import Err
-from engine.wasm.execution.run_state import RunState, Trap
+from engine.wasm.execution.run_state import RunState
 from engine.wasm.wasi.ownership import ChildResource, ParentResource
 from engine.wasm.wasi.registry import getter, host, method, resource
 
@@ -47,10 +47,11 @@ class Fields(ChildResource):
         self.size = 0
 
     def replace(self, run: RunState, items: Items) -> None:
-        """Replace all entries. Raises Trap above `MAX_FIELDS_BYTES`."""
+        """Replace all entries. Raises Err above `MAX_FIELDS_BYTES`, because wasi:http has no error for it."""
         size = sum(len(name) + len(value) + FIELD_OVERHEAD_BYTES for name, value in items)
         if size > MAX_FIELDS_BYTES:
-            raise Trap(f"header fields of more than {MAX_FIELDS_BYTES} bytes")
+            run.notice("WARN", f"header fields of more than {MAX_FIELDS_BYTES >> 10} KiB were refused")
+            raise Err(("invalid-syntax", None))
         run.charge_memory(size - self.size)
         self.items, self.size = items, size
 
@@ -142,8 +143,7 @@ def append(run: RunState, fields: Fields, name: str, value: bytes) -> None:
     """Add one value."""
     _check_mutable(fields)
     name = _checked_name(name)
-    fields.items.append((name, _checked_value(name, value)))
-    fields.replace(run, fields.items)
+    fields.replace(run, [*fields.items, (name, _checked_value(name, value))])
 
 
 @method(TYPES, "fields", "clone")

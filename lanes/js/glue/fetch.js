@@ -1,6 +1,7 @@
 // fetch() as the Fetch standard defines it, where the engine differs: options of requests, redirects, data: URLs
 // and errors.
 import { define, defineGetter } from './define.js';
+import { svcFail } from './failure.js';
 import { svcFetched } from './response.js';
 
 const MAX_REDIRECTS = 20;
@@ -66,7 +67,8 @@ globalThis.Request = new Proxy(NativeRequest, {
     const signal = args[1]?.signal ?? signals.get(args[0]);
     if (signal) signals.set(request, signal);
     const body = args[1]?.body ?? repeatable.get(args[0]);
-    if (body && !(body instanceof ReadableStream)) repeatable.set(request, body);
+    if (args[1]?.body instanceof ReadableStream || streaming.has(args[0])) streaming.add(request);
+    else if (body) repeatable.set(request, body);
     return request;
   },
 });
@@ -141,12 +143,49 @@ function decoded(url) {
   return response;
 }
 
+/** Requests whose body is a stream of JavaScript. */
+const streaming = new WeakSet();
+
+/**
+ * Return a stream with the chunks of another, and a promise that rejects if the other fails before the response.
+ * A stream that fails, or has a chunk that is not bytes, ends the program in the engine.
+ */
+function watched(stream) {
+  const reader = stream.getReader();
+  const failure = { fail: undefined, promise: undefined };
+  failure.promise = new Promise((_, reject) => (failure.fail = reject));
+  const body = new ReadableStream({
+    async pull(controller) {
+      try {
+        const { done, value } = await reader.read();
+        if (done) return controller.close();
+        if (!(value instanceof Uint8Array)) throw new TypeError(`a chunk is a ${typeof value}, not a Uint8Array`);
+        controller.enqueue(value);
+      } catch (error) {
+        failure.fail(new TypeError(`fetch: the body of the request failed: ${error?.message ?? error}`, { cause: error }));
+        await new Promise(() => {}); // A body that neither ends nor fails is cut at the end of the request.
+      }
+    },
+    cancel: (reason) => reader.cancel(reason),
+  }, { highWaterMark: 0 });
+  return { body, failure };
+}
+
+async function sent(input, init) {
+  const stream = init?.body instanceof ReadableStream ? init.body : streaming.has(input) ? input.body : null;
+  if (!stream || stream === incoming?.body) return nativeFetch(input, init);
+  const { body, failure } = watched(stream);
+  const response = await Promise.race([nativeFetch(input, { ...init, body, duplex: 'half' }), failure.promise]);
+  failure.fail = svcFail;
+  return response;
+}
+
 async function send(url, input, init) {
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
     throw new TypeError(`fetch: the scheme of ${url.href} is not http, https or data`);
   }
   try {
-    return svcFetched(await nativeFetch(input, init));
+    return svcFetched(await sent(input, init));
   } catch (error) {
     const { aborted, reason } = init?.signal ?? signals.get(input) ?? {};
     if (aborted) throw reason;

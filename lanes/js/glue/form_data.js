@@ -20,6 +20,13 @@ function parameter(type, name) {
   return match?.[1] ?? match?.[2];
 }
 
+/** Return the number of fields of a URL-encoded text, at most one more than the maximum. */
+function countFields(text) {
+  let count = 1;
+  for (let at = text.indexOf('&'); at >= 0 && count <= MAX_PARTS; at = text.indexOf('&', at + 1)) count++;
+  return count;
+}
+
 function* multipart(bytes, boundary) {
   const parser = new MultipartParser(boundary, {
     maxHeaderSize: MAX_HEADER_BYTES,
@@ -36,7 +43,9 @@ async function formData() {
   const essence = type.split(';', 1)[0].trim().toLowerCase();
   const form = new FormData();
   if (essence === 'application/x-www-form-urlencoded') {
-    for (const [name, value] of new URLSearchParams(await this.text())) form.append(name, value);
+    const text = await this.text();
+    if (countFields(text) > MAX_PARTS) throw refuse(`the form has more than ${MAX_PARTS} fields`);
+    for (const [name, value] of new URLSearchParams(text)) form.append(name, value);
     return form;
   }
   const boundary = essence === 'multipart/form-data' ? parameter(type, 'boundary') : undefined;

@@ -11,7 +11,9 @@ function parse(url, base) {
 
 defineMissing(URL, { parse, canParse: (url, base) => parse(url, base) !== null });
 
+const { abort: nativeAbort } = AbortSignal;
 define(AbortSignal, {
+  abort(reason = new DOMException('the operation was aborted', 'AbortError')) { return nativeAbort.call(AbortSignal, reason); },
   any(signals) {
     const controller = new AbortController();
     for (const signal of signals) {

@@ -26,7 +26,8 @@ export function featureOptions({ files = [], lower = false } = {}, compat) {
   const lowered = lower ? ASYNC_SYNTAX.map((name) => [name, false]) : [];
   return {
     inject: [...files.map((name) => join(compat, 'features', `${name}.js`)), join(compat, 'globals.js')],
-    supported: { 'top-level-await': false, ...Object.fromEntries(lowered) },
+    // import() of a computed name becomes a function that rejects. The engine would end the program.
+    supported: { 'dynamic-import': false, 'top-level-await': false, ...Object.fromEntries(lowered) },
   };
 }
 

@@ -78,11 +78,13 @@ def test_exit_reports_last_line_without_stack() -> None:
     assert classify(None, GuestExit(1), stderr_tail(text)) == ("guest-failed", "Error: no such order")
 
 
-def test_failed_realloc_is_out_of_memory() -> None:
-    text = "Error while (cabi_realloc) Unable to realloc, but no exception is pending. Aborting, since that"
-    assert (
-        classify(TRAP, None, stderr_tail(f"{text} doesn't seem recoverable at all.\n"))[0] == "memory-limit"
+def test_failed_allocation_of_the_js_engine_is_out_of_memory() -> None:
+    texts = (
+        "Error while (cabi_realloc) Unable to realloc, but no exception is pending. Aborting, since that",
+        "Hit MOZ_CRASH([unhandlable oom] Failed to allocate new chunk during GC)",
     )
+    for text in texts:
+        assert classify(TRAP, None, stderr_tail(f"{text}\n"))[0] == "memory-limit"
 
 
 def test_wasmtime_error_reports_cause() -> None:

@@ -16,10 +16,16 @@ from tests.support.peer import COMPRESSED, as_json, peer
 
 pytestmark = pytest.mark.slow
 PROGRAM = """\
+async function* failing(how) {
+  yield new TextEncoder().encode('tea');
+  if (how === 'text') yield 'text';
+  throw new RangeError('no tea');
+}
 export default {
   async fetch(request, env) {
     const [input, init, read] = JSON.parse(env.CALL);
     if (init?.stream) init.body = ReadableStream.from([new TextEncoder().encode(init.stream)]);
+    if (init?.failing) init.body = ReadableStream.from(failing(init.failing));
     try {
       const response = await (init?.request ? fetch(new Request(input, init)) : fetch(input, init));
       if (read === 'pass') return response;
@@ -141,6 +147,29 @@ def test_failing_redirect_raises_type_error(
 def test_failing_fetch_raises_type_error_with_the_reason(send: Call, url: str, message: str) -> None:
     answer = send(url)
     assert answer["error"] == "TypeError" and message in answer["message"]
+
+
+@pytest.mark.parametrize("request_object", [True, False])
+@pytest.mark.parametrize(
+    ("failing", "reason"), [("error", "no tea"), ("text", "a chunk is a string, not a Uint8Array")]
+)
+def test_failing_upload_rejects_its_promise(
+    send: Call, origins: list[str], failing: str, reason: str, request_object: bool
+) -> None:
+    init = {"method": "POST", "duplex": "half", "failing": failing, "request": request_object}
+    answer = send(f"{origins[0]}/", init)
+    assert answer["error"] == "TypeError"
+    assert answer["message"] == f"fetch: the body of the request failed: {reason}"
+
+
+def test_streamed_upload_of_a_request_arrives(send: Call, origins: list[str]) -> None:
+    init = {"method": "PUT", "duplex": "half", "stream": "tea", "request": True, "headers": {"x-a": "1"}}
+    method, _, headers, body = json.loads(send(f"{origins[0]}/", init)["text"])
+    assert (method, headers["x-a"], body) == ("PUT", "1", "tea")
+
+
+def test_long_headers_reject_the_promise(send: Call, origins: list[str]) -> None:
+    assert send(f"{origins[0]}/", {"headers": {"x-a": "a" * 70_000}})["error"] == "TypeError"
 
 
 @pytest.mark.parametrize(

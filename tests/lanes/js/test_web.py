@@ -55,6 +55,8 @@ VALUES: dict[str, Any] = {
     "report-error": "no",
     "url": [True, False, None, "/a"],
     "abort-any": [False, True, "reason", "x", False],
+    "abort-without-reason": ["AbortError", "x"],
+    "computed-import": "Error",
     "base64": ["InvalidCharacterError", "InvalidCharacterError", "tea"],
     "navigator": "string",
     "performance": [5, 3, ["a", "b", "c"], 1, "x"],

@@ -211,6 +211,8 @@ const checks = {
     second.abort('reason');
     return [before, signal.aborted, signal.reason, AbortSignal.any([AbortSignal.abort('x')]).reason, AbortSignal.any([]).aborted];
   },
+  'abort-without-reason': () => [AbortSignal.abort().reason.name, AbortSignal.abort('x').reason],
+  'computed-import': (request) => thrown(() => import(new URL('/module.js', request.url))),
   async base64() { return [await thrown(() => btoa('€')), await thrown(() => atob('*')), atob(btoa('tea'))]; },
   navigator: () => typeof navigator.userAgent,
   performance: () => {
