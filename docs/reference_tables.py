@@ -36,6 +36,8 @@ from engine.usage.recorder import RETENTION_MINUTES
 from engine.wasm.compile import limits as compile_limits
 from engine.wasm.execution.buffers import LineSplitter
 from engine.wasm.execution.config import PoolSettings
+from engine.wasm.execution.memory_budget import BUDGET_SHARE
+from engine.wasm.execution.pool import MEMORY_WAIT_SECONDS
 from engine.wasm.execution.run_state import MAX_HANDLES, MAX_HELD_BYTES, MAX_UNSENT_MESSAGES
 from engine.wasm.outbound.dialer import CONNECT_SECONDS
 from engine.wasm.outbound.http import READ_TIMEOUT_NS
@@ -65,17 +67,16 @@ def key(name: str, unit: str) -> tuple[str, str]:
 
 
 _INSTANCES = PoolSettings().instances
+_CONCURRENT = f"{_INSTANCES:,}, of one project {_INSTANCES * 7 // 8:,}; 1,024 more wait"
+_SHARE = f"{BUDGET_SHARE:.0%} of the machine or its cgroup"
+_MEMORY_SHORT = f"requests wait; after {MEMORY_WAIT_SECONDS:.0f} s 503 `overloaded`"
 LIMITS: dict[str, list[Row]] = {
     "A request": [
         ("execution time, streamed response included", *key("run_limit_secs", "s"), "504 `run-limit`"),
         ("memory of an instance", *key("memory_limit_mb", "MiB"), "500 `memory-limit`"),
         ("request body", size(MAX_BODY), "`--max-body`, 1 to 1024 MiB", "413 `body-too-large`"),
-        (
-            "concurrent requests, per process",
-            f"{_INSTANCES:,}, of one project {_INSTANCES * 7 // 8:,}; 1,024 more wait",
-            "`--workers`",
-            "503 `overloaded`",
-        ),
+        ("concurrent requests, per process", _CONCURRENT, "`--workers`", "503 `overloaded`"),
+        ("memory of the service", _SHARE, "`--memory`", _MEMORY_SHORT),
         ("nested mounts", str(MAX_DEPTH), "", "508 `mount-loop`"),
         (
             "output lines, per stream",

@@ -29,7 +29,7 @@ class WorkerConfig:
 
     `data` is the folder of the project's data or, with `multi_project`, of one folder per project. `grace` is
     in seconds. `per_address` limits connections per client address, 0 for no limit. `scheme` is that of a
-    TLS-terminating proxy. `max_body` is the maximum request body in bytes.
+    TLS-terminating proxy. `max_body` is the maximum request body and `memory` the worker's budget, in bytes.
     """
 
     multi_project: bool
@@ -43,6 +43,7 @@ class WorkerConfig:
     per_address: int = PER_ADDRESS
     scheme: str = ""
     max_body: int = MAX_BODY
+    memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,11 @@ async def serve_worker(
     config = await channel.receive()
     if not isinstance(config, protocol.WorkerConfig):
         return
-    stop, runner, reporters = asyncio.Event(), Runner(config.cache), list[RecordReporter]()
+    stop, runner, reporters = (
+        asyncio.Event(),
+        Runner(config.cache, memory=config.memory),
+        list[RecordReporter](),
+    )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     LogForwarder(lambda level, text: channel.send(protocol.WorkerWarning(text))).install()
 

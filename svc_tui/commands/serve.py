@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from svc_tui.serve.server import ServiceSettings
 
 GRACE_SECONDS = 10.0
+MIN_MEMORY_MIB = 256
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _DOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _MAX_DOMAIN_CHARS = 253 - 64
@@ -68,6 +69,14 @@ def serve(
         typer.Option(metavar="N", min=0, help="Maximum concurrent connections per client IP; 0: no limit."),
     ] = PER_ADDRESS,
     max_body: MaxBody = MAX_BODY >> 20,
+    memory: Annotated[
+        int | None,
+        typer.Option(
+            metavar="MIB",
+            min=MIN_MEMORY_MIB,
+            help="Memory budget of all processes in MiB (default: 80 % of the machine's or the cgroup's).",
+        ),
+    ] = None,
     name: Annotated[
         str, typer.Option(metavar="NAME", help="Name of the systemd units and of their system user.")
     ] = "svc",
@@ -105,7 +114,7 @@ def serve(
         )
     check_name(name)
     if print_unit:
-        stdout.line(service_unit(name, sys.argv, folder, grace))
+        stdout.line(service_unit(name, sys.argv, folder, grace=grace, memory_mib=memory or 0))
     if print_socket:
         stdout.line(socket_unit(name, [(public_host, public_port), (control_host, control_port)]))
     if print_unit or print_socket:
@@ -136,6 +145,7 @@ def serve(
             per_address=per_address,
             proxied=proxied,
             max_body=max_body << 20,
+            memory=(memory or 0) << 20,
         )
         asyncio.run(_run(settings, "https" if certificate else "http", supervisor))
 

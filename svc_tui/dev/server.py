@@ -36,6 +36,7 @@ from engine.timeline.record import PlatformRecord
 from engine.timeline.recorder import TimelineRecorder
 from engine.usage.recorder import UsageRecorder
 from engine.usage.store import usage_path
+from engine.wasm.execution.memory_budget import default_budget
 from engine.wasm.execution.runner import Runner
 from engine.workers.pool import WorkerPool
 from engine.workers.protocol import WorkerConfig
@@ -198,6 +199,7 @@ def _worker_pool(
         dev=True,
         grace=GRACE_SECONDS,
         max_body=settings.max_body,
+        memory=default_budget() // len(settings.sockets),
     )
     return WorkerPool(
         sockets=settings.sockets,

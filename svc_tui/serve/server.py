@@ -52,11 +52,14 @@ from engine.timeline.rates import RateMeter
 from engine.timeline.recorder import TimelineRecorder
 from engine.usage import store
 from engine.usage.recorder import UsageRecorder
+from engine.wasm.execution.memory_budget import default_budget
 from engine.wasm.execution.runner import Runner
 from engine.workers.pool import WorkerPool
 from engine.workers.protocol import WorkerConfig
 from svc_tui.composition import door_stats, doors
 
+OWN_MEMORY_SHARE = 8
+"""One of so many parts of the memory budget is for the process that supervises workers."""
 SERVICE_DIR = "service"
 """Data folder of the service itself. It cannot collide with projects, which have their own folder."""
 
@@ -83,6 +86,8 @@ class ServiceSettings:
     """Whether a reverse proxy terminates TLS."""
     max_body: int = MAX_BODY
     """Maximum request body in bytes."""
+    memory: int = 0
+    """Memory budget of all processes in bytes, 0 for the default."""
     passwords: Passwords = field(default_factory=Passwords)
     """Password hashing and its cost."""
 
@@ -90,6 +95,15 @@ class ServiceSettings:
     def scheme(self) -> str:
         """Scheme of a TLS-terminating proxy, else empty."""
         return "https" if self.proxied else ""
+
+    def memory_shares(self) -> tuple[int, int]:
+        """Return the memory budgets of this process and of each worker, in bytes.
+
+        With workers, this process runs guests for health checks only.
+        """
+        total, workers = self.memory or default_budget(), len(self.public)
+        own = total // OWN_MEMORY_SHARE if workers > 1 else total
+        return own, (total - own) // workers
 
     def url_of(self, project: str, resource: str) -> str:
         """Return the public URL of a resource."""
@@ -151,7 +165,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         stack.callback(close_recorders)
         tenants = Tenants(doors(), lambda project: project_dir(settings.data, project), record)
         stack.push_async_callback(tenants.aclose)
-        runner = Runner(settings.data / "cache")
+        runner = Runner(settings.data / "cache", memory=settings.memory_shares()[0])
         stack.push_async_callback(runner.aclose)
         versions = VersionFactory(runner, "deploy", lambda line: None, tenants.doors)
         serving = ServingTable(versions, settings.domain, front=False)
@@ -255,6 +269,7 @@ def _worker_pool(settings: ServiceSettings, tenants: Tenants) -> WorkerPool:
         per_address=settings.per_address,
         scheme=settings.scheme,
         max_body=settings.max_body,
+        memory=settings.memory_shares()[1],
     )
     return WorkerPool(
         sockets=settings.public,

@@ -17,6 +17,8 @@ _PLAIN = re.compile(r"[\w@/.,:=+\[\]-]+")
 _NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
 _START_SECONDS = 900
 """Start timeout: after an update or a restore, all live components are compiled again."""
+_MEMORY_MAX = "90%"
+"""Limit of the unit's cgroup. The default memory budget is 80 % of it; compilers use the rest."""
 _STOP_SECONDS = 20
 """Stop timeout beyond the graceful-shutdown timeout."""
 
@@ -30,12 +32,13 @@ def check_name(name: str) -> None:
         )
 
 
-def service_unit(name: str, arguments: Sequence[str], data: Path, grace: float) -> str:
+def service_unit(name: str, arguments: Sequence[str], data: Path, *, grace: float, memory_mib: int) -> str:
     """Return a unit that runs `svc` with these arguments as the user `name`, with write access only to
     `data`.
 
     Its file name is `name`.service. Paths in it are absolute, because systemd starts programs in `/`; `grace`
-    is in seconds. `name`.socket provides the sockets, so that svc needs no privilege for ports below 1024.
+    is in seconds, `memory_mib` the memory budget or 0. `name`.socket provides the sockets, so that svc needs
+    no privilege for ports below 1024.
     """
     program = str(Path(sys.prefix) / "bin" / "svc")
     # The folder of `svc -C DIR serve` is already part of the absolute paths.
@@ -52,6 +55,7 @@ def service_unit(name: str, arguments: Sequence[str], data: Path, grace: float) 
         data=_quoted(str(data)),
         start=_START_SECONDS,
         stop=grace + _STOP_SECONDS,
+        memory=f"{memory_mib * 5 // 4}M" if memory_mib else _MEMORY_MAX,
     )
 
 

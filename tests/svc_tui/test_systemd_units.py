@@ -13,22 +13,31 @@ from svc_tui.serve.systemd_units import service_unit, socket_unit
 def test_unit_has_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     arguments = ["svc", "serve", "--tls-cert", "a.pem", "--tls-key=b.pem", "--print-unit"]
-    text = service_unit("svc", arguments, tmp_path / "data", 10)
+    text = service_unit("svc", arguments, tmp_path / "data", grace=10, memory_mib=0)
     assert f"--tls-cert {tmp_path}/a.pem --tls-key={tmp_path}/b.pem --data {tmp_path}/data\n" in text
     assert "--print-unit" not in text
 
 
 def test_stop_timeout_of_unit_exceeds_the_grace_period() -> None:
     assert "TimeoutStopSec=620\n" in service_unit(
-        "svc", ["svc", "serve", "--grace", "600"], Path("/data"), 600
+        "svc", ["svc", "serve", "--grace", "600"], Path("/data"), grace=600, memory_mib=0
     )
 
 
 def test_service_unit_has_no_capabilities_and_writes_only_its_data() -> None:
-    lines = service_unit("svc", ["svc", "serve"], Path("/data"), 10).splitlines()
+    lines = service_unit("svc", ["svc", "serve"], Path("/data"), grace=10, memory_mib=0).splitlines()
     assert "User=svc" in lines and "CapabilityBoundingSet=" in lines and "NoNewPrivileges=true" in lines
     assert "ProtectSystem=strict" in lines
     assert [line for line in lines if line.startswith(("ReadWrite", "Ambient"))] == ["ReadWritePaths=/data"]
+
+
+def test_service_unit_limits_the_memory_of_all_its_processes() -> None:
+    def unit(memory_mib: int) -> list[str]:
+        arguments = ["svc", "serve"]
+        return service_unit("svc", arguments, Path("/data"), grace=10, memory_mib=memory_mib).splitlines()
+
+    assert "MemoryMax=90%" in unit(0) and "MemoryMax=1280M" in unit(1024)
+    assert "OOMPolicy=continue" in unit(0)  # A compiler that is killed does not stop the service.
 
 
 def test_socket_unit_listens_on_all_addresses_of_both_options() -> None:
@@ -54,12 +63,14 @@ def test_service_unit_requires_the_socket_unit(capsys: pytest.CaptureFixture[str
 def test_unit_omits_the_folder_option(tmp_path: Path) -> None:
     arguments = ["svc", "-C", "serve", "serve", "--data", "/data", "--print-unit"]
     # A path with a blank in it, such as that of this checkout, is quoted.
-    assert re.search(r'bin/svc"? serve --data /data\n', service_unit("svc", arguments, tmp_path, 10))
+    assert re.search(
+        r'bin/svc"? serve --data /data\n', service_unit("svc", arguments, tmp_path, grace=10, memory_mib=0)
+    )
 
 
 def test_units_with_a_name_use_it_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--name", "svc-staging", "--listen", "127.0.0.1:8443"]
-    text = service_unit("svc-staging", ["svc", "serve", *arguments], Path("/data"), 10)
+    text = service_unit("svc-staging", ["svc", "serve", *arguments], Path("/data"), grace=10, memory_mib=0)
     assert "Requires=svc-staging.socket\nAfter=svc-staging.socket " in text and "\nUser=svc-staging\n" in text
     assert "--name svc-staging" in text and "svc.socket" not in text
     assert run(["serve", "--print-socket", *arguments]) == 0
@@ -82,7 +93,7 @@ def test_invalid_unit_name_fails(name: str, capsys: pytest.CaptureFixture[str]) 
 def test_systemd_accepts_the_units(tmp_path: Path, name: str, folder: str) -> None:
     data = tmp_path / folder
     service, sockets = tmp_path / f"{name}.service", tmp_path / f"{name}.socket"
-    service.write_text(service_unit(name, ["svc", "serve", "--name", name], data, 10))
+    service.write_text(service_unit(name, ["svc", "serve", "--name", name], data, grace=10, memory_mib=0))
     sockets.write_text(socket_unit(name, [("::", 443), ("127.0.0.1", 8081)]))
     verify = ["systemd-analyze", "verify", str(service), str(sockets)]
     process = subprocess.run(verify, capture_output=True, text=True, check=False, timeout=60)
@@ -91,7 +102,7 @@ def test_systemd_accepts_the_units(tmp_path: Path, name: str, folder: str) -> No
 
 
 def test_unit_escapes_special_characters_of_paths() -> None:
-    lines = service_unit("svc", ["svc", "serve"], Path('/dä ta$x%h"\\'), 10).splitlines()
+    lines = service_unit("svc", ["svc", "serve"], Path('/dä ta$x%h"\\'), grace=10, memory_mib=0).splitlines()
     command = 'svc serve --data "/dä ta$$x%%h\\"\\\\"'
     assert 'Environment="SVC_HOME=/dä ta$x%%h\\"\\\\"' in lines
     assert 'ReadWritePaths="/dä ta$x%%h\\"\\\\"' in lines

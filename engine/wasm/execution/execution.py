@@ -15,10 +15,14 @@ from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.capi.values import lower_resource
 from engine.wasm.capi.wasmtime import Store, WasmtimeApiError
-from engine.wasm.execution.failure import StderrTail, classify
+from engine.wasm.execution.config import MIB, WARM_RESIDENT_MIB
+from engine.wasm.execution.failure import StderrTail
 from engine.wasm.execution.invocation import Invocation
+from engine.wasm.execution.memory_budget import RunMemory, touched_bytes
+from engine.wasm.execution.outcome import STOP_DETAILS, UNANSWERED_BODY, UNANSWERED_HEAD, outcome_of_end
+from engine.wasm.execution.reclaimer import SMALL_BYTES
 from engine.wasm.execution.request import GuestRequest, Outcome, RunReport
-from engine.wasm.execution.run_state import GuestExit, RunState
+from engine.wasm.execution.run_state import RunState
 from engine.wasm.wasi.http_incoming import new_request
 
 if TYPE_CHECKING:
@@ -29,6 +33,8 @@ OFFLOAD_AFTER_NS = 5_000_000
 
 So does every guest that computes until a second epoch ends.
 """
+MAX_UNMEASURED_NS = 200_000
+"""A run in a warm slot touches few pages first; its memory is measured only when it computes this long."""
 HEAD_GRACE_SECONDS = 0.05
 """How long a stopped run may continue to send its head, because half a head is not a response."""
 DISCONNECT_GRACE_SECONDS = 0.5
@@ -48,9 +54,22 @@ class _Stopped(Exception):
 class Execution:
     """The driver of one run."""
 
-    def __init__(self, guest: "Guest", request: GuestRequest, program: LinkedComponent) -> None:
+    def __init__(
+        self,
+        guest: "Guest",
+        request: GuestRequest,
+        program: LinkedComponent,
+        memory: RunMemory,
+        *,
+        cold: bool,
+    ) -> None:
+        """`cold` is whether the instance has a cold slot, where it touches every page first."""
         self._guest = guest
         self._program = program
+        self._memory = memory
+        self._cold = cold
+        self._touched_in_thread = 0
+        self._overrun_mib = 0, 0  # what the run had taken, and takes usually
         self._request = request
         self._exchange = request.exchange
         environment = [*guest.environment.items(), *request.env.items()]
@@ -103,6 +122,7 @@ class Execution:
         run.context = store.context
         guest.runner.runs[store.context] = run
         guest.runner.register(self)
+        self._memory.on_overrun = self._stop_for_memory
         peak: int | None = None
         text: str | None = None
         try:
@@ -127,7 +147,7 @@ class Execution:
             self._exchange.body.subscribe(None)
             del guest.runner.runs[store.context]
             run.close()
-            guest.runner.reclaimer.close(store, peak)
+            self._return_memory(store, peak)
         outcome, detail = self._outcome(text)
         return RunReport(
             outcome=outcome,
@@ -140,6 +160,20 @@ class Execution:
             bytes_out=self._bytes_out,
             complete=self._complete,
         )
+
+    def _return_memory(self, store: Store, peak: int | None) -> None:
+        """Close the store, and then return its memory to the budget."""
+        runner, memory = self._guest.runner, self._memory
+        memory.on_overrun = None
+        memory.profile.record(memory.taken, typical=peak is not None and self._cold)
+        memory.retained = 0 if self._cold else min(memory.taken, WARM_RESIDENT_MIB * MIB)
+        memory.closing = memory.taken > SMALL_BYTES
+        release = partial(asyncio.get_running_loop().call_soon_threadsafe, runner.pool.release_memory, memory)
+        runner.reclaimer.close(store, peak, release if memory.closing else None)
+
+    def _stop_for_memory(self) -> None:
+        self._overrun_mib = self._memory.taken >> 20, self._memory.profile.usual >> 20
+        self.stop("memory-limit")
 
     def _arguments(self) -> bytes:
         return b"".join(lower_resource(self._run, item) for item in new_request(self._run))
@@ -162,6 +196,7 @@ class Execution:
         while True:
             if heavy:
                 done = await self._guest.runner.run_in_thread(partial(self._poll_in_thread, invocation))
+                self._guest.runner.budget.grow(self._memory, self._touched_in_thread)
             else:
                 before = self._compute_ns
                 done = self._poll(invocation)
@@ -187,15 +222,21 @@ class Execution:
         runner = self._guest.runner
         began = runner.clock.start()
         runner.epochs.touch(began)
+        touched = touched_bytes() if self._cold else runner.touched
         done = invocation.poll()
-        self._compute_ns += runner.clock.elapsed(began)
+        elapsed = runner.clock.elapsed(began)
+        self._compute_ns += elapsed
+        if self._cold or elapsed > MAX_UNMEASURED_NS:
+            runner.touched = touched_bytes()
+            runner.budget.grow(self._memory, runner.touched - touched)
         return done
 
     def _poll_in_thread(self, invocation: Invocation) -> bool:
         """Poll on another thread."""
-        began = thread_time_ns()
+        began, touched = thread_time_ns(), touched_bytes()
         done = invocation.poll()
         self._compute_ns += thread_time_ns() - began
+        self._touched_in_thread = touched_bytes() - touched
         return done
 
     async def _until_ready(self, wait: Suspend) -> None:
@@ -346,47 +387,11 @@ class Execution:
                 return "ok", ""
             self.reason = "client-gone"
         if self.reason == "guest-failed":
-            return self.reason, _UNANSWERED_BODY if self._run.head is not None else _UNANSWERED_HEAD
+            return self.reason, UNANSWERED_BODY if self._run.head is not None else UNANSWERED_HEAD
         if self.reason is not None:
-            return self.reason, _REASONS.get(self.reason, "").format(
-                seconds=self._guest.resource.run_limit_secs, limit=self._request.max_body
+            return self.reason, STOP_DETAILS.get(self.reason, "").format(
+                *self._overrun_mib,
+                seconds=self._guest.resource.run_limit_secs,
+                limit=self._request.max_body,
             )
-        run = self._run
-        if isinstance(run.failure, GuestExit) and run.failure.status == 0:
-            if self._complete:
-                return "ok", ""
-            if run.head is not None and run.head.body.broken == "unfinished":
-                return "aborted", _ABORTED
-        if text is not None:
-            return classify(text, run.failure, self._stderr or StderrTail())
-        if run.refused == ("connection-terminated", None):
-            return "aborted", _ABORTED
-        if run.refused is not None:
-            code, reason = run.refused
-            text = f": {reason[:_MAX_REASON]}" if isinstance(reason, str) else ""
-            return "guest-failed", f"the guest answered with the error {code}{text}"
-        if run.head is None:
-            return "guest-failed", "the guest returned no response"
-        if not self._complete:
-            return "guest-failed", _broken(run.head.body.broken)
-        return "ok", ""
-
-
-_UNANSWERED_HEAD = "the handler never answers: fetch() returned a promise that nothing can settle"
-_UNANSWERED_BODY = "the response never ends: its stream waits for a promise that nothing can settle"
-_REASONS = {
-    "run-limit": "the run took longer than run_limit_secs = {seconds}",
-    "body-too-large": "the request body is larger than {limit} bytes",
-    "client-gone": "the client disconnected",
-    "stopping": "the service is stopping",
-}
-
-
-_ABORTED = "the guest aborted the response"
-_MAX_REASON = 500
-
-
-def _broken(why: Any) -> str:
-    if isinstance(why, tuple) and why[0] == "HTTP-response-body-size":
-        return f"the guest announced another content-length than the {why[1]} bytes it wrote"
-    return "the guest left its response body unfinished"
+        return outcome_of_end(self._run, text, self._stderr or StderrTail(), complete=self._complete)

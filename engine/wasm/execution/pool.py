@@ -1,9 +1,10 @@
 """Admission control for guest instances.
 
-Requests queue when no slot is free. Slots go to the project that holds the fewest, FIFO within a project. A
+Requests queue when no slot is free, or when the memory budget lacks what their run usually takes. The project
+that holds the least memory is next, and of equal ones that with the fewest slots; FIFO within a project. A
 project that holds more than half of all slots cannot take the last eighth: its runs may be long, and others
 need not wait for their end. When the queue is full, the newest request of the project with the longest
-queue is rejected.
+queue is rejected, and so is one that waited `MEMORY_WAIT_SECONDS` for memory.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from engine.errors import SvcError
 from engine.http.exchange import Disconnected
 from engine.wasm.capi.wasmtime import address, increment_epoch
 from engine.wasm.execution.config import MEMORIES_PER_INSTANCE, MIB, Compiler, PoolSettings, create_engine
+from engine.wasm.execution.memory_budget import MemoryBudget, RunMemory
 from engine.wasm.execution.reclaimer import MAX_BACKLOG
 from engine.wasm.execution.warm_slots import ComponentUsage, WarmSlotPolicy
 
@@ -26,6 +28,8 @@ RESERVED_SHARE = 8
 """One of so many slots is reserved for projects that do not hold more than half of all."""
 MIN_INSTANCES = 8
 """Smallest usable pool."""
+MEMORY_WAIT_SECONDS = 30.0
+"""How long a request waits for memory."""
 _MEMORY_BYTES = (4096 + 64) * MIB
 """Address space of one memory with its guard regions."""
 Ticket = asyncio.Future[bool]
@@ -42,9 +46,9 @@ class FairQueue:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._size = 0
-        self._queues: OrderedDict[str, OrderedDict[Ticket, None]] = OrderedDict()
+        self._queues: OrderedDict[str, OrderedDict[Ticket, RunMemory]] = OrderedDict()
 
-    def enqueue(self, project: str) -> Ticket | None:
+    def enqueue(self, project: str, memory: RunMemory) -> Ticket | None:
         """Add a request to the queue of its project; return `None` if it is rejected.
 
         When the queue is full, the newest request of the longest queue is rejected instead, if that queue
@@ -56,7 +60,7 @@ class FairQueue:
                 return None
             self._pop(longest, last=True).set_result(False)
         ticket = asyncio.get_running_loop().create_future()
-        self._queues.setdefault(project, OrderedDict())[ticket] = None
+        self._queues.setdefault(project, OrderedDict())[ticket] = memory
         self._size += 1
         return ticket
 
@@ -66,17 +70,23 @@ class FairQueue:
             del self._queues[project][ticket]
             self._removed(project)
 
-    def next(self, slots: Mapping[str, int]) -> str | None:
-        """Return the project that is next: of those with waiting requests, the one with the fewest slots.
+    def next(self, held: Mapping[str, "Holding"]) -> tuple[str, RunMemory] | None:
+        """Return the project that is next, and the memory of its first request.
 
-        Of several, the one whose last turn is longest ago. `slots` has no zeros.
+        Of the projects with waiting requests, that is the one that holds the least memory, then the fewest
+        slots, then the one whose last turn is longest ago.
         """
-        return min(self._queues, key=lambda project: slots.get(project, 0), default=None)
+        project = min(self._queues, key=lambda name: held.get(name, _NOTHING).rank, default=None)
+        return None if project is None else (project, next(iter(self._queues[project].values())))
 
     def grant(self, project: str) -> None:
         """Give a slot to the first request of a project."""
         self._queues.move_to_end(project)
         self._pop(project, last=False).set_result(True)
+
+    def __bool__(self) -> bool:
+        """Return whether a request waits."""
+        return self._size > 0
 
     def _pop(self, project: str, *, last: bool) -> Ticket:
         ticket, _ = self._queues[project].popitem(last=last)
@@ -89,12 +99,30 @@ class FairQueue:
             del self._queues[project]
 
 
+class Holding:
+    """The slots that a project holds, and the bytes charged when its runs began."""
+
+    __slots__ = ("memory", "slots")
+
+    def __init__(self) -> None:
+        self.memory = self.slots = 0
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Return the position among waiting projects: the least is next."""
+        return self.memory, self.slots
+
+
+_NOTHING = Holding()
+
+
 class Slots:
     """Slots of one kind; `free` of them are not in use."""
 
     def __init__(self, size: int, memory_mib: int, *, warm: bool) -> None:
         """Reserve room for `size` instances, and for a few that have ended and are not yet reclaimed."""
         self.free = size
+        self.warm = warm
         self._make = partial(create_engine, instances=size + MAX_BACKLOG, memory_mib=memory_mib, warm=warm)
         self._engines: dict[Compiler, Engine] = {}
 
@@ -113,40 +141,57 @@ class Slots:
 class Pool:
     """All slots of a process, warm ones first."""
 
-    def __init__(self, settings: PoolSettings, queue: int) -> None:
+    def __init__(self, settings: PoolSettings, queue: int, budget: MemoryBudget) -> None:
         """`queue` is how many requests may wait for a slot."""
+        self.budget = budget
         warm = min(settings.warm, settings.instances)
         sizes = [(warm, True), (settings.instances - warm, False)]
         self.slots = tuple(Slots(size, settings.memory_mib, warm=keep) for size, keep in sizes if size)
         self._free = settings.instances
         self._half = settings.instances // 2
         self._reserved = settings.instances // RESERVED_SHARE
-        self._slots_in_use: dict[str, int] = {}
+        self._held: dict[str, Holding] = {}
         self._queue = FairQueue(queue)
         self._warmth = WarmSlotPolicy()
 
-    def _may_take(self, project: str) -> bool:
+    def _may_take(self, project: str, memory: RunMemory) -> bool:
         free = self._free
-        return free > self._reserved or (free > 0 and self._slots_in_use.get(project, 0) <= self._half)
+        if memory.profile.usual > self.budget.headroom and self._held:  # A run alone begins in any case.
+            return False
+        return free > self._reserved or (free > 0 and self._held.get(project, _NOTHING).slots <= self._half)
 
-    def try_acquire(self, project: str, use: ComponentUsage) -> int | None:
+    def _may_pass(self, project: str, memory: RunMemory) -> bool:
+        """Return whether a project would still hold less than the one that is next in the queue."""
+        following = self._queue.next(self._held)
+        if following is None:
+            return True
+        taken = self._held.get(project, _NOTHING).memory + memory.profile.usual
+        return taken <= self._held.get(following[0], _NOTHING).memory
+
+    def try_acquire(self, project: str, use: ComponentUsage, memory: RunMemory) -> int | None:
         """Return the position in `slots` of a slot's kind; `None` if this project may have none now.
 
-        Never passes a queued request: a slot that a queued request may have is never left free.
+        A slot that a queued request may have is never left free. A request passes one that waits for memory
+        if its project then still holds less.
         """
-        if not self._may_take(project):
+        if not self._may_take(project, memory) or (self._queue and not self._may_pass(project, memory)):
             return None
-        self._count(project)
+        self._count(project, memory)
         return self._choose(use)
 
-    async def acquire(self, project: str, use: ComponentUsage, disconnected: Disconnected) -> int | None:
+    async def acquire(
+        self, project: str, use: ComponentUsage, memory: RunMemory, disconnected: Disconnected
+    ) -> int | None:
         """Wait for what `try_acquire` could not give; return `None` if the request is rejected.
 
         Raises `ClientDisconnected`.
         """
-        ticket = self._queue.enqueue(project)
+        ticket = self._queue.enqueue(project, memory)
         if ticket is None:
             return None
+        timer = asyncio.get_running_loop().call_later(
+            MEMORY_WAIT_SECONDS, self._reject, project, ticket, memory
+        )
 
         def leave() -> None:
             if not ticket.done():
@@ -159,16 +204,29 @@ class Pool:
         except asyncio.CancelledError:
             self._queue.remove(project, ticket)
             if ticket.done() and ticket.exception() is None and ticket.result():
-                self._uncount(project)
+                self._uncount(project, memory)
             raise
         finally:
+            timer.cancel()
             disconnected.remove_callback(leave)
         return self._choose(use) if admitted else None
 
-    def release(self, kind: int, project: str) -> None:
-        """Return a slot."""
+    def release(self, kind: int, project: str, memory: RunMemory) -> None:
+        """Return a slot, and the memory unless the instance is still being closed."""
         self.slots[kind].free += 1
-        self._uncount(project)
+        self._uncount(project, memory)
+
+    def release_memory(self, memory: RunMemory) -> None:
+        """Return the memory of a run whose instance was closed on another thread."""
+        self.budget.discharge(memory)
+        if self._queue:
+            self.grant_waiting()
+
+    def _reject(self, project: str, ticket: Ticket, memory: RunMemory) -> None:
+        """Reject a request that has waited for memory; one that waits for a slot continues."""
+        if not ticket.done() and memory.profile.usual > self.budget.headroom:
+            self._queue.remove(project, ticket)
+            ticket.set_result(False)
 
     def _choose(self, use: ComponentUsage) -> int:
         warm = self._warmth.admit(use)
@@ -177,19 +235,32 @@ class Pool:
         self.slots[kind].free -= 1
         return kind
 
-    def _count(self, project: str) -> None:
+    def _count(self, project: str, memory: RunMemory) -> None:
         self._free -= 1
-        self._slots_in_use[project] = self._slots_in_use.get(project, 0) + 1
+        held = self._held.get(project)
+        if held is None:
+            held = self._held[project] = Holding()
+        self.budget.charge(memory)
+        held.slots += 1
+        held.memory += memory.held
 
-    def _uncount(self, project: str) -> None:
+    def _uncount(self, project: str, memory: RunMemory) -> None:
         self._free += 1
-        self._slots_in_use[project] -= 1
-        if not self._slots_in_use[project]:
-            del self._slots_in_use[project]
-        following = self._queue.next(self._slots_in_use)
-        if following is not None and self._may_take(following):
-            self._count(following)
-            self._queue.grant(following)
+        held = self._held[project]
+        held.slots -= 1
+        held.memory -= memory.held
+        if not held.slots:
+            del self._held[project]
+        if not memory.closing:
+            self.budget.discharge(memory)
+        if self._queue:
+            self.grant_waiting()
+
+    def grant_waiting(self) -> None:
+        """Admit queued requests for which there is a slot and memory."""
+        while (following := self._queue.next(self._held)) is not None and self._may_take(*following):
+            self._count(*following)
+            self._queue.grant(following[0])
 
     def increment_epoch(self) -> None:
         """Increment the epoch of every engine; callable from any thread."""

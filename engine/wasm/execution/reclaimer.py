@@ -10,6 +10,7 @@ slots.
 
 import asyncio
 import threading
+from collections.abc import Callable
 from queue import SimpleQueue
 
 from engine.wasm.capi.wasmtime import Store
@@ -25,19 +26,22 @@ class Reclaimer:
     """Closes stores. Use it on the event loop's thread; call `close` once per store."""
 
     def __init__(self) -> None:
-        self._deferred: list[Store] = []
+        self._deferred: list[tuple[Store, Callable[[], object] | None]] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._stores: SimpleQueue[Store | None] = SimpleQueue()
+        self._stores: SimpleQueue[tuple[Store, Callable[[], object] | None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="reclaimer", daemon=True)
         self._thread.start()
 
-    def close(self, store: Store, memory: int | None) -> None:
-        """Close a store soon. It must not be used afterwards. `memory` is its size in bytes, if known."""
+    def close(self, store: Store, memory: int | None, on_closed: Callable[[], object] | None = None) -> None:
+        """Close a store soon. It must not be used afterwards. `memory` is its size in bytes, if known.
+
+        `on_closed` is called afterwards, on the loop's thread or on another.
+        """
         small = memory is not None and memory <= SMALL_BYTES
         if small or len(self._deferred) + self._stores.qsize() >= MAX_BACKLOG - 1:
-            store.close()
+            _close(store, on_closed)
             return
-        self._deferred.append(store)
+        self._deferred.append((store, on_closed))
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(MAX_HOLD_SECONDS, self._on_timeout)
 
@@ -51,8 +55,8 @@ class Reclaimer:
         self.flush()
 
     def _work(self) -> None:
-        while (store := self._stores.get()) is not None:
-            store.close()
+        while (closing := self._stores.get()) is not None:
+            _close(*closing)
 
     def stop(self) -> None:
         """Close the remaining stores and stop the thread."""
@@ -61,3 +65,9 @@ class Reclaimer:
         self.flush()
         self._stores.put(None)
         self._thread.join()
+
+
+def _close(store: Store, on_closed: Callable[[], object] | None) -> None:
+    store.close()
+    if on_closed is not None:
+        on_closed()

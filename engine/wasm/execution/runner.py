@@ -29,10 +29,18 @@ from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.cpu_clock import CpuClock
 from engine.wasm.execution.epoch_ticker import EpochTicker
 from engine.wasm.execution.execution import Execution
+from engine.wasm.execution.memory_budget import (
+    SAMPLE_SECONDS,
+    MemoryBudget,
+    MemoryProfile,
+    RunMemory,
+    default_budget,
+)
 from engine.wasm.execution.pool import ClientDisconnected, Pool, fit_pool
 from engine.wasm.execution.reclaimer import Reclaimer
 from engine.wasm.execution.request import GuestRequest, Outcome, RunReport
 from engine.wasm.execution.run_state import RunState
+from engine.wasm.execution.small_pages import use_small_pages
 from engine.wasm.execution.warm_slots import ComponentUsage
 from engine.wasm.outbound.door_calls import DoorBinding, DoorRouter
 from engine.wasm.outbound.http import OutboundHttp, OutboundPolicy
@@ -57,13 +65,27 @@ class LoadedComponent:
 class Runner:
     """The host of every guest of this process. Create, use and close it on one event loop."""
 
-    def __init__(self, cache: Path, pool: PoolSettings | None = None, *, queue: int = 1024) -> None:
-        """Store compiled code in the folder `cache`; let up to `queue` requests wait for a free instance."""
+    def __init__(
+        self,
+        cache: Path,
+        pool: PoolSettings | None = None,
+        *,
+        queue: int = 1024,
+        memory: int | None = None,
+    ) -> None:
+        """Store compiled code in the folder `cache`; let up to `queue` requests wait for a free instance.
+
+        `memory` is the budget of the process in bytes; `None`: a share of the memory of the machine.
+        """
+        use_small_pages()
         self.cache = cache
         self.runs: dict[int, RunState] = {}
         self.workers = ThreadPoolExecutor(os.cpu_count() or 2, thread_name_prefix="guest")
         self.outgoing = OutboundHttp()
-        self.pool = Pool(fit_pool(pool or PoolSettings()), queue)
+        self.budget = MemoryBudget(default_budget() if memory is None else memory)
+        self.touched = 0
+        """Bytes that the loop's thread had touched first at the last measurement."""
+        self.pool = Pool(fit_pool(pool or PoolSettings()), queue, self.budget)
         self.reclaimer = Reclaimer()
         self._loaded: OrderedDict[tuple[str, bool], LoadedComponent] = OrderedDict()
         self._compiling = asyncio.Semaphore(CONCURRENT)
@@ -71,6 +93,7 @@ class Runner:
         self._active: set[Execution] = set()
         self._ended: asyncio.Event | None = None
         self._reaper: asyncio.TimerHandle | None = None
+        self._sampler: asyncio.TimerHandle | None = None
         self._due_ns = 0
         self._turn_ns = 0
         self._turning = False
@@ -141,8 +164,10 @@ class Runner:
         return Guest(self, resource, artifact=artifact, loaded=loaded, environment=environment, doors=doors)
 
     def register(self, execution: Execution) -> None:
-        """Stop this run at its deadline."""
+        """Stop this run at its deadline, or when the memory budget is overrun."""
         self._active.add(execution)
+        if self._sampler is None:
+            self._sampler = asyncio.get_running_loop().call_later(SAMPLE_SECONDS, self._sample)
         if self._reaper is None or execution.deadline_ns < self._due_ns:
             self._reap_at(execution.deadline_ns)
 
@@ -203,6 +228,14 @@ class Runner:
         if due is not None:
             self._reap_at(max(due, now + REAP_NS))
 
+    def _sample(self) -> None:
+        """Measure the memory of the process, and admit runs that wait for it."""
+        self._sampler = None
+        self.budget.sample()
+        self.pool.grant_waiting()
+        if self._active:
+            self._sampler = asyncio.get_running_loop().call_later(SAMPLE_SECONDS, self._sample)
+
     def stop_all(self, reason: Outcome = "stopping") -> None:
         """Stop every active run."""
         for execution in list(self._active):
@@ -214,8 +247,9 @@ class Runner:
         if self._active:
             self._ended = asyncio.Event()
             await self._ended.wait()
-        if self._reaper is not None:
-            self._reaper.cancel()
+        for timer in (self._reaper, self._sampler):
+            if timer is not None:
+                timer.cancel()
         self.epochs.close()
         self.reclaimer.stop()
         self.workers.shutdown()
@@ -241,6 +275,7 @@ class Guest:
         self.script = artifact.script
         self.environment = {**resource.env, **environment}
         self.memory_limit = split_limit(loaded.memories, resource.memory_limit_mb * MIB)
+        self._memory = MemoryProfile(resource.memory_limit_mb * MIB)
         self.run_limit_ns = resource.run_limit_secs * 1_000_000_000
         self.project = environment.get("SVC_PROJECT", "")
         owner = f"{self.project}/{resource.name}"
@@ -282,19 +317,21 @@ class Guest:
 
     async def run(self, request: GuestRequest) -> RunReport:
         """Handle one request with a fresh instance."""
-        pool, project = self.runner.pool, self.project
-        kind = pool.try_acquire(project, self._use)
+        pool, project, memory = self.runner.pool, self.project, RunMemory(self._memory)
+        kind = pool.try_acquire(project, self._use, memory)
         if kind is None:
             began = time.monotonic_ns()
             outcome: Outcome = "overloaded"
-            detail = "every instance is busy"
+            detail = "every instance is busy, or the service is short of memory"
             try:
-                kind = await pool.acquire(project, self._use, request.exchange.disconnected)
+                kind = await pool.acquire(project, self._use, memory, request.exchange.disconnected)
             except ClientDisconnected:
                 outcome, detail = "client-gone", "the client disconnected"
             if kind is None:
                 return RunReport(outcome=outcome, detail=detail, wall_ns=time.monotonic_ns() - began)
         try:
-            return await Execution(self, request, self.programs[kind]).run()
+            return await Execution(
+                self, request, self.programs[kind], memory, cold=not pool.slots[kind].warm
+            ).run()
         finally:
-            pool.release(kind, project)
+            pool.release(kind, project, memory)

@@ -59,13 +59,18 @@ def hosted(
     *,
     pool: Any = None,
     queue: int = 1024,
+    memory: int | None = None,
     max_body: int = 1 << 20,
     **fields: Any,
 ) -> Any:
     """Serve the text guest and run `await test(hosted)`; `fields` are the Resource's."""
 
     async def main() -> Any:
-        runner, timeline, stop = Runner(cache, pool, queue=queue), TimelineBus(), asyncio.Event()
+        runner, timeline, stop = (
+            Runner(cache, pool, queue=queue, memory=memory),
+            TimelineBus(),
+            asyncio.Event(),
+        )
         records: list[Record] = []
         timeline.subscribe(records.append)
         resource = Resource("api", "rust", Path("/"), public=True, **fields)

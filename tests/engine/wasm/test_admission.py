@@ -9,6 +9,7 @@ import pytest
 from engine.artifact import ComponentArtifact
 from engine.http.exchange import Disconnected
 from engine.wasm.execution.config import PoolSettings
+from engine.wasm.execution.memory_budget import MemoryBudget, MemoryProfile, RunMemory
 from engine.wasm.execution.pool import ClientDisconnected, Pool
 from engine.wasm.execution.warm_slots import ComponentUsage
 from tests.engine.wasm.conftest import Answer, Client
@@ -137,16 +138,21 @@ def test_queued_upload_arrives_complete(one: Serve, size: int) -> None:
 
 def test_acquire_raises_when_the_client_disconnects_and_frees_its_place() -> None:
     async def wait() -> int | None:
-        pool, disconnected, use = Pool(PoolSettings(instances=1, warm=0), 1), Disconnected(), ComponentUsage()
-        kind = pool.try_acquire("test", use)
-        waiting = asyncio.create_task(pool.acquire("test", use, disconnected))
+        pool, disconnected, use = (
+            Pool(PoolSettings(instances=1, warm=0), 1, MemoryBudget(1 << 40)),
+            Disconnected(),
+            ComponentUsage(),
+        )
+        memory = RunMemory(MemoryProfile(0))
+        kind = pool.try_acquire("test", use, memory)
+        waiting = asyncio.create_task(pool.acquire("test", use, memory, disconnected))
         await asyncio.sleep(0)
-        assert await pool.acquire("test", use, Disconnected()) is None
+        assert await pool.acquire("test", use, memory, Disconnected()) is None
         disconnected.set()
         with pytest.raises(ClientDisconnected):
             await asyncio.wait_for(waiting, 30)
         assert kind is not None
-        pool.release(kind, "test")
-        return pool.try_acquire("test", use)
+        pool.release(kind, "test", memory)
+        return pool.try_acquire("test", use, memory)
 
     assert asyncio.run(wait()) == 0

@@ -7,26 +7,28 @@ import pytest
 
 from engine.http.exchange import Disconnected
 from engine.wasm.execution.config import PoolSettings
+from engine.wasm.execution.memory_budget import MemoryBudget, MemoryProfile, RunMemory
 from engine.wasm.execution.pool import Pool
 from engine.wasm.execution.warm_slots import ComponentUsage
 
 SLOTS, PLACES = 16, 6
 USE = ComponentUsage()
+NO_MEMORY = RunMemory(MemoryProfile(0))
 
 
 def pool(slots: int = SLOTS, places: int = PLACES) -> Pool:
-    return Pool(PoolSettings(instances=slots, warm=2), places)
+    return Pool(PoolSettings(instances=slots, warm=2), places, MemoryBudget(1 << 40))
 
 
 def taken(of: Pool, project: str, requests: int = SLOTS) -> list[int]:
     """Acquire all slots available to a project; return their kinds."""
-    kinds = [of.try_acquire(project, USE) for _ in range(requests)]
+    kinds = [of.try_acquire(project, USE, NO_MEMORY) for _ in range(requests)]
     return [kind for kind in kinds if kind is not None]
 
 
 async def waiting(of: Pool, project: str) -> "asyncio.Task[int | None]":
     """Queue a request."""
-    task = asyncio.create_task(of.acquire(project, USE, Disconnected()))
+    task = asyncio.create_task(of.acquire(project, USE, NO_MEMORY, Disconnected()))
     await asyncio.sleep(0)
     return task
 
@@ -41,7 +43,7 @@ async def turns(of: Pool, begun: list[tuple[str, Awaitable[int | None]]], kinds:
 
     notes = [asyncio.create_task(note(project, task)) for project, task in begun]
     for kind in kinds:
-        of.release(kind, "hog")
+        of.release(kind, "hog", NO_MEMORY)
         for _ in range(5):
             await asyncio.sleep(0)
     for each in notes:
@@ -92,12 +94,12 @@ def test_project_above_half_waits_for_unreserved_slot() -> None:
         shared = pool()
         kinds = taken(shared, "hog")
         more = await waiting(shared, "hog")
-        other = shared.try_acquire("other", USE)
+        other = shared.try_acquire("other", USE, NO_MEMORY)
         assert other is not None
-        shared.release(other, "other")
+        shared.release(other, "other", NO_MEMORY)
         await asyncio.sleep(0)
         before = more.done()
-        shared.release(kinds[0], "hog")
+        shared.release(kinds[0], "hog", NO_MEMORY)
         return before, await asyncio.wait_for(more, 30) is not None
 
     assert asyncio.run(run()) == (False, True)
@@ -109,10 +111,10 @@ def test_full_queue_rejects_newest_of_largest_project() -> None:
         kinds = taken(shared, "hog")
         taken(shared, "another")
         crowd = [await waiting(shared, "hog") for _ in range(PLACES)]
-        assert await shared.acquire("hog", USE, Disconnected()) is None
+        assert await shared.acquire("hog", USE, NO_MEMORY, Disconnected()) is None
         others = [await waiting(shared, name) for name in ("a", "a", "a", "a", "b")]
         for kind in kinds:
-            shared.release(kind, "hog")
+            shared.release(kind, "hog", NO_MEMORY)
         return [kind is None for kind in await asyncio.gather(*crowd, *others)]
 
     hog, a, b = [False] * 2 + [True] * 4, [False] * 3 + [True], [False]
@@ -123,7 +125,7 @@ def test_queue_of_size_zero_rejects() -> None:
     async def run() -> int | None:
         shared = pool(places=0)
         taken(shared, "hog")
-        return await shared.acquire("hog", USE, Disconnected())
+        return await shared.acquire("hog", USE, NO_MEMORY, Disconnected())
 
     assert asyncio.run(run()) is None
 
@@ -135,13 +137,13 @@ def test_cancelled_waiter_releases_place_and_slot(granted: bool) -> None:
         [kind] = taken(shared, "a", 1)
         task = await waiting(shared, "b")
         if granted:
-            shared.release(kind, "a")
+            shared.release(kind, "a", NO_MEMORY)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         if granted:
             return len(taken(shared, "c")), None
         following = await waiting(shared, "d")
-        shared.release(kind, "a")
+        shared.release(kind, "a", NO_MEMORY)
         return 1, await asyncio.wait_for(following, 30)
 
     assert asyncio.run(run()) == (1, None if granted else 0)

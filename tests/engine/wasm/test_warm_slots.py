@@ -4,6 +4,7 @@ import pytest
 
 from engine.wasm.execution import warm_slots
 from engine.wasm.execution.config import PoolSettings
+from engine.wasm.execution.memory_budget import MemoryBudget, MemoryProfile, RunMemory
 from engine.wasm.execution.pool import Pool
 from engine.wasm.execution.warm_slots import (
     EVICT_IDLE_NS,
@@ -81,12 +82,17 @@ def test_idle_component_is_evicted_for_busy_one(clock: Clock) -> None:
 
 
 def test_exhausted_slot_kind_falls_back_to_other_kind() -> None:
-    pool, often, seldom = Pool(PoolSettings(instances=4, warm=2), 0), ComponentUsage(), ComponentUsage()
+    pool, often, seldom = (
+        Pool(PoolSettings(instances=4, warm=2), 0, MemoryBudget(1 << 40)),
+        ComponentUsage(),
+        ComponentUsage(),
+    )
+    memory = RunMemory(MemoryProfile(0))
     for _ in range(PROMOTE_AFTER):
-        taken = pool.try_acquire("one", often)
+        taken = pool.try_acquire("one", often, memory)
         assert taken is not None
-        pool.release(taken, "one")
-    assert [pool.try_acquire("one", often) for _ in range(3)] == [0, 0, 1]
-    assert pool.try_acquire("one", seldom) == 1
-    pool.release(0, "one")
-    assert pool.try_acquire("one", seldom) == 0
+        pool.release(taken, "one", memory)
+    assert [pool.try_acquire("one", often, memory) for _ in range(3)] == [0, 0, 1]
+    assert pool.try_acquire("one", seldom, memory) == 1
+    pool.release(0, "one", memory)
+    assert pool.try_acquire("one", seldom, memory) == 0

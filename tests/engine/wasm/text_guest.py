@@ -106,6 +106,15 @@ ROUTES = {
           (memory.fill (i32.shl (global.get $at) (i32.const 16)) (i32.const 170) (i32.const 1048576))
           br $l)""",
     ),
+    "G": (
+        "grow the memory by n MiB, write to it, wait for 300 ms, then say hello",
+        """(loop $l
+          (global.set $at (memory.grow (i32.const 16)))
+          (if (i32.eq (global.get $at) (i32.const -1)) (then unreachable))
+          (memory.fill (i32.shl (global.get $at) (i32.const 16)) (i32.const 170) (i32.const 1048576))
+          (global.set $n (i32.sub (global.get $n) (i32.const 1))) (br_if $l (global.get $n)))
+        (global.set $n (i32.const 300)) (call $sleep) (call $say (i32.const 512) (i32.const 6))""",
+    ),
     "o": ("grow the memory until there is no more, and complain as languages do", "(call $exhaust)"),
     "O": ("say hello, then the same", "(call $say (i32.const 512) (i32.const 6)) (call $exhaust)"),
     "f": ("make fields for ever", "(loop $l (drop (call $fields)) br $l)"),

@@ -1,0 +1,207 @@
+"""Memory budget of a process: what runs usually take admits them, and what they take is measured.
+
+The C API reports neither the memories of a running component nor their growth. So the pages that a run
+touches are counted: each first touch of a page is a minor fault of the thread that polls the run. The
+resident set of the process decides whether the budget is overrun.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+
+from engine.wasm.execution.config import MIB
+
+BUDGET_SHARE = 0.8
+"""Share of the memory of the machine, or of the cgroup, that is the default budget."""
+ADMISSION_SHARE = 15 / 16
+"""Share of the budget that admitted runs may reach. The rest is for runs that take more than usual."""
+OVERRUN_SHARE = 17 / 16
+"""Share of the budget above which a run within its usual peak is stopped, too."""
+MIN_RUN_BYTES = MIB
+"""Least charge for a run: its fiber's stack, its tables and its objects in the host."""
+SAMPLE_SECONDS = 0.05
+OTHER_SAMPLES = 3
+"""Samples whose maximum counts as the memory that no run takes."""
+STOP_SECONDS = 0.25
+"""Time for a stopped run to return its memory before another one is stopped."""
+DECAY_SHIFT = 6
+"""A run that takes less than usual reduces the usual peak by 1/64 of the difference."""
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class MemoryProfile:
+    """What a run of one live version of a resource usually takes, in bytes.
+
+    It is the declared limit until the first run has completed.
+    """
+
+    __slots__ = ("_measured", "usual")
+
+    def __init__(self, limit: int) -> None:
+        self.usual = limit
+        self._measured = False
+
+    def record(self, taken: int, *, typical: bool) -> None:
+        """Record the peak of a run. Only typical runs, complete and in a cold slot, reduce the usual peak."""
+        peak = max(taken, MIN_RUN_BYTES)
+        if not self._measured:
+            if typical:
+                self.usual, self._measured = peak, True
+        elif peak > self.usual:
+            self.usual = peak
+        elif typical:
+            self.usual -= (self.usual - peak) >> DECAY_SHIFT
+
+
+class RunMemory:
+    """The memory of one run in bytes: `charged` to the budget, `held` when it began, `taken` as measured."""
+
+    __slots__ = ("charged", "closing", "held", "on_overrun", "profile", "retained", "taken")
+
+    def __init__(self, profile: MemoryProfile) -> None:
+        self.profile = profile
+        self.charged = self.held = self.taken = 0
+        self.retained = 0
+        """Bytes that its warm slot retains after the run."""
+        self.closing = False
+        """Whether the instance is closed on another thread, which then returns the memory."""
+        self.on_overrun: Callable[[], None] | None = None
+        """Stops the run."""
+
+    @property
+    def excess(self) -> int:
+        """Bytes taken above the usual peak."""
+        return self.taken - self.profile.usual
+
+
+class MemoryBudget:
+    """The budget in bytes, for one thread. `headroom` is what further runs may take."""
+
+    def __init__(self, limit: int, measure: Callable[[], int] | None = None) -> None:
+        """`measure` returns the resident bytes of the process."""
+        self.limit = limit
+        self._measure = measure or ResidentSet().read
+        self._runs: dict[RunMemory, None] = {}
+        self._charged = self._taken = 0
+        self._stopped_at = 0.0
+        self._others: deque[int] = deque(maxlen=OTHER_SAMPLES)
+        self.used = self.headroom = 0
+        self._update_headroom()
+
+    def _update_headroom(self) -> None:
+        self.used = self._measure()
+        self._others.append(max(0, self.used - self._taken))
+        # A sample is too low while a thread has closed an instance that is not yet discharged.
+        self.headroom = int(self.limit * ADMISSION_SHARE) - max(self._others) - self._charged
+
+    def charge(self, run: RunMemory) -> None:
+        """Charge what the run usually takes."""
+        run.charged = run.held = usual = run.profile.usual
+        self.headroom -= usual
+        self._charged += usual
+        self._runs[run] = None
+
+    def grow(self, run: RunMemory, size: int) -> None:
+        """Count bytes that a run has touched."""
+        run.taken += size
+        self._taken += size
+        above = run.taken - run.charged
+        if above > 0:
+            run.charged += above
+            self._charged += above
+            self.headroom -= above
+
+    def discharge(self, run: RunMemory) -> None:
+        """Return what was charged for a run whose instance is closed."""
+        self.headroom += run.charged - run.retained
+        self._charged -= run.charged
+        self._taken -= run.taken
+        self._runs.pop(run, None)
+
+    def sample(self) -> None:
+        """Measure the process. If it overruns the budget, stop the run furthest above its usual peak.
+
+        While every run is within its usual peak, the budget may be overrun by another 1/16.
+        """
+        self._update_headroom()
+        if self.used > self.limit and monotonic() >= self._stopped_at + STOP_SECONDS:
+            excused = self.used <= self.limit * OVERRUN_SHARE
+            candidates = [run for run in self._runs if run.on_overrun and run.taken >= MIN_RUN_BYTES]
+            victim = max(candidates, key=lambda run: (max(run.excess, 0), run.taken), default=None)
+            if victim is not None and victim.on_overrun is not None and not (excused and victim.excess <= 0):
+                self._stopped_at = monotonic()
+                victim.on_overrun()
+
+
+class ResidentSet:
+    """Reader of the resident bytes of this process; 0 where the system does not report them."""
+
+    def __init__(self) -> None:
+        try:
+            self._file: int | None = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._file = None
+
+    def read(self) -> int:
+        """Return the resident bytes."""
+        return 0 if self._file is None else int(os.pread(self._file, 128, 0).split()[1]) * _PAGE_BYTES
+
+    def __del__(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+
+
+def touched_bytes() -> int:
+    """Return the bytes of the pages that this thread has touched first, since it began."""
+    return _thread_faults() * _PAGE_BYTES
+
+
+try:
+    from resource import RUSAGE_THREAD, getrusage
+
+    def _thread_faults() -> int:
+        return getrusage(RUSAGE_THREAD).ru_minflt
+except ImportError:
+
+    def _thread_faults() -> int:
+        return 0
+
+
+def default_budget() -> int:
+    """Return the default budget: a share of the memory of the machine, or of the process's cgroup."""
+    return int(machine_memory() * BUDGET_SHARE)
+
+
+def machine_memory(root: Path = Path("/")) -> int:
+    """Return the bytes that this process may use: RAM, or the least limit of its cgroups (v1 and v2)."""
+    ram = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([ram, *_cgroup_limits(root)])
+
+
+def _cgroup_limits(root: Path) -> list[int]:
+    limits = []
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        mount = root / "sys/fs/cgroup" / ("memory" if controllers else "")
+        group = mount / path.lstrip("/")
+        # In a container, the mounted root is the process's own group.
+        for folder in (group, *group.parents):
+            limits.append(_limit(folder / ("memory.limit_in_bytes" if controllers else "memory.max")))
+            if folder == mount:
+                break
+    return [limit for limit in limits if limit is not None]
+
+
+def _limit(file: Path) -> int | None:
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return None

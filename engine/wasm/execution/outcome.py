@@ -1,0 +1,54 @@
+"""Outcomes of runs, and the sentences that describe them to the owner of the project."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.wasm.execution.failure import StderrTail, classify
+from engine.wasm.execution.request import Outcome
+from engine.wasm.execution.run_state import GuestExit, RunState
+
+UNANSWERED_HEAD = "the handler never answers: fetch() returned a promise that nothing can settle"
+UNANSWERED_BODY = "the response never ends: its stream waits for a promise that nothing can settle"
+STOP_DETAILS: Mapping[str, str] = {
+    "run-limit": "the run took longer than run_limit_secs = {seconds}",
+    "memory-limit": "the service ran out of memory: the run took {} MiB, and usually takes {} MiB",
+    "body-too-large": "the request body is larger than {limit} bytes",
+    "client-gone": "the client disconnected",
+    "stopping": "the service is stopping",
+}
+"""Formats of the details of a stopped run, by outcome."""
+_ABORTED = "the guest aborted the response"
+_MAX_REASON = 500
+
+
+def outcome_of_end(
+    run: RunState, text: str | None, stderr: StderrTail, *, complete: bool
+) -> tuple[Outcome, str]:
+    """Return the outcome and detail of a run that was not stopped.
+
+    `text` is wasmtime's error, if any. `complete` is whether the whole response was sent.
+    """
+    if isinstance(run.failure, GuestExit) and run.failure.status == 0:
+        if complete:
+            return "ok", ""
+        if run.head is not None and run.head.body.broken == "unfinished":
+            return "aborted", _ABORTED
+    if text is not None:
+        return classify(text, run.failure, stderr)
+    if run.refused == ("connection-terminated", None):
+        return "aborted", _ABORTED
+    if run.refused is not None:
+        code, reason = run.refused
+        text = f": {reason[:_MAX_REASON]}" if isinstance(reason, str) else ""
+        return "guest-failed", f"the guest answered with the error {code}{text}"
+    if run.head is None:
+        return "guest-failed", "the guest returned no response"
+    if not complete:
+        return "guest-failed", _broken(run.head.body.broken)
+    return "ok", ""
+
+
+def _broken(why: Any) -> str:
+    if isinstance(why, tuple) and why[0] == "HTTP-response-body-size":
+        return f"the guest announced another content-length than the {why[1]} bytes it wrote"
+    return "the guest left its response body unfinished"

@@ -1,0 +1,171 @@
+"""The memory budget of a process: admission, growth, fairness between projects, and its default."""
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.http.exchange import Disconnected
+from engine.wasm.execution import pool as pools
+from engine.wasm.execution.config import MIB, PoolSettings
+from engine.wasm.execution.memory_budget import (
+    MIN_RUN_BYTES,
+    MemoryBudget,
+    MemoryProfile,
+    ResidentSet,
+    RunMemory,
+    machine_memory,
+)
+from engine.wasm.execution.pool import Pool
+from engine.wasm.execution.warm_slots import ComponentUsage
+from tests.engine.limits.hosted import Answer, Hosted, ask, hosted
+
+RUN_MIB = 40
+SPARE_MIB = 5 * RUN_MIB
+
+
+def code(answer: Answer) -> str:
+    """Return the code of a problem document."""
+    return str(json.loads(answer.body)["code"])
+
+
+async def peak_during(work: Awaitable[Any]) -> tuple[Any, int]:
+    """Return the result and the highest resident bytes of this process meanwhile."""
+    resident, peak, task = ResidentSet(), 0, asyncio.ensure_future(work)
+    while not task.done():
+        peak = max(peak, resident.read())
+        await asyncio.sleep(0.002)
+    return task.result(), peak
+
+
+def test_runs_wait_until_their_memory_fits_the_budget(cache: Path) -> None:
+    budget = ResidentSet().read() + SPARE_MIB * MIB
+
+    async def test(site: Hosted) -> tuple[list[Answer], int]:
+        return await peak_during(asyncio.gather(*[ask("1.1", site.port, f"/G{RUN_MIB}") for _ in range(24)]))
+
+    # Four times the budget together. The first runs are charged the limit, because nothing was measured.
+    answers, peak = hosted(cache, test, memory=budget, memory_limit_mb=128)
+    assert [bytes(answer.body) for answer in answers] == [b"hello\n"] * 24
+    assert peak <= budget
+
+
+def test_run_furthest_above_its_usual_peak_is_stopped(cache: Path) -> None:
+    budget = ResidentSet().read() + SPARE_MIB * MIB
+
+    async def test(site: Hosted) -> tuple[list[Answer], Answer, Hosted]:
+        for _ in range(12):
+            assert (await ask("1.1", site.port, "/G1")).status == 200
+        waiting = asyncio.create_task(ask("1.1", site.port, "/s2000"))
+        answers = await asyncio.gather(*[ask("1.1", site.port, "/G150") for _ in range(3)])
+        return answers, await waiting, site
+
+    answers, waiting, site = hosted(cache, test, memory=budget, memory_limit_mb=400)
+    stopped = [answer for answer in answers if answer.status == 500]
+    assert stopped and {code(answer) for answer in stopped} == {"memory-limit"}
+    assert bytes(waiting.body) == b"hello\n"  # It has taken nothing above its usual peak.
+    details = {record.detail for record in site.records if record.code == "memory-limit"}
+    assert all("the service ran out of memory: the run took" in detail for detail in details)
+
+
+def test_run_without_memory_is_rejected_after_a_while(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "MEMORY_WAIT_SECONDS", 0.1)
+
+    async def test(site: Hosted) -> tuple[Answer, Answer, Answer]:
+        holder = asyncio.create_task(ask("1.1", site.port, "/s1000"))
+        await asyncio.sleep(0.2)
+        late = await ask("1.1", site.port, "/h")
+        return await holder, late, await ask("1.1", site.port, "/h")
+
+    # The budget is below what the process takes by itself: one run at a time begins in any case.
+    holder, late, after = hosted(cache, test, memory=MIB)
+    assert (holder.status, after.status, late.status, code(late)) == (200, 200, 503, "overloaded")
+
+
+def shared(limit_mib: int) -> Pool:
+    """Return a pool with many slots, and a budget for this many MiB of runs."""
+    budget = MemoryBudget(limit_mib * MIB * 16 // 15 + MIB, lambda: 0)
+    return Pool(PoolSettings(instances=64, warm=0), 64, budget)
+
+
+def held(pool: Pool, project: str, mib: int) -> tuple[int | None, RunMemory]:
+    memory = RunMemory(MemoryProfile(mib * MIB))
+    return pool.try_acquire(project, ComponentUsage(), memory), memory
+
+
+def test_project_that_holds_less_memory_passes_one_that_waits() -> None:
+    async def main() -> None:
+        pool = shared(100)
+        runs = [held(pool, "hog", 30)[1] for _ in range(3)]
+        large = RunMemory(MemoryProfile(30 * MIB))
+        waiting = asyncio.create_task(pool.acquire("hog", ComponentUsage(), large, Disconnected()))
+        await asyncio.sleep(0)
+        kind, small = held(pool, "small", 2)
+        assert kind == 0  # It does not wait behind the hog.
+        assert held(pool, "hog", 2)[0] is None  # The hog does.
+        pool.release(0, "hog", runs[0])
+        assert await waiting == 0
+        pool.release(0, "small", small)
+        for memory in (*runs[1:], large):
+            pool.release(0, "hog", memory)
+        assert pool.budget.headroom == shared(100).budget.headroom
+
+    asyncio.run(main())
+
+
+def test_project_that_waits_for_its_first_run_is_not_passed() -> None:
+    async def main() -> None:
+        pool = shared(100)
+        runs = [held(pool, "many", 20)[1] for _ in range(4)]
+        large = RunMemory(MemoryProfile(90 * MIB))
+        waiting = asyncio.create_task(pool.acquire("large", ComponentUsage(), large, Disconnected()))
+        await asyncio.sleep(0)
+        for memory in runs:
+            assert held(pool, "many", 1)[0] is None
+            pool.release(0, "many", memory)
+            await asyncio.sleep(0)
+        assert await waiting == 0
+
+    asyncio.run(main())
+
+
+def test_usual_peak_follows_measured_runs() -> None:
+    profile = MemoryProfile(128 * MIB)
+    profile.record(0, typical=False)
+    assert profile.usual == 128 * MIB
+    profile.record(80 * MIB, typical=True)
+    assert profile.usual == 80 * MIB
+    profile.record(90 * MIB, typical=False)
+    assert profile.usual == 90 * MIB
+    for _ in range(1000):
+        profile.record(0, typical=True)
+    assert profile.usual < 2 * MIN_RUN_BYTES
+
+
+@pytest.mark.parametrize(
+    ("groups", "limits", "expected"),
+    [
+        ("0::/system.slice/svc.service", {"system.slice/svc.service/memory.max": "1073741824"}, 1 << 30),
+        ("0::/a/b", {"a/memory.max": "536870912", "a/b/memory.max": "max"}, 1 << 29),
+        ("0::/", {"memory.max": "268435456"}, 1 << 28),
+        ("4:memory:/docker/x", {"memory/memory.limit_in_bytes": "536870912"}, 1 << 29),
+        ("4:memory:/d", {"memory/d/memory.limit_in_bytes": "9223372036854771712"}, None),
+        ("", {}, None),
+    ],
+    ids=["v2", "parent", "container", "v1 container", "v1 unlimited", "none"],
+)
+def test_budget_is_the_least_limit_of_the_cgroups(
+    tmp_path: Path, groups: str, limits: dict[str, str], expected: int | None
+) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(f"3:cpu:/other\n{groups}\n" if groups else "")
+    for name, text in limits.items():
+        file = tmp_path / "sys/fs/cgroup" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
+    ram = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert machine_memory(tmp_path) == (expected or ram)
