@@ -292,7 +292,7 @@ CONTROL_CODES: dict[str, tuple[str, str]] = {
     "bucket-bad-name": ("API", "A name in the data directory is not valid."),
     "bucket-closed": ("API", "The service is stopping."),
     "bucket-damaged": ("command", "A database of the data directory is corrupt. Restore it from a backup."),
-    "bucket-in-use": ("command", "Another process uses the data directory."),
+    "bucket-in-use": ("command", "Another process uses the data directory or the bucket."),
     "bucket-refused": (
         "API",
         "The NATS cluster refuses the connection or an operation. Check its credentials.",

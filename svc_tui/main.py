@@ -46,6 +46,7 @@ COMMANDS = {
     "secret": Command("secret", "secret", "Manage secrets."),
     "open": Command("open", "open_resource", "Open a deployed resource in the browser."),
     "serve": Command("serve", "serve", "Run the service: serve deployed projects and accept deploys."),
+    "bucket": Command("bucket", "bucket", "Copy, back up, restore and verify a service's storage."),
     "login": Command("login", "login", "Log in to a service, or claim a new one."),
     "logout": Command("login", "logout", "Log out of the service."),
     "whoami": Command("login", "whoami", "Show your user name and roles on the service."),

@@ -19,7 +19,7 @@ from engine.bucket.errors import BlobCorrupt, BlobMissing, DigestMismatch, Uploa
 from engine.bucket.protocols import BlobInfo, Digest, StaleRevision, as_digest
 from engine.fleet.errors import Unavailable
 from engine.fleet.kv import StreamKeyValue
-from engine.fleet.stream import Message, Stream
+from engine.fleet.stream import JetStream, Message
 
 MESSAGE_BYTES = 1 << 20
 END = "Svc-End"
@@ -55,7 +55,7 @@ class _Upload:
 class StreamBlobs:
     """Implements `engine.bucket.protocols.Blobs`."""
 
-    def __init__(self, contents: Stream, records: StreamKeyValue) -> None:
+    def __init__(self, contents: JetStream, records: StreamKeyValue) -> None:
         self._contents, self._records = contents, records
         self._busy: set[Digest] = set()
 
@@ -64,11 +64,11 @@ class StreamBlobs:
         return (_Record(**json.loads(value.value)), value.revision) if value is not None else None
 
     async def get(self, digest: Digest) -> bytes:
-        """See the protocol."""
+        """See the protocol. Raises `BlobMissing` and `BlobCorrupt`."""
         return b"".join([chunk async for chunk in self.read(digest)])
 
     async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
-        """See the protocol."""
+        """See the protocol. Raises `BlobMissing` and `BlobCorrupt`."""
         entry = await self._record(digest)
         if entry is None or not entry[0].complete:
             raise BlobMissing(digest)

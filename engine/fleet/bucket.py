@@ -6,11 +6,11 @@ Several buckets share the streams, each in a namespace. One service at a time us
 from collections.abc import Mapping
 
 from engine.fleet.blobs import StreamBlobs
-from engine.fleet.connection import ClusterAddress, Connection
+from engine.fleet.connection import ClusterAddress, NatsConnection
 from engine.fleet.kv import StreamKeyValue
 from engine.fleet.lease import Lease
 from engine.fleet.requirements import check_cluster
-from engine.fleet.stream import Stream
+from engine.fleet.stream import JetStream
 
 _LAST_ONLY: Mapping[str, object] = {"max_msgs_per_subject": 1, "discard": "old"}
 _STREAMS: Mapping[str, Mapping[str, object]] = {
@@ -23,13 +23,13 @@ _STREAMS: Mapping[str, Mapping[str, object]] = {
 class JetStreamBucket:
     """Implements `engine.bucket.protocols.Bucket`."""
 
-    def __init__(self, connection: Connection, namespace: str) -> None:
+    def __init__(self, connection: NatsConnection, namespace: str) -> None:
         """Use streams that exist (`open`)."""
         self._connection = connection
-        records = StreamKeyValue(Stream(connection, "svc-records", f"{namespace}.blobs"))
-        self.kv = StreamKeyValue(Stream(connection, "svc-kv", namespace))
-        self.blobs = StreamBlobs(Stream(connection, "svc-blobs", namespace), records)
-        self._leases = StreamKeyValue(Stream(connection, "svc-records", f"{namespace}.lease"))
+        records = StreamKeyValue(JetStream(connection, "svc-records", f"{namespace}.blobs"))
+        self.kv = StreamKeyValue(JetStream(connection, "svc-kv", namespace))
+        self.blobs = StreamBlobs(JetStream(connection, "svc-blobs", namespace), records)
+        self._leases = StreamKeyValue(JetStream(connection, "svc-records", f"{namespace}.lease"))
 
     @classmethod
     async def open(cls, address: ClusterAddress, namespace: str) -> "JetStreamBucket":
@@ -37,11 +37,11 @@ class JetStreamBucket:
 
         Raises `FleetNotInstalled`, `ClusterRefused`, `UnsuitableCluster` and `Unavailable`.
         """
-        connection = await Connection.open(address)
+        connection = await NatsConnection.open(address)
         try:
             await check_cluster(connection)
             for name, config in _STREAMS.items():
-                await Stream(connection, name, namespace).create(**config)
+                await JetStream(connection, name, namespace).create(**config)
         except BaseException:
             await connection.aclose()
             raise

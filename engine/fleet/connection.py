@@ -5,6 +5,7 @@ Only the core client of nats-py is used. JetStream operations are requests to `$
 
 import asyncio
 import json
+import logging
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -28,6 +29,8 @@ TRY_SECONDS = 2.0
 PATIENCE_SECONDS = 30.0
 """How long a request is repeated. Below the duplicate window of streams, which recognizes repeated writes."""
 PAUSE_SECONDS = 0.05
+PING_SECONDS = 2
+"""A server that leaves two pings unanswered is replaced by another."""
 PENDING_BYTES = 64 << 20
 
 _NO_JETSTREAM = {10039, 10076}
@@ -38,9 +41,9 @@ _IN_PROGRESS = {10158, 10201}
 class Patience:
     """Limits how long an operation is repeated."""
 
-    def __init__(self, operation: str, seconds: float = PATIENCE_SECONDS) -> None:
-        self._operation, self._seconds = operation, seconds
-        self._end = time.monotonic() + seconds
+    def __init__(self, operation: str, seconds: float | None = None) -> None:
+        self._operation, self._seconds = operation, seconds or PATIENCE_SECONDS
+        self._end = time.monotonic() + self._seconds
 
     async def pause(self) -> None:
         """Wait before the next try. Raises `Unavailable` when the time is over."""
@@ -63,7 +66,7 @@ class ClusterAddress:
         return ",".join(url.rpartition("@")[2].rpartition("/")[2] for url in self.servers)
 
 
-class Connection:
+class NatsConnection:
     """An open connection, which reconnects to any server of the cluster."""
 
     def __init__(self, client: "Client", address: ClusterAddress) -> None:
@@ -76,12 +79,13 @@ class Connection:
         self._on_close: set[Callable[[], None]] = set()
 
     @classmethod
-    async def open(cls, address: ClusterAddress) -> "Connection":
+    async def open(cls, address: ClusterAddress) -> "NatsConnection":
         """Connect. Raises `FleetNotInstalled`, `ClusterRefused` and `Unavailable`."""
         try:
             from nats.aio.client import Client
         except ModuleNotFoundError as error:
             raise FleetNotInstalled("nats-py") from error
+        logging.getLogger("asyncio").addFilter(_is_no_eof_warning)
         failure: Exception = TimeoutError("no answer")
         refused = asyncio.Event()
 
@@ -110,7 +114,7 @@ class Connection:
                     error_cb=on_error,
                     max_reconnect_attempts=-1,
                     connect_timeout=2,
-                    ping_interval=5,
+                    ping_interval=PING_SECONDS,
                     max_outstanding_pings=2,
                     pending_size=PENDING_BYTES,
                     **options,
@@ -207,7 +211,7 @@ class Connection:
             self._on_close.discard(wake)
 
     async def survives(self, subject: str) -> bool:
-        """Return whether the server keeps this new connection open after a message to a subject."""
+        """Return whether this new connection stays open after a message to a subject."""
         try:
             await self._client.publish(subject, b"")
             await self._client.flush(timeout=FLUSH_SECONDS)
@@ -239,6 +243,11 @@ def _is_temporary(answer: Mapping[str, Any]) -> bool:
     if error is None or error.get("err_code") in _NO_JETSTREAM:
         return False
     return error.get("code") == 503 or error.get("err_code") in _IN_PROGRESS
+
+
+def _is_no_eof_warning(record: logging.LogRecord) -> bool:
+    """Drop the warning of asyncio about the end of each connection that nats-py has upgraded to TLS."""
+    return "eof_received() has no effect" not in str(record.msg)
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 
 from engine.bucket.errors import TooLarge
 from engine.bucket.protocols import MAX_VALUE_BYTES, StaleRevision, VersionedValue, check_name
-from engine.fleet.stream import Message, Stream
+from engine.fleet.stream import JetStream, Message
 from engine.fleet.subjects import filter_of, key_of, subject_of
 
 REMOVED = "Svc-Removed"
@@ -16,7 +16,7 @@ REMOVED = "Svc-Removed"
 class StreamKeyValue:
     """Implements `engine.bucket.protocols.KeyValue`."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: JetStream) -> None:
         self._stream = stream
 
     async def get(self, key: str) -> VersionedValue | None:
@@ -40,7 +40,7 @@ class StreamKeyValue:
             new = await self._stream.publish(
                 subject_of(key), value or b"", expected=expected, headers=headers
             )
-            # Another write came first or is in progress; reading again tells which revision it left.
+            # Another write came first or is in progress: read its revision.
             if new is not None:
                 return new
 

@@ -7,7 +7,7 @@ observer's own clock.
 import asyncio
 import json
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 
 from engine.bucket.errors import BucketError, BucketInUse
@@ -18,6 +18,7 @@ KEY = "service"
 RENEW_SECONDS = 1.0
 EXPIRES_SECONDS = 5.0
 POLL_SECONDS = 0.5
+RELEASE_SECONDS = 2.0
 
 
 class Lease:
@@ -48,7 +49,7 @@ class Lease:
             raise _in_use(now.value if now is not None else b"{}")
         return cls(kv, content, revision)
 
-    async def keep(self, on_lost: Callable[[BucketError], Awaitable[None] | None]) -> None:
+    async def keep(self, on_lost: Callable[[BucketError], None]) -> None:
         """Renew the lease until cancelled. Calls `on_lost` once if another service has taken it."""
         while True:
             await asyncio.sleep(RENEW_SECONDS)
@@ -63,15 +64,17 @@ class Lease:
             if now is not None and now.value == self._content:  # A renewal landed whose answer was lost.
                 self._revision = now.revision
                 continue
-            result = on_lost(_in_use(now.value if now is not None else b"{}"))
-            if result is not None:
-                await result
+            on_lost(_in_use(now.value if now is not None else b"{}"))
             return
 
     async def release(self) -> None:
         """Release the lease, so that the next service need not wait."""
-        with suppress(BucketError):
-            await self._kv.cas(KEY, None, self._revision)
+        with suppress(BucketError, TimeoutError):
+            async with asyncio.timeout(RELEASE_SECONDS):
+                # A renewal that was cancelled may have been stored.
+                value = await self._kv.get(KEY)
+                if value is not None and value.value == self._content:
+                    await self._kv.cas(KEY, None, value.revision)
 
 
 def _in_use(content: bytes) -> BucketInUse:

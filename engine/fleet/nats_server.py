@@ -220,7 +220,8 @@ class NatsServer:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
-                env={**os.environ, KEY_VARIABLE: settings.store_key},
+                # nats-server parses the variable as configuration: a key could be read as a number.
+                env={**os.environ, KEY_VARIABLE: _quoted(settings.store_key)},
                 start_new_session=True,
             )
         except OSError as error:
@@ -272,5 +273,6 @@ class NatsServer:
             text = line.decode(errors="replace").rstrip()
             if text:
                 self._lines.append(text)
-            if "[ERR]" in text or "[FTL]" in text:
+            # Nodes that start together cannot reach each other at first.
+            if ("[ERR]" in text or "[FTL]" in text) and "(attempt 1)" not in text:
                 self._log("warning", f"nats-server: {text.partition('] ')[2] or text}")

@@ -1,17 +1,17 @@
 """Checks of a cluster before its first use. `sync_interval` cannot be read: the operator must set it."""
 
-from engine.fleet.connection import Connection, Patience
-from engine.fleet.errors import UnsuitableCluster
+from engine.fleet.connection import NatsConnection, Patience
+from engine.fleet.errors import Unavailable, UnsuitableCluster
 from engine.fleet.subjects import subject_of
 
 MIN_VERSION = (2, 12)
 MIN_PAYLOAD = 2 << 20
-JETSTREAM_SECONDS = 8.0
+JETSTREAM_SECONDS = 6.0
 
 _LONGEST_KEY = "\U00010000" * 512
 
 
-async def check_cluster(connection: Connection) -> None:
+async def check_cluster(connection: NatsConnection) -> None:
     """Raise `UnsuitableCluster` if the connected server lacks a version or setting that svc requires."""
     shown = connection.address.shown
     if connection.server_version < MIN_VERSION:
@@ -24,11 +24,15 @@ async def check_cluster(connection: Connection) -> None:
             f"the NATS cluster {shown} accepts messages of at most {connection.max_payload} bytes",
             "Set max_payload: 8MB in the configuration of each server and restart them one by one.",
         )
-    info = await connection.request("$JS.API.INFO", b"", Patience("$JS.API.INFO", JETSTREAM_SECONDS))
-    if "error" in info:
+    try:
+        info = await connection.request("$JS.API.INFO", b"", Patience("JetStream", JETSTREAM_SECONDS))
+        reason = info["error"].get("description") if "error" in info else ""
+    except Unavailable:
+        reason = "no answer"
+    if reason:
         raise UnsuitableCluster(
-            f"the NATS cluster {shown} refuses JetStream: {info['error'].get('description')}",
-            "Enable JetStream in the configuration of each server, and for the account that svc uses.",
+            f"the NATS cluster {shown} refuses JetStream: {reason}",
+            "Enable JetStream on each server and for the account of svc, and check that most servers run.",
         )
     if not await _accepts(connection, subject_of(_LONGEST_KEY)):
         raise UnsuitableCluster(
@@ -37,9 +41,9 @@ async def check_cluster(connection: Connection) -> None:
         )
 
 
-async def _accepts(connection: Connection, subject: str) -> bool:
+async def _accepts(connection: NatsConnection, subject: str) -> bool:
     """Return whether a server accepts a subject; tries on a connection of its own."""
-    probe = await Connection.open(connection.address)
+    probe = await NatsConnection.open(connection.address)
     try:
         return await probe.survives(f"svc-probe.{subject}")
     finally:

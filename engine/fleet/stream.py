@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.bucket.errors import BucketClosed, BucketError
-from engine.fleet.connection import TRY_SECONDS, Connection, Patience
+from engine.fleet.connection import TRY_SECONDS, NatsConnection, Patience
 from engine.fleet.errors import ClusterRefused, UnsuitableCluster
 
 PAGE_MESSAGES = 256
@@ -26,7 +26,7 @@ DUPLICATE_WINDOW_NS = 120 * 10**9
 _WRONG_LAST = {10071, 10164}
 """Error codes of a failed expectation. 10164: another write of the subject is in progress; it may fail."""
 _NO_MESSAGE = 10037
-_NO_PEERS = {10005, 10074}
+_NO_PEERS, _NOT_CLUSTERED = 10005, 10074
 _NOT_READY = 10008
 _NAME_IN_USE = 10058
 
@@ -41,10 +41,10 @@ class Message:
     content: bytes
 
 
-class Stream:
+class JetStream:
     """The subjects below `<name>.<namespace>` of a stream, which other namespaces share."""
 
-    def __init__(self, connection: Connection, name: str, namespace: str) -> None:
+    def __init__(self, connection: NatsConnection, name: str, namespace: str) -> None:
         self._connection = connection
         self.name = name
         self._root = f"{name}.{namespace}."
@@ -70,10 +70,10 @@ class Stream:
             if code is None:
                 return
             # Servers that have just started are not known as peers at once.
-            if code in _NO_PEERS | {_NOT_READY} and asyncio.get_running_loop().time() < deadline:
+            if code in (_NO_PEERS, _NOT_READY) and asyncio.get_running_loop().time() < deadline:
                 await asyncio.sleep(0.2)
                 continue
-            if code in _NO_PEERS:
+            if code in (_NO_PEERS, _NOT_CLUSTERED):
                 raise UnsuitableCluster(
                     f"the NATS cluster {self._connection.address.shown} cannot store three copies:"
                     f" {answer['error'].get('description')}",

@@ -18,7 +18,15 @@ from engine.http.connection_limits import PER_ADDRESS, is_loopback
 from engine.http.exchange import MAX_BODY
 from engine.http.sockets import PortInUse, authority, bind, bind_reuseport, raise_fd_limit
 from engine.http.tls import Certificate
-from svc_tui.commands.options import MaxBody, Workers
+from svc_tui.commands.options import (
+    BucketAuthority,
+    BucketCertificate,
+    BucketCredentials,
+    BucketKey,
+    MaxBody,
+    Workers,
+)
+from svc_tui.serve.bucket_location import ClusterKeys, ClusterLocation, FolderLocation, parse_location
 from svc_tui.serve.systemd import SystemdHandoff
 from svc_tui.serve.systemd_units import check_name, service_unit, socket_unit
 from svc_tui.terminal import stderr, stdout
@@ -39,6 +47,18 @@ def serve(
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Data directory (default: data in SVC_HOME).")
     ] = None,
+    bucket: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="NATS cluster for deployments, accounts and secrets: nats://HOST:PORT,…/NAME "
+            "(default: the data directory).",
+        ),
+    ] = "",
+    bucket_creds: BucketCredentials = None,
+    bucket_ca: BucketAuthority = None,
+    bucket_cert: BucketCertificate = None,
+    bucket_key: BucketKey = None,
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Address to serve applications on.")
     ] = "127.0.0.1:8080",
@@ -112,6 +132,10 @@ def serve(
         raise InvalidUsage(
             f"--listen and --control are both {listen}", "Pass a different port for one of them."
         )
+    location = _cluster(
+        bucket,
+        ClusterKeys(credentials=bucket_creds, authority=bucket_ca, certificate=bucket_cert, key=bucket_key),
+    )
     check_name(name)
     if print_unit:
         stdout.line(service_unit(name, sys.argv, folder, grace=grace, memory_mib=memory or 0))
@@ -146,6 +170,7 @@ def serve(
             proxied=proxied,
             max_body=max_body << 20,
             memory=(memory or 0) << 20,
+            bucket=location,
         )
         asyncio.run(_run(settings, "https" if certificate else "http", supervisor))
 
@@ -166,6 +191,19 @@ async def _run(settings: "ServiceSettings", scheme: str, supervisor: SystemdHand
         stdout.line(f"applications  {settings.origin.format('<resource>--<project>.' + settings.domain)}")
         supervisor.notify("READY=1")
         await serving
+
+
+def _cluster(url: str, keys: ClusterKeys) -> ClusterLocation | None:
+    if not url:
+        if keys != ClusterKeys():
+            raise InvalidUsage(
+                "the options --bucket-… require --bucket", "Pass --bucket nats://HOST:PORT/NAME."
+            )
+        return None
+    location = parse_location(url, keys)
+    if isinstance(location, FolderLocation):
+        raise InvalidUsage(f"--bucket {url} is not a NATS cluster", "Pass a folder with --data instead.")
+    return location
 
 
 def _address(option: str, text: str) -> tuple[str, int]:

@@ -16,7 +16,7 @@ from quart import Quart
 
 from doors.tables.api.routes import blueprint as tables
 from doors.tables.migrations import FOLDER, migrate
-from engine.bucket.folder import FolderBucket
+from engine.bucket.protocols import Bucket
 from engine.control import projects
 from engine.control.access import AnyOf, Authenticator, StaticToken
 from engine.control.app import create_app
@@ -57,6 +57,7 @@ from engine.wasm.execution.runner import Runner
 from engine.workers.pool import WorkerPool
 from engine.workers.protocol import WorkerConfig
 from svc_tui.composition import door_stats, doors
+from svc_tui.serve.bucket_location import ClusterLocation, FolderLocation, lock_data, open_exclusively
 
 OWN_MEMORY_SHARE = 8
 """One of so many parts of the memory budget is for the process that supervises workers."""
@@ -88,6 +89,8 @@ class ServiceSettings:
     """Maximum request body in bytes."""
     memory: int = 0
     """Memory budget of all processes in bytes, 0 for the default."""
+    bucket: ClusterLocation | None = None
+    """Where deployments, accounts and secrets are (default: in the data folder)."""
     passwords: Passwords = field(default_factory=Passwords)
     """Password hashing and its cost."""
 
@@ -158,10 +161,11 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
 
     # Everything is closed in the reverse order of its registration.
     async with contextlib.AsyncExitStack() as stack:
-        bucket = FolderBucket(settings.data, "svc serve")
         forwarder = LogForwarder(settings.log)
         stack.callback(forwarder.uninstall)
-        stack.push_async_callback(bucket.aclose)
+        lost: list[SvcError] = []
+        stack.push_async_exit(partial(_raise_first, lost))
+        bucket = await stack.enter_async_context(_open(settings, lost, stop))
         stack.callback(close_recorders)
         tenants = Tenants(doors(), lambda project: project_dir(settings.data, project), record)
         stack.push_async_callback(tenants.aclose)
@@ -234,6 +238,27 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
 
         stack.push_async_callback(stop_servers)
         yield finished
+
+
+@contextlib.asynccontextmanager
+async def _open(
+    settings: ServiceSettings, lost: list[SvcError], stop: asyncio.Event
+) -> AsyncIterator[Bucket]:
+    """Open the bucket. Once another service has taken it, add the error to `lost` and stop."""
+
+    def on_lost(error: SvcError) -> None:
+        lost.append(error)
+        stop.set()
+
+    with lock_data(settings.data, "svc serve") if settings.bucket is not None else contextlib.nullcontext():
+        location = settings.bucket or FolderLocation(settings.data)
+        async with open_exclusively(location, "svc serve", on_lost) as bucket:
+            yield bucket
+
+
+async def _raise_first(errors: list[SvcError], *_exception: object) -> None:
+    if errors:
+        raise errors[0]
 
 
 async def _migrate(data: Path, project: str, files: Mapping[str, str]) -> None:

@@ -11,7 +11,8 @@ from engine.errors import InvalidUsage
 from engine.http.connection_limits import parse_ip
 from engine.http.sockets import BACKLOG, resolve_localhost
 
-_PATHS = ("--data", "--tls-cert", "--tls-key")
+_BUCKET_FILES = ("--bucket-creds", "--bucket-ca", "--bucket-cert", "--bucket-key")
+_PATHS = ("--data", "--tls-cert", "--tls-key", *_BUCKET_FILES)
 _PRINTS = ("--print-unit", "--print-socket")
 _PLAIN = re.compile(r"[\w@/.,:=+\[\]-]+")
 _NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}")

@@ -2,32 +2,36 @@
 
 import asyncio
 import os
+import random
 import secrets
+import signal
 import socket
 import ssl
 import threading
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.fleet.authority import Authority
 from engine.fleet.connection import ClusterAddress
+from engine.fleet.errors import NatsServerFailed
 from engine.fleet.nats_server import NatsServer, NatsServerSettings
 from engine.fleet.nkeys import Nkey
 
 T = TypeVar("T")
 HOST = "127.0.0.1"
-READY_SECONDS = 60
+READY_SECONDS = 30
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that were free a moment ago."""
-    sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
-    ports = [sock.getsockname()[1] for sock in sockets]
-    for sock in sockets:
-        sock.close()
-    return ports
+    """Return ports that were free a moment ago, below those that outgoing connections use."""
+    ports: set[int] = set()
+    while len(ports) < count:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        with suppress(OSError), socket.create_server((HOST, port)):
+            ports.add(port)
+    return list(ports)
 
 
 def node_settings(folder: Path, count: int) -> tuple[list[NatsServerSettings], ClusterAddress]:
@@ -58,7 +62,7 @@ def node_settings(folder: Path, count: int) -> tuple[list[NatsServerSettings], C
                 authority=folder / "ca.pem",
                 client_nkey=client.public,
                 system_nkey=system.public,
-                store_key=secrets.token_urlsafe(32),
+                store_key=f"1e{secrets.token_urlsafe(32)}",
                 max_bytes=1 << 30,
             )
         )
@@ -91,7 +95,22 @@ class Cluster:
     def wait(self) -> None:
         """Wait until all servers are healthy."""
         for node in self.nodes:
-            self.run(node.ready(READY_SECONDS))
+            try:
+                self.run(node.ready(READY_SECONDS))
+            except NatsServerFailed as error:
+                lines = [line for server in self.nodes for line in server._lines]
+                raise AssertionError("\n".join([error.message, *self.log, *lines])) from error
+
+    @contextmanager
+    def paused(self, number: int) -> Iterator[None]:
+        """Stop a server from running within the context."""
+        pid = self.nodes[number].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     def close(self) -> None:
         """Kill the servers."""

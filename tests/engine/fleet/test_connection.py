@@ -2,14 +2,15 @@
 
 import asyncio
 import ssl
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from engine.fleet.bucket import JetStreamBucket
-from engine.fleet.connection import ClusterAddress, Connection
-from engine.fleet.errors import ClusterRefused, FleetNotInstalled, NatsServerFailed
+from engine.fleet.connection import ClusterAddress, NatsConnection
+from engine.fleet.errors import ClusterRefused, FleetNotInstalled, NatsServerFailed, UnsuitableCluster
 from engine.fleet.nats_server import find_program
 from engine.fleet.nkeys import Nkey
 from tests.engine.fleet.cluster import Cluster, free_ports
@@ -24,7 +25,7 @@ def test_client_without_credentials_is_refused(cluster: Cluster, missing: str) -
     else:
         address = ClusterAddress(servers=address.servers, tls=tls, nkey=address.nkey)
     with pytest.raises(ClusterRefused, match="cannot connect to the NATS cluster 127"):
-        asyncio.run(Connection.open(address))
+        asyncio.run(NatsConnection.open(address))
 
 
 def test_unreachable_cluster_is_reported_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,10 +38,41 @@ def test_unreachable_cluster_is_reported_without_its_password(monkeypatch: pytes
     assert "127.0.0.1" in caught.value.message
 
 
+JETSTREAM = 'jetstream {{ store_dir: "{store}" }}\n'
+UNSUITABLE = {
+    "": ("accepts messages of at most 1048576 bytes", "max_payload: 8MB"),
+    "max_payload: 8MB\n": ("refuses JetStream", "Enable JetStream"),
+    "max_payload: 8MB\n" + JETSTREAM: ("closes connections that use a long key", "max_control_line: 16KB"),
+    "max_payload: 8MB\nmax_control_line: 16KB\n" + JETSTREAM: ("cannot store three copies", "at least three"),
+}
+"""Messages and remedies, by the configuration of a server."""
+
+
+@pytest.mark.parametrize("configuration", UNSUITABLE)
+def test_unsuitable_server_is_refused_with_the_line_to_change(
+    cluster: Cluster, configuration: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.fleet.requirements.JETSTREAM_SECONDS", 0.3)
+    path, port = tmp_path / "nats.conf", free_ports(1)[0]
+    text = configuration.format(store=tmp_path / "store")
+    path.write_text(f'listen: "127.0.0.1:{port}"\n{text}')
+    server = subprocess.Popen([find_program(), "-c", path], stderr=subprocess.DEVNULL)
+    try:
+        address = ClusterAddress(servers=(f"nats://127.0.0.1:{port}",))
+        with pytest.raises(UnsuitableCluster) as caught:
+            asyncio.run(JetStreamBucket.open(address, "svc"))
+    finally:
+        server.kill()
+        server.wait()
+    message, remedy = UNSUITABLE[configuration]
+    assert message in caught.value.message
+    assert remedy in caught.value.hint
+
+
 def test_missing_packages_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nats.aio.client", None)
     with pytest.raises(FleetNotInstalled) as caught:
-        asyncio.run(Connection.open(ClusterAddress(servers=("nats://127.0.0.1",))))
+        asyncio.run(NatsConnection.open(ClusterAddress(servers=("nats://127.0.0.1",))))
     assert "pip install 'svc-tui[fleet]'" in caught.value.hint
     monkeypatch.setattr(
         "engine.fleet.nats_server.distribution", lambda name: type("Empty", (), {"files": None})

@@ -1,0 +1,113 @@
+"""Copies of buckets: any backend to any other, through the protocols alone.
+
+Values are listed before blobs are copied and written after them. So the copy has every blob that its values
+name, and an interrupted copy can be repeated.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+
+from engine.bucket.errors import BlobCorrupt, BlobMissing, BucketError
+from engine.bucket.protocols import BlobInfo, Bucket, Digest, StaleRevision
+
+PARALLEL_BLOBS = 4
+PARALLEL_VALUES = 64
+
+
+@dataclass(slots=True)
+class CopyReport:
+    """What a copy or a check covered. `skipped` counts blobs that the target had."""
+
+    values: int = 0
+    blobs: int = 0
+    skipped: int = 0
+    size: int = 0
+
+
+async def copy_bucket(source: Bucket, target: Bucket, progress: Callable[[CopyReport], None]) -> CopyReport:
+    """Copy all values and blobs to a bucket that is empty or has parts of the same copy; then compare both.
+
+    `progress` is called after each blob. Raises `BucketError` for a target with other values.
+    """
+    report = CopyReport()
+    values = {value.key: value.value for value in await source.kv.list("")}
+    present = {value.key: value.value for value in await target.kv.list("")}
+    for key in present:
+        if values.get(key) != present[key]:
+            raise BucketError(
+                f"the target bucket is not empty: it has another value of {key}", "Use an empty bucket."
+            )
+    have = {info.digest async for info in target.blobs.list()}
+    infos = [info async for info in source.blobs.list()]
+    waiting = iter(infos)
+
+    async def copy() -> None:
+        for info in waiting:
+            if info.digest in have:
+                report.skipped += 1
+            else:
+                await _copy_blob(source, target, info)
+            report.blobs += 1
+            report.size += info.size
+            progress(report)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(PARALLEL_BLOBS):
+                group.create_task(copy())
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from failed
+    missing = [key for key in values if key not in present]
+    for start in range(0, len(missing), PARALLEL_VALUES):
+        keys = missing[start : start + PARALLEL_VALUES]
+        answers = await asyncio.gather(*(target.kv.cas(key, values[key], None) for key in keys))
+        for key, answer in zip(keys, answers, strict=True):
+            if isinstance(answer, StaleRevision):
+                raise BucketError(
+                    f"the target bucket changed during the copy: {key}",
+                    "Stop the service that uses it, then repeat the copy.",
+                )
+    report.values = len(values)
+    copied = {value.key: value.value for value in await target.kv.list("")}
+    digests = {info.digest async for info in target.blobs.list()}
+    if copied != values or not digests.issuperset(info.digest for info in infos):
+        raise BucketError("the copy differs from its source", "Repeat the copy while no service uses either.")
+    return report
+
+
+async def _copy_blob(source: Bucket, target: Bucket, info: BlobInfo) -> None:
+    """Copy one blob; the target verifies its digest. A blob that is deleted meanwhile is skipped."""
+    begun = await target.blobs.received(info.digest)
+    try:
+        stored = await target.blobs.upload(info.digest, info.size, begun, _skip(source, info.digest, begun))
+    except BlobMissing:
+        return
+    if stored != info.size:
+        raise BucketError(f"blob sha256:{info.digest} was copied in part", "Repeat the copy.")
+
+
+async def _skip(source: Bucket, digest: Digest, skipped: int) -> AsyncGenerator[bytes, None]:
+    async for chunk in source.blobs.read(digest):
+        if skipped < len(chunk):
+            yield chunk[skipped:]
+        skipped = max(0, skipped - len(chunk))
+
+
+async def verify_bucket(
+    bucket: Bucket, progress: Callable[[CopyReport], None]
+) -> tuple[CopyReport, list[Digest]]:
+    """Read every value and blob; return the digests of corrupt blobs."""
+    report = CopyReport(values=len(await bucket.kv.list("")))
+    corrupt: list[Digest] = []
+    async for info in bucket.blobs.list():
+        try:
+            async for chunk in bucket.blobs.read(info.digest):
+                report.size += len(chunk)
+            report.blobs += 1
+        except BlobMissing:
+            continue
+        except BlobCorrupt:
+            corrupt.append(info.digest)
+        progress(report)
+    return report, corrupt

@@ -1,0 +1,198 @@
+"""Reads and writes while nodes are killed, paused, or lose content."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from engine.bucket.errors import BlobCorrupt, BucketInUse, UploadBusy
+from engine.bucket.protocols import Bucket, Digest, StaleRevision
+from engine.fleet.bucket import JetStreamBucket
+from engine.fleet.connection import NatsConnection
+from engine.fleet.errors import Unavailable
+from engine.fleet.lease import Lease
+from tests.engine.bucket.conftest import Use
+from tests.engine.bucket.test_blobs import FUTURE, LARGE, LARGE_NAME, pieces
+from tests.engine.fleet.cluster import Cluster
+from tests.support.blobs import exists, put
+from tests.support.waiting import until
+
+
+def opened(bucket: Bucket) -> JetStreamBucket:
+    assert isinstance(bucket, JetStreamBucket)
+    return bucket
+
+
+async def reopened(bucket: Bucket) -> JetStreamBucket:
+    """Return the same bucket on a connection of its own."""
+    stream = opened(bucket).kv._stream
+    return JetStreamBucket(await NatsConnection.open(stream._connection.address), stream._root.split(".")[1])
+
+
+def test_acknowledged_writes_survive_kills_of_every_node(cluster: Cluster, use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        stopped = asyncio.Event()
+        acknowledged = 0
+
+        async def count() -> None:
+            nonlocal acknowledged
+            while not stopped.is_set():
+                value = await bucket.kv.get("n")
+                number = int(value.value) if value is not None else 0
+                answer = await bucket.kv.cas("n", b"%d" % (number + 1), value.revision if value else None)
+                acknowledged += isinstance(answer, int)
+
+        counting = [asyncio.ensure_future(count()) for _ in range(3)]
+        for node in cluster.nodes:
+            before = node.pid
+            assert before is not None
+            os.kill(before, signal.SIGKILL)
+            await asyncio.to_thread(until, lambda node=node, before=before: node.pid != before)
+            await asyncio.to_thread(cluster.wait)
+        stopped.set()
+        await asyncio.gather(*counting)
+        value = await bucket.kv.get("n")
+        assert value is not None
+        assert int(value.value) == acknowledged > 20
+
+    use(scenario)
+
+
+def test_writes_without_majority_fail_and_go_on_after_it_returns(
+    cluster: Cluster, use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        first = await bucket.kv.cas("a", b"one", None)
+        assert isinstance(first, int)
+        with cluster.paused(0), cluster.paused(1), monkeypatch.context() as patch:
+            patch.setattr("engine.fleet.connection.PATIENCE_SECONDS", 1.0)
+            with pytest.raises(Unavailable, match=r"did not answer .* within 1 s"):
+                await bucket.kv.cas("b", b"two", None)
+        await asyncio.to_thread(cluster.wait)
+        second = await bucket.kv.get("b")
+        assert isinstance(await bucket.kv.cas("b", b"three", second and second.revision), int)
+
+    use(scenario)
+
+
+def test_repeated_write_is_stored_once(use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        stream = opened(bucket).kv._stream
+        connection = stream._connection
+        request = connection._client.request
+        sent = 0
+
+        async def lose_answers(subject: str, *args: object, **kwargs: object) -> object:
+            nonlocal sent
+            answer = await request(subject, *args, **kwargs)  # type: ignore[arg-type]
+            if subject.startswith("svc-kv."):
+                sent += 1
+                if sent < 4:
+                    raise TimeoutError
+            return answer
+
+        connection._client.request = lose_answers  # type: ignore[method-assign, assignment]
+        revision = await bucket.kv.cas("a", b"one", None)
+        assert sent == 4
+        value = await bucket.kv.get("a")
+        assert value is not None
+        assert value.revision == revision
+
+    use(scenario)
+
+
+def test_watch_yields_changes_of_another_connection_in_order(cluster: Cluster, use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        writer, reader = opened(bucket).kv, await reopened(bucket)
+        start = await writer.cas("live/a", b"0", None)
+        assert isinstance(start, int)
+        changes = reader.kv.watch("live/", start)
+        revision = start
+        waiting = asyncio.ensure_future(anext(changes))
+        for number in range(1, 20):
+            answer = await writer.cas("live/a", b"%d" % number if number < 19 else None, revision)
+            assert isinstance(answer, int)
+            revision = answer
+            key, value = await asyncio.wait_for(waiting, 4)
+            assert (key, value and value.revision) == ("live/a", answer if number < 19 else None)
+            waiting = asyncio.ensure_future(anext(changes))
+        await reader.aclose()
+        with pytest.raises(StopAsyncIteration):
+            await waiting
+
+    use(scenario)
+
+
+def test_blob_without_content_is_corrupt_and_can_be_uploaded_again(use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        await put(bucket.blobs, LARGE)
+        blobs = opened(bucket).blobs
+        entry = await blobs._record(LARGE_NAME)
+        assert entry is not None
+        await blobs._contents.purge(entry[0].id)
+        with pytest.raises(BlobCorrupt):
+            await bucket.blobs.get(LARGE_NAME)
+        assert not await exists(bucket.blobs, LARGE_NAME)
+        await put(bucket.blobs, LARGE)
+        assert await bucket.blobs.get(LARGE_NAME) == LARGE
+
+    use(scenario)
+
+
+def test_uploads_of_two_processes_do_not_mix(use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        other = await reopened(bucket)
+        half = len(LARGE) // 2
+        assert await bucket.blobs.upload(LARGE_NAME, len(LARGE), 0, pieces(LARGE[:half])) == half
+        answers = await asyncio.gather(
+            *(
+                blobs.upload(LARGE_NAME, len(LARGE), half, pieces(LARGE[half:]))
+                for blobs in (bucket.blobs, other.blobs)
+            ),
+            return_exceptions=True,
+        )
+        assert answers.count(len(LARGE)) >= 1
+        assert all(
+            answer == len(LARGE) or isinstance(answer, UploadBusy | StaleRevision) for answer in answers
+        )
+        assert await other.blobs.get(LARGE_NAME) == LARGE
+        await other.aclose()
+
+    use(scenario)
+
+
+def test_delete_uploads_purges_orphans_and_keeps_blobs(use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        blobs = opened(bucket).blobs
+        name = await put(bucket.blobs, b"content")
+        await blobs._contents.publish("0123456789abcdef", b"orphan", expected=0)
+        assert len(await blobs._contents.subjects(">")) == 2
+        assert await bucket.blobs.delete_uploads(0, count_only=True) == 0
+        assert await bucket.blobs.delete_uploads(FUTURE) == 0
+        assert len(await blobs._contents.subjects(">")) == 1
+        assert await bucket.blobs.get(Digest(name)) == b"content"
+
+    use(scenario)
+
+
+def test_lease_is_exclusive_until_released_or_expired(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.fleet.lease.RENEW_SECONDS", 0.1)
+    monkeypatch.setattr("engine.fleet.lease.POLL_SECONDS", 0.1)
+    monkeypatch.setattr("engine.fleet.lease.EXPIRES_SECONDS", 0.8)
+
+    async def scenario(bucket: Bucket) -> None:
+        lost: list[str] = []
+        first = await Lease.acquire(bucket.kv, "first")
+        keeping = asyncio.ensure_future(first.keep(lambda error: lost.append(error.message)))
+        with pytest.raises(BucketInUse, match="in use by first"):
+            await Lease.acquire(bucket.kv, "second")
+        keeping.cancel()
+        await asyncio.sleep(0.5)  # a renewal may be in flight
+        second = await Lease.acquire(bucket.kv, "second")
+        await first.keep(lambda error: lost.append(error.message))
+        assert lost == ["the bucket is in use by second"]
+        await second.release()
+        await Lease.acquire(bucket.kv, "third")
+
+    use(scenario)
