@@ -116,6 +116,8 @@ LIMITS: dict[str, list[Row]] = {
         ("statements of a batch", f"{protocol.MAX_STATEMENTS:,}", "", "413 `too-large`"),
         ("time of a read", f"{reader.TIMEOUT_SECONDS:.0f} s", "", "504 `time-limit`"),
         ("time of a request that writes", f"{writer.TIMEOUT_SECONDS:.0f} s", "", "504 `time-limit`"),
+        ("turn of a write while others wait", f"{writer.TURN_SECONDS} s", "", "it runs again after them"),
+        ("temporary data of running SQL (Linux)", size(session.MAX_WRITTEN_BYTES), "", "413 `too-large`"),
         (
             "requests waiting to write",
             f"{writer.MAX_WAITING:,}, {size(writer.MAX_WAITING_BYTES)}",

@@ -11,9 +11,11 @@ from pathlib import Path
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.guest.protocol import SqlRequest, read_request
 from doors.tables.guest.reader import NotAQuery, Reader
+from doors.tables.guest.session import MAX_WRITTEN_BYTES
 from doors.tables.guest.writer import Writer
+from doors.tables.guest.written_bytes import CHECK_SECONDS, WrittenBytesLimit
 from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES
-from engine.door import DoorContext, DoorRequest, DoorResponse, LogEntry
+from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
 
 MAX_OPEN = 64
 """Maximum number of open database files."""
@@ -26,9 +28,14 @@ class TablesDoor:
     variables: tuple[str, ...] = ("SVC_TABLES_ENDPOINT",)
     max_body: int = 8 << 20
 
-    def __init__(self, *, max_bytes: int = MAX_BYTES, max_open: int = MAX_OPEN) -> None:
-        """Limit each database file to `max_bytes`, and the number of open files to `max_open`."""
-        self._max_bytes = max_bytes
+    def __init__(
+        self, *, max_bytes: int = MAX_BYTES, max_open: int = MAX_OPEN, max_written: int = MAX_WRITTEN_BYTES
+    ) -> None:
+        """Limit each database file to `max_bytes`, and the number of open files to `max_open`.
+
+        The running statements of a project write at most about `max_written` bytes of temporary data.
+        """
+        self._limits = max_bytes, max_written
         self._max_open = max_open
         self._open: set[ProjectTables] = set()
         self.open_count = 0
@@ -36,7 +43,7 @@ class TablesDoor:
 
     def open(self, context: DoorContext) -> "ProjectTables":
         """Open the Door for one project. The first request opens its file."""
-        return ProjectTables(self, context, self._max_bytes)
+        return ProjectTables(self, context, *self._limits)
 
     def on_opened(self, tables: "ProjectTables") -> None:
         """Register an open file, and close the least recently used ones beyond the limit."""
@@ -54,10 +61,10 @@ class TablesDoor:
 class ProjectTables:
     """The Door of one project. It implements `engine.door.OpenDoor`."""
 
-    def __init__(self, door: TablesDoor, context: DoorContext, max_bytes: int) -> None:
+    def __init__(self, door: TablesDoor, context: DoorContext, max_bytes: int, max_written: int) -> None:
         self._door = door
         self._context = context
-        self._max_bytes = max_bytes
+        self._limits = max_bytes, max_written
         self._database: OpenDatabase | None = None
         self._opening: asyncio.Future[OpenDatabase] | None = None
         self._closing: set[asyncio.Future[None]] = set()
@@ -106,7 +113,7 @@ class ProjectTables:
             if self._closing:
                 await asyncio.wait(self._closing)
             loop = asyncio.get_running_loop()
-            self._opening = loop.run_in_executor(None, OpenDatabase, self.path, self._max_bytes)
+            self._opening = loop.run_in_executor(None, OpenDatabase, self.path, *self._limits)
             self._opening.add_done_callback(self._on_opened)
         return await asyncio.shield(self._opening)
 
@@ -114,6 +121,13 @@ class ProjectTables:
         self._opening = None
         if not opening.cancelled() and opening.exception() is None:
             self._database = opening.result()
+            if lost := self._database.lost_commits:
+                body = (
+                    f"the write-ahead log of the tables was damaged: {lost} committed transactions after the"
+                    f" damage could not be read and are lost; the file is {self.path}. Check the disk, and"
+                    " compare with a backup"
+                )
+                self._context.log(LogEntry(time.time_ns(), "ERROR", body, {"door": "tables"}, Caller("", "")))
             self._door.on_opened(self)
 
     def _refuse(self, problem: GuestProblem, request: DoorRequest) -> DoorResponse:
@@ -156,10 +170,13 @@ class ProjectTables:
 class OpenDatabase:
     """One open database. `answer` runs on the event loop's thread, `close` on any."""
 
-    def __init__(self, path: Path, max_bytes: int) -> None:
+    def __init__(self, path: Path, max_bytes: int, max_written: int) -> None:
         """Open or create the file, which takes milliseconds. Raises `GuestProblem`."""
         self.in_progress = 0
+        self._written = WrittenBytesLimit(max_written)
+        self._check_timer: asyncio.TimerHandle | None = None
         self._writer = Writer(path, max_bytes)
+        self.lost_commits = self._writer.lost_commits
         try:
             self._reader = Reader(path)
         except BaseException:
@@ -179,7 +196,16 @@ class OpenDatabase:
     def _track(self, future: "asyncio.Future[DoorResponse]") -> "asyncio.Future[DoorResponse]":
         self.in_progress += 1
         future.add_done_callback(self._on_done)
+        if self._check_timer is None:
+            self._check_timer = future.get_loop().call_later(CHECK_SECONDS, self._check_written)
         return future
+
+    def _check_written(self) -> None:
+        self._check_timer = None
+        if self.in_progress:
+            self._written.check([self._writer.session, *self._reader.sessions])
+            loop = asyncio.get_running_loop()
+            self._check_timer = loop.call_later(CHECK_SECONDS, self._check_written)
 
     def _on_done(self, _future: object) -> None:
         self.in_progress -= 1

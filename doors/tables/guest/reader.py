@@ -6,6 +6,7 @@ thread, which is safe because reads have no side effects.
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -78,6 +79,7 @@ class Reader:
         session: GuestSession | None = getattr(self._local, "session", None)
         if session is None:
             session = self._open(_STEPS_PER_CHECK)
+            session.thread = threading.get_native_id()
             with self._lock:
                 self._sessions.append(session)
             self._local.session = session
@@ -89,7 +91,14 @@ class Reader:
             if not self._closed:
                 raise
             raise _stopping() from problem
+        finally:
+            session.end()
         raise _stopping()
+
+    @property
+    def sessions(self) -> Sequence[GuestSession]:
+        """The sessions of the threads."""
+        return self._sessions
 
     def close(self) -> None:
         """Stop reads in progress, wait for the threads and close the file."""

@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -20,12 +20,14 @@ from doors.tables.guest.plan import Plan, RowFormat, TypeOf, make_plan, types_in
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.guest.protocol import SqlStatement
 from doors.tables.sqlite import catalog
-from doors.tables.sqlite.connections import NO_VALUES, Clock, Connection
-from doors.tables.types.json import encode_rows
+from doors.tables.sqlite.connections import NO_VALUES, Clock, Connection, apsw
+from doors.tables.types.json import Value, encode_rows
 
 MAX_ROWS = 10_000
 MAX_RESULT = 4 << 20
 """Maximum rows, and bytes of JSON, of a response."""
+MAX_WRITTEN_BYTES = 1 << 30
+"""Maximum bytes that the running statements of a project write to temporary files and the write-ahead log."""
 MAX_PLANS = 512
 MAX_CACHED_SQL = 8192
 """Maximum number of cached plans, and characters of a statement that is cached."""
@@ -36,20 +38,28 @@ _CHUNK = 16
 class StepLimit:
     """SQLite's progress handler: stops a statement at a deadline, in seconds of `perf_counter`.
 
-    It also stops when the client has disconnected. Without a deadline, as for internal SQL, it never stops.
+    It also stops when the client has disconnected, when the statement wrote too many bytes, and after its
+    turn if others wait. Without a deadline, as for internal SQL, it never stops.
     """
 
-    __slots__ = ("deadline", "disconnected")
+    __slots__ = ("deadline", "disconnected", "oversized", "preempted", "turn_end", "waiting")
 
     def __init__(self) -> None:
         self.deadline = 0.0
         self.disconnected = threading.Event()
+        self.oversized = False
+        self.preempted = False
+        self.turn_end = math.inf
+        self.waiting: Callable[[], bool] = lambda: False
 
     def __call__(self) -> bool:
         """Return whether to stop."""
-        if self.disconnected.is_set():
-            return self.deadline < math.inf
-        return time.perf_counter() > self.deadline
+        if self.deadline == math.inf:
+            return False
+        now = time.perf_counter()
+        if now > self.turn_end and self.waiting():
+            self.preempted = True
+        return self.preempted or self.oversized or self.disconnected.is_set() or now > self.deadline
 
 
 class GuestSession:
@@ -64,14 +74,39 @@ class GuestSession:
         self._plans: OrderedDict[str, Plan | None] = OrderedDict()
         self._type_of: TypeOf | None = None
         self._schema = self._data_version = -1
+        self._writes = writes
+        self.thread = 0
+        """The system's number of the thread that runs statements."""
+        self.request_number = 0
+        self.running = False
         introspection.register(connection, self._read_all)
         connection.authorizer = self._authorizer
         connection.set_progress_handler(self._limit, steps)
 
-    def begin(self, seconds: float) -> None:
-        """Start a request with a time limit."""
+    def begin(self, seconds: float, turn: float = math.inf) -> None:
+        """Start a request with a time limit. After `turn` seconds it is preempted if others wait."""
         self._clock.tick()
-        self._limit.deadline = time.perf_counter() + seconds
+        limit, now = self._limit, time.perf_counter()
+        limit.deadline, limit.turn_end = now + seconds, now + turn
+        limit.oversized = limit.preempted = False
+        self.request_number += 1
+        self.running = True
+
+    def end(self) -> bool:
+        """End a request; return whether it was preempted."""
+        self.running = False
+        return self._limit.preempted
+
+    def yield_to(self, waiting: Callable[[], bool]) -> None:
+        """Set the function that returns whether others wait."""
+        self._limit.waiting = waiting
+
+    def stop_writing(self, request_number: int) -> None:
+        """Stop a request that wrote too many bytes, if it is still running; callable from any thread."""
+        if self.running and request_number == self.request_number:
+            self._limit.oversized = True
+            if not self._writes:  # At once. A writer may be committing.
+                self._connection.interrupt()
 
     def watch(self, disconnected: threading.Event) -> None:
         """Stop statements once `disconnected` is set, until the next call."""
@@ -113,7 +148,7 @@ class GuestSession:
         try:
             cursor = self._connection.execute(plan.sql, plan.bind(statement.params))
         except (GuestProblem, *GUEST_ERRORS) as error:
-            raise to_problem(error, plan.sql, self._authorizer.refusal, statement.params) from error
+            raise self._problem(error, plan.sql, statement.params) from error
         if not plan.names:
             return b"[]"
         try:
@@ -124,11 +159,21 @@ class GuestSession:
         except BaseException as error:
             cursor.close(True)
             if isinstance(error, GUEST_ERRORS):
-                raise to_problem(error, plan.sql, self._authorizer.refusal) from error
+                raise self._problem(error, plan.sql) from error
             raise
         if len(text) + len(row_format.members) > max_bytes:
             raise _too_large()
         return b"[%b]%b" % (text, row_format.members)
+
+    def _problem(self, error: Exception, sql: str, params: Sequence[Value] = ()) -> GuestProblem:
+        if self._limit.oversized and isinstance(error, apsw.InterruptError):
+            return GuestProblem(
+                "too-large",
+                f"the running statements of the project wrote more than {MAX_WRITTEN_BYTES >> 20} MiB"
+                " of temporary data",
+                "Sort, group or write fewer rows at once.",
+            )
+        return to_problem(error, sql, self._authorizer.refusal, params)
 
     def _encode_rest(self, row_format: RowFormat, cursor: Any, first: bytes, max_bytes: int) -> bytes:
         pieces = [first]

@@ -1,11 +1,15 @@
 """Execution of writes: one thread per open file, one transaction for all queued requests (group commit).
 
 A response is sent once its transaction is on disk. Each request is atomic and fails alone: if an error rolls
-back the whole transaction, the other requests of the group run again, one by one.
+back the whole transaction, the other requests of the group run again, one by one. A request that takes longer
+than a turn while others wait is rolled back and deferred: it runs again when no other waits, or after
+`MAX_DEFERRED_SECONDS`, and then to its time limit.
 """
 
 import asyncio
+import math
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,26 +20,31 @@ from doors.tables.guest.problem import GuestProblem
 from doors.tables.guest.protocol import SqlRequest, response, result
 from doors.tables.guest.session import MAX_RESULT, GuestSession
 from doors.tables.sqlite.connections import MAX_BYTES, Clock, open_writer
+from doors.tables.sqlite.wal import lost_commits
 from engine.door import DoorResponse
 
 TIMEOUT_SECONDS = 5.0
 """Time limit of a request, during which other writers wait."""
+TURN_SECONDS = 0.25
+MAX_DEFERRED_SECONDS = 5.0
 MAX_GROUP = 64
 """Maximum requests in one transaction."""
 MAX_WAITING = 2048
 MAX_WAITING_BYTES = 64 << 20
 """Maximum queued requests, and bytes of them. Further requests are refused as busy."""
-_STEPS_PER_CHECK = 20_000
+_STEPS_PER_CHECK = 2000
 
 Answer = DoorResponse | BaseException
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _QueuedWrite:
     request: SqlRequest
     loop: asyncio.AbstractEventLoop
     future: "asyncio.Future[DoorResponse]"
     answer: Answer | None = None
+    deferred_at: float | None = None
+    """When it was deferred, in seconds of `monotonic`."""
 
 
 class Writer:
@@ -47,6 +56,7 @@ class Writer:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             connection = open_writer(path, clock, max_bytes)
+            self.lost_commits = lost_commits(connection, path)
         except OSError as error:
             raise GuestProblem(
                 "storage", f"cannot create the tables of this project: {error.strerror}"
@@ -55,6 +65,9 @@ class Writer:
             raise to_problem(error, "") from error
         self._session = GuestSession(connection, clock, writes=True, steps=_STEPS_PER_CHECK)
         self._waiting: deque[_QueuedWrite] = deque()
+        self._deferred: deque[_QueuedWrite] = deque()
+        self._group_rest = 0
+        self._session.yield_to(lambda: bool(self._waiting or self._group_rest))
         self._bytes = 0
         self._queued = threading.Condition()
         self._closed = False
@@ -68,7 +81,10 @@ class Writer:
         with self._queued:
             if self._closed:
                 raise GuestProblem("busy", "the service is stopping")
-            if len(self._waiting) >= MAX_WAITING or self._bytes + request.size > MAX_WAITING_BYTES:
+            if (
+                len(self._waiting) + len(self._deferred) >= MAX_WAITING
+                or self._bytes + request.size > MAX_WAITING_BYTES
+            ):
                 raise GuestProblem("busy", "too many requests wait to write")
             self._waiting.append(work)
             self._bytes += request.size
@@ -83,7 +99,13 @@ class Writer:
         self._thread.join()
         self._session.close()
 
+    @property
+    def session(self) -> GuestSession:
+        """The session of the thread."""
+        return self._session
+
     def _run_thread(self) -> None:
+        self._session.thread = threading.get_native_id()
         while group := self._next_group():
             try:
                 self._run_group(group)
@@ -91,21 +113,29 @@ class Writer:
                 for work in group:
                     work.answer = error
                 self._rollback()
-            _deliver(group)
+            deferred = [work for work in group if work.answer is None]
+            with self._queued:
+                self._deferred += deferred
+                self._bytes += sum(work.request.size for work in deferred)
+            _deliver([work for work in group if work.answer is not None])
 
     def _next_group(self) -> list[_QueuedWrite]:
         """Wait for requests; return an empty list once the writer is closed."""
         with self._queued:
-            while not self._waiting and not self._closed:
+            while not (self._waiting or self._deferred or self._closed):
                 self._queued.wait()
-            group = [self._waiting.popleft() for _ in range(min(MAX_GROUP, len(self._waiting)))]
+            if self._deferred and (not self._waiting or _is_overdue(self._deferred[0])):
+                group = [self._deferred.popleft()]
+            else:
+                group = [self._waiting.popleft() for _ in range(min(MAX_GROUP, len(self._waiting)))]
             self._bytes -= sum(work.request.size for work in group)
         return group
 
     def _run_group(self, group: Sequence[_QueuedWrite]) -> None:
         if not self._begin(group):
             return
-        for work in group:
+        for number, work in enumerate(group, 1):
+            self._group_rest = len(group) - number
             if not self._run_in_savepoint(work):
                 # Its error rolled back the other requests, so they run again.
                 self._run_each([each for each in group if each is not work])
@@ -119,7 +149,8 @@ class Writer:
             group[0].answer = problem
 
     def _run_each(self, group: Sequence[_QueuedWrite]) -> None:
-        for work in group:
+        for number, work in enumerate(group, 1):
+            self._group_rest = len(group) - number
             if self._begin([work]) and self._run_in_savepoint(work):
                 work.answer = self._commit() or work.answer
 
@@ -150,13 +181,17 @@ class Writer:
     def _run_in_savepoint(self, work: _QueuedWrite) -> bool:
         """Run a request in a savepoint; return whether the transaction is still open."""
         session = self._session
-        session.begin(TIMEOUT_SECONDS)
+        session.begin(TIMEOUT_SECONDS, TURN_SECONDS if work.deferred_at is None else math.inf)
         try:
             session.execute("savepoint request")
             work.answer = self._run(work.request)
             session.execute("release request")
+            session.end()
         except GuestProblem as problem:
-            work.answer = problem
+            if session.end() and problem.code == "time-limit":
+                work.deferred_at, work.answer = time.monotonic(), None
+            else:
+                work.answer = problem
             if not session.connection.in_transaction:
                 return False
             session.execute("rollback to request")
@@ -185,6 +220,10 @@ class Writer:
                 problem.statement = len(results)
             raise
         return response(request.kind, results)
+
+
+def _is_overdue(work: _QueuedWrite) -> bool:
+    return work.deferred_at is not None and time.monotonic() - work.deferred_at > MAX_DEFERRED_SECONDS
 
 
 def _deliver(group: Sequence[_QueuedWrite]) -> None:

@@ -1,6 +1,7 @@
 """Concurrent writes in shared transactions: isolation of failures, order, limits and waiting."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -179,3 +180,39 @@ def test_full_write_queue_refuses_writes(tables: Tables, monkeypatch: pytest.Mon
     assert set(statuses) == {200, 503}
     assert len(names(tables)) == statuses.count(200) >= 10
     owner.close()
+
+
+def test_short_write_does_not_wait_for_endless_ones(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "TIMEOUT_SECONDS", 0.8)
+    monkeypatch.setattr(writer, "TURN_SECONDS", 0.05)
+    endless = f"insert into users (name) {FOREVER} select 'x' || i from n where i < 0"
+
+    async def main() -> tuple[float, list[Answer]]:
+        others = [asyncio.ensure_future(tables.exec_async(endless)) for _ in range(4)]
+        await asyncio.sleep(0.1)
+        began = time.monotonic()
+        assert (await tables.exec_async(insert("a"))).status == 200
+        return time.monotonic() - began, await asyncio.gather(*others)
+
+    tables.query("select 1 as warm")
+    waited, answers = tables.run(main())
+    assert waited < 0.8
+    assert {answer.code for answer in answers} == {"time-limit"}
+    assert names(tables) == ["a"]
+
+
+def test_long_write_that_was_deferred_is_stored_once(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "TURN_SECONDS", 0.01)
+    long = (
+        "insert into users (name) with recursive n(i) as (select 1 union all select i + 1 from n "
+        "where i < 200000) select 'long' || i from n"
+    )
+
+    async def main() -> list[Answer]:
+        slow = asyncio.ensure_future(tables.exec_async(long))
+        short = [await tables.exec_async(insert(f"u{number}")) for number in range(50)]
+        return [await slow, *short]
+
+    tables.query("select 1 as warm")
+    assert {answer.status for answer in tables.run(main())} == {200}
+    assert tables.query("select count(*) as n from users where name like 'long%'").rows == [{"n": 200_000}]

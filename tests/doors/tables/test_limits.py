@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import sys
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -181,3 +183,23 @@ def test_canceled_read_is_interrupted(tables: Tables, monkeypatch: pytest.Monkey
     began = time.monotonic()
     assert tables.run(cancel_reads()).rows == [{"a": 1}]
     assert time.monotonic() - began < 30
+
+
+BLOBS = f"{NUMBERS} select randomblob(100000) as z, i from n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts the bytes that a thread writes")
+def test_statements_above_temporary_space_are_stopped(open_tables: Callable[..., Tables]) -> None:
+    tables = open_tables(max_written=64 << 20)
+    tables.schema("create table blobs (z blob) strict")
+    sort = f"select max(length(z)) as a from ({BLOBS} order by z limit -1 offset 1)"
+    assert tables.query(sort, 100).rows == [{"a": 100_000}]
+    began = time.monotonic()
+    answer = tables.query(sort, 100_000)
+    assert (answer.status, answer.code) == (413, "too-large")
+    assert "temporary data" in answer.document["detail"]
+    answer = tables.exec(f"insert into blobs select z from ({BLOBS})", 100_000)
+    assert (answer.status, answer.code) == (413, "too-large")
+    assert time.monotonic() - began < 8
+    assert tables.query("select count(*) as n from blobs").rows == [{"n": 0}]
+    assert tables.query(sort, 100).rows == [{"a": 100_000}]

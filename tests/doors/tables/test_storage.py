@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -193,3 +194,40 @@ def test_least_recently_used_project_is_closed_first(tmp_path: Path, loop: async
     assert [each.opened.idle for each in (first, second, third)] == [True, False, True]
     for tables in (first, second, third):
         tables.close()
+
+
+def crashed(tables: Tables, name: str, damage: Callable[[bytes], bytes]) -> None:
+    """Copy the open files of a Project, as a kill leaves them, with a damaged write-ahead log."""
+    target = tables.folder.with_name(name)
+    shutil.copytree(tables.folder, target)
+    (target / f"{DATABASE_NAME}-shm").unlink()
+    log = target / f"{DATABASE_NAME}-wal"
+    log.write_bytes(damage(log.read_bytes()))
+
+
+def flip(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+def test_transactions_after_damage_in_the_log_are_reported(tables: Tables, open_tables: Open) -> None:
+    for number in range(10):
+        tables.exec("insert into users (name) values ($1)", f"u{number}")
+    for name, damage in {
+        "whole": lambda data: data,
+        "torn": lambda data: data[:-1],
+        "page": lambda data: flip(data, len(data) // 2),
+        "header": lambda data: flip(data, 20),
+    }.items():
+        crashed(tables, name, damage)
+        copy = open_tables(name)
+        stored = copy.query("select count(*) as n from sqlite_schema where name = 'users'").rows[0]["n"]
+        rows = copy.query("select count(*) as n from users").rows[0]["n"] if stored else 0
+        reports = [record.body for record in copy.records]
+        if name in ("whole", "torn"):
+            assert reports == [] and rows == (10 if name == "whole" else 9)
+        else:
+            assert len(reports) == 1 and "are lost" in reports[0] and rows < 10
+            if stored:
+                assert f"{10 - rows} committed transactions" in reports[0]
+        copy.query("select 1 as a")
+        assert len(copy.records) == len(reports)

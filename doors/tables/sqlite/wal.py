@@ -1,0 +1,64 @@
+"""Detection of transactions that a damaged write-ahead log has lost.
+
+SQLite recovers a log up to the first damaged frame and ignores the rest. A committed frame of the same log
+after that is a transaction that was acknowledged and is lost. Source: https://www.sqlite.org/walformat.html
+"""
+
+import struct
+from pathlib import Path
+
+from doors.tables.sqlite.connections import Connection, apsw
+
+_HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
+_INDEX_FRAMES_AT, _INDEX_SALTS_AT, _INDEX_BYTES = 16, 32, 48
+_CHUNK_FRAMES = 256
+
+
+def lost_commits(connection: Connection, path: Path) -> int:
+    """Return the number of transactions that recovery could not read, as far as the log still shows them.
+
+    Call it after opening, before other writes. Raises SQLite's errors and OSError.
+    """
+    try:
+        connection.execute("begin immediate")  # Recovers the log, and excludes other writers.
+    except apsw.BusyError:
+        return 0  # The process that writes has recovered the log.
+    try:
+        log = path.with_name(path.name + "-wal")
+        index = path.with_name(path.name + "-shm")
+        if not log.exists() or log.stat().st_size <= _HEADER_BYTES:
+            return 0
+        with index.open("rb") as file:
+            header = file.read(_INDEX_BYTES)
+        (frames,) = struct.unpack_from("=I", header, _INDEX_FRAMES_AT)
+        salts = header[_INDEX_SALTS_AT:_INDEX_BYTES][:8]
+        return _commits_after(log, frames, salts, connection.pragma("page_size"))
+    finally:
+        connection.execute("rollback")
+
+
+def _commits_after(log: Path, frames: int, salts: bytes, page_size: int) -> int:
+    frame_bytes = _FRAME_HEADER_BYTES + page_size
+    commits = 0
+    with log.open("rb") as file:
+        if not frames:
+            start = file.read(_HEADER_BYTES + _FRAME_HEADER_BYTES)
+            if not _is_header(start[:_HEADER_BYTES]):
+                salts = start[_HEADER_BYTES + 8 : _HEADER_BYTES + 16]
+        file.seek(_HEADER_BYTES + frames * frame_bytes)
+        while chunk := file.read(frame_bytes * _CHUNK_FRAMES):
+            for at in range(0, len(chunk) - frame_bytes + 1, frame_bytes):
+                _page, pages, frame_salts = struct.unpack_from(">II8s", chunk, at)
+                commits += pages > 0 and frame_salts == salts
+    return commits
+
+
+def _is_header(header: bytes) -> bool:
+    """Return whether the checksum of a log's header is right."""
+    order = ">" if header[3] & 1 else "<"
+    words = struct.unpack(f"{order}6I", header[:24])
+    first = second = 0
+    for at in range(0, len(words), 2):
+        first = (first + words[at] + second) & 0xFFFFFFFF
+        second = (second + words[at + 1] + first) & 0xFFFFFFFF
+    return struct.unpack(">2I", header[24:]) == (first, second)
