@@ -27,7 +27,14 @@ function countFields(text) {
   return count;
 }
 
+/** Return whether a body has no parts, only the delimiter of its end. */
+function isEmpty(bytes, boundary) {
+  const end = `--${boundary}--`;
+  return new TextDecoder().decode(bytes.subarray(0, end.length + 2)).replace(/^\r\n/, '').startsWith(end);
+}
+
 function* multipart(bytes, boundary) {
+  if (isEmpty(bytes, boundary)) return;
   const parser = new MultipartParser(boundary, {
     maxHeaderSize: MAX_HEADER_BYTES,
     maxParts: MAX_PARTS,

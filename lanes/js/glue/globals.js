@@ -1,4 +1,5 @@
 // Other functions of the web platform that the engine lacks or gets wrong.
+import { cloneWithKeys } from './crypto/key.js';
 import { define, defineGetter, defineMissing } from './define.js';
 
 function parse(url, base) {
@@ -38,7 +39,7 @@ define(globalThis, {
   structuredClone(value, options) {
     if (value instanceof DOMException) return new DOMException(value.message, value.name);
     try {
-      return nativeClone(value, options);
+      return cloneWithKeys(value, (each) => nativeClone(each, options));
     } catch (error) {
       throw error instanceof TypeError ? new DOMException(error.message, 'DataCloneError') : error;
     }

@@ -1,5 +1,6 @@
 // Piping of streams with an AbortSignal, which the engine refuses, and the abort signal of writable streams.
 import { define, defineGetter } from './define.js';
+import { svcPiped } from './response.js';
 
 const { pipeThrough: nativePipeThrough, pipeTo: nativePipeTo } = ReadableStream.prototype;
 const NativeWritableStream = WritableStream;
@@ -118,8 +119,9 @@ define(ReadableStream.prototype, {
     checkSource(this);
     checkDestination(destination);
     const { signal, ...others } = pipeOptions(options);
-    if (!signal) return nativePipeTo.call(this, destination, others);
     checkLocks(this, destination);
+    svcPiped(this);
+    if (!signal) return nativePipeTo.call(this, destination, others);
     return pipe(this, destination, { signal, ...others });
   },
   pipeThrough(transform, options) {
@@ -129,8 +131,9 @@ define(ReadableStream.prototype, {
     const { writable } = transform;
     checkDestination(writable);
     const { signal, ...others } = pipeOptions(options);
-    if (!signal) return nativePipeThrough.call(this, { readable, writable }, others);
     checkLocks(this, writable);
+    svcPiped(this);
+    if (!signal) return nativePipeThrough.call(this, { readable, writable }, others);
     pipe(this, writable, { signal, ...others }).catch(() => {});
     return readable;
   },

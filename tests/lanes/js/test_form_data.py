@@ -121,6 +121,10 @@ def test_form_data_reads_repeated_names_empty_files_and_escaped_names(post: Post
     ]
 
 
+def test_form_data_without_parts_is_empty(post: Post) -> None:
+    assert json.loads(post("/request", END).body) == json.loads(post("/request", b"\r\n" + END).body) == []
+
+
 def test_form_data_reads_urlencoded_forms(post: Post) -> None:
     answer = post("/request", b"a=1&b=%C3%BC+x&a=", content_type="application/x-www-form-urlencoded")
     assert json.loads(answer.body) == [["a", "1"], ["b", "ü x"], ["a", ""]]

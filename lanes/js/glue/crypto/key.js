@@ -3,6 +3,7 @@
 const USAGES = ['encrypt', 'decrypt', 'sign', 'verify', 'deriveKey', 'deriveBits', 'wrapKey', 'unwrapKey'];
 const TOKEN = Symbol('CryptoKey');
 let read;
+let created = false;
 
 export class CryptoKey {
   #type;
@@ -33,6 +34,7 @@ export class CryptoKey {
 
 /** Return a key. `material` is base64: the bytes of a secret key, SPKI or PKCS #8. */
 export function createKey(type, extractable, algorithm, usages, material) {
+  created = true;
   return new CryptoKey(TOKEN, type, extractable, algorithm, usages, material);
 }
 
@@ -47,4 +49,27 @@ export function usagesOf(usages) {
   const unknown = list.find((usage) => !USAGES.includes(usage));
   if (unknown !== undefined) throw new TypeError(`crypto: ${unknown} is not a key usage`);
   return list;
+}
+
+/** Yield the path and the value of each key in plain objects and arrays. */
+function* keysIn(value, path = [], seen = new Set()) {
+  if (value instanceof CryptoKey) {
+    yield [path, value];
+  } else if (value !== null && typeof value === 'object' && !seen.has(value)) {
+    seen.add(value);
+    const isPlain = Array.isArray(value) || [Object.prototype, null].includes(Object.getPrototypeOf(value));
+    if (isPlain) for (const name of Object.keys(value)) yield* keysIn(value[name], [...path, name], seen);
+  }
+}
+
+/** Clone a value with `clone`, which makes other objects of keys, and put clones of its keys in their place. */
+export function cloneWithKeys(value, clone) {
+  const result = { value: clone(value) }, clones = new Map();
+  if (!created) return result.value;
+  for (const [path, key] of keysIn(value)) {
+    if (!clones.has(key)) clones.set(key, createKey(key.type, key.extractable, key.algorithm, key.usages, read(key)));
+    const names = ['value', ...path], last = names.pop();
+    names.reduce((object, name) => object[name], result)[last] = clones.get(key);
+  }
+  return result.value;
 }
