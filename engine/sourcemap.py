@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 BUNDLE = "svc-app.js"
 """File name of the bundle in guests' stack traces."""
-_FRAME = re.compile(r"svc-(?:app|loader)\.js[^:\n]*:(?P<line>\d{1,9}):(?P<column>\d{1,9})\s*")
+_FRAME = re.compile(r"svc-(?:app|loader|glue)\.js[^:\n]*:(?P<line>\d{1,9}):(?P<column>\d{1,9})\s*")
 """The part of a frame after its last `@`."""
 _DIGITS = {c: i for i, c in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")}
 _OWN = re.compile(r"(^|/)lanes/js/(?:glue|guest)/|^svc:")

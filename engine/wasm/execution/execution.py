@@ -328,11 +328,12 @@ class Execution:
             line = self._guest.rewrite(text)
             if line is None:
                 continue
+            if line == _UNANSWERED and stream == "stderr":
+                self.stop("guest-failed")
+                continue
+            self._stderr = self._stderr or StderrTail()
+            self._stderr.add_output(line)
             if stream == "stderr":
-                if line == _UNANSWERED:
-                    self.stop("guest-failed")
-                    continue
-                self._stderr = self._stderr or StderrTail()
                 self._stderr.add(line)
             self._request.on_line(stream, line)  # type: ignore[arg-type]
         while run.notices:

@@ -22,7 +22,7 @@ _WASM_FRAME = re.compile(r" *\d+: +0x[0-9a-f]+ - [^!]*!(?P<function>.+?)(?:::h[0
 _RUNTIME = re.compile(
     r"<?(?:core|std|alloc|dlmalloc|panic_abort|wasi|wit_bindgen|wasip2)\b.*::|<|_*rust_|__|abort$|cabi_|runtime\."
 )
-_MAX_FUNCTION = 200
+_MAX_NAME = 200
 _GAVE_UP = "wasm `unreachable` instruction executed"
 _MEANING = {
     _GAVE_UP: "the guest gave up (unreachable: a panic or an abort)",
@@ -41,6 +41,7 @@ class StderrTail:
 
     def __init__(self) -> None:
         self._last: deque[str] = deque(maxlen=_MAX_LINES)
+        self._output: deque[str] = deque(maxlen=_MAX_LINES)
         self._head = ""
         self._function = ""
         self._panicked_at = ""
@@ -60,6 +61,15 @@ class StderrTail:
         elif line.strip() and not line[0].isspace():
             self._function = line
             self._last.append(line)
+
+    def add_output(self, line: str) -> None:
+        """Add one line of stdout or stderr, which may be the last output."""
+        if line.strip() and not line[0].isspace():
+            self._output.append(line)
+
+    def last_output(self) -> str:
+        """Return the last line of stdout or stderr that does not report lack of memory; empty if none."""
+        return next((line[:_MAX_NAME] for line in reversed(self._output) if not _MEMORY.search(line)), "")
 
     def out_of_memory(self) -> bool:
         """Return whether a line reports lack of memory."""
@@ -81,14 +91,18 @@ class StderrTail:
 
 
 def classify(
-    text: str | None, failure: BaseException | None, stderr: StderrTail
+    text: str | None, failure: BaseException | None, stderr: StderrTail, last_call: str = ""
 ) -> tuple[Literal["guest-failed", "memory-limit", "overloaded"], str]:
     """Return the outcome and a sentence that describes it.
 
-    `text` is wasmtime's error, `failure` the exception of a host function, `stderr` the guest's output.
+    `text` is wasmtime's error, `failure` the exception of a host function, `stderr` the guest's output. A
+    failure that the program did not report itself names `last_call` and the last output.
     """
+    activity = f"; the last call was: {last_call}" if last_call else ""
+    if last_output := stderr.last_output():
+        activity += f"; the last output was: {last_output}"
     if stderr.out_of_memory() or (text and _MEMORY.search(text)):
-        return "memory-limit", "out of memory: the guest exceeded memory_limit_mb"
+        return "memory-limit", f"out of memory: the guest exceeded memory_limit_mb{activity}"
     if text and _NO_SLOT.search(text):
         return "overloaded", "the running instances use all memories and tables of the pool"
     if isinstance(failure, GuestExit):
@@ -98,10 +112,9 @@ def classify(
             return "guest-failed", panic or line or str(failure)
         return "guest-failed", f"{line} ({failure})"
     if isinstance(failure, EngineFailed):
-        last = f"; the last output was: {line}" if (line := stderr.last_line()) else ""
         return (
             "guest-failed",
-            f"the JavaScript engine ended the handler in a call that cannot be caught{last}",
+            f"the JavaScript engine ended the handler in a call that cannot be caught{activity}",
         )
     if isinstance(failure, Trap):
         return "guest-failed", f"the guest broke a rule of its host: {failure}"
@@ -114,7 +127,7 @@ def classify(
             return "guest-failed", panic
         meaning = _MEANING.get(reason, f"the guest trapped: {reason}")
         function = _running_function(text or "")
-        return "guest-failed", f"{meaning} in {function}" if function else meaning
+        return "guest-failed", f"{meaning} in {function}{activity}" if function else f"{meaning}{activity}"
     causes = [line.strip() for line in (text or "").splitlines() if line.strip()]
     return "guest-failed", f"the guest failed: {causes[-1]}" if causes else "the guest failed"
 
@@ -124,5 +137,5 @@ def _running_function(text: str) -> str:
     for line in text.splitlines():
         frame = _WASM_FRAME.fullmatch(line)
         if frame is not None and not _RUNTIME.match(frame["function"]):
-            return frame["function"][:_MAX_FUNCTION]
+            return frame["function"][:_MAX_NAME]
     return ""

@@ -34,7 +34,7 @@ def outcome_of_end(
         if run.head is not None and run.head.body.broken == "unfinished":
             return "aborted", _ABORTED
     if text is not None:
-        return classify(text, run.failure, stderr)
+        return classify(text, run.failure, stderr, run.last_call)
     if run.refused == ("connection-terminated", None):
         return "aborted", _ABORTED
     if run.refused is not None:

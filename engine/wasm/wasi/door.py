@@ -13,6 +13,7 @@ from engine.wasm.execution.buffers import OutputBuffer
 from engine.wasm.execution.run_state import RunState, Trap
 from engine.wasm.wasi.http_fields import Fields
 from engine.wasm.wasi.http_outgoing import (
+    MAX_DESCRIPTION_CHARS,
     FutureIncomingResponse,
     OutgoingRequest,
     RequestOptions,
@@ -30,6 +31,7 @@ _ALL_BYTES = 1 << 31
 def ask(run: RunState, door: str, path: str, body: str) -> DoorAnswer | Suspend:
     """Post a text to a Door; return the status and the response text, or `None` if the request failed."""
     content = body.encode()
+    run.last_call = f"POST http://{door}.{DOMAIN}{path}"[:MAX_DESCRIPTION_CHARS]
     if _on_loop():
         answer: DoorResponse | FutureIncomingResponse | None = run.call_door(run, door, path, content)
         if isinstance(answer, DoorResponse):

@@ -197,6 +197,17 @@ MAX_CONCURRENT_REQUESTS = 128
 """Maximum number of pending outgoing requests of one run."""
 
 
+MAX_DESCRIPTION_CHARS = 200
+
+
+def _description(request: OutgoingRequest) -> str:
+    """Return method and URL of a request without its query."""
+    name, other = request.method
+    scheme = (request.scheme or ("HTTPS", None))[0].lower()
+    path = (request.path or "/").partition("?")[0]
+    return f"{other or name.upper()} {scheme}://{request.authority}{path}"[:MAX_DESCRIPTION_CHARS]
+
+
 @host("wasi:http/outgoing-handler", "handle")
 def handle(run: RunState, request: OutgoingRequest, options: RequestOptions | None) -> FutureIncomingResponse:
     """Send a request. Raises `Err` at once if `egress` denies it and the guest never took the body.
@@ -207,6 +218,7 @@ def handle(run: RunState, request: OutgoingRequest, options: RequestOptions | No
     """
     request.check_childless("an outgoing-request was sent before its headers were dropped")
     run.unsent_messages -= 1
+    run.last_call = _description(request)
     future = FutureIncomingResponse()
     run.waiting += 1
     try:

@@ -1,5 +1,5 @@
 from engine.wasm.execution.failure import StderrTail, classify
-from engine.wasm.execution.run_state import GuestExit
+from engine.wasm.execution.run_state import EngineFailed, GuestExit
 
 TRAP = "error while executing\nwasm trap: wasm `unreachable` instruction executed"
 
@@ -71,6 +71,15 @@ def test_trap_names_the_innermost_function_of_the_program() -> None:
         f"error while executing at wasm backtrace:\n{lines}\nCaused by:\n    wasm trap: call stack exhausted"
     )
     assert classify(text, None, StderrTail())[1].endswith("(endless recursion?) in api::order::save")
+
+
+def test_failure_of_the_engine_names_the_last_call_and_the_last_output() -> None:
+    output = stderr_tail("out of memory\n")
+    for line in ("paid", "    at pay (index.js:1:1)", "", "out of memory"):
+        output.add_output(line)
+    activity = "; the last call was: POST http://tables.svc/v1/exec; the last output was: paid"
+    for text, failure in ((TRAP, None), (None, EngineFailed()), ("call stack exhausted", None)):
+        assert classify(text, failure, output, "POST http://tables.svc/v1/exec")[1].endswith(activity)
 
 
 def test_exit_reports_last_line_without_stack() -> None:

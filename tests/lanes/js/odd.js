@@ -72,7 +72,39 @@ const routes = {
     class Own extends Response {}
     return Response.json([new Own('x') instanceof Response, new Response().constructor === Response]);
   },
+  '/names'() {
+    const other = (() => {
+      class Problem { static kind = Problem; }
+      return Problem;
+    })();
+    const list = [Problem, other, MessagePort, class Own { static kind = Own; }];
+    return Response.json([...list.map(({ name }) => name), new Problem().name, Static.name()]);
+  },
+  '/glue': () => answer(),
+  async '/memory'() {
+    console.log('step 1');
+    await fetch('http://127.0.0.1:9/pay?secret').catch(() => {});
+    for (const all = []; ;) all.push(new Uint8Array(1 << 20).fill(1));
+  },
 };
+
+// Names that the glue has too, and a class that mentions itself.
+function guarded() {
+  throw new Problem('of the user');
+}
+const answer = () => guarded();
+class MessagePort {}
+class Problem extends Error {
+  static kind = Problem;
+  constructor(message) {
+    super(message);
+    this.name = this.constructor.name;
+  }
+}
+class Static {
+  static kind = Static;
+  static name() { return 'a method'; }
+}
 
 export default {
   fetch: (request, env, context) => routes[new URL(request.url).pathname](request, env, context),
