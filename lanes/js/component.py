@@ -14,12 +14,14 @@ from pathlib import Path
 
 from engine.files.digest import content_digest
 from engine.lane import BuildFailed
-from lanes.js.toolchain import Toolchain
+from lanes.js.toolchain import GLUE, Toolchain
 from lanes.lock import locked
 from lanes.process import run
 
 MODULES = {"service": "svc-app.js", "loader": "svc-loader.js"}
 """The name of a world's main module, which stack traces contain."""
+GLUE_MODULE = "svc-glue.js"
+"""The name of the glue's module, which the main module of the world "service" imports."""
 LIMIT_SECONDS = 120.0
 """Time limit for loading a module."""
 
@@ -79,6 +81,8 @@ async def _make(spec: SnapshotSpec, module: Path) -> tuple[Path, str]:
     output_file = module.with_suffix(".wasm")
     toolchain = spec.toolchain
     template = await _template(toolchain, spec.world, spec.report)
+    if spec.world == "service":
+        shutil.copyfile(template / GLUE_MODULE, module.parent / GLUE_MODULE)
     command = [
         toolchain.node,
         toolchain.script("component.mjs"),
@@ -105,6 +109,12 @@ async def _make(spec: SnapshotSpec, module: Path) -> tuple[Path, str]:
     return arriving.replace(spec.cache_folder / f"{digest}.wasm"), output
 
 
+async def bundle_glue(toolchain: Toolchain, name: str, target: Path) -> tuple[int, str]:
+    """Bundle a file of the glue with what it imports; return the exit code and the output of the tool."""
+    command = [toolchain.node, toolchain.script("glue.mjs"), str(GLUE / name), str(target)]
+    return await run(command, target.parent)
+
+
 async def _template(toolchain: Toolchain, world: str, report: Callable[[str], None]) -> Path:
     """Return the folder of a world's template; the first use of a toolchain makes it.
 
@@ -123,6 +133,8 @@ async def _template(toolchain: Toolchain, world: str, report: Callable[[str], No
             script, wit = toolchain.script("template.mjs"), str(toolchain.wit / world)
             command = [toolchain.node, script, module.name, wit, world, str(template)]
             code, output = await run(command, module.parent, nice=True)
+            if code == 0 and world == "service":
+                code, output = await bundle_glue(toolchain, "deploy.js", template / GLUE_MODULE)
             if code != 0:
                 raise BuildFailed("cannot prepare the js toolchain", toolchain.repair, output=output)
             return template.replace(folder)

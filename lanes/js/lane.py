@@ -19,7 +19,13 @@ from engine.sourcemap import SourceMap
 from lanes.identity import identity
 from lanes.js import SPEC
 from lanes.js.bundler import Bundler
-from lanes.js.component import LIMIT_SECONDS, ComponentRefused, SnapshotSpec, component
+from lanes.js.component import (
+    LIMIT_SECONDS,
+    ComponentRefused,
+    SnapshotSpec,
+    bundle_glue,
+    component,
+)
 from lanes.js.errors import (
     EXPORT_HINT,
     NO_EXPORT,
@@ -29,9 +35,8 @@ from lanes.js.errors import (
     never_loaded,
 )
 from lanes.js.node import programs
-from lanes.js.toolchain import COMPAT, GLUE, GUEST, Toolchain, ensure, ensure_intl, tools
+from lanes.js.toolchain import COMPAT, GUEST, Toolchain, ensure, ensure_intl, tools
 from lanes.prebuilt_component import build_or_take
-from lanes.process import run
 
 _OURS = Path(__file__).resolve().parent
 MAX_BUNDLE_BYTES = 24 << 20
@@ -86,7 +91,7 @@ class JsLane:
             root=str(request.root),
             guest=str(GUEST),
             compat=str(COMPAT),
-            glue=str(GLUE) if deploy else None,
+            deploy=deploy,
         )
         answer = await bundle()
         if "needs" in answer:
@@ -155,8 +160,7 @@ async def _loader(toolchain: Toolchain, report: Callable[[str], None]) -> Path:
     """Return the loader component; the first use of a toolchain makes it."""
 
     async def write(module: Path) -> None:
-        command = [toolchain.node, toolchain.script("loader.mjs"), str(GLUE), str(module)]
-        code, output = await run(command, module.parent)
+        code, output = await bundle_glue(toolchain, "loader.js", module)
         if code != 0:
             raise ComponentRefused(output)
 

@@ -10,8 +10,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+import brotli  # type: ignore[import-untyped]
+
 TOGETHER = 5
 COMPRESSED = "compressed " * 5000
+_BROTLI = brotli.compress(COMPRESSED.encode())
+_ENCODED = {
+    "/gzip": ("gzip", gzip.compress(COMPRESSED.encode())),
+    "/br": ("br", _BROTLI),
+    "/br-cut": ("br", _BROTLI[:-3]),
+    "/zstd": ("zstd", b"unknown"),
+}
 _REDIRECTS = {"/elsewhere": "/landed", "/loop": "/loop"}
 
 
@@ -97,9 +106,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"cut off")
             self.close_connection = True
             return
-        elif path == "/gzip":
-            packed = gzip.compress(COMPRESSED.encode())
-            self._head(200, len(packed), ("content-encoding", "gzip"))
+        elif path in _ENCODED:
+            coding, packed = _ENCODED[path]
+            self._head(200, len(packed), ("content-encoding", coding))
             self.wfile.write(packed)
             return
         elif path == "/large":

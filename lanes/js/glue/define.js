@@ -16,3 +16,8 @@ export function defineGetter(target, name, get) {
 export function defineMissing(target, values) {
   define(target, Object.fromEntries(Object.entries(values).filter(([name]) => !(name in target))));
 }
+
+/** Compile functions that requests call. The engine compiles a function at its first call, or when `length` is read. */
+export function compile(...functions) {
+  for (const each of functions) void each.length;
+}

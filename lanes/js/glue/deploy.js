@@ -1,8 +1,12 @@
-// The main module of a deploy build: the user's module is evaluated once, before the snapshot.
+// The glue of deploy builds, a module of its own: names of the user's code cannot collide with its names.
+import { compile } from './define.js';
 import { svcRestoreRandomness, svcRestoreTime } from './prelude.js';
 import { svcCheck, svcServe } from './runtime.js';
-import app, { svcEntry } from 'svc:app';
 
-svcRestoreTime();
-svcCheck(app, svcEntry);
-svcServe(() => ({ app, entry: svcEntry }), svcRestoreRandomness);
+/** Answer requests with the user's default export, whose module was evaluated before the snapshot. */
+export function svcHost(app, entry) {
+  svcRestoreTime();
+  svcCheck(app, entry);
+  compile(app.fetch);
+  svcServe(() => ({ app, entry }), svcRestoreRandomness);
+}

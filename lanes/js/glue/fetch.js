@@ -2,7 +2,7 @@
 // and errors.
 import { define, defineGetter } from './define.js';
 import { svcFail } from './failure.js';
-import { svcFetched } from './response.js';
+import { svcAcceptable, svcFetched } from './response.js';
 
 const MAX_REDIRECTS = 20;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
@@ -180,12 +180,22 @@ async function sent(input, init) {
   return response;
 }
 
+/** Return the options of a request whose accept-encoding names only what fetch() decodes. */
+function decodable(input, init) {
+  const source = init?.headers ?? (input instanceof NativeRequest ? input.headers : undefined);
+  if (!source) return init;
+  const headers = new Headers(source), accepted = headers.get('accept-encoding');
+  if (accepted !== null) headers.set('accept-encoding', svcAcceptable(accepted));
+  else if (!init?.headers) return init;
+  return { ...init, headers };
+}
+
 async function send(url, input, init) {
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
     throw new TypeError(`fetch: the scheme of ${url.href} is not http, https or data`);
   }
   try {
-    return svcFetched(await sent(input, init));
+    return svcFetched(await sent(input, decodable(input, init)));
   } catch (error) {
     const { aborted, reason } = init?.signal ?? signals.get(input) ?? {};
     if (aborted) throw reason;

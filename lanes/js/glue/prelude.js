@@ -2,9 +2,10 @@
 // snapshotted, where real randomness would end the build. So random functions return a fixed sequence there, and
 // real randomness from the first request on, also where the module stored them. The time is fixed too, and
 // `lane.py` warns of its use.
+import { define } from './define.js';
+
 const svcRandom = Math.random;
-const svcFill = crypto.getRandomValues.bind(crypto);
-const svcUuid = crypto.randomUUID.bind(crypto);
+const { getRandomValues, randomUUID } = Crypto.prototype;
 let svcLoading = true;
 let svcState = 0x2545f491;
 
@@ -16,17 +17,19 @@ function svcNext() {
 }
 
 Math.random = () => (svcLoading ? svcNext() / 4294967296 : svcRandom());
-crypto.getRandomValues = (array) => {
-  if (!svcLoading) return svcFill(array);
-  const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
-  for (let i = 0; i < bytes.length; i++) bytes[i] = svcNext();
-  return array;
-};
-crypto.randomUUID = () => {
-  if (!svcLoading) return svcUuid();
-  const hex = [8, 4, 4, 4, 12].map((n) => Array.from({ length: n }, () => (svcNext() & 15).toString(16)).join(''));
-  return `${hex[0]}-${hex[1]}-4${hex[2].slice(1)}-8${hex[3].slice(1)}-${hex[4]}`;
-};
+define(Crypto.prototype, {
+  getRandomValues(array) {
+    if (!svcLoading) return getRandomValues.call(this, array);
+    const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+    for (let i = 0; i < bytes.length; i++) bytes[i] = svcNext();
+    return array;
+  },
+  randomUUID() {
+    if (!svcLoading) return randomUUID.call(this);
+    const hex = [8, 4, 4, 4, 12].map((n) => Array.from({ length: n }, () => (svcNext() & 15).toString(16)).join(''));
+    return `${hex[0]}-${hex[1]}-4${hex[2].slice(1)}-8${hex[3].slice(1)}-${hex[4]}`;
+  },
+});
 
 const SvcDate = Date;
 const svcNow = Date.now;
@@ -56,6 +59,4 @@ export function svcRestoreTime() {
 export function svcRestoreRandomness() {
   svcLoading = false;
   Math.random = svcRandom;
-  delete crypto.getRandomValues;
-  delete crypto.randomUUID;
 }

@@ -4,7 +4,7 @@
 // - clone(), bytes() and Response.error() are missing, and blob() has no type.
 // - A body whose stream fails ends as if it were complete.
 // - Compressed responses of fetch() are not decoded.
-import { define, defineGetter } from './define.js';
+import { compile, define, defineGetter } from './define.js';
 import { svcFail } from './failure.js';
 
 const NativeResponse = Response;
@@ -23,7 +23,25 @@ const streamed = new WeakSet();
 const compressed = new WeakMap();
 /** Headers of responses whose body was decoded; those of the engine are immutable. */
 const decodedHeaders = new WeakMap();
-const FORMATS = { deflate: 'deflate', gzip: 'gzip', 'x-gzip': 'gzip' };
+const FORMATS = { br: 'brotli', deflate: 'deflate', gzip: 'gzip', 'x-gzip': 'gzip' };
+
+/** Return the format of a content coding; undefined if the bundle cannot decode it. */
+function formatOf(coding) {
+  const format = FORMATS[coding?.trim().toLowerCase()];
+  if (format !== 'brotli') return format;
+  try {
+    new DecompressionStream(format);
+    return format;
+  } catch {
+    return undefined; // compat/features/brotli.js is not in the bundle.
+  }
+}
+
+/** Return a value of accept-encoding without the codings that fetch() cannot decode. */
+export function svcAcceptable(text) {
+  const known = ([coding]) => coding === 'identity' || formatOf(coding);
+  return text.split(',').filter((item) => known(item.trim().toLowerCase().split(/\s*;/))).join(',').trim() || 'identity';
+}
 
 let incoming = null;
 
@@ -64,7 +82,7 @@ function checkStatusText(text) {
   if (text && !/^[\t\x20-\x7e\x80-\xff]*$/.test(text)) throw new TypeError('Response: statusText is not a reason phrase');
 }
 
-globalThis.Response = new Proxy(NativeResponse, {
+const handler = {
   construct(target, args, newTarget) {
     const stream = args[0] instanceof ReadableStream;
     checkStatusText(args[1]?.statusText);
@@ -73,7 +91,8 @@ globalThis.Response = new Proxy(NativeResponse, {
     if (!stream && !hasLength(args[1]?.headers)) measured.add(response);
     return response;
   },
-});
+};
+globalThis.Response = new Proxy(NativeResponse, handler);
 
 const { prototype } = NativeResponse;
 prototype.constructor = globalThis.Response;
@@ -94,7 +113,7 @@ function readable(response) {
 
 /** Return a response of the engine's fetch(), which decodes its body when it is read. */
 export function svcFetched(response) {
-  const format = FORMATS[nativeHeaders.call(response).get('content-encoding')?.trim().toLowerCase()];
+  const format = formatOf(nativeHeaders.call(response).get('content-encoding'));
   if (format) compressed.set(response, format);
   return response;
 }
@@ -113,7 +132,18 @@ defineGetter(prototype, 'headers', function () {
 const { get: nativeBody } = Object.getOwnPropertyDescriptor(prototype, 'body');
 const { get: nativeBodyUsed } = Object.getOwnPropertyDescriptor(prototype, 'bodyUsed');
 defineGetter(prototype, 'body', function () { return nativeBody.call(readable(this)); });
-defineGetter(prototype, 'bodyUsed', function () { return nativeBodyUsed.call(bodies.get(this) ?? this); });
+/** Streams that were piped, which the engine does not count as used. */
+let piped;
+
+export function svcPiped(stream) {
+  (piped ??= new WeakSet()).add(stream);
+}
+
+function bodyUsed() {
+  const response = bodies.get(this) ?? this;
+  return nativeBodyUsed.call(response) || (piped !== undefined && piped.has(nativeBody.call(response)));
+}
+defineGetter(prototype, 'bodyUsed', bodyUsed);
 for (const name of ['arrayBuffer', 'json', 'text']) {
   const native = prototype[name];
   define(prototype, { [name]() { return native.call(readable(this)); } });
@@ -167,3 +197,5 @@ export function svcSendable(response) {
   const { status, statusText, headers } = response, body = nativeBody.call(replaced ?? response);
   return new NativeResponse(body && guarded(body), { status, statusText, headers });
 }
+
+compile(handler.construct, checkStatusText, hasLength, bodyUsed);

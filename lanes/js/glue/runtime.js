@@ -9,6 +9,7 @@ import './streams.js';
 import './byte_streams.js';
 import './pipe.js';
 import './file_reader.js';
+import { compile } from './define.js';
 import { svcHosting } from './crypto/host.js';
 import { svcFail } from './failure.js';
 import { svcBeginRequest, svcEnv } from './process.js';
@@ -28,35 +29,37 @@ export function svcCheck(app, entry) {
   return app;
 }
 
+async function answer(event, load, begin) {
+  try {
+    begin();
+    svcHosting.begun = true;
+    svcHosting.waiting?.forEach((resume) => resume());
+    svcAnswers(event);
+    const { app, entry } = load();
+    svcBeginRequest();
+    svcCheck(app, entry);
+    const { request } = event;
+    svcReceive(request);
+    svcIncoming(request);
+    const context = { waitUntil: (promise) => event.waitUntil(promise), passThroughOnException() {} };
+    const response = await app.fetch(request, svcEnv, context);
+    svcFlush();
+    const sendable = svcSendable(response);
+    if (!sendable) {
+      throw new TypeError(`${entry}: fetch() returned ${response === null ? 'null' : typeof response}, not a Response`);
+    }
+    if (response.bodyUsed) throw new TypeError(`${entry}: fetch() returned a Response whose body was read already`);
+    return sendable;
+  } catch (error) {
+    svcFail(error);
+  }
+}
+
 /**
  * Answer requests. `load` returns the user's default export and the name of its file; `begin` runs before it.
  */
 export function svcServe(load, begin) {
-  addEventListener('fetch', (event) => {
-    event.respondWith((async () => {
-      try {
-        begin();
-        svcHosting.begun = true;
-        svcHosting.waiting?.forEach((resume) => resume());
-        svcAnswers(event);
-        const { app, entry } = load();
-        svcBeginRequest();
-        svcCheck(app, entry);
-        const { request } = event;
-        svcReceive(request);
-        svcIncoming(request);
-        const context = { waitUntil: (promise) => event.waitUntil(promise), passThroughOnException() {} };
-        const response = await app.fetch(request, svcEnv, context);
-        svcFlush();
-        const sendable = svcSendable(response);
-        if (!sendable) {
-          throw new TypeError(`${entry}: fetch() returned ${response === null ? 'null' : typeof response}, not a Response`);
-        }
-        if (response.bodyUsed) throw new TypeError(`${entry}: fetch() returned a Response whose body was read already`);
-        return sendable;
-      } catch (error) {
-        svcFail(error);
-      }
-    })());
-  });
+  const listener = (event) => event.respondWith(answer(event, load, begin));
+  compile(answer, listener, load, begin, svcAnswers, svcBeginRequest, svcCheck, svcReceive, svcIncoming, svcFlush, svcSendable);
+  addEventListener('fetch', listener);
 }

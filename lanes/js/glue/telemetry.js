@@ -36,6 +36,15 @@ export function svcAnswers(event) {
   svcEvent = event;
 }
 
+// For compat/features/rejections.js.
+globalThis[Symbol.for('svc.wait')] = (promise) => {
+  try {
+    svcEvent?.waitUntil(promise);
+  } catch {
+    // The event is over.
+  }
+};
+
 // What '@svc/guest' finds where it is hosted; a record is a LogRecord of OTLP in JSON.
 globalThis[Symbol.for('svc.telemetry')] = {
   get open() {

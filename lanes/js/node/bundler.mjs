@@ -1,17 +1,18 @@
 // Bundles Resources with esbuild, request by request: one JSON document a line on stdin, one on stdout.
 //
-// {id, entry, name, root, guest, compat, glue?, intl?}
+// {id, entry, name, root, guest, compat, deploy, intl?}
 //   ->  {id, code, map, inputs, warnings} | {id, errors} | {id, fault} | {id, needs: 'intl'}
 //
 // `entry` is the absolute path of the user's module and `name` its name in messages. Paths in responses are
 // relative to `root`. `guest` is the file of '@svc/guest', `compat` the folder of svc's modules of Node.js. With
-// `glue` (a folder) the bundle is the main module of a deploy build, otherwise a script that returns the exports.
-// `intl` is the folder with the packages of Intl, which few bundles need.
+// `deploy` the bundle is the main module of a deploy build, which imports the glue from `svc-glue.js`. Otherwise it is a
+// script that returns the exports. `intl` is the folder with the packages of Intl, which few bundles need.
 import { context } from 'esbuild';
 import { createInterface } from 'node:readline';
 import { realpathSync } from 'node:fs';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { withClassNames } from './class_names.mjs';
 import { featureOptions, featuresOf, intlPackages } from './features.mjs';
 import { jsx } from './jsx.mjs';
 import { nodeBuiltins } from './node_builtins.mjs';
@@ -21,21 +22,17 @@ const contexts = new Map();
 const STRICT = /^("use strict";)?/;
 const packages = realpathSync(fileURLToPath(new URL('../node_modules', import.meta.url)));
 
-function plugin({ entry, name, glue }) {
-  const source = `import app from ${JSON.stringify(entry)};\n` +
-    `export default app;\nexport const svcEntry = ${JSON.stringify(name)};\n`;
+function plugin({ entry, name, deploy }) {
+  const source = `import app from ${JSON.stringify(entry)};\n` + (deploy
+    ? `import { svcHost } from "svc:glue";\nsvcHost(app, ${JSON.stringify(name)});\n`
+    : `export default app;\nexport const svcEntry = ${JSON.stringify(name)};\n`);
   return {
     name: 'svc',
     setup(build) {
       build.onResolve({ filter: /^svc:app$/ }, () => ({ path: 'app', namespace: 'svc' }));
       build.onLoad({ filter: /.*/, namespace: 'svc' }, () => ({ contents: source, resolveDir: '/', loader: 'js' }));
-      // The glue's packages are the toolchain's; a user's import never finds them.
-      build.onResolve({ filter: /^@remix-run\// }, ({ path, importer, kind, pluginData }) =>
-        glue && importer.startsWith(glue) && pluginData !== 'again'
-          ? build.resolve(path, { resolveDir: packages, kind, pluginData: 'again' })
-          : undefined);
-      build.onResolve({ filter: /^(wasi|svc:doors)[:/]/ }, ({ path, importer }) =>
-        glue && importer.startsWith(glue) ? { path, external: true } : undefined);
+      build.onResolve({ filter: /^svc:glue$/ }, ({ namespace }) =>
+        namespace === 'svc' ? { path: './svc-glue.js', external: true } : undefined);
     },
   };
 }
@@ -47,18 +44,19 @@ const loader = Object.fromEntries([
 ]);
 
 function options(request, features) {
-  const { root, guest, glue, compat, intl } = request;
+  const { root, guest, deploy, compat, intl } = request;
   return {
-    ...(glue
-      ? { entryPoints: [join(glue, 'deploy.js')], format: 'esm' }
-      : { entryPoints: ['svc:app'], format: 'iife', globalName: 'svcApp', banner: { js: '"use strict";' }, footer: { js: 'svcApp;\n//# sourceURL=svc-app.js' } }),
+    entryPoints: ['svc:app'],
+    ...(deploy
+      ? { format: 'esm' }
+      : { format: 'iife', globalName: 'svcApp', banner: { js: '"use strict";' }, footer: { js: 'svcApp;\n//# sourceURL=svc-app.js' } }),
     bundle: true,
     alias: { '@svc/guest': guest },
     // esbuild would replace NODE_ENV, which is a variable of the guest.
     define: {
       'import.meta': '{"url":"file:///svc-app.js"}',
       'process.env.NODE_ENV': 'process.env.NODE_ENV',
-      SVC_SNAPSHOT: String(Boolean(glue)),
+      SVC_SNAPSHOT: String(deploy),
     },
     write: false,
     outfile: join(root, 'svc-app.js'),
@@ -87,9 +85,9 @@ function message({ text, location, notes }) {
 }
 
 // A deploy build is the same wherever svc is installed: names of svc's files begin with `svc:` in it.
-function nameable({ root, glue, intl }, code, map) {
-  if (!glue) return { code, map };
-  const ours = [dirname(glue), realpathSync(dirname(glue)), packages, ...(intl ? [realpathSync(intl)] : [])];
+function nameable({ root, deploy, compat, intl }, code, map) {
+  if (!deploy) return { code, map };
+  const ours = [dirname(compat), realpathSync(dirname(compat)), packages, ...(intl ? [realpathSync(intl)] : [])];
   const named = (path) => {
     const place = resolve(root, path), own = ours.find((folder) => place.startsWith(folder + sep));
     return own ? `svc:${relative(own, place)}` : undefined;
@@ -103,8 +101,8 @@ function nameable({ root, glue, intl }, code, map) {
 
 /** Return the result of esbuild with features. Each Resource has a context without any, and one with its last ones. */
 async function build(request, features = undefined) {
-  const { entry, name, root, glue } = request;
-  const key = JSON.stringify([entry, name, root, glue, Boolean(features)]), wanted = JSON.stringify(features);
+  const { entry, name, root, deploy } = request;
+  const key = JSON.stringify([entry, name, root, deploy, Boolean(features)]), wanted = JSON.stringify(features);
   let cached = contexts.get(key);
   if (!cached || cached.features !== wanted) {
     cached?.context.dispose();
@@ -121,10 +119,11 @@ async function bundle(request) {
     if (features.intl && !request.intl) return { needs: 'intl' };
     const result = features.any ? await build(request, features) : plain;
     const text = (end) => result.outputFiles.find((file) => file.path.endsWith(end)).text;
-    const { code, before } = withoutPropertyEscapes(text('svc-app.js'));
+    const map = text('svc-app.js.map');
+    const { code, before } = withoutPropertyEscapes(withClassNames(text('svc-app.js'), map));
     return {
       // On the first line, so that the source map stays valid.
-      ...nameable(request, code.replace(STRICT, (strict) => strict + before), text('svc-app.js.map')),
+      ...nameable(request, code.replace(STRICT, (strict) => strict + before), map),
       inputs: Object.entries(result.metafile.inputs).map(([path, { bytes, format }]) => ({ path, bytes, format })),
       warnings: result.warnings.map(message),
     };

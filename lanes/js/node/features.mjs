@@ -1,12 +1,18 @@
 // What a bundle needs besides its modules, detected in its text: polyfills for APIs that the engine lacks, and lowered
-// async functions for AsyncLocalStorage. Bundles that do not use them do not contain them.
+// async functions for AsyncLocalStorage and unhandled rejections. Bundles that do not use them do not contain them.
 import { join, resolve } from 'node:path';
 import { intlData, intlLocales, intlUses } from './intl_data.mjs';
 
+/** A text that lists content codings with `br`, as the value of accept-encoding. */
+const CODING = '[\\w*-]+(?:;q=[\\d.]+)?';
+const BR = new RegExp(`["'\`](?:${CODING}, *)*br(?:;q=[\\d.]+)?(?:, *${CODING})*["'\`]`);
+const matches = (pattern) => (code) => pattern.test(code);
 /** Files in `compat/features`, by what text they define or replace. */
 const FILES = {
-  normalize: /["'`]NFK?[CD]["'`]|\.normalize\(\)/,
-  urlpattern: /\bURLPattern\b/,
+  brotli: (code) => /["'`]brotli["'`]/.test(code) || (/accept-encoding/i.test(code) && BR.test(code)),
+  normalize: matches(/["'`]NFK?[CD]["'`]|\.normalize\(\)/),
+  rejections: matches(/\b(?:on)?(?:unhandledrejection|rejectionhandled)\b/),
+  urlpattern: matches(/\bURLPattern\b/),
 };
 const ASYNC_SYNTAX = ['async-await', 'async-generator', 'for-await'];
 
@@ -14,10 +20,10 @@ const ASYNC_SYNTAX = ['async-await', 'async-generator', 'for-await'];
 export function featuresOf({ metafile, outputFiles }, { root, compat }) {
   const code = outputFiles.find(({ path }) => path.endsWith('.js')).text;
   const asyncHooks = join(compat, 'async_hooks.cjs');
-  const lower = Object.keys(metafile.inputs).some((path) => resolve(root, path) === asyncHooks);
   const uses = intlUses(code);
   const intl = uses.length ? { uses, locales: intlLocales(code) } : undefined;
-  const files = [...Object.keys(FILES).filter((name) => FILES[name].test(code)), ...(intl ? ['intl'] : [])];
+  const files = [...Object.keys(FILES).filter((name) => FILES[name](code)), ...(intl ? ['intl'] : [])];
+  const lower = files.includes('rejections') || Object.keys(metafile.inputs).some((path) => resolve(root, path) === asyncHooks);
   return { files, lower, intl, any: lower || files.length > 0 };
 }
 

@@ -1,11 +1,10 @@
-// Bundles the dev loader's main module: node loader.mjs GLUE OUT
+// Bundles a main module of the glue: node glue.mjs FILE OUT
 import { build } from 'esbuild';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const [glue, outfile] = process.argv.slice(2);
+const [file, outfile] = process.argv.slice(2);
 await build({
-  entryPoints: [join(glue, 'loader.js')],
+  entryPoints: [file],
   bundle: true,
   format: 'esm',
   platform: 'neutral',

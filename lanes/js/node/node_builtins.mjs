@@ -51,6 +51,8 @@ export function nodeBuiltins({ compat, packages, root }) {
         (namespace === 'svc-node' || importer.startsWith(compat)) && pluginData !== 'svc-again'
           ? build.resolve(path, { resolveDir: packages, kind, pluginData: 'svc-again' })
           : undefined);
+      // The package exports a function that returns all output at once.
+      build.onResolve({ filter: /^svc:brotli$/ }, () => ({ path: join(packages, 'brotli/dec/decode.js') }));
       build.onLoad({ filter: /.*/, namespace: 'svc-node' }, ({ path }) => ({
         // CommonJS: its default export is what require() returns, and a missing export is not a build error.
         contents: `module.exports = require(${JSON.stringify(`${JSPM}/${path}`)}).default;`,

@@ -19,6 +19,7 @@ DETAILS = {
     "/strict": "ReferenceError: assignment to undeclared variable undeclared",
     "/text": "TypeError: a chunk of the response body is a string, not a Uint8Array: use TextEncoder",
     "/pull": "Error: deep",
+    "/glue": "Problem: of the user",
     "/never": "the handler never answers: fetch() returned a promise that nothing can settle",
     "/stalled": "the response never ends: its stream waits for a promise that nothing can settle",
 }
@@ -27,6 +28,7 @@ BODIES = {
     "/globals": b"[]",
     "/meta": b"/other.js",
     "/types": b"[true,true]",
+    "/names": b'["Problem","Problem","MessagePort","Own","Problem","a method"]',
 }
 
 
@@ -37,7 +39,7 @@ def printed(answer: Answer) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def answers(programs: Programs) -> dict[str, dict[str, Answer]]:
-    return {mode: programs.answers("odd", mode, [*DETAILS, *BODIES]) for mode in MODES}
+    return {mode: programs.answers("odd", mode, [*DETAILS, *BODIES, "/memory"]) for mode in MODES}
 
 
 @pytest.mark.parametrize("target", DETAILS)
@@ -64,6 +66,17 @@ def test_handled_failure_is_answered(answers: dict[str, dict[str, Answer]], targ
     assert (answer.status, answer.body, answer.report.outcome) == (200, BODIES[target], "ok")
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_lack_of_memory_names_the_last_call_and_the_last_output(
+    answers: dict[str, dict[str, Answer]], mode: str
+) -> None:
+    report = answers[mode]["/memory"].report
+    assert report.outcome == "memory-limit"
+    assert report.detail.endswith(
+        "; the last call was: GET http://127.0.0.1:9/pay; the last output was: step 1"
+    )
+
+
 def test_stacks_of_causes_timers_and_printed_errors_have_the_file(
     answers: dict[str, dict[str, Answer]],
 ) -> None:
@@ -73,5 +86,7 @@ def test_stacks_of_causes_timers_and_printed_errors_have_the_file(
     assert lines("/cause")[0] == "Error: outer"
     assert "  caused by TypeError: inner" in lines("/cause")
     assert {"  caused by Error: one", "  caused by Error: two"} <= set(lines("/several"))
+    glue = lines("/glue")
+    assert [line.split(" (")[0] for line in glue[2:4]] == ["    at guarded", "    at answer"]
     assert lines("/timer")[:2] == ["Error: deep", "    at deep (api/odd.js:5:9)"]
     assert lines("/printed")[:2] == ["caught Error: deep", "    at deep (api/odd.js:5:9)"]

@@ -21,9 +21,11 @@ async function* failing(how) {
   if (how === 'text') yield 'text';
   throw new RangeError('no tea');
 }
+const CODINGS = { 'accept-encoding': 'br, gzip;q=0.5, zstd, *;q=0.1' };
 export default {
   async fetch(request, env) {
     const [input, init, read] = JSON.parse(env.CALL);
+    if (init?.codings) init.headers = CODINGS;
     if (init?.stream) init.body = ReadableStream.from([new TextEncoder().encode(init.stream)]);
     if (init?.failing) init.body = ReadableStream.from(failing(init.failing));
     try {
@@ -186,8 +188,34 @@ def test_data_url_is_decoded(send: Call, url: str, text: str) -> None:
     assert (answer["status"], answer["text"]) == (200, text)
 
 
-def test_compressed_response_is_decoded(send: Call, origins: list[str]) -> None:
-    assert send(f"{origins[0]}/gzip")["text"] == COMPRESSED
+@pytest.mark.parametrize("coding", ["gzip", "br"])
+def test_compressed_response_is_decoded(send: Call, origins: list[str], coding: str) -> None:
+    assert send(f"{origins[0]}/{coding}")["text"] == COMPRESSED
+
+
+def test_incomplete_brotli_is_a_type_error(send: Call, origins: list[str]) -> None:
+    answer = send(f"{origins[0]}/br-cut")
+    assert answer["error"] == "TypeError"
+    assert answer["message"].startswith("brotli: ")
+
+
+def test_response_with_an_unknown_coding_is_not_decoded(send: Call, origins: list[str]) -> None:
+    assert send(f"{origins[0]}/zstd")["text"] == "unknown"
+
+
+@pytest.mark.parametrize("init", [{}, {"request": True}, {"method": "POST", "body": "x", "request": True}])
+def test_request_accepts_only_codings_that_are_decoded(
+    send: Call, origins: list[str], init: dict[str, Any]
+) -> None:
+    def accepted(**options: Any) -> str | None:
+        method, _, fields, body = json.loads(send(f"{origins[0]}/", {**init, **options})["text"])
+        assert (method, body) == (init.get("method", "GET"), init.get("body", ""))
+        value: str | None = fields.get("accept-encoding")
+        return value
+
+    assert accepted() is None
+    assert accepted(codings=True) == "br, gzip;q=0.5"
+    assert accepted(headers={"accept-encoding": "zstd"}) == "identity"
 
 
 def test_compressed_response_is_passed_on_unchanged(send: Call, origins: list[str]) -> None:

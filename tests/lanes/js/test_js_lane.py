@@ -10,7 +10,7 @@ import pytest
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildMode
 from engine.wasm.binary.memory_image import split_memory
-from lanes.js.component import SnapshotSpec, component
+from lanes.js.component import GLUE_MODULE, SnapshotSpec, component
 from lanes.js.lane import JsLane
 from lanes.js.toolchain import SCRIPTS, ensure, packages_folder
 from lanes.process import run
@@ -287,6 +287,7 @@ def test_component_from_the_template_equals_that_of_componentize_js(sources: Sou
         )
         ours, _ = await component(spec)
         script, wit = toolchain.script("template.mjs"), str(toolchain.wit / "service")
+        shutil.copyfile(toolchain.folder / "template-service" / GLUE_MODULE, main.with_name(GLUE_MODULE))
         command = [toolchain.node, script, main.name, wit, "service", str(complete)]
         assert await run(command, main.parent) == (0, "")
         return ours

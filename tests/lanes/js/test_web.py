@@ -63,6 +63,9 @@ VALUES: dict[str, Any] = {
     "request-checks": ["", False, "follow", "TypeError", "TypeError", "TypeError"],
     "incoming-request": ["manual", False, "manual"],
     "clones": ["AbortError", "a", "TypeError", "DataCloneError", "DataCloneError"],
+    "clone-of-a-key": [True, False, True, "tea", ["sign"]],
+    "body-used-after-a-pipe": [True, True, "tea", False],
+    "brotli": ["tea " * 50, True, True, True, "TypeError", "TypeError"],
     "time-origin": True,
     "error": ["error", 0, False, None],
 }

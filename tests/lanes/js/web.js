@@ -234,6 +234,25 @@ const checks = {
     const { cause } = structuredClone(new RangeError('r', { cause: new TypeError('t') }));
     return [name, message, cause.name, await thrown(() => structuredClone({ a: Symbol() })), await thrown(() => structuredClone(() => 1))];
   },
+  async 'clone-of-a-key'() {
+    const key = await crypto.subtle.importKey('raw', encoder.encode('tea'), { name: 'HMAC', hash: 'SHA-256' }, true, ['sign']);
+    const value = { list: [key], again: key };
+    value.self = value;
+    const copy = structuredClone(value), raw = await crypto.subtle.exportKey('raw', copy.again);
+    return [copy.list[0] === copy.again, copy.again === key, copy.self === copy, new TextDecoder().decode(raw), structuredClone(key).usages];
+  },
+  async 'body-used-after-a-pipe'() {
+    const piped = new Response('tea'), transformed = new Response('tea'), done = piped.body.pipeTo(new WritableStream());
+    const text = await new Response(transformed.body.pipeThrough(new TransformStream())).text();
+    await done;
+    return [piped.bodyUsed, transformed.bodyUsed, text, new Response('tea').bodyUsed];
+  },
+  async brotli() {
+    const decoded = (base64) => new Response(new Blob([Uint8Array.fromBase64(base64)]).stream().pipeThrough(new DecompressionStream('brotli'))).text();
+    const { constructor, readable } = new DecompressionStream('brotli');
+    const instances = [constructor === DecompressionStream, readable instanceof ReadableStream, new DecompressionStream('gzip') instanceof DecompressionStream];
+    return [await decoded('G8cA+KVBwsrohGgBgH8C'), ...instances, await thrown(() => decoded('G8cA+KVB')), await thrown(() => new DecompressionStream('br'))];
+  },
   'time-origin': () => Math.abs(performance.timeOrigin + performance.now() - Date.now()) < 1000,
   error: () => {
     const { type, status, ok, body } = Response.error();
