@@ -93,7 +93,7 @@ class RunState(HandleTable):
         self.caller: Caller | None = None
         """The caller as Doors see it, set at the first call of a Door."""
         self.last_call = ""
-        """The latest request of the guest to a server or a Door, without its query, for reports of failures."""
+        """The latest request to a server or a Door, without its query: failures name it."""
         self.unsent_messages = 0
         """Requests and responses that the guest has not sent."""
         self.waiting = 0
