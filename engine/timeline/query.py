@@ -1,5 +1,6 @@
 """Queries on the timeline's file: filters, pages and ranges of cursors. Positions are in `follow.py`."""
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -8,6 +9,7 @@ from typing import Any
 
 from engine.door import Severity
 from engine.timeline.database import BOUNDS, FIELDS, TimelineDatabase
+from engine.timeline.record import RequestRecord
 from engine.timeline.recording import RecordedExchange
 from engine.timeline.recording import decode as decode_exchange
 from engine.timeline.stored_record import SEVERITY_NUMBERS, StoredRecord, decode, searchable
@@ -20,6 +22,11 @@ _SEARCHABLE_SQL = (
     """ else body || coalesce(' ' || replace(replace(attributes, '", "', ' '), '": "', '='), '') end"""
 )
 """SQL for approximately the result of `searchable`."""
+_COUNTED_SQL = (
+    "(kind <> 'request' or root = 1 or not exists (select 1 from record as whole "
+    "where whole.request_id <> '' and whole.request_id = record.request_id and whole.root = 1))"
+)
+"""SQL for records other than the inner spans of finished requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,22 +152,50 @@ class TimelineReader:
     def tail(
         self, count: int, record_filter: RecordFilter, *, after: int = 0, last: int | None = None
     ) -> list[StoredRecord]:
-        """Return the last `count` matching records up to the cursor `last`, oldest first."""
+        """Return the last `count` matching records up to the cursor `last`, oldest first.
+
+        Without conditions on single spans, a request counts once and is returned with all its spans.
+        """
+        if last is None:
+            last = self.bounds()[1]
+        requests = (
+            record_filter.resource is None and record_filter.pattern is None and not record_filter.roots
+        )
         records: list[StoredRecord] = []
         page = PAGE_RECORDS if record_filter.pattern is not None else min(count, PAGE_RECORDS)
-        for entry in self._backwards(record_filter, after, self.bounds()[1] if last is None else last, page):
+        for entry in self._backwards(record_filter, after, last, page, _COUNTED_SQL if requests else "true"):
             if len(records) >= count:
                 break
             records.append(entry)
-        return records[::-1]
+        if requests:
+            records += self._inner_spans(records, record_filter, after, last)
+        return sorted(records, key=lambda entry: entry.cursor)
+
+    def _inner_spans(
+        self, records: Sequence[StoredRecord], record_filter: RecordFilter, after: int, last: int
+    ) -> list[StoredRecord]:
+        """Return the matching spans below the root spans among some records."""
+        roots = {
+            entry.record.request_id
+            for entry in records
+            if isinstance(entry.record, RequestRecord) and entry.record.root
+        }
+        condition, values = record_filter.condition()
+        sql = (
+            f"select {_COLUMNS} from record where request_id in (select value from json_each(?)) "
+            "and request_id <> '' and kind = 'request' and root = 0 "
+            f"and cursor > ? and cursor <= ? and {condition}"
+        )
+        rows = self._database.run(sql, (json.dumps(sorted(roots)), after, last, *values))
+        return [decode(row[0], row[1:]) for row in rows]
 
     def _backwards(
-        self, record_filter: RecordFilter, after: int, last: int, page: int
+        self, record_filter: RecordFilter, after: int, last: int, page: int, counted: str
     ) -> Iterator[StoredRecord]:
         condition, values = record_filter.condition()
         sql = (
             f"select {_COLUMNS} from record where cursor > ? and cursor <= ? and {condition} "
-            "order by cursor desc limit ?"
+            f"and {counted} order by cursor desc limit ?"
         )
         while rows := self._database.run(sql, (after, last, *values, page)):
             for row in rows:

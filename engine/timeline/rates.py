@@ -23,8 +23,9 @@ _MAX_OPEN_FRONTS = 10_000
 class Rate:
     """Activity of a resource in a window. Rates are per second.
 
-    `failures` is the share of requests with a status of 500 and above. `p95_ns` is `None` without requests,
-    and `peak_memory` (bytes) without guests. `records` are the structured records sent by its guests.
+    `failures` is the share of requests with a status of 500 and above, without the responses of svc before
+    the first build (`not-ready`). `p95_ns` is `None` without requests, and `peak_memory` (bytes) without
+    guests. `records` are the structured records sent by its guests.
     """
 
     requests: float = 0.0
@@ -103,7 +104,7 @@ class RateMeter:
 
     def _request(self, record: RequestRecord, second: _Second, activity: _Sum) -> None:
         activity.requests += 1
-        if record.status >= 500:
+        if record.status >= 500 and record.code != "not-ready":
             activity.failures += 1
         peak = record.peak_memory
         if peak is not None and peak > activity.peak:

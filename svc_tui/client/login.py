@@ -11,6 +11,14 @@ from svc_tui.client.credentials import Credentials
 
 API = "1"
 TIMEOUT_SECONDS = 30.0
+MIN_PASSWORD_CHARS = 10
+
+
+def password_problem(password: str) -> str:
+    """Return why a service rejects a new password, or "" if it is long enough."""
+    if len(password) >= MIN_PASSWORD_CHARS:
+        return ""
+    return f"the password has {len(password)} characters; at least {MIN_PASSWORD_CHARS} are required"
 
 
 class LoginClient:
@@ -54,6 +62,8 @@ class LoginClient:
         if code is None:
             session = self._client.call("POST", "/v1/login", body)
         else:
+            if problem := password_problem(password):
+                raise InvalidUsage(problem, "Enter a longer password.")
             session = self._client.call("POST", "/v1/claim", {**body, "code": code})
         url = self._client.url
         try:

@@ -58,7 +58,8 @@ def deploy(
             stderr.line(line)
         enforce_policy((Change(**change) for change in plan_document["changes"]), allow=allow_new_capability)
         stderr.progress("2/4 upload")
-        upload_size = uploader.upload(client, bundle, plan_document["missing"], progress)
+        with progress.upload_line:
+            upload_size = uploader.upload(client, bundle, plan_document["missing"], progress)
         stderr.note(
             f"  {size(upload_size)} in {plural(len(plan_document['missing']), 'file')}"
             if upload_size
@@ -91,6 +92,7 @@ class _TerminalProgress:
     def __init__(self, width: int) -> None:
         self._width = width
         self._last = ""
+        self.upload_line = stderr.ProgressLine()
 
     def building(self, resource: str, line: str) -> None:
         stderr.progress(f"{resource}: {line}")
@@ -100,7 +102,7 @@ class _TerminalProgress:
 
     def uploading(self, sent: int, total: int) -> None:
         """Update the upload progress on a terminal."""
-        stderr.transient(f"  {size(sent)} of {size(total)}", finished=sent >= total)
+        self.upload_line.show(f"  {size(sent)} of {size(total)}")
 
     def step(self, step: str, text: str) -> None:
         if step != self._last:

@@ -11,7 +11,7 @@ from engine.errors import InvalidUsage, SvcError
 from svc_tui.client import Client
 from svc_tui.client.credentials import Credentials, CredentialStore, current_project, open_client
 from svc_tui.client.discovery import ensure_usable
-from svc_tui.client.login import TIMEOUT_SECONDS, login_client
+from svc_tui.client.login import MIN_PASSWORD_CHARS, TIMEOUT_SECONDS, login_client, password_problem
 from svc_tui.client.urls import check_encryption, service_url
 from svc_tui.commands.options import AsJson, PasswordStdin
 from svc_tui.terminal import prompt, stderr, stdout
@@ -91,7 +91,9 @@ def _service(url: str, user: str, claim: str, password_stdin: bool, insecure: bo
         elif is_claimed:
             password = prompt.secret("password")
         else:
-            password = prompt.new_secret("password, at least 10 characters")
+            password = prompt.new_secret(
+                f"password, at least {MIN_PASSWORD_CHARS} characters", password_problem
+            )
         return client.login(name, password, code)
 
 

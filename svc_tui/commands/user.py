@@ -7,6 +7,7 @@ import typer
 
 from engine.errors import SvcError
 from svc_tui.client.credentials import current_client
+from svc_tui.client.login import MIN_PASSWORD_CHARS, password_problem
 from svc_tui.commands.options import AsJson, PasswordStdin, RoleName
 from svc_tui.terminal import prompt, stdout
 
@@ -96,7 +97,10 @@ def password(
 
 
 def _password(stdin: bool) -> str:
-    return prompt.from_stdin() if stdin else prompt.new_secret("new password, at least 10 characters")
+    if stdin:
+        return prompt.from_stdin()
+    question = f"new password, at least {MIN_PASSWORD_CHARS} characters"
+    return prompt.new_secret(question, password_problem)
 
 
 def _call(method: str, path: str, body: Any = None) -> Any:

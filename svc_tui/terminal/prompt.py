@@ -5,6 +5,7 @@ Questions are written to stderr, so stdout contains data only. Secrets are read 
 
 import getpass
 import sys
+from collections.abc import Callable
 
 from engine.errors import InvalidUsage, SvcError
 from svc_tui.terminal import stderr
@@ -39,9 +40,15 @@ def secret(question: str) -> str:
         raise KeyboardInterrupt from error
 
 
-def new_secret(question: str) -> str:
-    """Ask for a secret twice. Raises `SvcError` when the answers differ, and `NotInteractive`."""
+def new_secret(question: str, problem_of: Callable[[str], str]) -> str:
+    """Ask for a new secret until `problem_of` returns "" for it, and once more to confirm it.
+
+    Raises `SvcError` when the answers differ, and `NotInteractive`.
+    """
     first = secret(question)
+    while problem := problem_of(first):
+        stderr.warn(problem)
+        first = secret(question)
     if secret("again") != first:
         raise InvalidUsage("the passwords do not match", "Run the command again.")
     return first

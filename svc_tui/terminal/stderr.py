@@ -110,14 +110,6 @@ def note(text: str) -> None:
         line(Text(plain(text), "dim"))
 
 
-def transient(text: str, *, finished: bool) -> None:
-    """Replace the current progress line on a terminal; write nothing to a pipe."""
-    if _console.is_terminal:
-        with suppress(OSError):
-            end = "\n" if finished else ""
-            _console.print(Text(f"\r{plain(text)}\x1b[K", "dim"), end=end, markup=False)
-
-
 class ProgressLine:
     """A progress line that replaces itself and is cleared at the end. Nothing is written to a pipe."""
 

@@ -15,6 +15,7 @@ import pytest
 
 from engine.errors import SvcError
 from svc_tui import version
+from svc_tui.client import Client
 from svc_tui.client.credentials import SESSIONS_FILE, Credentials, CredentialStore, NotLoggedIn
 from svc_tui.client.login import LoginClient
 from svc_tui.client.urls import InvalidUrl, check_encryption, service_url
@@ -368,3 +369,9 @@ def test_login_on_a_terminal_prompts_without_echo(service: Service) -> None:
     os.close(terminal)
     assert child.wait(60) == 0
     assert f"logged in to {service.url} as ann" in result and PASSWORD not in result
+
+
+def test_claim_with_short_password_names_its_length_before_calling_the_service() -> None:
+    client = Client("http://localhost:1", "", 1.0)
+    with client, pytest.raises(SvcError, match="the password has 5 characters; at least 10 are required"):
+        LoginClient(client).login("ann", "short", "code")

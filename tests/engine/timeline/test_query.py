@@ -149,3 +149,22 @@ def test_page_counts_dropped_records(path: Path, many: TimelineReader) -> None:
     assert many.after(first + 3999, RecordFilter()).dropped == 0
     assert many.after(0, RecordFilter()).dropped == 0
     assert many.after(0, RecordFilter()).entries[0].cursor == first + 4000
+
+
+def test_tail_counts_requests_and_includes_all_their_spans(path: Path) -> None:
+    store = TimelineStore(path)
+    for number in range(3):
+        inner = replace(REQUEST, request_id=f"{number}", resource="api", root=False)
+        other = replace(REQUEST, request_id=f"other{number}")
+        store.append([inner, other, replace(REQUEST, request_id=f"{number}")], BEGAN)
+    store.close()
+    reader = TimelineReader(path)
+    last = reader.tail(2, RecordFilter())
+    assert [(entry.record.request_id, entry.record.resource) for entry in last] == [
+        ("2", "api"),
+        ("other2", "web"),
+        ("2", "web"),
+    ]
+    only_api = reader.tail(2, RecordFilter(resource="api"))
+    assert [entry.record.request_id for entry in only_api] == ["1", "2"]
+    reader.close()

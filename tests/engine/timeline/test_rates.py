@@ -155,3 +155,11 @@ def test_unfinished_fronts_are_dropped(rates: RateMeter) -> None:
         rates(request("api", target="/api/x", span="i", parent=str(number), root=False))
     rates(request("web", target="/api/x", span="29999"))
     assert set(rates.window().mounts) == {("web", "/api/*")}
+
+
+def test_responses_before_the_first_build_are_no_failures(rates: RateMeter) -> None:
+    rates(replace(request("web", status=503), code="not-ready"))
+    rates(request("web"))
+    rates(replace(request("api", status=503), code="crashed"))
+    resources = rates.window().resources
+    assert (resources["web"].failures, resources["api"].failures) == (0.0, 1.0)

@@ -1,9 +1,11 @@
+import getpass
 import io
 import sys
 
 import pytest
 
 from engine.errors import SvcError
+from svc_tui.client.login import password_problem
 from svc_tui.terminal import prompt, stderr
 
 
@@ -33,3 +35,13 @@ def test_confirm_without_a_terminal_asks_for_yes_option(monkeypatch: pytest.Monk
     with pytest.raises(prompt.NotInteractive) as exc_info:
         prompt.confirm("drop users?")
     assert exc_info.value.hint == "Pass --yes." and "stdin is not a terminal" in exc_info.value.message
+
+
+def test_new_secret_asks_again_for_the_secret_that_is_too_short(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = iter(["short", "long enough", "long enough"])
+    monkeypatch.setattr(getpass, "getpass", lambda question: next(answers))
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    assert prompt.new_secret("password", password_problem) == "long enough"
+    assert "the password has 5 characters; at least 10 are required" in capsys.readouterr().err
