@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from engine.bucket.errors import BlobCorrupt, BlobMissing, BucketError
 from engine.bucket.protocols import BlobInfo, Bucket, Digest, StaleRevision
 
-PARALLEL_BLOBS = 4
+PARALLEL_BLOBS = 8
 PARALLEL_VALUES = 64
 
 
 @dataclass(slots=True)
 class CopyReport:
-    """What a copy or a check covered. `skipped` counts blobs that the target had."""
+    """Counts of a copy or a check. `skipped` blobs were in the target before."""
 
     values: int = 0
     blobs: int = 0

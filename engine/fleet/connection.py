@@ -189,10 +189,12 @@ class NatsConnection:
         """Call the JetStream API. Raises as `request` does."""
         return await self.request(f"$JS.API.{method}", json.dumps(body).encode(), Patience(method))
 
-    async def publish(self, subject: str, content: bytes, reply: str) -> None:
+    async def publish(
+        self, subject: str, content: bytes, *, reply: str = "", headers: Mapping[str, str] | None = None
+    ) -> None:
         """Publish a message without waiting."""
         self.check_open()
-        await self._client.publish(subject, content, reply=reply)
+        await self._client.publish(subject, content, reply=reply, headers=dict(headers) if headers else None)
 
     async def subscribe(
         self, subject: str, on_message: "Callable[[Msg], Awaitable[None]] | None" = None

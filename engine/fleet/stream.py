@@ -8,12 +8,12 @@ import asyncio
 import base64
 import json
 import secrets
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from engine.bucket.errors import BucketClosed, BucketError
+from engine.bucket.errors import BucketClosed, BucketError, TooLarge
 from engine.fleet.connection import TRY_SECONDS, NatsConnection, Patience
 from engine.fleet.errors import ClusterRefused, UnsuitableCluster
 
@@ -25,6 +25,11 @@ DUPLICATE_WINDOW_NS = 120 * 10**9
 
 _WRONG_LAST = {10071, 10164}
 """Error codes of a failed expectation. 10164: another write of the subject is in progress; it may fail."""
+_BATCH_LOST = {10175, 10176, 10179}
+"""Error codes of a batch whose messages did not all arrive, as after a change of leader."""
+BATCH = "Svc-Batch"
+"""Header: the id of a batch, the same in each try."""
+MAX_BATCH_MESSAGES = 1000
 _NO_MESSAGE = 10037
 _NO_PEERS, _NOT_CLUSTERED = 10005, 10074
 _NOT_READY = 10008
@@ -112,6 +117,44 @@ class JetStream:
             return None
         raise self._refused(answer)
 
+    async def publish_batch(self, subject: str, contents: Sequence[bytes], *, expected: int) -> int | None:
+        """Store messages of a subject, all or none of them, and return the sequence of the last.
+
+        The stream must have `allow_atomic`. `expected`, `None` and errors are those of `publish`. Raises
+        `TooLarge` beyond `MAX_BATCH_MESSAGES`.
+        """
+        if not 0 < len(contents) <= MAX_BATCH_MESSAGES:
+            raise TooLarge(f"a batch of messages for {self.name}", len(contents), MAX_BATCH_MESSAGES)
+        batch = secrets.token_hex(12)
+        patience = Patience(f"a batch of writes to {self.name}")
+        while True:
+            answer = await self._send_batch(subject, contents, batch, expected, patience)
+            if "error" not in answer:
+                self._seen = max(self._seen, answer["seq"])
+                return int(answer["seq"])
+            if answer["error"].get("err_code") not in _WRONG_LAST | _BATCH_LOST:
+                raise self._refused(answer)
+            # An earlier try may have been stored. The message after the expected one never changes.
+            first = await self._get({"seq": expected + 1, "next_by_subj": self._root + subject})
+            if first is not None:
+                return first.sequence + len(contents) - 1 if first.headers.get(BATCH) == batch else None
+            await patience.pause()
+
+    async def _send_batch(
+        self, subject: str, contents: Sequence[bytes], batch: str, expected: int, patience: Patience
+    ) -> dict[str, Any]:
+        """Send all messages of a batch; return the answer to the last one."""
+        attempt = secrets.token_hex(8)
+        for number, content in enumerate(contents, 1):
+            headers = {"Nats-Batch-Id": attempt, "Nats-Batch-Sequence": str(number), BATCH: batch}
+            if number == 1:
+                headers["Nats-Expected-Last-Subject-Sequence"] = str(expected)
+            if number == len(contents):
+                headers["Nats-Batch-Commit"] = "1"
+                return await self._connection.request(self._root + subject, content, patience, headers)
+            await self._connection.publish(self._root + subject, content, headers=headers)
+        raise AssertionError
+
     async def last(self, subject: str) -> Message | None:
         """Return the last message of a subject, as the leader of the stream has it."""
         return await self._get({"last_by_subj": self._root + subject})
@@ -162,7 +205,7 @@ class JetStream:
             inbox = self._connection.new_inbox()
             answers = await self._connection.subscribe(inbox)
             try:
-                await self._connection.publish(f"$JS.API.DIRECT.GET.{self.name}", content, inbox)
+                await self._connection.publish(f"$JS.API.DIRECT.GET.{self.name}", content, reply=inbox)
                 page = await self._collect(answers)
             finally:
                 with suppress(Exception):

@@ -6,12 +6,13 @@ import signal
 
 import pytest
 
-from engine.bucket.errors import BlobCorrupt, BucketInUse, UploadBusy
+from engine.bucket.errors import BlobCorrupt, BucketInUse, TooLarge, UploadBusy
 from engine.bucket.protocols import Bucket, Digest, StaleRevision
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import Unavailable
 from engine.fleet.lease import Lease
+from engine.fleet.stream import JetStream
 from tests.engine.bucket.conftest import Use
 from tests.engine.bucket.test_blobs import FUTURE, LARGE, LARGE_NAME, pieces
 from tests.engine.fleet.cluster import Cluster
@@ -98,6 +99,40 @@ def test_repeated_write_is_stored_once(use: Use) -> None:
         value = await bucket.kv.get("a")
         assert value is not None
         assert value.revision == revision
+
+    use(scenario)
+
+
+def test_batch_is_stored_once_or_not_at_all(cluster: Cluster, use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        connection = opened(bucket).kv._stream._connection
+        stream = JetStream(connection, "test-batches", "main")
+        await stream.create(allow_atomic=True)
+        contents = [b"%d" % number * 100_000 for number in range(30)]
+        first = await stream.publish("a", b"before", expected=0)
+        assert first == 1
+        assert await stream.publish_batch("a", contents, expected=1) == 31
+        assert await stream.publish_batch("a", contents, expected=1) is None
+        assert [message.content async for message in stream.messages("a", 1)] == contents
+
+        request = connection._client.request
+        lost = 0
+
+        async def lose_an_answer(subject: str, *args: object, **kwargs: object) -> object:
+            nonlocal lost
+            answer = await request(subject, *args, **kwargs)  # type: ignore[arg-type]
+            if subject == "test-batches.main.a" and not lost:
+                lost += 1
+                raise TimeoutError
+            return answer
+
+        connection._client.request = lose_an_answer  # type: ignore[method-assign, assignment]
+        assert await stream.publish_batch("a", contents, expected=31) == 61
+        assert lost == 1
+        assert len([message async for message in stream.messages("a")]) == 61
+        with pytest.raises(TooLarge):
+            await stream.publish_batch("a", [b""] * 1001, expected=61)
+        await connection.api("STREAM.DELETE.test-batches", {})
 
     use(scenario)
 
