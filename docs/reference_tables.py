@@ -25,6 +25,7 @@ from engine.control.routes.deployments import MAX_BLOB_BYTES
 from engine.deploy.history import MAX_DEPLOYMENTS
 from engine.gateway.app import MAX_BODY, MAX_DEPTH
 from engine.http.connection_limits import PER_ADDRESS
+from engine.http.frame_budget import FRAMES_PER_SECOND, MAX_FRAMES
 from engine.http.timeouts import HEADER_SECONDS, IDLE_SECONDS
 from engine.manifest.load import MAX_BYTES as MAX_MANIFEST
 from engine.manifest.schema import ResourceTable
@@ -68,6 +69,7 @@ def key(name: str, unit: str) -> tuple[str, str]:
 
 _INSTANCES = PoolSettings().instances
 _CONCURRENT = f"{_INSTANCES:,}, of one project {_INSTANCES * 7 // 8:,}; 1,024 more wait"
+_FRAMES = f"{MAX_FRAMES:,}, then {FRAMES_PER_SECOND} a second"
 _SHARE = f"{BUDGET_SHARE:.0%} of the machine or its cgroup"
 _MEMORY_SHORT = f"requests wait; after {MEMORY_WAIT_SECONDS:.0f} s 503 `overloaded`"
 LIMITS: dict[str, list[Row]] = {
@@ -102,6 +104,7 @@ LIMITS: dict[str, list[Row]] = {
         ("connections of one client address, per process", str(PER_ADDRESS), "`--per-address`", "closed"),
         ("request head", "32 KiB", "", "431"),
         ("time for a request head", f"{HEADER_SECONDS:.0f} s from its first byte", "", "closed"),
+        ("HTTP/2 frames without a stream", _FRAMES, "", "closed"),
         ("keep-alive idle time", f"{IDLE_SECONDS:.0f} s", "", "closed"),
         ("graceful shutdown", "10 s", "`--grace`, 0 to 900 s", "requests are cut"),
         ("worker processes", "1", "`--workers`, 1 to 64", ""),
@@ -184,12 +187,7 @@ LIMITS: dict[str, list[Row]] = {
             "422 `too-expensive`",
         ),
         ("memory of scrypt and Argon2", "memory of an instance", "`memory_limit_mb`", "422 `too-expensive`"),
-        (
-            "estimated CPU time of an operation",
-            "the rest of the execution time",
-            "`run_limit_secs`",
-            "422 `too-expensive`",
-        ),
+        ("CPU time of an operation", "the rest of the request's", "`run_limit_secs`", "422 `too-expensive`"),
         (
             "operations in threads, of one project",
             "half of the processors; "

@@ -6,7 +6,7 @@ Workarounds for Hypercorn:
 - Data for a stream that was answered ends the whole connection: the stream is reset here instead.
 - Its buffer does not apply backpressure when the client's flow-control window is empty: it is replaced.
 - A writer that waits for the window still waits after a disconnect: its buffer is closed here.
-- It has no GOAWAY before shutdown, and no header timeout.
+- It has no GOAWAY before shutdown, no header timeout, and no limit on frames without a stream.
 """
 
 import asyncio
@@ -30,6 +30,7 @@ from hyperframe.frame import GoAwayFrame
 from engine.http import timeouts
 from engine.http.connection import Connection
 from engine.http.exchange import Disconnected, Headers, Request, RequestBody
+from engine.http.frame_budget import FrameBudget
 from engine.http.messages import HEADER_BYTES
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Http2Connection(Connection):
         self._reader = asyncio.StreamReader()
         self._idle_since = self.loop.time()
         self._header_since: float | None = None
+        self._frames = FrameBudget(self._idle_since)
 
     async def serve(self, transport: Any, data: bytes) -> None:
         """Serve a transport, from these bytes on, until it is closed and every handler has returned."""
@@ -107,6 +109,9 @@ class Http2Connection(Connection):
         while data := await self._reader.read(READ_BYTES):
             if self.lingering:
                 continue
+            if not self._frames.receive(data, self.loop.time()):
+                self.write(GoAwayFrame(0, LAST_STREAM, h2.errors.ErrorCodes.ENHANCE_YOUR_CALM).serialize())
+                break
             # A stream whose body is full blocks here, and nothing else of the connection is read.
             self.set_timer(timeouts.PEER_CHECK_SECONDS, self._check_peer)
             await protocol.handle(RawData(data))
@@ -135,6 +140,7 @@ class Http2Connection(Connection):
         if isinstance(event, RawData):
             if event.data:
                 self.write(event.data)
+                self._frames.sent(len(event.data))
                 await self.drain()
         elif isinstance(event, Closed):
             self.linger()

@@ -105,7 +105,6 @@ class Execution:
                 self._abort_send()
 
     def _abort_send(self) -> None:
-        """Cancel a send that a slow client blocks."""
         if self._sending is not None:
             self._sending.cancel()
 
@@ -127,10 +126,8 @@ class Execution:
         text: str | None = None
         try:
             if not run.body.ended:
-                self._start_reading()  # A body that arrived with the head is available to the first read.
-            await guest.runner.wait_for_loop()
-            if self.reason is not None:
-                raise _Stopped
+                self._start_reading()  # What arrived with the head is available to the first read.
+            await self._wait_for_turn()
             invocation = Invocation(store.context, self._program, self._arguments)
             text = await self._finish(invocation)
             if text is None:
@@ -163,13 +160,14 @@ class Execution:
 
     def _return_memory(self, store: Store, peak: int | None) -> None:
         """Close the store, and then return its memory to the budget."""
-        runner, memory = self._guest.runner, self._memory
+        runner, memory, began = self._guest.runner, self._memory, monotonic_ns()
         memory.on_overrun = None
         memory.profile.record(memory.taken, typical=peak is not None and self._cold)
         memory.retained = 0 if self._cold else min(memory.taken, WARM_RESIDENT_MIB * MIB)
         memory.closing = memory.taken > SMALL_BYTES
         release = partial(asyncio.get_running_loop().call_soon_threadsafe, runner.pool.release_memory, memory)
         runner.reclaimer.close(store, peak, release if memory.closing else None)
+        runner.turns.record(monotonic_ns() - began)
 
     def _stop_for_memory(self) -> None:
         self._overrun_mib = self._memory.taken >> 20, self._memory.profile.usual >> 20
@@ -184,6 +182,11 @@ class Execution:
         self._guest.runner.reclaimer.flush()
         try:
             await self._advance(invocation)
+        except _Stopped:
+            await self._guest.runner.turns.wait_if_crowded(
+                self._guest.project
+            )  # Many may be stopped at once.
+            raise
         finally:
             text = invocation.close()
             for printed in self._run.printed.values():
@@ -198,9 +201,7 @@ class Execution:
                 done = await self._guest.runner.run_in_thread(partial(self._poll_in_thread, invocation))
                 self._guest.runner.budget.grow(self._memory, self._touched_in_thread)
             else:
-                before = self._compute_ns
                 done = self._poll(invocation)
-                self._guest.runner.record_loop_time(self._compute_ns - before)
             self._flush_events()
             if run.head is not None and not self._complete:
                 await self._send_response(run.head)
@@ -211,11 +212,17 @@ class Execution:
             if run.wait is not None:
                 waited_ns, ended, heavy = self._compute_ns, False, False
                 await self._until_ready(run.wait)
+                await self._wait_for_turn()
             elif ended or self._compute_ns - waited_ns >= OFFLOAD_AFTER_NS:
                 self._start_reading()
                 heavy = True
             else:
                 ended = True
+
+    async def _wait_for_turn(self) -> None:
+        await self._guest.runner.turns.wait_if_crowded(self._guest.project)
+        if self.reason is not None:
+            raise _Stopped
 
     def _poll(self, invocation: Invocation) -> bool:
         """Poll on the event loop's thread."""
@@ -226,6 +233,7 @@ class Execution:
         done = invocation.poll()
         elapsed = runner.clock.elapsed(began)
         self._compute_ns += elapsed
+        runner.turns.record(elapsed)
         if self._cold or elapsed > MAX_UNMEASURED_NS:
             runner.touched = touched_bytes()
             runner.budget.grow(self._memory, runner.touched - touched)
@@ -245,8 +253,7 @@ class Execution:
         while not any(source.ready() for source in wait.sources):
             if self.reason is not None:
                 raise _Stopped
-            times = (getattr(source, "deadline", None) for source in wait.sources)
-            deadlines = [at for at in times if at is not None]
+            deadlines = [at for each in wait.sources if (at := getattr(each, "deadline", None)) is not None]
             self._waiter = loop.create_future()
             timer = None
             if deadlines:
@@ -257,8 +264,6 @@ class Execution:
                 self._waiter = None
                 if timer is not None:
                     timer.cancel()
-        if self.reason is not None:
-            raise _Stopped
 
     # -- bytes -------------------------------------------------------------------------------------------
 
@@ -390,9 +395,6 @@ class Execution:
         if self.reason == "guest-failed":
             return self.reason, UNANSWERED_BODY if self._run.head is not None else UNANSWERED_HEAD
         if self.reason is not None:
-            return self.reason, STOP_DETAILS.get(self.reason, "").format(
-                *self._overrun_mib,
-                seconds=self._guest.resource.run_limit_secs,
-                limit=self._request.max_body,
-            )
+            limits = self._guest.resource.run_limit_secs, self._request.max_body, *self._overrun_mib
+            return self.reason, STOP_DETAILS.get(self.reason, "").format(*limits)
         return outcome_of_end(self._run, text, self._stderr or StderrTail(), complete=self._complete)

@@ -32,7 +32,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class MemoryProfile:
-    """What a run of one live version of a resource usually takes, in bytes.
+    """The bytes that a run of one live version of a resource usually takes.
 
     It is the declared limit until the first run has completed.
     """

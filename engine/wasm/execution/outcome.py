@@ -10,13 +10,16 @@ from engine.wasm.execution.run_state import GuestExit, RunState
 UNANSWERED_HEAD = "the handler never answers: fetch() returned a promise that nothing can settle"
 UNANSWERED_BODY = "the response never ends: its stream waits for a promise that nothing can settle"
 STOP_DETAILS: Mapping[str, str] = {
-    "run-limit": "the run took longer than run_limit_secs = {seconds}",
-    "memory-limit": "the service ran out of memory: the run took {} MiB, and usually takes {} MiB",
-    "body-too-large": "the request body is larger than {limit} bytes",
+    "run-limit": "the run took longer than run_limit_secs = {0}",
+    "memory-limit": "the service ran out of memory: the run took {2} MiB, and usually takes {3} MiB",
+    "body-too-large": "the request body is larger than {1} bytes",
     "client-gone": "the client disconnected",
     "stopping": "the service is stopping",
 }
-"""Formats of the details of a stopped run, by outcome."""
+"""Formats of the details of a stopped run, by outcome.
+
+Their values are the run limit in s, the body limit in bytes, the MiB that the run took, and its usual MiB.
+"""
 _ABORTED = "the guest aborted the response"
 _MAX_REASON = 500
 

@@ -29,6 +29,7 @@ from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.cpu_clock import CpuClock
 from engine.wasm.execution.epoch_ticker import EpochTicker
 from engine.wasm.execution.execution import Execution
+from engine.wasm.execution.loop_turns import LoopTurns
 from engine.wasm.execution.memory_budget import (
     SAMPLE_SECONDS,
     MemoryBudget,
@@ -47,8 +48,6 @@ from engine.wasm.outbound.http import OutboundHttp, OutboundPolicy
 
 REAP_NS = 20_000_000
 """Minimum time between two checks for runs that exceed their limit."""
-MAX_LOOP_TURN_NS = 10_000_000
-"""How long guests may compute in one turn of the event loop before new runs wait for the next turn."""
 MAX_LOADED_COMPONENTS = 64
 NO_DOORS: Mapping[str, DoorBinding] = {}
 
@@ -95,8 +94,7 @@ class Runner:
         self._reaper: asyncio.TimerHandle | None = None
         self._sampler: asyncio.TimerHandle | None = None
         self._due_ns = 0
-        self._turn_ns = 0
-        self._turning = False
+        self.turns = LoopTurns()
         self.clock = CpuClock()
         self.epochs = EpochTicker(self.pool.increment_epoch)
 
@@ -190,21 +188,6 @@ class Runner:
         if cancelled:
             raise asyncio.CancelledError
         return job.result()
-
-    def record_loop_time(self, nanoseconds: int) -> None:
-        """Add to the time that guests computed in this turn of the event loop."""
-        if not self._turning:
-            self._turning = True
-            asyncio.get_running_loop().call_soon(self._turn)
-        self._turn_ns += nanoseconds
-
-    async def wait_for_loop(self) -> None:
-        """Wait until a run may begin, so that the first of many simultaneous runs can respond."""
-        while self._turn_ns > MAX_LOOP_TURN_NS:  # noqa: ASYNC110 - those that wait may fill the next one, too
-            await asyncio.sleep(0)
-
-    def _turn(self) -> None:
-        self._turn_ns, self._turning = 0, False
 
     def _reap_at(self, due_ns: int) -> None:
         if self._reaper is not None:

@@ -1,0 +1,53 @@
+"""A budget for HTTP/2 frames that cost the server more than the client: PING, SETTINGS, resets, empty frames.
+
+Such frames need no stream and no window, so neither limits their number. The budget is checked before the
+frames are processed.
+"""
+
+MAX_FRAMES = 2000
+"""Frames that a connection may send at once."""
+FRAMES_PER_SECOND = 200
+"""Frames that it may send per second in the long run."""
+SENT_BYTES_PER_FRAME = 1024
+"""Bytes received by the client for each further frame, which may be a WINDOW_UPDATE for them."""
+_PREFACE_BYTES = 24
+_HEAD_BYTES = 9
+_DATA, _HEADERS = 0, 1
+_END_STREAM = 1
+
+
+class FrameBudget:
+    """The budget of one connection. `now` is in seconds."""
+
+    __slots__ = ("_filled_at", "_frames", "_head", "_skip")
+
+    def __init__(self, now: float) -> None:
+        self._frames = float(MAX_FRAMES)
+        self._filled_at = now
+        self._skip = _PREFACE_BYTES
+        self._head = b""
+
+    def sent(self, size: int) -> None:
+        """Add to the budget for bytes sent to the client."""
+        self._frames += size / SENT_BYTES_PER_FRAME
+
+    def receive(self, data: bytes, now: float) -> bool:
+        """Charge the frames that begin in received bytes; return whether the budget suffices."""
+        elapsed, self._filled_at = now - self._filled_at, now
+        self._frames = min(float(MAX_FRAMES), self._frames + elapsed * FRAMES_PER_SECOND)
+        position, end = self._skip, len(data)
+        if self._head and position < end:
+            data, end = self._head + data, end + len(self._head)
+        charged = 0
+        while position + _HEAD_BYTES <= end:
+            length = int.from_bytes(data[position : position + 3])
+            kind, flags = data[position + 3], data[position + 4]
+            if (kind == _DATA and (length or flags & _END_STREAM)) or (kind == _HEADERS and length):
+                pass
+            else:
+                charged += 1
+            position += _HEAD_BYTES + length
+        self._head = data[position:] if position < end else b""
+        self._skip = max(0, position - end)
+        self._frames -= charged
+        return self._frames >= 0

@@ -1,0 +1,137 @@
+"""The budget for HTTP/2 frames that need no stream: floods close their connection, ordinary use does not."""
+
+import asyncio
+import contextlib
+import random
+import time
+
+import h2.events
+import pytest
+from hyperframe.frame import (
+    ContinuationFrame,
+    DataFrame,
+    Frame,
+    HeadersFrame,
+    PingFrame,
+    PriorityFrame,
+    RstStreamFrame,
+    SettingsFrame,
+    WindowUpdateFrame,
+)
+
+from engine.http.frame_budget import FRAMES_PER_SECOND, MAX_FRAMES, SENT_BYTES_PER_FRAME, FrameBudget
+from engine.wasm.execution.request import GuestRequest, RunReport
+from tests.engine.gateway.serving import Scripted, Site, echo, reply, with_site
+from tests.engine.gateway.test_gateway import PUBLIC_API
+from tests.engine.http.test_server import asking
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+CHARGED = {
+    "PING": PingFrame(0, opaque_data=b"12345678"),
+    "SETTINGS": SettingsFrame(0, settings={1: 4096}),
+    "reset": RstStreamFrame(1),
+    "PRIORITY": PriorityFrame(1, depends_on=3),
+    "window": WindowUpdateFrame(0, window_increment=1),
+    "empty DATA": DataFrame(1),
+    "empty HEADERS": HeadersFrame(1),
+    "CONTINUATION": ContinuationFrame(1, data=b"x"),
+}
+FREE = {
+    "DATA": DataFrame(1, data=b"x"),
+    "end": DataFrame(1, flags=["END_STREAM"]),
+    "HEADERS": HeadersFrame(1, data=b"x", flags=["END_HEADERS"]),
+}
+
+
+def pieces(data: bytes, seed: int) -> list[bytes]:
+    """Return the bytes in pieces of random sizes."""
+    chance, result = random.Random(seed), []
+    while data:
+        size = chance.choice((1, 3, 8, 9, 10, 100, 5000))
+        result.append(data[:size])
+        data = data[size:]
+    return result
+
+
+@pytest.mark.parametrize("frame", CHARGED.values(), ids=CHARGED)
+@pytest.mark.parametrize("seed", range(3))
+def test_budget_charges_frames_in_any_segments(frame: Frame, seed: int) -> None:
+    mixed = b"".join(each.serialize() for each in FREE.values()) + frame.serialize()
+    budget, now = FrameBudget(0), 0.0
+    for part in pieces(PREFACE + mixed * MAX_FRAMES, seed):
+        assert budget.receive(part, now)
+    assert not budget.receive(frame.serialize(), now)
+
+
+def test_budget_grows_with_time_and_with_sent_bytes() -> None:
+    budget, ping = FrameBudget(0), CHARGED["PING"].serialize()
+    assert budget.receive(PREFACE + ping * MAX_FRAMES, 0)
+    assert budget.receive(ping * FRAMES_PER_SECOND, 1)
+    budget.sent(100 * SENT_BYTES_PER_FRAME)
+    assert budget.receive(ping * 100, 1)
+    assert not budget.receive(ping, 1)
+    assert not FrameBudget(0).receive(PREFACE + ping * (MAX_FRAMES + 1), 3600)
+
+
+async def flooded(port: int, data: bytes) -> bytes:
+    """Send bytes until the connection closes; return what was received."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+    async def send() -> None:
+        with contextlib.suppress(ConnectionError):
+            writer.write(PREFACE + SettingsFrame(0).serialize())
+            for start in range(0, len(data), 1 << 16):
+                writer.write(data[start : start + (1 << 16)])
+                await writer.drain()
+
+    sending, received = asyncio.create_task(send()), b""
+    with contextlib.suppress(ConnectionError):
+        while part := await asyncio.wait_for(reader.read(1 << 16), 30):
+            received += part
+    sending.cancel()
+    writer.transport.abort()
+    return received
+
+
+@pytest.mark.parametrize("kind", ["PING", "SETTINGS", "PRIORITY", "window"])
+def test_flood_closes_its_connection(kind: str) -> None:
+    flood = CHARGED[kind].serialize() * 100_000
+
+    async def test(site: Site) -> tuple[bytes, float]:
+        attack = asyncio.create_task(flooded(site.port, flood))
+        slowest = 0.0
+        while not attack.done():
+            began = time.monotonic()
+            assert (await site.ask("/", "api--shop.localhost")).status_code == 200
+            slowest = max(slowest, time.monotonic() - began)
+        return attack.result(), slowest
+
+    received, slowest = with_site([PUBLIC_API], {"api": echo()}, test)
+    assert len(received) < 20 * 2 * MAX_FRAMES  # It answers only what the budget permits.
+    assert slowest < 1
+
+
+def test_download_with_a_window_update_per_frame_is_not_a_flood() -> None:
+    size = 3 * MAX_FRAMES * 8192
+
+    async def body(request: GuestRequest) -> RunReport:
+        return await reply(request, bytes(size))
+
+    async def test(site: Site) -> int:
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+        connection, received = asking(), 0
+        ended = False
+        while not ended:
+            writer.write(connection.data_to_send())
+            data = await asyncio.wait_for(reader.read(1 << 16), 30)
+            assert data
+            for event in connection.receive_data(data):
+                if isinstance(event, h2.events.DataReceived) and event.flow_controlled_length:
+                    received += len(event.data)
+                    for stream in (None, 1) if received < size else (None,):
+                        connection.increment_flow_control_window(event.flow_controlled_length, stream)
+                ended = ended or isinstance(event, h2.events.StreamEnded)
+        writer.transport.abort()
+        return received
+
+    assert with_site([PUBLIC_API], {"api": Scripted(body)}, test) == size
