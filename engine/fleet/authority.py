@@ -21,7 +21,6 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITY_DAYS = 3650
-NODE_DAYS = 90
 _BACKDATED = datetime.timedelta(hours=1)
 """Certificates are valid at once on nodes whose clock is behind."""
 
@@ -62,12 +61,12 @@ class Authority:
         """SHA-256 of the certificate (DER), in hexadecimal digits."""
         return hashlib.sha256(self._certificate.public_bytes(Encoding.DER)).hexdigest()
 
-    def issue(self, node: str, addresses: Sequence[str]) -> KeyPair:
-        """Return a certificate for a node with its host names and IP addresses, valid for 90 days."""
+    def issue(self, node: str, addresses: Sequence[str], days: int) -> KeyPair:
+        """Return a certificate for a node with its host names and IP addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = [x509.DNSName(node), *map(_general_name, addresses)]
         builder = (
-            _builder(_name(node), self._certificate.subject, key.public_key(), NODE_DAYS)
+            _builder(_name(node), self._certificate.subject, key.public_key(), days)
             .add_extension(x509.BasicConstraints(False, None), critical=True)
             .add_extension(_key_usage(signs=False), critical=True)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)

@@ -29,7 +29,7 @@ from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stderr import ProgressLine
 from svc_tui.terminal.units import size
 
-_PLACE = "Data directory, or nats://HOST:PORT,…/NAME."
+_PLACE = "Data directory, folder of a node, or nats://HOST:PORT,…/NAME."
 bucket = typer.Typer(help="Copy, back up, restore and verify a service's storage.", no_args_is_help=True)
 Place = Annotated[str, typer.Argument(metavar="BUCKET", help=_PLACE)]
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the backup.")]

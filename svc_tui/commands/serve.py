@@ -51,8 +51,8 @@ def serve(
         str,
         typer.Option(
             metavar="URL",
-            help="NATS cluster for deployments, accounts and secrets: nats://HOST:PORT,…/NAME "
-            "(default: the data directory).",
+            help="NATS cluster for deployments, accounts and secrets: nats://HOST:PORT,…/NAME, or the "
+            "folder of a node (default: the data directory).",
         ),
     ] = "",
     bucket_creds: BucketCredentials = None,
@@ -202,7 +202,10 @@ def _cluster(url: str, keys: ClusterKeys) -> ClusterLocation | None:
         return None
     location = parse_location(url, keys)
     if isinstance(location, FolderLocation):
-        raise InvalidUsage(f"--bucket {url} is not a NATS cluster", "Pass a folder with --data instead.")
+        raise InvalidUsage(
+            f"--bucket {url} is not a NATS cluster",
+            "Pass nats://HOST:PORT/NAME or the folder of a node; a data directory belongs to --data.",
+        )
     return location
 
 

@@ -1,4 +1,4 @@
-"""The place of a bucket: a folder, or a NATS cluster as `nats://HOST:PORT,…/NAME`."""
+"""The place of a bucket: a folder, a fleet, or a NATS cluster as `nats://HOST:PORT,…/NAME`."""
 
 import asyncio
 import contextlib
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from engine.fleet.connection import ClusterAddress
 
 DEFAULT_NAME = "svc"
+NODE_FILE = "fleet.json"
 DEFAULT_PORT = 4222
 _URL = re.compile(r"(nats|tls)://(?:([^@/]+)@)?([^@/]+)(?:/([^/]*)/?)?")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
@@ -85,9 +86,10 @@ BucketLocation = FolderLocation | ClusterLocation
 
 
 def parse_location(text: str, keys: ClusterKeys) -> BucketLocation:
-    """Return the place of a bucket. Raises `InvalidUsage`."""
+    """Return the place of a bucket. The folder of a fleet's node names its cluster. Raises `InvalidUsage`."""
     if "://" not in text:
-        return FolderLocation(Path(text).expanduser().absolute())
+        folder = Path(text).expanduser().absolute()
+        return _of_node(folder) if (folder / NODE_FILE).is_file() else FolderLocation(folder)
     match = _URL.fullmatch(text)
     hosts = [_HOST.fullmatch(host) for host in match[3].split(",")] if match else []
     if match is None or not all(hosts):
@@ -114,6 +116,19 @@ def parse_location(text: str, keys: ClusterKeys) -> BucketLocation:
             )
         servers.append(f"{'tls' if tls else 'nats'}://{user}{host[1]}:{host[2] or DEFAULT_PORT}")
     return ClusterLocation(tuple(servers), name, tls, keys)
+
+
+def _of_node(folder: Path) -> ClusterLocation:
+    from engine.fleet.node import AUTHORITY, CERTIFICATE, KEY, SEED, load_node
+
+    _, nodes = load_node(folder)
+    keys = ClusterKeys(
+        credentials=folder / SEED,
+        authority=folder / AUTHORITY,
+        certificate=folder / CERTIFICATE,
+        key=folder / KEY,
+    )
+    return ClusterLocation(tuple(f"tls://{node}" for node in nodes), DEFAULT_NAME, True, keys)
 
 
 @contextlib.asynccontextmanager

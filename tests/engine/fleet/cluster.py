@@ -3,7 +3,6 @@
 import asyncio
 import os
 import random
-import secrets
 import signal
 import socket
 import ssl
@@ -13,11 +12,21 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.fleet.authority import Authority
 from engine.fleet.connection import ClusterAddress
 from engine.fleet.errors import NatsServerFailed
 from engine.fleet.nats_server import NatsServer, NatsServerSettings
 from engine.fleet.nkeys import Nkey
+from engine.fleet.node import (
+    AUTHORITY,
+    CERTIFICATE,
+    KEY,
+    MONITOR_OFFSET,
+    ROUTE_OFFSET,
+    SEED,
+    NodeAddress,
+    create_fleet,
+    load_node,
+)
 
 T = TypeVar("T")
 HOST = "127.0.0.1"
@@ -25,58 +34,43 @@ READY_SECONDS = 30
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that were free a moment ago, below those that outgoing connections use."""
+    """Return ports that were free a moment ago, with those of routes and monitoring.
+
+    They are below those that outgoing connections use.
+    """
     ports: set[int] = set()
     while len(ports) < count:
-        port = random.SystemRandom().randrange(10_000, 32_000)
-        with suppress(OSError), socket.create_server((HOST, port)):
+        port = random.SystemRandom().randrange(10_000, 28_000)
+        with (
+            suppress(OSError),
+            socket.create_server((HOST, port)),
+            socket.create_server((HOST, port + ROUTE_OFFSET)),
+            socket.create_server((HOST, port + MONITOR_OFFSET)),
+        ):
             ports.add(port)
     return list(ports)
 
 
-def node_settings(folder: Path, count: int) -> tuple[list[NatsServerSettings], ClusterAddress]:
-    """Write the keys of a cluster below a folder; return the settings of its nodes, and its address."""
-    authority, client, system = Authority.create("test"), Nkey.create(), Nkey.create()
-    ports = free_ports(3 * count)
-    listen, routes, monitors = ([f"{HOST}:{port}" for port in ports[n::3]] for n in range(3))
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "ca.pem").write_bytes(authority.pair.certificate)
-    nodes = []
-    for n in range(count):
-        home = folder / f"node ü {n}"
-        home.mkdir()
-        pair = authority.issue(f"n{n}", [HOST])
-        (home / "node.pem").write_bytes(pair.certificate)
-        (home / "node.key").write_bytes(pair.key)
-        nodes.append(
-            NatsServerSettings(
-                name=f"n{n}",
-                cluster="test",
-                folder=home,
-                listen=listen[n],
-                route=routes[n],
-                monitor=monitors[n],
-                routes=routes,
-                certificate=home / "node.pem",
-                key=home / "node.key",
-                authority=folder / "ca.pem",
-                client_nkey=client.public,
-                system_nkey=system.public,
-                store_key=f"1e{secrets.token_urlsafe(32)}",
-                max_bytes=1 << 30,
-            )
-        )
-    tls = ssl.create_default_context(cafile=folder / "ca.pem")
-    tls.load_cert_chain(nodes[0].certificate, nodes[0].key)
-    servers = tuple(f"tls://{address}" for address in listen)
-    return nodes, ClusterAddress(servers=servers, tls=tls, nkey=client)
+def free_addresses(count: int) -> list[NodeAddress]:
+    """Return addresses of nodes whose ports were free a moment ago."""
+    return [NodeAddress(HOST, port) for port in free_ports(count)]
+
+
+def create_nodes(folder: Path, count: int) -> tuple[list[NatsServerSettings], ClusterAddress]:
+    """Create a fleet on loopback; return the settings of its nodes, and its address."""
+    folders = create_fleet(folder / "fleet ü", free_addresses(count))
+    settings = [load_node(path)[0] for path in folders]
+    tls = ssl.create_default_context(cafile=folders[0] / AUTHORITY)
+    tls.load_cert_chain(folders[0] / CERTIFICATE, folders[0] / KEY)
+    servers = tuple(f"tls://{node.listen}" for node in settings)
+    return settings, ClusterAddress(servers=servers, tls=tls, nkey=Nkey.read(folders[0] / SEED))
 
 
 class Cluster:
     """Running servers. Their supervision runs on a loop of its own thread."""
 
     def __init__(self, folder: Path, count: int = 3) -> None:
-        self.settings, self.address = node_settings(folder, count)
+        self.settings, self.address = create_nodes(folder, count)
         self.log: list[str] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)

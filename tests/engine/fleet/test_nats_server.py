@@ -13,7 +13,7 @@ from engine.bucket.protocols import Bucket
 from engine.fleet.errors import NatsServerFailed
 from engine.fleet.nats_server import NatsServer, configuration
 from tests.engine.bucket.conftest import Use
-from tests.engine.fleet.cluster import Cluster, node_settings, process_state
+from tests.engine.fleet.cluster import Cluster, create_nodes, process_state
 from tests.support.blobs import put
 from tests.support.waiting import until
 
@@ -22,10 +22,10 @@ import asyncio, sys
 from pathlib import Path
 from engine.fleet.nats_server import NatsServer
 from tests.engine.bucket.conftest import Use
-from tests.engine.fleet.cluster import node_settings
+from tests.engine.fleet.cluster import create_nodes
 
 async def main():
-    server = NatsServer(node_settings(Path(sys.argv[1]), 1)[0][0], lambda level, line: None)
+    server = NatsServer(create_nodes(Path(sys.argv[1]), 3)[0][0], lambda level, line: None)
     await server.start()
     print(server.pid, flush=True)
     await asyncio.sleep(60)
@@ -54,7 +54,7 @@ def test_killed_server_restarts_and_becomes_healthy(cluster: Cluster) -> None:
     os.kill(before, signal.SIGKILL)
     until(lambda: node.pid != before)
     cluster.wait()
-    assert any("nats-server n2 ended" in line for line in cluster.log)
+    assert any(f"nats-server {node.settings.name} ended" in line for line in cluster.log)
 
 
 def test_configuration_encrypts_store_without_containing_the_key(cluster: Cluster) -> None:
@@ -78,11 +78,11 @@ def test_store_has_no_value_in_clear(cluster: Cluster, use: Use) -> None:
 
 def test_lone_node_of_a_cluster_reports_that_it_is_not_healthy(cluster: Cluster, tmp_path: Path) -> None:
     async def main() -> None:
-        settings, _ = node_settings(tmp_path, 3)
+        settings, _ = create_nodes(tmp_path, 3)
         server = NatsServer(settings[0], lambda level, line: None)
         await server.start()
         try:
-            with pytest.raises(NatsServerFailed, match=r"nats-server n0 was not healthy within 0\.5 s"):
+            with pytest.raises(NatsServerFailed, match=r"nats-server n1-.* was not healthy within 0\.5 s"):
                 await server.ready(0.5)
         finally:
             await server.stop()

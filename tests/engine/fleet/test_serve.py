@@ -7,6 +7,7 @@ import pytest
 
 from engine.errors import InvalidUsage
 from svc_tui.serve.bucket_location import ClusterKeys, ClusterLocation, parse_location
+from svc_tui.serve.systemd_units import service_unit
 from tests.engine.fleet.cluster import Cluster
 from tests.support.service import Server, environ_of, login, prepare, run, static_project
 
@@ -88,6 +89,15 @@ def test_invalid_bucket_is_refused_without_its_password(text: str, message: str)
     assert message in caught.value.message
     assert "secret:" not in caught.value.text
     assert "ann" not in caught.value.text
+
+
+def test_systemd_unit_has_absolute_paths_and_unchanged_urls(tmp_path: Path) -> None:
+    options = ["--bucket", "tls://10.0.0.1/shop", "--bucket-creds", "seed", "--bucket-ca=ca.pem"]
+    unit = service_unit("svc", ["svc", "serve", *options], tmp_path, grace=1, memory_mib=0)
+    assert f"--bucket tls://10.0.0.1/shop --bucket-creds {Path('seed').absolute()} " in unit
+    assert f"--bucket-ca={Path('ca.pem').absolute()}" in unit
+    unit = service_unit("svc", ["svc", "serve", "--bucket", "node1"], tmp_path, grace=1, memory_mib=0)
+    assert f"--bucket {Path('node1').absolute()}" in unit
 
 
 def test_cluster_location_lists_servers_and_hides_the_password() -> None:
