@@ -42,6 +42,12 @@ def read(data: bytes) -> Iterator[tuple[GuestRecord | BadRecord, Texts]]:
         document = json.loads(data)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    except json.JSONDecodeError:
+        raise
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8") from None
+    except ValueError:  # Python's text for a long number advises programmers.
+        raise ValueError("a number has too many digits") from None
     allowance = RecordBudget()
     for outer_item in _list(_object(document, "the document"), "resourceLogs"):
         allowance.take()

@@ -108,6 +108,12 @@ async def _on_svc_error(error: Exception) -> Response:
 
 
 async def _on_validation_error(error: Exception) -> Response:
+    project = (request.view_args or {}).get("project")
+    if project and "principal" in g:
+        try:
+            principal().require(project, "viewer")
+        except SvcError as forbidden:
+            return errors.problem_response(forbidden)
     return errors.from_validation(cast(RequestSchemaValidationError, error))
 
 

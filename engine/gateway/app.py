@@ -28,6 +28,11 @@ MAX_PER_SECOND = 50
 _HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding", b"upgrade", b"trailer"}
 )
+_END_TO_END = frozenset(
+    {b"host", b"content-length", b"content-type", b"authorization", b"cookie", b"origin", b"forwarded"}
+    | {b"x-real-ip", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto"}
+)
+"""Fields that a client cannot remove by naming them in Connection: a proxy may have set them."""
 _HIDDEN_FROM_GUESTS = _HOP_BY_HOP | {b"x-request-id", b"traceparent"}
 
 
@@ -346,7 +351,7 @@ def guest_headers(headers: Headers) -> Headers:
     dropped: Set[bytes] = _HIDDEN_FROM_GUESTS
     for name, value in headers:
         if name == b"connection":
-            dropped = dropped | {token.strip().lower() for token in value.split(b",")}
+            dropped = dropped | ({token.strip().lower() for token in value.split(b",")} - _END_TO_END)
     passed = [field for field in headers if field[0] not in dropped]
     passed += [field for field in headers if field[0] == b"transfer-encoding"]
     return passed

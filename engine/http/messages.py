@@ -1,7 +1,8 @@
 """HTTP/1.1 messages (RFC 9112): a strict parser of requests, and an encoder of responses.
 
 The parser accepts a subset of what h11 accepts: no folded fields, no line that ends without CR, no second
-Content-Length, no Content-Length beside Transfer-Encoding.
+Content-Length, no Content-Length beside Transfer-Encoding, no CONNECT. The authority of a target in absolute
+form replaces the Host field.
 """
 
 import re
@@ -19,6 +20,7 @@ _TOKEN = rb"[-!#$%&'*+.^_`|~0-9A-Za-z]+"
 _VALUE = rb"[\t -~\x80-\xff]*"
 _FIELDS = rb"(?:" + _TOKEN + rb":" + _VALUE + rb"\r\n)*"
 _HEAD = re.compile(rb"(" + _TOKEN + rb") ([!-~]+) HTTP/1\.([01])\r\n(" + _FIELDS + rb")\r\n")
+_ABSOLUTE = re.compile(rb"https?://([^/?#]+)([/?][!-~]*)?", re.IGNORECASE)
 _FIELD = re.compile(rb"(" + _TOKEN + rb"):(" + _VALUE + rb")\r\n")
 _TRAILERS = re.compile(_FIELDS + rb"\r\n")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[\t -~\x80-\xff]*)?\r\n")
@@ -56,6 +58,8 @@ class RequestHead:
         hosts = names.count(b"host")
         if hosts > 1 or (not hosts and minor == b"1"):
             raise MalformedRequest
+        if not target.startswith(b"/"):
+            self._resolve_target()
         self.length: int | None = 0
         if b"transfer-encoding" in names:
             self._require_chunked(names)
@@ -67,6 +71,17 @@ class RequestHead:
         self.expects_continue = (
             b"expect" in names and minor == b"1" and b"100-continue" in self._tokens(b"expect")
         )
+
+    def _resolve_target(self) -> None:
+        """Handle a target in another form than a path (RFC 9112 3.2)."""
+        if self.target == b"*" and self.method == "OPTIONS":
+            return
+        match = _ABSOLUTE.fullmatch(self.target)
+        if match is None:
+            raise MalformedRequest
+        authority, path = match[1], match[2] or b"/"
+        self.target = path if path.startswith(b"/") else b"/" + path
+        self.headers = [(b"host", authority), *(field for field in self.headers if field[0] != b"host")]
 
     def _tokens(self, name: bytes) -> set[bytes]:
         values = b",".join(value for key, value in self.headers if key == name)

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 from doors.tables.guest.plan import ROW_FORMS, RowForm
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.types.json import Value, parameters
-from doors.tables.types.parse import decoder
+from doors.tables.types.parse import decoder, json_mistake
 from engine.door import DoorRequest, DoorResponse
 
 Kind = Literal["query", "exec", "batch"]
@@ -54,7 +54,7 @@ def read_request(request: DoorRequest) -> SqlRequest:
     except RecursionError as error:
         raise GuestProblem("bad-request", "the body is nested too deeply", form) from error
     except ValueError as error:
-        raise GuestProblem("bad-request", f"the body is not JSON: {error}", form) from error
+        raise GuestProblem("bad-request", f"the body is not JSON: {json_mistake(error)}", form) from error
     if kind == "batch":
         return SqlRequest(kind, _statements(document), len(request.body))
     return SqlRequest(kind, (_statement(document, form),), len(request.body))

@@ -39,6 +39,12 @@ decoder = json.JSONDecoder(parse_constant=_refuse_constant)
 """Reads JSON without the constants NaN and Infinity."""
 
 
+def json_mistake(error: ValueError) -> str:
+    """Return what is wrong with JSON that `decoder` refused."""
+    # Python's text for a long number advises programmers.
+    return "a number has too many digits" if str(error).startswith("Exceeds the limit") else str(error)
+
+
 def timestamp(text: str) -> str:
     """Return a timestamp in the stored form, `2026-01-02T03:04:05.678Z`. Raises `ValueError`.
 

@@ -120,7 +120,11 @@ def test_empty_batch_returns_no_results(tables: Tables) -> None:
         ("/v1/query", b'{"sql": "\xff"}', "not UTF-8"),
         ("/v1/query", b"\xef\xbb\xbf{}", "not JSON"),
         ("/v1/query", b"[" * 100_000, "nested too deeply"),
-        ("/v1/query", b'{"sql": "select 1", "params": [' + b"9" * 5000 + b"]}", "not JSON"),
+        (
+            "/v1/query",
+            b'{"sql": "select 1", "params": [' + b"9" * 5000 + b"]}",
+            "JSON: a number has too many",
+        ),
         ("/v1/batch", b'{"sql": "select 1 as a"}', "not a batch"),
         ("/v1/batch", b'{"statements": [{"sql": "select 1 as a"}, 2]}', "JSON object"),
     ],

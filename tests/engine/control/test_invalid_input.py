@@ -63,7 +63,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 
 @pytest.mark.parametrize(
-    "component", [b"", b"rubbish", b"\0asm\x0d\0\x01\0", b"\0asm\x0d\0\x01\0" + b"\xff" * 99]
+    "component",
+    [b"", b"rubbish", b"(component)", b"\0asm\x0d\0\x01\0", b"\0asm\x0d\0\x01\0" + b"\xff" * 99],
 )
 def test_invalid_component_is_rejected(shop: Shop, component: bytes) -> None:
     reason = shop.refused(JS, {"web": shop.package("component", component_wasm=component)})
@@ -196,3 +197,18 @@ def test_cross_origin_request_without_token_is_unauthenticated(shop: Shop) -> No
     headers = {"host": "evil.example", "origin": "http://evil.example"}
     answer = httpx.get(f"{shop.hosted.control}/v1/projects", headers=headers)
     assert answer.status_code == 401 and "access-control-allow-origin" not in answer.headers
+
+
+def test_user_without_role_is_forbidden_whatever_it_sends(shop: Shop) -> None:
+    password = {"password": "a horse on a staple"}
+    shop.client.call("PUT", "/v1/users/eve", {**password, "roles": {"blog": "owner"}})
+    token = shop.client.call("POST", "/v1/login", {"user": "eve", **password})["token"]
+    with Client(shop.hosted.control, token) as eve:
+        for method, path in (
+            ("POST", "/v1/projects/shop/deployments"),
+            ("POST", "/v1/projects/shop/plan"),
+            ("PUT", "/v1/projects/shop/secrets/KEY"),
+        ):
+            with pytest.raises(ApiError) as exc_info:
+                eve.call(method, path, {"unknown": 1})
+            assert exc_info.value.code == "forbidden"

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from engine.artifact import FolderArtifact
+from engine.gateway.app import guest_headers
 from engine.gateway.routes import NotReady
 from engine.gateway.static.responder import StaticResponder
 from engine.lane import BuildFailed, Diagnostic
@@ -253,3 +254,13 @@ def test_response_chunks_are_sent_at_once() -> None:
             assert await anext(chunks) == b"two"
 
     alone(Scripted(body), test)
+
+
+def test_connection_field_cannot_remove_fields_that_proxies_set() -> None:
+    headers = [
+        (b"host", b"a.localhost"),
+        (b"connection", b"host, X-Forwarded-For, x-own"),
+        (b"x-forwarded-for", b"192.0.2.1"),
+        (b"x-own", b"1"),
+    ]
+    assert guest_headers(headers) == [headers[0], headers[2]]

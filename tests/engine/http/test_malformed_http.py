@@ -94,6 +94,9 @@ BAD_HEADS = [
 SMUGGLED = b"GET /smuggled HTTP/1.1\r\n" + HOST + b"\r\n"
 BAD_BODIES = [
     b"content-length: 5\r\ncontent-length: 6\r\n\r\nhello",
+    b"content-length: 5\r\ncontent-length: 5\r\n\r\nhello",
+    b"content-length: 5, 5\r\n\r\nhello",
+    b"content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
     b"content-length: -5\r\n\r\nhello",
     b"content-length: +5\r\n\r\nhello",
     b"content-length: 0x5\r\n\r\nhello",
@@ -127,13 +130,52 @@ def test_conflicting_lengths_are_rejected_without_second_request() -> None:
 
 
 def test_content_length_with_chunks_sends_no_second_request() -> None:
-    """RFC 9112 6.3: chunked coding overrides the length; the bytes after the chunks are the next request."""
-
-    def one_at_most(data: bytes, answer: bytes) -> None:
-        assert b"/smuggled" not in answer, (data, answer)
-
     head = b"POST / HTTP/1.1\r\n" + HOST + b"content-length: 60\r\ntransfer-encoding: chunked\r\n\r\n"
-    survives([head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(SMUGGLED), SMUGGLED)], one_at_most)
+    survives([head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(SMUGGLED), SMUGGLED)], refused)
+    survives([b"POST / HTTP/1.0\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\n0\r\n\r\n"], refused)
+
+
+def test_targets_that_are_no_path_are_rejected() -> None:
+    targets = [
+        b"GET next",
+        b"GET *",
+        b"GET ftp://api--shop.localhost/",
+        b"GET http:///next",
+        b"CONNECT api--shop.localhost:80",
+    ]
+    survives([target + b" HTTP/1.1\r\n" + HOST + b"\r\n" for target in targets], refused)
+
+
+def test_authority_of_absolute_target_selects_the_resource() -> None:
+    async def test(site: Site) -> list[bytes]:
+        return [
+            await site.raw(b"GET " + target + b" HTTP/1.1\r\n" + host + b"connection: close\r\n\r\n")
+            for target, host in (
+                (b"http://api--shop.localhost/next?a", b"host: other.localhost\r\n"),
+                (b"HTTP://api--shop.localhost?a", HOST),
+                (b"http://other.localhost/next", HOST),
+            )
+        ]
+
+    first, second, third = with_site([PUBLIC_API], {"api": echo()}, test)
+    assert first.endswith(b"GET api--shop.localhost /next?a")
+    assert second.endswith(b"GET api--shop.localhost /?a")
+    assert third.startswith(b"HTTP/1.1 404")
+
+
+def test_upgrade_to_h2c_and_lower_case_methods_have_no_effect() -> None:
+    upgrade = b"connection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n\r\n"
+
+    async def test(site: Site) -> list[bytes]:
+        close = b"connection: close\r\n"
+        return [
+            await site.raw(request + HOST + close + end)
+            for request, end in ((b"GET /a HTTP/1.1\r\n", upgrade), (b"get /a HTTP/1.1\r\n", b"\r\n"))
+        ]
+
+    upgraded, lower = with_site([PUBLIC_API], {"api": echo()}, test)
+    assert upgraded.startswith(b"HTTP/1.1 200") and upgraded.endswith(b"GET api--shop.localhost /a")
+    assert lower.endswith(b"get api--shop.localhost /a")
 
 
 def test_malformed_chunks_close_connection() -> None:
