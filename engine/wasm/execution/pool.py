@@ -2,9 +2,9 @@
 
 Requests queue when no slot is free, or when the memory budget lacks what their run usually takes. The project
 that holds the least memory is next, and of equal ones that with the fewest slots; FIFO within a project. A
-project that holds more than half of all slots cannot take the last eighth: its runs may be long, and others
-need not wait for their end. When the queue is full, the newest request of the project with the longest
-queue is rejected, and so is one that waited `MEMORY_WAIT_SECONDS` for memory.
+project that holds more than half of all slots, or of the memory, cannot take the last eighth: its runs may be
+long, and others need not wait for their end. When the queue is full, the newest request of the project with
+the longest queue is rejected, and so is one that waited `MEMORY_WAIT_SECONDS` for memory.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from engine.wasm.execution.reclaimer import MAX_BACKLOG
 from engine.wasm.execution.warm_slots import ComponentUsage, WarmSlotPolicy
 
 RESERVED_SHARE = 8
-"""One of so many slots is reserved for projects that do not hold more than half of all."""
+"""One of so many slots and bytes is reserved for projects that do not hold more than half of all."""
 MIN_INSTANCES = 8
 """Smallest usable pool."""
 MEMORY_WAIT_SECONDS = 30.0
@@ -150,14 +150,20 @@ class Pool:
         self._free = settings.instances
         self._half = settings.instances // 2
         self._reserved = settings.instances // RESERVED_SHARE
+        self._half_bytes, self._reserved_bytes = budget.limit // 2, budget.limit // RESERVED_SHARE
         self._held: dict[str, Holding] = {}
         self._queue = FairQueue(queue)
         self._warmth = WarmSlotPolicy()
 
     def _may_take(self, project: str, memory: RunMemory) -> bool:
+        usual = memory.profile.usual
+        if (
+            usual > self.budget.headroom - self._reserved_bytes and self._held
+        ):  # A run alone begins in any case.
+            holds_much = self._held.get(project, _NOTHING).memory + usual > self._half_bytes
+            if holds_much or usual > self.budget.headroom:
+                return False
         free = self._free
-        if memory.profile.usual > self.budget.headroom and self._held:  # A run alone begins in any case.
-            return False
         return free > self._reserved or (free > 0 and self._held.get(project, _NOTHING).slots <= self._half)
 
     def _may_pass(self, project: str, memory: RunMemory) -> bool:

@@ -100,7 +100,7 @@ def held(pool: Pool, project: str, mib: int) -> tuple[int | None, RunMemory]:
 def test_project_that_holds_less_memory_passes_one_that_waits() -> None:
     async def main() -> None:
         pool = shared(100)
-        runs = [held(pool, "hog", 30)[1] for _ in range(3)]
+        runs = [held(pool, "hog", 25)[1] for _ in range(3)]
         large = RunMemory(MemoryProfile(30 * MIB))
         waiting = asyncio.create_task(pool.acquire("hog", ComponentUsage(), large, Disconnected()))
         await asyncio.sleep(0)
@@ -169,3 +169,15 @@ def test_budget_is_the_least_limit_of_the_cgroups(
         file.write_text(f"{text}\n")
     ram = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert machine_memory(tmp_path) == (expected or ram)
+
+
+def test_project_that_holds_half_of_the_memory_leaves_an_eighth_to_others() -> None:
+    async def main() -> list[int]:
+        pool = shared(160)
+        return [
+            sum(held(pool, project, 5)[0] is not None for _ in range(40))
+            for project in ("hog", "other", "third")
+        ]
+
+    hog, other, third = asyncio.run(main())
+    assert 26 <= hog <= 28 and hog + other == 32 and third == 0
