@@ -76,6 +76,15 @@ def test_exit_during_response_fails_the_run(host: Host) -> None:
     assert answer.report.outcome == "guest-failed"
 
 
+@pytest.mark.parametrize("last", ["", "Warning: JS event loop terminated without completing the request.\n"])
+def test_missing_response_after_lack_of_memory_is_the_memory_limit(host: Host, last: str) -> None:
+    guest = Guest()
+    stderr = guest.call("get-stderr")
+    text = f"uncaught exception: out of memory\n{last}".encode()
+    guest.call("output-stream.blocking-write-and-flush", stderr, text, report=False)
+    assert host.run(guest).report.outcome == "memory-limit"
+
+
 def test_stdin_is_closed(host: Host) -> None:
     guest = Guest()
     stdin = guest.call("get-stdin")

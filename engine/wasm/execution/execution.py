@@ -19,7 +19,7 @@ from engine.wasm.execution.config import MIB, WARM_RESIDENT_MIB
 from engine.wasm.execution.failure import StderrTail
 from engine.wasm.execution.invocation import Invocation
 from engine.wasm.execution.memory_budget import RunMemory, touched_bytes
-from engine.wasm.execution.outcome import STOP_DETAILS, UNANSWERED_BODY, UNANSWERED_HEAD, outcome_of_end
+from engine.wasm.execution.outcome import STOP_DETAILS, outcome_of_end, outcome_of_endless_wait
 from engine.wasm.execution.reclaimer import SMALL_BYTES
 from engine.wasm.execution.request import GuestRequest, Outcome, RunReport
 from engine.wasm.execution.run_state import RunState
@@ -393,7 +393,7 @@ class Execution:
                 return "ok", ""
             self.reason = "client-gone"
         if self.reason == "guest-failed":
-            return self.reason, UNANSWERED_BODY if self._run.head is not None else UNANSWERED_HEAD
+            return outcome_of_endless_wait(self._run, self._stderr or StderrTail())
         if self.reason is not None:
             limits = self._guest.resource.run_limit_secs, self._request.max_body, *self._overrun_mib
             return self.reason, STOP_DETAILS.get(self.reason, "").format(*limits)

@@ -8,7 +8,8 @@ from engine.wasm.execution.run_state import EngineFailed, GuestExit, Trap
 
 _MEMORY = re.compile(
     r"out of memory|memory allocation of \d+ bytes failed|cannot allocate memory|OutOfMemory|"
-    r"allocation size overflow|unhandlable oom|exceeds memory limits|\(cabi_realloc\) Unable to realloc",
+    r"allocation size overflow|unhandlable oom|bad_alloc|exceeds memory limits|"
+    r"\(cabi_realloc\) Unable to realloc",
     re.IGNORECASE,
 )
 _GO_HEAD = re.compile(r"(?:panic|fatal error): ")
@@ -23,6 +24,7 @@ _RUNTIME = re.compile(
     r"<?(?:core|std|alloc|dlmalloc|panic_abort|wasi|wit_bindgen|wasip2)\b.*::|<|_*rust_|__|abort$|cabi_|runtime\."
 )
 _MAX_NAME = 200
+_OUT_OF_MEMORY = "out of memory: the guest exceeded memory_limit_mb"
 _GAVE_UP = "wasm `unreachable` instruction executed"
 _MEANING = {
     _GAVE_UP: "the guest gave up (unreachable: a panic or an abort)",
@@ -98,11 +100,9 @@ def classify(
     `text` is wasmtime's error, `failure` the exception of a host function, `stderr` the guest's output. A
     failure that the program did not report itself names `last_call` and the last output.
     """
-    activity = f"; the last call was: {last_call}" if last_call else ""
-    if last_output := stderr.last_output():
-        activity += f"; the last output was: {last_output}"
+    activity = _activity(stderr, last_call)
     if stderr.out_of_memory() or (text and _MEMORY.search(text)):
-        return "memory-limit", f"out of memory: the guest exceeded memory_limit_mb{activity}"
+        return "memory-limit", f"{_OUT_OF_MEMORY}{activity}"
     if text and _NO_SLOT.search(text):
         return "overloaded", "the running instances use all memories and tables of the pool"
     if isinstance(failure, GuestExit):
@@ -130,6 +130,20 @@ def classify(
         return "guest-failed", f"{meaning} in {function}{activity}" if function else f"{meaning}{activity}"
     causes = [line.strip() for line in (text or "").splitlines() if line.strip()]
     return "guest-failed", f"the guest failed: {causes[-1]}" if causes else "the guest failed"
+
+
+def memory_failure(stderr: StderrTail, last_call: str) -> tuple[Literal["memory-limit"], str] | None:
+    """Return the outcome of a failed run whose output reports lack of memory, else None."""
+    if not stderr.out_of_memory():
+        return None
+    return "memory-limit", f"{_OUT_OF_MEMORY}{_activity(stderr, last_call)}"
+
+
+def _activity(stderr: StderrTail, last_call: str) -> str:
+    activity = f"; the last call was: {last_call}" if last_call else ""
+    if last_output := stderr.last_output():
+        activity += f"; the last output was: {last_output}"
+    return activity
 
 
 def _running_function(text: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from engine.wasm.execution.failure import StderrTail, classify
+from engine.wasm.execution.failure import StderrTail, classify, memory_failure
 from engine.wasm.execution.request import Outcome
 from engine.wasm.execution.run_state import GuestExit, RunState
 
@@ -36,7 +36,9 @@ def outcome_of_end(
             return "ok", ""
         if run.head is not None and run.head.body.broken == "unfinished":
             return "aborted", _ABORTED
-    if text is not None:
+    body_error = run.head.body.broken if run.head is not None else None
+    has_other_length = isinstance(body_error, tuple) and body_error[0] == "HTTP-response-body-size"
+    if text is not None and (not has_other_length or run.failure is not None or stderr.panic()):
         return classify(text, run.failure, stderr, run.last_call)
     if run.refused == ("connection-terminated", None):
         return "aborted", _ABORTED
@@ -45,10 +47,16 @@ def outcome_of_end(
         text = f": {reason[:_MAX_REASON]}" if isinstance(reason, str) else ""
         return "guest-failed", f"the guest answered with the error {code}{text}"
     if run.head is None:
-        return "guest-failed", "the guest returned no response"
+        return memory_failure(stderr, run.last_call) or ("guest-failed", "the guest returned no response")
     if not complete:
-        return "guest-failed", _broken(run.head.body.broken)
+        return memory_failure(stderr, run.last_call) or ("guest-failed", _broken(body_error))
     return "ok", ""
+
+
+def outcome_of_endless_wait(run: RunState, stderr: StderrTail) -> tuple[Outcome, str]:
+    """Return the outcome and detail of a run that waits for a promise that nothing can settle."""
+    detail = UNANSWERED_HEAD if run.head is None else UNANSWERED_BODY
+    return memory_failure(stderr, run.last_call) or ("guest-failed", detail)
 
 
 def _broken(why: Any) -> str:

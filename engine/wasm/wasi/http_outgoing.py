@@ -223,6 +223,7 @@ def handle(run: RunState, request: OutgoingRequest, options: RequestOptions | No
     run.waiting += 1
     try:
         if run.waiting > MAX_CONCURRENT_REQUESTS or len(run.tasks) >= MAX_CONCURRENT_REQUESTS:
+            run.notice("WARN", f"a call failed: {MAX_CONCURRENT_REQUESTS} others were in progress")
             raise Err(("connection-limit-reached", None))
         run.fetch(run, request, options or RequestOptions(), future)
     except Err as refusal:

@@ -4,6 +4,8 @@ import { svcFlush } from './telemetry.js';
 
 const SVC_FRAMES = 24;
 const SVC_CAUSES = 4;
+const SVC_DEPTH = 1000;
+const SVC_SHALLOW = 3;
 const SVC_MISSING = {
   WebAssembly: 'a component cannot compile code',
   WebSocket: 'use server-sent events and POST',
@@ -47,10 +49,31 @@ export function svcFail(error) {
   exit({ tag: 'err' });
 }
 
+/** Return whether a value has objects below `levels` levels. It visits each object once, except without `seen`. */
+function isDeeper(value, levels, seen) {
+  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value) || seen?.has(value)) return false;
+  if (!levels) return true;
+  seen?.add(value);
+  for (const key in value) if (isDeeper(value[key], levels - 1, seen)) return true;
+  return false;
+}
+
+// Printing a deeply nested object would exhaust the engine's stack and end the program.
+function printable(value) {
+  if (typeof value !== 'object') return value;
+  if (value instanceof Error) return svcDescribe(value);
+  try {
+    const deep = isDeeper(value, SVC_SHALLOW) && isDeeper(value, SVC_DEPTH, new Set());
+    return deep ? `[an object with more than ${SVC_DEPTH} levels]` : value;
+  } catch {
+    return value; // A getter that throws does so when it is printed, too.
+  }
+}
+
 // The engine's console shows an error as a constructor call, without its stack.
 for (const name of ['debug', 'log', 'info', 'warn', 'error']) {
   const print = console[name].bind(console);
-  console[name] = (...values) => print(...values.map((value) => (value instanceof Error ? svcDescribe(value) : value)));
+  console[name] = (...values) => print(...values.map(printable));
 }
 
 // An error of a callback has no caller that could catch it.

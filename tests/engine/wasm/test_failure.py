@@ -91,6 +91,7 @@ def test_failed_allocation_of_the_js_engine_is_out_of_memory() -> None:
     texts = (
         "Error while (cabi_realloc) Unable to realloc, but no exception is pending. Aborting, since that",
         "Hit MOZ_CRASH([unhandlable oom] Failed to allocate new chunk during GC)",
+        "libc++abi: bad_alloc was thrown in -fno-exceptions mode",
     )
     for text in texts:
         assert classify(TRAP, None, stderr_tail(f"{text}\n"))[0] == "memory-limit"

@@ -47,6 +47,13 @@ const routes = {
     let n = 0;
     return new Response(new ReadableStream({ pull: (c) => (n++ < 2 ? c.enqueue(encoder.encode('a')) : deep()) }));
   },
+  '/nested'() {
+    let list = [];
+    for (let depth = 0; depth < 10_000; depth++) list = [list];
+    console.log(list);
+    return new Response('printed');
+  },
+  '/length': () => new Response('abc', { headers: { 'content-length': '2' } }),
   '/never': () => new Promise(() => {}),
   '/stalled'() {
     let first = true;
