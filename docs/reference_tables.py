@@ -22,6 +22,7 @@ from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
 from engine.control.app import MAX_BODY_BYTES as MAX_API_BODY
 from engine.control.auth import accounts, login_throttle, passwords, sessions
 from engine.control.routes.deployments import MAX_BLOB_BYTES
+from engine.deploy import package_store
 from engine.deploy.history import MAX_DEPLOYMENTS
 from engine.gateway.app import MAX_BODY, MAX_DEPTH
 from engine.http.connection_limits import PER_ADDRESS
@@ -239,6 +240,7 @@ LIMITS: dict[str, list[Row]] = {
             "422 `component-rejected`",
         ),
         ("compilations at once, per process", str(compile_limits.CONCURRENT), "", "further ones wait"),
+        ("script, source map, index of a package", size(package_store.MAX_TEXT_BYTES), "", "422 `package`"),
         ("a secret", size(MAX_SECRET), "", "error"),
         ("deployments per project", str(MAX_DEPLOYMENTS), "", "older ones are removed, except the live one"),
         ("`build` command", f"{BUILD_SECONDS / 60:.0f} min", "", "stopped"),

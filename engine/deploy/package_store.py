@@ -12,7 +12,7 @@ import stat
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,6 +26,10 @@ from engine.static_files.bundle import BLOBS, BundleCorrupt, blob_path, read_ind
 T = TypeVar("T")
 Name = TypeVar("Name", bound=str)
 MAX_CONCURRENT = 8
+MAX_DOCUMENT_BYTES = 32 << 20
+"""Maximum size of a package's document, for some 200,000 files."""
+MAX_TEXT_BYTES = 64 << 20
+"""Maximum size of the script and of the source map of a component, which are held in memory."""
 _REDEPLOY = "Run svc deploy in the Project again."
 _NEW, _GONE = ".new-", ".gone-"
 
@@ -39,7 +43,13 @@ async def missing(blobs: Blobs, package: Package) -> frozenset[Digest]:
 
 async def load(blobs: Blobs, digest: Digest) -> Package:
     """Return a package of the bucket. Raises `BlobMissing`, `BlobDamaged` and `PackageError`."""
-    return decode(await blobs.get(digest))
+    document = bytearray()
+    async with aclosing(blobs.read(digest)) as chunks:
+        async for chunk in chunks:
+            document += chunk
+            if len(document) > MAX_DOCUMENT_BYTES:
+                raise _too_large("the document of the package", MAX_DOCUMENT_BYTES)
+    return await asyncio.to_thread(decode, bytes(document))
 
 
 async def touch(blobs: Blobs, digest: Digest) -> Package:
@@ -158,6 +168,9 @@ def _unused(path: Path, before_ns: int) -> bool:
 def _artifact(package: Package, root: Path) -> Artifact:
     if package.kind == "image":
         return _image(package, root)
+    for name in (SCRIPT, SOURCE_MAP):
+        if name in package.files and (root / name).stat().st_size > MAX_TEXT_BYTES:
+            raise _too_large(name, MAX_TEXT_BYTES)
     try:
         script = (root / SCRIPT).read_bytes().decode() if SCRIPT in package.files else None
     except UnicodeDecodeError as error:
@@ -166,6 +179,10 @@ def _artifact(package: Package, root: Path) -> Artifact:
         ) from error
     source_map = (root / SOURCE_MAP).read_bytes() if SOURCE_MAP in package.files else None
     return ComponentArtifact(root / COMPONENT, package.artifact, script, source_map)
+
+
+def _too_large(what: str, limit: int) -> PackageError:
+    return PackageError(f"{what} is larger than {limit >> 20} MiB", "Deploy fewer or smaller files.")
 
 
 def _image(package: Package, root: Path) -> StaticBundle:

@@ -22,6 +22,8 @@ BLOBS = "blobs"
 VERSION = 1
 _CODINGS = frozenset({"identity", "br", "gzip"})
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+MAX_INDEX_BYTES = 64 << 20
+"""Maximum size of an index, for some 200,000 files."""
 _TYPE = re.compile(r"[!-~][ -~]{0,254}")
 
 
@@ -80,6 +82,8 @@ def _decode_file(entry: dict[str, Any]) -> BundleFile:
 def read_index(image: StaticBundle) -> tuple[BundleFile, ...]:
     """Return the files of a bundle on disk. Raises `BundleCorrupt`."""
     try:
+        if (image.folder / INDEX).stat().st_size > MAX_INDEX_BYTES:
+            raise ValueError(f"its index is larger than {MAX_INDEX_BYTES >> 20} MiB")
         index = (image.folder / INDEX).read_bytes()
         if index_digest(index) != image.digest:
             raise ValueError("the index does not match its digest")

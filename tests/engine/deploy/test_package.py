@@ -12,10 +12,12 @@ from engine.artifact import Artifact, ComponentArtifact, FolderArtifact, StaticB
 from engine.bucket.errors import BlobCorrupt, BlobMissing
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Digest
+from engine.deploy import package_store
 from engine.deploy.package import PackageError, decode, pack
 from engine.deploy.package_store import load, missing, touch, unpack
 from engine.gateway.static.file import StaticFile
 from engine.gateway.static.source import BundleSource
+from engine.static_files import bundle
 from engine.static_files.bundle import blob_path, read_index
 from tests.engine.deploy.packing import FILES, component_artifact, image_artifact, opened, store, stored
 from tests.lanes.components import component
@@ -176,6 +178,29 @@ def test_image_with_missing_or_wrong_blob_is_rejected(
     index = index_of(digest, size)
     files = {"index.json": index, **({f"blobs/{digest}": b"text"} if sent else {})}
     refused(tmp_path, "image", files)
+
+
+def test_oversized_document_index_or_script_is_rejected_before_it_is_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifacts = [made(kind, tmp_path / kind) for kind in ("image", "js")]
+
+    async def scenario(bucket: FolderBucket) -> None:
+        packages = [await stored(bucket, artifact) for artifact in artifacts]
+        for module, name, package, words in (
+            (package_store, "MAX_DOCUMENT_BYTES", packages[0], "the document of the package is larger"),
+            (package_store, "MAX_TEXT_BYTES", packages[1], "script.js is larger"),
+            (bundle, "MAX_INDEX_BYTES", packages[0], "index is larger"),
+        ):
+            with monkeypatch.context() as patch:
+                patch.setattr(module, name, 5)
+                with pytest.raises(PackageError) as exc_info:
+                    await unpack(bucket.blobs, package.package, tmp_path / "unpacked")
+                cause = exc_info.value.__cause__ or exc_info.value
+                assert words in str(cause)
+            await unpack(bucket.blobs, package.package, tmp_path / "unpacked")
+
+    opened(tmp_path / "bucket", scenario)
 
 
 @pytest.mark.parametrize("index", [b"", b"{}", b"\xff", b"[" * 100_000])

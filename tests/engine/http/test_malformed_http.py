@@ -135,7 +135,7 @@ def test_content_length_with_chunks_sends_no_second_request() -> None:
     survives([b"POST / HTTP/1.0\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\n0\r\n\r\n"], refused)
 
 
-def test_targets_that_are_no_path_are_rejected() -> None:
+def test_targets_of_unknown_form_are_rejected() -> None:
     targets = [
         b"GET next",
         b"GET *",
