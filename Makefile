@@ -84,7 +84,7 @@ rust-target:
 	@if [ -d "$$(rustc --print target-libdir --target wasm32-wasip2 2>/dev/null)" ]; then :; \
 	elif command -v apt-get >/dev/null && command -v rustc >/dev/null; then \
 		echo "· building the Rust target wasm32-wasip2 for the tests, once"; \
-		tests/toolchains/rust/setup.sh "$(SVC_TEST_CACHE)/rust-toolchain" || \
+		MAKEFLAGS= tests/toolchains/rust/setup.sh "$(SVC_TEST_CACHE)/rust-toolchain" || \
 			echo "  Rust tests will be skipped: run rustup target add wasm32-wasip2" >&2; \
 	else \
 		echo "· Rust tests will be skipped: install Rust and run rustup target add wasm32-wasip2"; \
