@@ -19,8 +19,8 @@ _INLINE = re.compile(
     r"svc-(?:app\.js|loader\.js line \d{1,9} > eval):(?P<line>\d{1,9}):(?P<column>\d{1,9})(?!\d)"
 )
 """A bundle position within a message of the JavaScript engine; dev evaluates the bundle in its loader."""
-_WHOLE = re.compile(r"^svcApp(?:</?|$)")
-"""A bundle is wrapped in a function `svcApp`; functions within it are named `svcApp/…`."""
+_WHOLE = re.compile(r"^svcApp(?:</?|$)|/svcApp(?=[/<]*$)")
+"""A bundle is wrapped in a function `svcApp`, which the names of functions within it begin or end with."""
 _MAX_BYTES = 64 << 20
 _MAX_MAPPINGS = 8 << 20
 """Limits in bytes and characters. Decoding blocks the event loop for one second at most."""

@@ -39,6 +39,7 @@ def test_function_names_lose_decorations_of_javascript_engine() -> None:
         "svcApp<": "(",
         "svcApp": "(",
         "svcApp</inner": "inner (",
+        "run/svcApp<": "run (",
     }.items():
         assert mapping.rewrite(f"{printed}@svc-app.js:1:9") == f"    at {shown}src/a.ts:3:3)"
 
