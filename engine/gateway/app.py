@@ -172,7 +172,7 @@ class Gateway:
     async def _serve(self, exchange: _TracedExchange) -> _SpanOutcome:
         span = SpanContext.from_header(exchange.header(b"traceparent"))
         endpoint = self._routes().match_host(exchange.authority)
-        if endpoint is None:
+        if endpoint is None or not exchange.request.path.startswith(("/", "*")):
             started, now = time.perf_counter_ns(), time.time_ns()
             status, size = await self._problem(exchange, "not-found", None)
             outcome = _SpanOutcome(status, "not-found", bytes_out=size)

@@ -313,6 +313,15 @@ def test_invalid_http2_fields_end_stream_or_connection() -> None:
     survives([fields(*pairs) for pairs in BAD_FIELDS], no_injection)
 
 
+def test_http2_path_of_another_form_is_not_found() -> None:
+    async def test(site: Site) -> None:
+        for path in (b"x", b"http://api--shop.localhost/"):
+            await site.raw(fields(USUAL[0], (b":path", path), *USUAL[2:]) + frames(GoAwayFrame(0))[24:])
+        assert [span.status for span in site.spans] == [404, 404]
+
+    with_site([PUBLIC_API], {"api": echo()}, test)
+
+
 def test_invalid_http2_frames_close_connection() -> None:
     survives(bad_frames())
 
