@@ -80,7 +80,7 @@ class BlobStore:
     def _at(self, blob: Blob, coding: str, quality: int) -> Blob | None:
         note = self._packed / f"{blob.sha256}.{coding}-{quality}"
         recorded = self._known(note)
-        if recorded is not None and (recorded.size >= blob.size or self.path(recorded).exists()):
+        if recorded is not None and (recorded.size >= blob.size or self._holds(recorded)):
             return recorded if recorded.size < blob.size else None
         data = self.path(blob).read_bytes()
         compressed = _compress(data, coding, quality)
@@ -94,6 +94,13 @@ class BlobStore:
             note_file.flush()
             os.replace(note_file.name, note)  # noqa: PTH105
         return result if result.size < blob.size else None
+
+    def _holds(self, blob: Blob) -> bool:
+        """Return whether the file of a blob exists and is not truncated, as after a power cut."""
+        try:
+            return self.path(blob).stat().st_size == blob.size
+        except OSError:
+            return False
 
     @staticmethod
     def _known(note: Path) -> Blob | None:

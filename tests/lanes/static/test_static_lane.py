@@ -184,6 +184,17 @@ def test_unchanged_files_are_not_compressed_again(shop: Workshop) -> None:
     assert first["a.js"] == second["a.js"]
 
 
+def test_truncated_compressed_file_is_made_again(shop: Workshop) -> None:
+    shop.write("a.js", "function a() {}\n" * 300)
+    image = shop.image()
+    path = blob_path(image.folder, shop.files(image)["a.js"].encodings["br"][0])
+    whole = path.read_bytes()
+    path.chmod(0o644)
+    path.write_bytes(b"")
+    assert shop.image() == image
+    assert path.read_bytes() == whole
+
+
 def test_dev_compresses_quicker_than_deploy(shop: Workshop) -> None:
     shop.write("data.json", json.dumps([{"number": n, "square": n * n} for n in range(5000)]))
     dev, deploy = (shop.files(shop.image("true", mode))["data.json"] for mode in ("dev", "deploy"))
