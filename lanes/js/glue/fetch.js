@@ -2,6 +2,7 @@
 // and errors.
 import { define, defineGetter } from './define.js';
 import { svcFail } from './failure.js';
+import { svcBody } from './form_data.js';
 import { svcAcceptable, svcFetched } from './response.js';
 
 const MAX_REDIRECTS = 20;
@@ -18,10 +19,21 @@ const OPTIONS = {
   referrer: 'about:client',
   referrerPolicy: '',
 };
+const MODES = {
+  cache: ['default', 'no-store', 'reload', 'no-cache', 'force-cache', 'only-if-cached'],
+  duplex: ['half'],
+  credentials: ['omit', 'same-origin', 'include'],
+  mode: ['cors', 'no-cors', 'same-origin'],
+  priority: ['high', 'low', 'auto'],
+  redirect: ['follow', 'error', 'manual'],
+  referrerPolicy: [
+    '', 'no-referrer', 'no-referrer-when-downgrade', 'origin', 'origin-when-cross-origin', 'same-origin', 'strict-origin',
+    'strict-origin-when-cross-origin', 'unsafe-url',
+  ],
+};
 /** Attributes of requests that are constant outside of a browser. */
 const CONSTANTS = { destination: '', duplex: 'half', isHistoryNavigation: false, isReloadNavigation: false };
-const FORBIDDEN_METHODS = /^(?:connect|trace|track)$/i;
-const REDIRECT_MODES = ['follow', 'error', 'manual'];
+const METHODS = /^(?!(?:connect|trace|track)$)[!#$%&'*+.^`|~\w-]+$/i;
 
 const nativeFetch = fetch;
 const NativeRequest = Request;
@@ -30,12 +42,15 @@ const options = new WeakMap();
 
 function optionsOf(input, init) {
   const inherited = input instanceof NativeRequest ? storedOptions(input) : undefined;
-  const names = Object.keys(OPTIONS).filter((name) => init?.[name] !== undefined);
+  if (!init) return inherited;
+  for (const [name, values] of Object.entries(MODES)) {
+    if (init[name] !== undefined && !values.includes(String(init[name]))) {
+      throw new TypeError(`fetch: ${name} is ${JSON.stringify(init[name])}, not one of ${values.join(', ')}`);
+    }
+  }
+  const names = Object.keys(OPTIONS).filter((name) => init[name] !== undefined);
   if (!names.length) return inherited;
   const own = Object.fromEntries(names.map((name) => [name, init[name]]));
-  if ('redirect' in own && !REDIRECT_MODES.includes(own.redirect)) {
-    throw new TypeError(`fetch: redirect is ${JSON.stringify(own.redirect)}, not one of ${REDIRECT_MODES.join(', ')}`);
-  }
   return { ...inherited, ...own };
 }
 
@@ -59,8 +74,9 @@ function storedOptions(request) {
 globalThis.Request = new Proxy(NativeRequest, {
   construct(target, args, newTarget) {
     if (!(args[0] instanceof NativeRequest)) args[0] = absolute(String(args[0])).href;
+    if (args[1]?.body instanceof FormData) args[1] = { ...args[1], body: svcBody(args[1].body) };
     const request = Reflect.construct(target, args, newTarget === globalThis.Request ? target : newTarget);
-    if (FORBIDDEN_METHODS.test(request.method)) throw new TypeError(`fetch: the method ${request.method} is forbidden`);
+    if (!METHODS.test(request.method)) throw new TypeError(`fetch: the method ${request.method} is forbidden`);
     if (request.url.includes('@')) refuseCredentials(new URL(request.url));
     const own = optionsOf(args[0], args[1]);
     if (own) options.set(request, own);
@@ -172,6 +188,7 @@ function watched(stream) {
 }
 
 async function sent(input, init) {
+  if (init?.body instanceof FormData) init = { ...init, body: svcBody(init.body) };
   const stream = init?.body instanceof ReadableStream ? init.body : streaming.has(input) ? input.body : null;
   if (!stream || stream === incoming?.body) return nativeFetch(input, init);
   const { body, failure } = watched(stream);

@@ -73,4 +73,11 @@ async function formData() {
   return form;
 }
 
+/** Return the body that a message gets. The engine writes a form without parts as nothing, which is no form. */
+export function svcBody(body) {
+  if (!(body instanceof FormData) || !body.keys().next().done) return body;
+  const boundary = 'svc-form-without-parts';
+  return new Blob([`--${boundary}--\r\n`], { type: `multipart/form-data; boundary=${boundary}` });
+}
+
 for (const { prototype } of [Request, Response]) define(prototype, { formData });

@@ -6,6 +6,7 @@
 // - Compressed responses of fetch() are not decoded.
 import { compile, define, defineGetter } from './define.js';
 import { svcFail } from './failure.js';
+import { svcBody } from './form_data.js';
 
 const NativeResponse = Response;
 const { get: nativeHeaders } = Object.getOwnPropertyDescriptor(NativeResponse.prototype, 'headers');
@@ -86,6 +87,7 @@ const handler = {
   construct(target, args, newTarget) {
     const stream = args[0] instanceof ReadableStream;
     checkStatusText(args[1]?.statusText);
+    if (args[0] instanceof FormData) args[0] = svcBody(args[0]);
     const response = Reflect.construct(target, args, newTarget === globalThis.Response ? target : newTarget);
     if (stream && args[0] !== incoming?.body) streamed.add(response);
     if (!stream && !hasLength(args[1]?.headers)) measured.add(response);

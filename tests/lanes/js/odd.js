@@ -88,6 +88,7 @@ const routes = {
     return Response.json([...list.map(({ name }) => name), new Problem().name, Static.name()]);
   },
   '/glue': () => answer(),
+  '/regex': () => Response.json(/(a+)+$/.test(`${'a'.repeat(40)}!`)),
   async '/memory'() {
     console.log('step 1');
     await fetch('http://127.0.0.1:9/pay?secret').catch(() => {});

@@ -1,8 +1,12 @@
 """Failures of user code: equal in both modes, with the user's message."""
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 
-from tests.engine.wasm.conftest import Answer
+from engine.wasm.execution.runner import Runner
+from tests.engine.wasm.conftest import Answer, Client
 from tests.lanes.js.conftest import MODES, Programs
 
 pytestmark = pytest.mark.slow
@@ -77,6 +81,33 @@ def test_lack_of_memory_names_the_last_call_and_the_last_output(
     assert report.detail.endswith(
         "; the last call was: GET http://127.0.0.1:9/pay; the last output was: step 1"
     )
+
+
+def test_endless_regular_expression_ends_at_the_run_limit(programs: Programs) -> None:
+    async def main() -> tuple[Answer, Answer]:
+        runner = Runner(programs.cache)
+        try:
+            guests = [
+                await runner.guest(
+                    replace(programs.resource, run_limit_secs=limit),
+                    programs.artifacts["dev"],
+                    {"PROGRAM": "odd", "SVC_PROJECT": project},
+                    fast=True,
+                    report=lambda line: None,
+                )
+                for project, limit in (("busy", 1), ("other", 30))
+            ]
+            endless = asyncio.create_task(Client().call(guests[0], "/regex"))
+            await asyncio.sleep(0.1)
+            other = await Client().call(guests[1], "/types")
+            return other, await endless
+        finally:
+            await runner.aclose()
+
+    other, endless = asyncio.run(main())
+    assert (other.report.outcome, other.status) == ("ok", 200)
+    assert (endless.report.outcome, endless.status) == ("run-limit", None)
+    assert endless.report.detail == "the run took longer than run_limit_secs = 1"
 
 
 def test_stacks_of_causes_timers_and_printed_errors_have_the_file(

@@ -126,6 +126,7 @@ def test_manual_redirect_returns_the_response(send: Call, origins: list[str], re
         ("http://example.org/", None, "egress in svc.toml does not allow it"),
         ("end", {"method": "POST", "stream": "tea", "duplex": "half"}, "cannot be sent twice"),
         ("end", {"redirect": "never"}, 'redirect is "never"'),
+        ("end", {"mode": "navigate"}, 'mode is "navigate"'),
         ("ftp://a.example/", None, "is not http, https or data"),
     ],
 )

@@ -65,6 +65,7 @@ VALUES: dict[str, Any] = {
     "clones": ["AbortError", "a", "TypeError", "DataCloneError", "DataCloneError"],
     "clone-of-a-key": [True, False, True, "tea", ["sign"]],
     "body-used-after-a-pipe": [True, True, "tea", False],
+    "form-without-parts": [0, 0],
     "brotli": ["tea " * 50, True, True, True, "TypeError", "TypeError"],
     "time-origin": True,
     "error": ["error", 0, False, None],

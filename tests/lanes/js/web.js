@@ -247,6 +247,10 @@ const checks = {
     await done;
     return [piped.bodyUsed, transformed.bodyUsed, text, new Response('tea').bodyUsed];
   },
+  async 'form-without-parts'() {
+    const messages = [new Response(new FormData()), new Request('http://a.example/', { method: 'POST', body: new FormData() })];
+    return Promise.all(messages.map(async (message) => [...(await message.formData())].length));
+  },
   async brotli() {
     const decoded = (base64) => new Response(new Blob([Uint8Array.fromBase64(base64)]).stream().pipeThrough(new DecompressionStream('brotli'))).text();
     const { constructor, readable } = new DecompressionStream('brotli');
