@@ -10,6 +10,7 @@ BOARD_BINDINGS: list[BindingType] = [
     Binding("d", "remove", "Remove", id="board.remove"),
     Binding("ctrl+s", "write", "Save svc.toml", id="board.write"),
     Binding("u", "undo", "Undo", id="board.undo"),
+    Binding("U", "redo", "Redo", id="board.redo"),
     Binding("escape", "back", "Back", id="board.back"),
     Binding("D", "deploy", "Deploy", id="board.deploy"),
     Binding("H", "history", "History", show=False, id="board.history"),

@@ -19,13 +19,26 @@ class ManifestPlan:
     digest: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Restore:
+    """Staged edits that undo or redo saved ones: the first `edits` of the draft.
+
+    Saving them moves an entry from `source` to `target`.
+    """
+
+    source: list[Sequence[dict[str, Any]]]
+    target: list[Sequence[dict[str, Any]]]
+    edits: int
+
+
 class MountDraft:
     """An ordered list of edits. Methods that call the engine raise `SvcError` and change nothing then."""
 
     def __init__(self, client: ProjectClient) -> None:
         self._client = client
         self._written: list[Sequence[dict[str, Any]]] = []
-        self._undoing = 0
+        self._undone: list[Sequence[dict[str, Any]]] = []
+        self._restore: _Restore | None = None
         self._lock = asyncio.Lock()
         self.edits: tuple[MountEdit, ...] = ()
         self.plan: ManifestPlan | None = None
@@ -36,6 +49,11 @@ class MountDraft:
     def can_undo(self) -> bool:
         """True if there is an edit to undo."""
         return bool(self.edits or self._written)
+
+    @property
+    def can_redo(self) -> bool:
+        """True if undone edits were saved and can be made again."""
+        return bool(self._undone) and not self.edits
 
     async def preview(self, *extra: MountEdit) -> ManifestPlan:
         """Return the plan of the edits and some more, without adding them."""
@@ -71,14 +89,27 @@ class MountDraft:
             if remaining:
                 self.edits = remaining
                 await self.replan()
-        elif self._written:
-            edits = parse_edits(self._written[-1], mounts)
-            await self.add(mounts, *edits)
-            self._undoing = len(self.edits)
+        else:
+            await self._stage(self._written, self._undone, mounts)
+
+    async def redo(self, mounts: Sequence[BoardMount]) -> None:
+        """Stage the last undone edits again."""
+        if not self.edits:
+            await self._stage(self._undone, self._written, mounts)
+
+    async def _stage(
+        self,
+        source: list[Sequence[dict[str, Any]]],
+        target: list[Sequence[dict[str, Any]]],
+        mounts: Sequence[BoardMount],
+    ) -> None:
+        if source:
+            await self.add(mounts, *parse_edits(source[-1], mounts))
+            self._restore = _Restore(source, target, len(self.edits))
 
     def clear(self) -> None:
         """Remove all edits."""
-        self.edits, self.plan, self.problem, self._undoing = (), None, None, 0
+        self.edits, self.plan, self.problem, self._restore = (), None, None, None
 
     async def write(self) -> bool:
         """Save the edits to svc.toml. Return False if there are none."""
@@ -89,10 +120,14 @@ class MountDraft:
                 return False
             body = {"changes": [edit.document for edit in self.edits], "digest": self.plan.digest}
             response = await self._client.call("POST", "/manifest/write", body)
-            if self._undoing:
-                self._written.pop()
-            if self._undoing != len(self.edits):
+            restore = self._restore
+            if restore is not None:
+                restore.source.pop()
+            if restore is not None and restore.edits == len(self.edits):
+                restore.target.append(response["inverse"])
+            else:
                 self._written.append(response["inverse"])
+                self._undone.clear()
             self.clear()
             return True
 

@@ -170,6 +170,11 @@ class MountEditor:
         if (manifest := self._model.manifest) is not None:
             await self.draft.undo(manifest.mounts)
 
+    async def redo(self) -> None:
+        """Stage the last undone edits again. Raises `SvcError`."""
+        if (manifest := self._model.manifest) is not None:
+            await self.draft.redo(manifest.mounts)
+
     def close_prompt(self) -> None:
         """Close the input and focus the canvas."""
         self.prompt = None

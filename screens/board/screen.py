@@ -348,7 +348,8 @@ class BoardScreen(ConsoleScreen):
         """Save the edits to svc.toml."""
         try:
             if await self._draft.write():
-                self.notify("saved svc.toml, which is in effect now; u undoes it", timeout=4)
+                key = "U redoes it" if self._draft.can_redo else "u undoes it"
+                self.notify(f"saved svc.toml, which is in effect now; {key}", timeout=4)
         except SvcError as error:
             self.show_error(error)
             if error.code == "conflict":
@@ -359,10 +360,16 @@ class BoardScreen(ConsoleScreen):
     @work(group="edit")
     async def action_undo(self) -> None:
         """Remove the last edit, or stage the inverse of the last saved edits."""
-        try:
+        with self.shown_errors():
             await self._editor.undo()
-        except SvcError as error:
-            self.show_error(error)
+        self._show_draft()
+        await self._draw()
+
+    @work(group="edit")
+    async def action_redo(self) -> None:
+        """Stage the last undone edits again."""
+        with self.shown_errors():
+            await self._editor.redo()
         self._show_draft()
         await self._draw()
 
@@ -391,6 +398,7 @@ class BoardScreen(ConsoleScreen):
             "remove": idle and editable and on_mount,
             "write": idle and bool(self._draft.edits),
             "undo": idle and self._draft.can_undo,
+            "redo": idle and self._draft.can_redo,
             "back": not idle or self._details_open or bool(self._draft.edits),
             "deploy": idle and self._deployer is not None and self._deployer.has_files,
             "history": idle and self._deployer is not None,

@@ -162,8 +162,14 @@ def test_removed_mount_is_restored_by_undo(open_app: OpenApp, shop: Shop, snapsh
         assert ui.screen.pending == 1
         await ui.press("ctrl+s")
         assert '"/docs/*" = "docs"' in shop.manifest
+        notifications = [note.message for note in ui.app._notifications]
+        assert notifications[0].endswith("u undoes it") and notifications[1].endswith("U redoes it")
         await ui.press("u")
         assert ui.screen.pending == 0
+        await ui.press("U", "ctrl+s")
+        assert '"/docs/*"' not in shop.manifest
+        await ui.press("u", "ctrl+s")
+        assert '"/docs/*" = "docs"' in shop.manifest
 
     run(open_app, shop, test)
 
