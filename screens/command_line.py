@@ -8,10 +8,39 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.suggester import SuggestFromList
+from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
 from screens.console_screen import ConsoleCommand
+from screens.files import common_prefix
+
+
+def complete(line: str, commands: Sequence[ConsoleCommand]) -> str:
+    """Return a line with its command, or the first argument of it, completed to the common prefix."""
+    word, blank, argument = line.partition(" ")
+    candidates: Sequence[str] = [command.word for command in commands]
+    if blank:
+        candidates = next((command.values for command in commands if command.word == word), ())
+    typed = argument if blank else word
+    matching = [candidate for candidate in candidates if candidate.startswith(typed)]
+    if not matching:
+        return line
+    completed = common_prefix(matching)
+    end = " " if len(matching) == 1 and not blank else ""
+    return f"{word}{blank}{completed}" if blank else f"{completed}{end}"
+
+
+class _Completer(Suggester):
+    """Suggests what `tab` completes."""
+
+    def __init__(self, commands: Sequence[ConsoleCommand]) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+        self._commands = commands
+
+    async def get_suggestion(self, value: str) -> str | None:
+        """Return the completed line."""
+        completed = complete(value, self._commands) if value else value
+        return completed if completed.rstrip() != value else None
 
 
 class CommandLine(ModalScreen[str]):
@@ -27,6 +56,7 @@ class CommandLine(ModalScreen[str]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", "Back", id="command.back"),
+        Binding("tab", "complete", "Complete", id="command.complete"),
         Binding("up", "older(1)", "Previous line", id="command.older"),
         Binding("down", "older(-1)", "Next line", id="command.newer"),
     ]
@@ -40,10 +70,9 @@ class CommandLine(ModalScreen[str]):
 
     def compose(self) -> ComposeResult:
         """Compose the input line and the matching commands above it."""
-        words = [command.word for command in self._commands]
         with Vertical():
             yield Static(id="known")
-            yield Input(placeholder=":", suggester=SuggestFromList(words), select_on_focus=False)
+            yield Input(placeholder=":", suggester=_Completer(self._commands), select_on_focus=False)
 
     def on_mount(self) -> None:
         """Show all commands."""
@@ -60,6 +89,12 @@ class CommandLine(ModalScreen[str]):
     def action_cancel(self) -> None:
         """Return an empty line."""
         self.dismiss("")
+
+    def action_complete(self) -> None:
+        """Complete the word at the end of the line as far as it is unambiguous."""
+        line = self.query_one(Input)
+        line.value = complete(line.value, self._commands)
+        line.cursor_position = len(line.value)
 
     def action_older(self, step: int) -> None:
         """Show an earlier or a later line."""

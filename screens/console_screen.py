@@ -40,6 +40,8 @@ class ConsoleCommand:
     usage: str
     summary: str
     run: Callable[[Sequence[str]], None]
+    values: Sequence[str] = ()
+    """Possible values of the first argument, for completion."""
 
     @property
     def word(self) -> str:

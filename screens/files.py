@@ -33,14 +33,14 @@ def complete_path(text: str) -> str:
     except OSError:
         return text
     names = [name for name in names if start or not name.startswith(".")]
-    common = _common_prefix(names)
+    common = common_prefix(names)
     if len(common) < len(start):
         return text
     completed = f"{head}/{common}" if "/" in text else common
     return f"{completed}/" if len(names) == 1 and (folder / common).is_dir() else completed
 
 
-def _common_prefix(names: Sequence[str]) -> str:
+def common_prefix(names: Sequence[str]) -> str:
     """Return the longest common prefix."""
     first, last = min(names, default=""), max(names, default="")
     differing = (index for index, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)

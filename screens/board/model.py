@@ -54,6 +54,11 @@ class BoardModel:
             self.diagram = diagram
         return inputs == self._inputs
 
+    def names(self) -> list[str]:
+        """Return the names of all resources and Doors."""
+        keys = self.diagram.layout.boxes if self.diagram is not None else {}
+        return [door_of(key) or key for key in keys]
+
     def node(self, name: str) -> str | None:
         """Return the key of the resource or Door of this name."""
         keys = self.diagram.layout.boxes if self.diagram is not None else {}

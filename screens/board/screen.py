@@ -44,7 +44,7 @@ class BoardScreen(ConsoleScreen):
     TAB: ClassVar[Tab] = "board"
     GROUP: ClassVar[str] = "Board"
     HELP: ClassVar[str] = (
-        "Resources, the mounts between them, and Doors. An edge is a line of `mounts` in svc.toml: draw one "
+        "Resources, the mounts between them, and Doors. An edge is a line of mounts in svc.toml: draw one "
         "with c or the mouse, check the diff, and save it with ctrl+s. It takes effect at once."
     )
     AUTO_FOCUS = "Canvas"
@@ -114,7 +114,8 @@ class BoardScreen(ConsoleScreen):
 
     def commands(self) -> Sequence[ConsoleCommand]:
         """Return the commands of the Board."""
-        return [ConsoleCommand("select NAME", "Select a resource or a Door", self.navigate)]
+        about = "Select a resource or a Door"
+        return [ConsoleCommand("select NAME", about, self.navigate, self._model.names())]
 
     def navigate(self, words: Sequence[str]) -> None:
         """Select the resource or Door of this name. Raises `SvcError` for an unknown one."""

@@ -31,6 +31,7 @@ class VirtualRows(VirtualList, can_focus=True):
     DEFAULT_CSS = """
     VirtualRows > .rows--match { color: $background; background: $warning; text-style: bold; }
     """
+    GROUP: ClassVar[str] = "Rows"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", "Down", show=False, id="rows.down"),
         Binding("k,up", "move(-1)", "Up", show=False, id="rows.up"),

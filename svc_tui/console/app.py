@@ -14,13 +14,14 @@ from textual.message import Message
 from textual.screen import Screen
 
 from engine.errors import SvcError
+from engine.manifest.problems import did_you_mean
 from screens.board.deploy_protocol import BoardDeployer
 from screens.board.deploy_screen import DeployScreen
 from screens.board.screen import BoardScreen
 from screens.command_line import CommandLine
 from screens.console_screen import TABS, ConsoleCommand, ConsoleScreen, Tab
 from screens.dialog import ConfirmDialog
-from screens.help_screen import HelpScreen, binding_group, visible_keys
+from screens.help_screen import EVERYWHERE, HelpScreen, binding_group, visible_keys
 from screens.login.screen import LoginScreen
 from screens.logs.screen import LogsScreen
 from screens.project_client import LinkState, ProjectClient
@@ -43,7 +44,7 @@ class Console(TerminalApp[None]):
     """The Console of one project."""
 
     TITLE = "svc"
-    GROUP: ClassVar[str] = "Everywhere"
+    GROUP: ClassVar[str] = EVERYWHERE
     DEFAULT_MODE = "board"
     # The icon is an emoji: two cells wide, with colors of its own.
     CSS = "CommandPalette SearchIcon { display: none; }"
@@ -178,9 +179,9 @@ class Console(TerminalApp[None]):
     def action_keys(self) -> None:
         """Show the keys that work now."""
         about = self.screen.HELP if isinstance(self.screen, ConsoleScreen) else ""
-        self.push_screen(
-            HelpScreen(about, visible_keys(self.screen.active_bindings.values(), self.get_key_display))
-        )
+        active = self.screen.active_bindings.values()
+        keys = visible_keys(active, self.get_key_display, binding_group(self.screen))
+        self.push_screen(HelpScreen(about, keys))
 
     def _commands(self) -> list[ConsoleCommand]:
         screen_commands = self.screen.commands() if isinstance(self.screen, ConsoleScreen) else ()
@@ -193,7 +194,7 @@ class Console(TerminalApp[None]):
         return [
             *screen_commands,
             *tabs,
-            ConsoleCommand("theme NAME", "Change the theme", self._theme),
+            ConsoleCommand("theme NAME", "Change the theme", self._theme, sorted(self.available_themes)),
             ConsoleCommand("help", "Show the keys that work now", lambda words: self.action_keys()),
             ConsoleCommand("quit", "Quit the Console", lambda words: self._quit()),
         ]
@@ -216,12 +217,8 @@ class Console(TerminalApp[None]):
         except ValueError:
             self.notify(f"unclosed quote in: {line}", severity="error", markup=False)
             return
-        command = next((command for command in commands if command.word == word), None)
-        if command is None:
-            self.notify(f'unknown command "{word}"', severity="error", markup=False)
-            return
         try:
-            command.run(words)
+            _command(word, list(commands)).run(words)
         except SvcError as error:
             self.notify(error.text, severity="error", markup=False)
 
@@ -274,6 +271,17 @@ class Console(TerminalApp[None]):
         self.push_screen(question, lambda yes: self.exit() if yes else None)
 
 
+def _command(word: str, commands: Sequence[ConsoleCommand]) -> ConsoleCommand:
+    """Return the command of a name or of its unambiguous beginning. Raises `SvcError`."""
+    by_word = {command.word: command for command in commands}
+    matching = [name for name in by_word if name.startswith(word)]
+    if word in by_word or len(matching) == 1:
+        return by_word[word if word in by_word else matching[0]]
+    if matching:
+        raise SvcError(f'ambiguous command "{word}"', f"Available: {', '.join(matching)}.")
+    raise SvcError(f'unknown command "{word}"', did_you_mean(word, list(by_word)))
+
+
 def _login_dialog(login: LoginActions, url: str = "") -> LoginScreen:
     return LoginScreen(login.is_claimed, login.log_in, url)
 
@@ -295,7 +303,7 @@ class StartApp(TerminalApp[Choice]):
     """The start screen, shown outside of any project. Returns the user's choice, or None to quit."""
 
     TITLE = "svc"
-    GROUP: ClassVar[str] = "Everywhere"
+    GROUP: ClassVar[str] = EVERYWHERE
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(
@@ -315,7 +323,7 @@ class LoginApp(TerminalApp[str]):
     """The login dialog, shown before the Console without a session. Returns the service's key, or None."""
 
     TITLE = "svc"
-    GROUP: ClassVar[str] = "Everywhere"
+    GROUP: ClassVar[str] = EVERYWHERE
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(self, login: LoginActions, keymap: dict[str, str]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Input, Static
 
 from engine.errors import SvcError
 from engine.http.sockets import bind
@@ -126,6 +127,36 @@ async def test_command_line_opens_tabs(project: Path) -> None:
         assert isinstance(app.screen, ConsoleScreen) and app.screen.TAB == "logs"
 
 
+async def test_command_line_completes_and_takes_unambiguous_beginnings(project: Path) -> None:
+    async with opened(project) as (app, pilot, _):
+        await pilot.press("colon", *"the", "tab")
+        line = app.screen.query_one(Input)
+        assert line.value == "theme "
+        await pilot.press(*"svc-l", "tab")
+        assert line.value == "theme svc-light"
+        await pilot.press("enter")
+        assert app.theme == "svc-light"
+        await pilot.press("colon", *"lo", "enter")
+        assert isinstance(app.screen, ConsoleScreen) and app.screen.TAB == "logs"
+        await pilot.press("colon", *"bord", "enter")
+        await until(
+            pilot, lambda: any('Did you mean "board"?' in note.message for note in app._notifications)
+        )
+
+
+async def test_help_lists_keys_of_rows_behind_those_of_the_tab(project: Path) -> None:
+    async with opened(project, size=(120, 40)) as (app, pilot, _):
+        await pilot.press("2")
+        await until(pilot, lambda: "● live" in top(app))
+        await pilot.press("question_mark")
+        about, *halves = (str(part.render()) for part in app.screen.query(Static))
+        assert "\n" not in about
+        text = "\n".join(halves)
+        assert text.index("Tables") < text.index("Rows") < text.index("Everywhere")
+        assert "Mark" in text and "Last row" in text
+        assert len(halves) == 2
+
+
 async def test_theme_is_remembered(project: Path, tmp_path: Path) -> None:
     look = ThemePreference(tmp_path / "own folder")
     async with opened(project, look=look) as (app, pilot, _):
@@ -155,7 +186,7 @@ async def test_help_shows_active_keys(project: Path) -> None:
     async with opened(project) as (app, pilot, _):
         await pilot.press("question_mark")
         assert isinstance(app.screen, HelpScreen)
-        result = str(app.screen.query_one("Static").render())
+        result = "".join(str(part.render()) for part in app.screen.query("Static"))
         assert "Board" in result and "Command line" in result and "Focus Next" not in result
         await pilot.press("escape")
         assert isinstance(app.screen, ConsoleScreen)
