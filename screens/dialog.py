@@ -12,11 +12,16 @@ from textual.widgets import Static
 
 def key_hints(*hints: tuple[str, str, str]) -> Static:
     """Return a line of clickable keys, each a key, its action and a label."""
+    return Static(key_line(*hints), classes="keys")
+
+
+def key_line(*hints: tuple[str, str, str]) -> Content:
+    """Return the text of clickable keys, each a key, its action and a label."""
     parts = [
         Content.from_markup(f"[@click=screen.{action}][b $primary]$key[/] $label[/]", key=key, label=label)
         for key, action, label in hints
     ]
-    return Static(Content("    ").join(parts), classes="keys")
+    return Content("    ").join(parts)
 
 
 class ChoiceDialog(ModalScreen[str]):

@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from screens.console_screen import StopWorkersFirst
-from screens.dialog import key_hints
+from screens.dialog import key_line
 from svc_tui.client import SvcError
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class Field(Horizontal):
 
 
 class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
-    """A dialog of fields. `enter` moves to the next field and submits from the last one."""
+    """A dialog of fields. `enter` moves to the next empty field, and submits if there is none."""
 
     GROUP: ClassVar[str] = "Form"
     TITLE_TEXT: ClassVar[str] = ""
@@ -70,7 +70,7 @@ class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
             yield Static(Content(self.TITLE_TEXT), classes="title")
             yield from self.fields()
             yield Static(id="wrong")
-            yield key_hints((self.KEY, "submit", self.DONE), ("esc", "cancel", "back"))
+            yield Static(classes="keys", id="form-keys")
 
     def fields(self) -> ComposeResult:
         """Yield the fields and other widgets of the form."""
@@ -93,15 +93,40 @@ class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
             self.call_after_refresh(line.scroll_visible, animate=False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Move to the next field, or submit from the last one."""
+        """Move to the next empty field, or submit."""
+        self.action_advance()
+
+    def action_advance(self) -> None:
+        """Move to the next empty field, or submit if there is none."""
+        if (field := self._next_empty()) is not None:
+            field.focus()
+        else:
+            self.action_submit()
+
+    def _next_empty(self) -> Input | None:
+        """Return the first empty field behind the focused one."""
         inputs = [
             field for field in self.query(Input) if field.display and field.parent and field.parent.display
         ]
-        index = inputs.index(event.input)
-        if index + 1 < len(inputs):
-            inputs[index + 1].focus()
-        else:
-            self.action_submit()
+        if self.KEY != "enter" or self.focused not in inputs:
+            return None
+        following = inputs[inputs.index(self.focused) + 1 :]
+        return next((field for field in following if not field.value.strip()), None)
+
+    def on_input_changed(self) -> None:
+        """Update the keys."""
+        self._update_keys()
+
+    def on_descendant_focus(self) -> None:
+        """Update the keys."""
+        self._update_keys()
+
+    def _update_keys(self) -> None:
+        """Show what enter does now."""
+        hints = [(self.KEY, "submit", self.DONE)]
+        if self._next_empty() is not None:
+            hints = [("enter", "advance", "next field"), ("ctrl+s", "submit", self.DONE)]
+        self.query_one("#form-keys", Static).update(key_line(*hints, ("esc", "cancel", "back")))
 
     def action_cancel(self) -> None:
         """Close the form without a result."""

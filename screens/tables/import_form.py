@@ -33,10 +33,14 @@ class ImportForm(FileForm[str]):
     ImportForm #preview { margin-bottom: 1; }
     """
 
-    def __init__(self, client: ProjectClient, table: str) -> None:
-        """Create the form. `table` is the initial target table, "" for none."""
+    def __init__(self, client: ProjectClient, table: str, columns: Collection[str] = ()) -> None:
+        """Create the form. `table` with its `columns` is the initial target, "" for none.
+
+        For a file with other columns, the form proposes a table with the name of the file.
+        """
         super().__init__()
-        self._client, self._table = client, table
+        self._client, self._table, self._columns = client, table, frozenset(columns)
+        self._proposed = table
 
     def fields(self) -> ComposeResult:
         """Yield the fields, the preview and the progress."""
@@ -53,16 +57,20 @@ class ImportForm(FileForm[str]):
 
     async def _update_preview(self) -> None:
         """Show the preview once the user has stopped typing."""
-        await asyncio.sleep(_TYPING_SECONDS)
         preview = self.query_one("#preview", Static)
         path = parse_path(self.value("file"))
         if not self.value("file").strip() or not path.is_file():
             preview.update("")
             return
+        preview.update(Content.styled("reading the file …", "dim"))
+        await asyncio.sleep(_TYPING_SECONDS)
         try:
             tables = await self._client.table_names()
             arguments = (self.value("file"), self.value("table"), tables, preview.size.width)
-            preview.update(await asyncio.to_thread(self._preview, *arguments))
+            content, proposed = await asyncio.to_thread(self._preview, *arguments)
+            preview.update(content)
+            if proposed != self._proposed:
+                self._proposed = self.query_one("#table", Input).value = proposed
         except SvcError as error:
             self.show_problem("")
             preview.update(
@@ -77,17 +85,23 @@ class ImportForm(FileForm[str]):
             self.query_one("#preview", Static).update("")
         super().show_problem(text)
 
-    def _preview(self, name: str, table: str, tables: Collection[str], room: int) -> Content:
+    def _preview(self, name: str, table: str, tables: Collection[str], room: int) -> tuple[Content, str]:
+        """Return the preview, and the table to propose: the initial one only for a file with its columns."""
         path, format = parse_path(name), format_of(name)
         if format in DATABASE_FORMATS:
-            return Content("the file contains whole tables")
-        title = self._preview_title(table or path.stem, tables)
+            return Content("the file contains whole tables"), self._proposed
         data, complete = read_beginning(path, format)
         if not data and not complete:
-            return Content(f"{title}; the file is too large for a preview")
+            title = self._preview_title(table or path.stem, tables)
+            return Content(f"{title}; the file is too large for a preview"), self._proposed
         params = {"format": format}
         preview = self._client.call_sync("POST", "/import/preview", params=params, content=iter([data]))
-        return to_content(preview_lines(title, preview, room, complete=complete))
+        proposed = self._proposed
+        if self._columns and table == proposed:
+            fits = {column["name"] for column in preview["columns"]} <= self._columns
+            table = proposed = self._table if fits else path.stem
+        title = self._preview_title(table or path.stem, tables)
+        return to_content(preview_lines(title, preview, room, complete=complete)), proposed
 
     def _preview_title(self, table: str, tables: Collection[str]) -> str:
         if table not in tables:

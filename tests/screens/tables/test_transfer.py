@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from textual.app import App
+from textual.widgets import Input
 
 from screens.dialog import ConfirmDialog
 from screens.files import Interrupted, complete_path, progress_bar, write_file
@@ -19,6 +20,7 @@ from screens.tables.files import format_of, read_beginning, read_chunks
 from screens.tables.import_form import ImportForm
 from screens.tables.preview import preview_lines
 from svc_tui.client import SvcError
+from tests.screens.conftest import idle
 from tests.screens.tables.conftest import Shop, tables
 
 Snapshot = Callable[[App[Any]], None]
@@ -223,9 +225,8 @@ async def test_export_form_exports_filtered_rows_or_whole_tables(people: Shop, f
         assert [line[:2] for line in (files / "people.csv").read_text().splitlines()[1:]] == ["3,", "1,"]
         await ui.press("x", "ctrl+u")
         await ui.write("people.db")
-        await ui.press("ctrl+s")
         await ui.shows("a .db file has whole tables")
-        await ui.press("ctrl+u")
+        await ui.press("tab", "ctrl+u")
         await ui.type("all")
         await ui.press("ctrl+s")
         await ui.until(lambda: (files / "people.db").exists())
@@ -245,3 +246,39 @@ async def test_file_extension_selects_export_format(people: Shop, files: Path, n
         with sqlite3.connect(files / name) as database:
             assert database.execute("select count(*) from people").fetchone() == (3,)
         database.close()
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_import_of_other_columns_proposes_a_table_with_the_name_of_the_file(
+    people: Shop, files: Path
+) -> None:
+    (files / "cities.csv").write_text("id,city\n1,Rome\n")
+    (files / "more.csv").write_text("name,age\nDan,50\n")
+    async with tables(people, size=(100, 30)) as ui:
+        await ui.press("i")
+        table = ui.app.screen.query_one("#table", Input)
+        assert table.value == "people" and "enter import it" in ui.text
+        await ui.type("cities.csv")
+        await ui.shows("a new table cities")
+        assert table.value == "cities"
+        await idle(ui.pilot)
+        await ui.press("ctrl+u")
+        await ui.type("more.csv")
+        await ui.shows("rows for people")
+        await ui.press("enter")
+        await ui.until(lambda: "imported 1 rows" in ui.notifications)
+        await ui.shows("Dan")
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_form_names_what_enter_does(people: Shop, files: Path) -> None:
+    (files / "cities.csv").write_text("id,city\n1,Rome\n")
+    async with tables(people) as ui:
+        await ui.press("i", "tab", "ctrl+u", "shift+tab")
+        assert "enter next field" in ui.text and "ctrl+s import it" in ui.text
+        await ui.type("cities.csv")
+        await ui.press("enter")
+        assert ui.app.focused is ui.app.screen.query_one("#table")
+        assert "enter import it" in ui.text
