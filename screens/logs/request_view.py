@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -12,6 +13,7 @@ from textual.widgets import Footer, Static
 
 from screens.console_screen import StopWorkersFirst
 from screens.dialog import ConfirmDialog
+from screens.logs.exchange import curl_command, exchange_lines
 from screens.logs.replay import compare
 from screens.logs.trace import lines
 from screens.project_client import ProjectClient
@@ -45,6 +47,7 @@ class RequestView(StopWorkersFirst, ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "replay", "Replay", id="request.replay"),
+        Binding("c", "curl", "Copy as curl", id="request.curl"),
         Binding("escape,q", "back", "Back", id="request.back"),
         Binding("j,down", "scroll(1)", "Down", show=False, id="request.down"),
         Binding("k,up", "scroll(-1)", "Up", show=False, id="request.up"),
@@ -60,6 +63,7 @@ class RequestView(StopWorkersFirst, ModalScreen[None]):
         super().__init__()
         self._client, self._request, self._replays = client, request_id, replay
         self._records: Sequence[Any] = ()
+        self._exchange: Any = None
         self._pair: tuple[Any, Any] | None = None
         self._said = "…"
 
@@ -92,6 +96,11 @@ class RequestView(StopWorkersFirst, ModalScreen[None]):
             return
         self._records = [document for document in documents if "kind" in document]
         self._draw()
+        if self._client.info.kind != "service":
+            with suppress(SvcError):  # not recorded, or removed since
+                self._exchange = await self._client.call("GET", f"/requests/{self._request}")
+                self._draw()
+                self.refresh_bindings()
 
     def _draw(self) -> None:
         if self._pair is not None or self._records:
@@ -100,9 +109,13 @@ class RequestView(StopWorkersFirst, ModalScreen[None]):
     async def _lay_out(self) -> None:
         """Lay out the request or the comparison in a thread: it may have thousands of lines."""
         width, pair, records = self.size.width - MARGIN, self._pair, self._records
+        exchange = self._exchange
 
         def lay_out() -> list[Line]:
-            return wrap_lines(compare(*pair, width) if pair is not None else lines(records, width), width)
+            if pair is not None:
+                return wrap_lines(compare(*pair, width), width)
+            messages = [[], *exchange_lines(exchange)] if exchange is not None else []
+            return wrap_lines([*lines(records, width), *messages], width)
 
         self._text.set_source(TextLines(await asyncio.to_thread(lay_out)))
 
@@ -174,6 +187,20 @@ class RequestView(StopWorkersFirst, ModalScreen[None]):
     def action_end(self, end: int) -> None:
         """Scroll to the top or bottom."""
         self._text.scroll_to(y=self._text.max_scroll_y if end > 0 else 0, animate=False)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Disable the curl command while no recorded request is known."""
+        return action != "curl" or self._exchange is not None
+
+    def action_curl(self) -> None:
+        """Copy a curl command that sends the request."""
+        try:
+            command = curl_command(self._exchange["request"])
+        except ValueError as error:
+            self.notify(f"cannot copy as curl: {error}", severity="warning", markup=False)
+            return
+        self.app.copy_to_clipboard(command)
+        self.notify("copied the curl command; redacted fields are not in it", timeout=3)
 
     def action_copy(self) -> None:
         """Copy the id of the request."""

@@ -210,6 +210,13 @@ async def test_enter_opens_request_and_escape_returns(shop: Shop) -> None:
         await logs.press("enter")
         await logs.shows("└ docs", "━", "trace")
         assert isinstance(logs.pilot.app.screen, RequestView)
+        await logs.shows(
+            "request  GET /docs/x", "user-agent", "response  200", "content-type", "Copy as curl"
+        )
+        await logs.press("c")
+        assert (
+            logs.pilot.app.clipboard.startswith("curl -i http://") and "/docs/x" in logs.pilot.app.clipboard
+        )
         await logs.press("escape")
         assert logs.pilot.app.screen is logs.screen
 

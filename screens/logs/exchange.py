@@ -1,0 +1,82 @@
+"""Text of a recorded exchange: fields and bodies of request and response, and its curl command. Pure."""
+
+import re
+import shlex
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from screens.logs.format import size, status
+from screens.logs.replay import body_lines
+from screens.widgets.columns import sanitize
+from screens.widgets.row_source import Line, Tone
+
+REDACTED = "[redacted]"
+"""The value of fields that are not recorded."""
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+_SET_BY_CURL = frozenset({"host", "content-length", "connection", "transfer-encoding", "x-request-id"})
+
+
+def exchange_lines(recorded: Mapping[str, Any]) -> list[Line]:
+    """Return the fields and bodies of a document of `/requests/<id>` of the control API."""
+    request, response = recorded["request"], recorded["response"]
+    lines: list[Line] = [
+        [("request", "bold"), (f"  {request['method']} {sanitize(request['target'])}", "dim")]
+    ]
+    lines += _message(request)
+    if response is None:
+        return [*lines, [], [("no response", "bad")]]
+    lines += [[], [("response", "bold"), ("  ", ""), status(response["status"])]]
+    return [*lines, *_message(response)]
+
+
+def _message(message: Mapping[str, Any]) -> Iterator[Line]:
+    width = max((len(name) for name, _ in message["headers"]), default=0)
+    for name, value in message["headers"]:
+        tone: Tone = "dim" if value == REDACTED else ""
+        yield [(f"  {sanitize(name):<{width}}  ", "accent"), (sanitize(value), tone)]
+    yield []
+    if not message["size"]:
+        yield [("  no body", "dim")]
+    for line in body_lines(message) if message["size"] else ():
+        yield [(f"  {line}", "")]
+
+
+def curl_command(request: Mapping[str, Any]) -> str:
+    """Return a curl command for bash or zsh that sends a recorded request.
+
+    Fields that are not recorded are omitted. Raises `ValueError` if the body is binary or incomplete.
+    """
+    if request["truncated"]:
+        raise ValueError(f"only the first {size(len(b64decode(request['body'])))} of the body are recorded")
+    try:
+        body = b64decode(request["body"]).decode()
+    except UnicodeDecodeError as error:
+        raise ValueError("the body is binary") from error
+    if "\0" in body:
+        raise ValueError("the body is binary")
+    words, target = ["curl", "-i"], request["target"]
+    words += ["--globoff"] if set("[]{}") & set(target) else []
+    words += ["--path-as-is"] if "/." in target else []
+    if request["method"] == "HEAD":
+        words += ["--head"]  # With `-X HEAD`, curl waits for a body.
+    elif request["method"] != ("POST" if body else "GET"):
+        words += ["-X", request["method"]]
+    words += [f"{request['scheme']}://{request['authority']}{target}"]
+    names = set()
+    for name, value in request["headers"]:
+        names.add(name)
+        if name not in _SET_BY_CURL and value != REDACTED:
+            words += ["-H", f"{name}: {value}" if value else f"{name};"]  # `name:` would remove the field.
+    if body and request["method"] != "HEAD":
+        words += [] if "content-type" in names else ["-H", "content-type:"]
+        words += ["--data-raw", body]
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    """Return a word of a shell command. Escapes control characters, which a terminal acts on in a paste."""
+    if not _CONTROL.search(word):
+        return shlex.quote(word)
+    escaped = word.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("!", "\\x21")
+    return "$'" + _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", escaped) + "'"
