@@ -23,9 +23,12 @@ from screens.tables.grid import RemoteGrid, TableColumn, TableRow, default_text
 from screens.tables.paste_screen import PasteScreen
 from screens.tables.table_view import TableView
 from screens.tables.text_screen import TextScreen
+from screens.widgets.columns import sanitize
 
 MAX_LINE_LENGTH, MAX_TEXT_LENGTH = 1000, 100_000
 """Maximum characters of a cell that is edited in one line, and of one that is edited in the Console."""
+MAX_COPIED_LENGTH = 40
+"""Maximum characters of a copied value in its notification."""
 
 
 def _normalized(text: str) -> str:
@@ -259,8 +262,10 @@ class TableEditor(TableView):
         row, column = self._current_row(), self._current_column()
         if row is not None and column is not None:
             with self.shown_errors():
-                self.app.copy_to_clipboard(as_text(await self._full_value(row, column)))
-                self.notify(f"copied {column.name}", timeout=2, markup=False)
+                text = as_text(await self._full_value(row, column))
+                self.app.copy_to_clipboard(text)
+                shown = sanitize(text[:MAX_COPIED_LENGTH]) + ("…" if len(text) > MAX_COPIED_LENGTH else "")
+                self.notify(f"copied {shown}" if text else "copied an empty text", timeout=2, markup=False)
 
     # Pasting
 

@@ -11,7 +11,7 @@ from screens.console_screen import ConsoleCommand, Tab
 from screens.project_client import ProjectClient
 from screens.tables.cells import counted
 from screens.tables.conflicts import ConflictRow, Conflicts
-from screens.tables.draft import StagedChange
+from screens.tables.draft import NewRow, StagedChange
 from screens.tables.editing import TableEditor
 from screens.tables.export_form import TableExportForm
 from screens.tables.grid import RemoteGrid
@@ -42,7 +42,7 @@ class TablesScreen(TableEditor):
     TAB: ClassVar[Tab] = "tables"
     GROUP: ClassVar[str] = "Tables"
     HELP: ClassVar[str] = (
-        "A table as a grid. Edits are staged and highlighted; ctrl+s applies them in one transaction.\n"
+        "A table as a grid. Edits are staged and highlighted; ctrl+s applies them in one transaction. "
         "Rows that others have changed are conflicts. Filters: name~an age>=30 mood=null, any text."
     )
     AUTO_FOCUS = "VirtualRows"
@@ -92,6 +92,15 @@ class TablesScreen(TableEditor):
         """Disable actions on rows while no table is shown."""
         if action in _NEEDS_TABLE and self._grid is None:
             return False
+        line_open = self.is_mounted and self.query_one("#line").display
+        if action in ("null", "default") and line_open and self._editing is None:
+            return False
+        if action == "filter" and line_open:
+            return False
+        if action == "default" and line_open and self._editing is not None:
+            return isinstance(self._editing[0], NewRow)
+        if action == "apply":
+            return self._editing is not None or bool(self.pending and not line_open)
         return super().check_action(action, parameters)
 
     def commands(self) -> Sequence[ConsoleCommand]:
@@ -138,12 +147,13 @@ class TablesScreen(TableEditor):
     def action_import(self) -> None:
         """Import a file, and show its table."""
         current = self._grid.table if self._grid is not None else ""
+        columns = tuple(self._grid.column_index) if self._grid is not None else ()
 
         def on_imported(table: str | None) -> None:
             if table is not None:
                 self._open(table or current)
 
-        self.app.push_screen(ImportForm(self.client, current), on_imported)
+        self.app.push_screen(ImportForm(self.client, current, columns), on_imported)
 
     def action_export(self) -> None:
         """Export the table, or the rows that are shown."""

@@ -92,6 +92,11 @@ class Tables(Driven):
         """All notifications."""
         return "\n".join(each.message for each in self.app._notifications)
 
+    @property
+    def foot(self) -> str:
+        """The keys that the last line shows."""
+        return self.text.splitlines()[-1]
+
     async def type(self, words: str) -> None:
         """Insert text into the focused widget, like a paste."""
         focused = self.app.focused

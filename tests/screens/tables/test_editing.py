@@ -217,7 +217,7 @@ async def test_cell_of_5_mb_shows_start_and_copies_in_full(shop: Shop) -> None:
         await ui.until(lambda: "E edits it" in ui.notifications)
         assert ui.screen.pending == 0
         await ui.press("y")
-        await ui.until(lambda: "copied text" in ui.notifications)
+        await ui.until(lambda: "copied åååå" in ui.notifications)
         assert len(ui.app.clipboard) == 2_500_000
 
 

@@ -42,6 +42,33 @@ async def test_invalid_filter_shows_error_and_stays_editable(people: Shop) -> No
         assert not ui.notifications
 
 
+async def test_filter_with_a_value_of_another_type_names_both(people: Shop) -> None:
+    async with tables(people) as ui:
+        await ui.press("slash")
+        await ui.write("age>=x")
+        assert "age is a whole number, and 'x' is not" in ui.text
+        await ui.write("age>=30 mail=null")
+        await ui.shows("1 row")
+
+
+async def test_footer_of_filter_and_cell_shows_only_keys_of_that_line(people: Shop) -> None:
+    async with tables(people) as ui:
+        assert "Apply" not in ui.foot
+        await ui.press("slash")
+        assert ui.foot.split() == ["esc", "Back"]
+        await ui.press("escape", "l", "e")
+        assert "Back" in ui.foot and "Apply" in ui.foot and "Filter" not in ui.foot and "Keys" not in ui.foot
+        assert "Default" not in ui.foot
+        await ui.press("x", "enter")
+        assert "Apply" in ui.foot and "Filter" in ui.foot
+
+
+async def test_copied_value_is_in_the_notification(people: Shop) -> None:
+    async with tables(people) as ui:
+        await ui.press("l", "y")
+        assert "copied Ann" in ui.notifications
+
+
 async def test_filter_without_matches_shows_hint(people: Shop) -> None:
     async with tables(people) as ui:
         ui.screen.navigate(["people", "name~stranger"])
