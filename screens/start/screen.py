@@ -93,6 +93,9 @@ class CreateScreen(Form[Created]):
         return Created(name)
 
 
+_LOG_IN = "l  log in to a service"
+
+
 class StartScreen(StopWorkersFirst, Screen[None]):
     """The start screen; calls `on_choice` with the result."""
 
@@ -132,9 +135,7 @@ class StartScreen(StopWorkersFirst, Screen[None]):
                 Content(f"Host small web applications from a terminal.\n{self._folder} is not in a project."),
                 classes="about",
             )
-            yield OptionList(
-                Option("n  create a project here", id="create"), Option("l  log in to a service", id="login")
-            )
+            yield OptionList(Option("n  create a project here", id="create"), Option(_LOG_IN, id="login"))
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -148,7 +149,11 @@ class StartScreen(StopWorkersFirst, Screen[None]):
         try:
             service, projects = await asyncio.to_thread(self._choices.deployed_projects)
         except SvcError as error:
-            self.notify(error.message, severity="warning", markup=False)
+            if error.code != "unreachable":
+                self.notify(error.message, severity="warning", markup=False)
+                return
+            about = Content.from_markup(f"{_LOG_IN}  [dim]the last one does not answer[/]")
+            self.query_one(OptionList).replace_option_prompt("login", about)
             return
         options = self.query_one(OptionList)
         for project in projects:

@@ -15,6 +15,7 @@ from engine.control.discovery import ControlEndpoint, find_endpoint
 from engine.errors import InvalidUsage, SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.http.sockets import PortInUse, bind, raise_fd_limit
+from engine.lane import BuildFailed
 from engine.manifest.load import load
 from screens.project_client import ConnectionInfo
 from svc_tui.background_loop import BackgroundLoop
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from engine.dev.project import BuildFinished
 
 DEFAULT_PORT = 3000
+_BUILD_HINT = "Press enter on it on the Board for all errors."
 REQUEST_TIMEOUT_SECONDS = 60.0
 RECONNECT_SECONDS = 1.0
 START_WAIT_SECONDS = 1.0
@@ -245,10 +247,21 @@ class _NotifyReporter:
     def built(self, event: "BuildFinished") -> None:
         if event.error is not None:
             self._broken.add(event.resource)
-            self._notify("error", f"{event.resource}: build failed: {event.error.message}", event.error.hint)
+            self._notify("error", f"{event.resource}: {_first_problem(event.error)}", _BUILD_HINT)
         elif event.resource in self._broken:
             self._broken.discard(event.resource)
             self._notify("information", f"{event.resource} builds again", "")
+
+
+def _first_problem(error: SvcError) -> str:
+    """Return the first error of a build with its position."""
+    if not isinstance(error, BuildFailed) or not error.diagnostics:
+        return f"build failed: {error.message}"
+    first = error.diagnostics[0]
+    position = ":".join(str(part) for part in (first.file, first.line, first.column) if part)
+    others = len(error.diagnostics) - 1
+    more = f" (and {others} more)" if others else ""
+    return f"{position}  {first.message}{more}".strip()
 
 
 def _client(presence: ControlEndpoint) -> Client:
