@@ -1,6 +1,7 @@
 """Accepts connections, bounded by the file-descriptor limit and a per-address limit."""
 
 import asyncio
+import contextlib
 import logging
 import socket
 import ssl
@@ -20,6 +21,8 @@ CLOSE_SECONDS = 2.0
 """How long a client may take to confirm the end of TLS; a shutdown of the server waits for it."""
 FD_SHARE = 3
 """One of so many file descriptors may be a connection of one server; the rest is for what serves them."""
+KERNEL_UNSENT_BYTES = 128 << 10
+"""Unsent bytes of a connection that the kernel buffers; by default it buffers up to 4 MiB."""
 _log = logging.getLogger("svc.server")
 
 Connect = Callable[[Callable[[], None]], asyncio.Protocol]
@@ -51,6 +54,9 @@ class Acceptor:
         self._open: dict[socket.socket, str] = {}
         self._warned = -WARNING_INTERVAL_SECONDS
         self._paused = self._stopped = False
+        for listening in sockets:  # Accepted sockets inherit the option.
+            with contextlib.suppress(OSError):
+                listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, KERNEL_UNSENT_BYTES)
 
     def start(self) -> None:
         """Accept connections from now on."""

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from engine.http import timeouts
 from engine.http.connection_limits import peer_connected
 from engine.http.exchange import Disconnected, Exchange
+from engine.http.unsent import CONNECTION_BYTES, ResponseBytes, UnsentBytes
 
 if TYPE_CHECKING:
     from engine.http.server import Server
 
 WRITE_BUFFER_BYTES = 32 << 10
 """Parts of responses that are collected within one turn of the event loop before they are written."""
+TRANSPORT_BYTES = 64 << 10
+"""Bytes that a transport buffers before it applies backpressure: asyncio's default, but for TLS too."""
 
 
 class ServerExchange(Exchange, Protocol):
@@ -47,10 +50,12 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._deadline: float | None = None
         self._on_deadline: Callable[[], None] = self.close
+        self._counts: tuple[UnsentBytes, ...] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start to serve the connection."""
         self.transport = transport
+        self.transport.set_write_buffer_limits(TRANSPORT_BYTES)
         self.manager.opened(self)
 
     @property
@@ -64,6 +69,13 @@ class Connection(asyncio.Protocol):
         names = (self.transport.get_extra_info(key) for key in ("peername", "sockname"))
         client, server = ((name[0], name[1]) if name else None for name in names)
         return client, server
+
+    def count_response(self, project: str) -> ResponseBytes:
+        """Return the count of a response's unsent bytes: for this connection, its address and the project."""
+        if self._counts is None:
+            client = self.addresses[0]
+            self._counts = UnsentBytes(CONNECTION_BYTES), *self.manager.count_address(client)
+        return ResponseBytes((*self._counts, self.manager.unsent.of_project(project)))
 
     # -- writing -----------------------------------------------------------------------------------------
 
@@ -83,6 +95,11 @@ class Connection(asyncio.Protocol):
         self._written_bytes = 0
         if data and not self.lingering and not self.transport.is_closing():
             self.transport.write(data)
+
+    @property
+    def backlogged(self) -> bool:
+        """Return whether the client cannot take more now."""
+        return self._writable is not None
 
     async def drain(self) -> None:
         """Wait until the client can take more."""

@@ -22,7 +22,7 @@ class ConnectionLimiter:
 
     def acquire(self, address: str) -> bool:
         """Count a connection until `release`; return false, without counting, if it exceeds the limit."""
-        if self._is_free(address):
+        if self.is_exempt(address):
             return True
         key = client_key(address)
         if self._counts[key] >= self.limit:
@@ -32,14 +32,15 @@ class ConnectionLimiter:
 
     def release(self, address: str) -> None:
         """Subtract a counted connection that has ended."""
-        if self._is_free(address):
+        if self.is_exempt(address):
             return
         key = client_key(address)
         self._counts[key] -= 1
         if not self._counts[key]:
             del self._counts[key]
 
-    def _is_free(self, address: str) -> bool:
+    def is_exempt(self, address: str) -> bool:
+        """Return whether an address has no limit."""
         return not self.limit or (self._local_is_free and is_loopback(address))
 
 

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from engine.http.unsent import ResponseBytes
+
 Headers = list[tuple[bytes, bytes]]
 OnBody = Callable[[bytes | None], bool]
 """Takes a part of a body, `b""` at its end, or `None` on an interruption; returns whether to continue."""
@@ -159,12 +161,17 @@ class Exchange(Protocol):
 
     `disconnected` is the only notification of a client that left. A response ends with `send_body(...,
     end=True)`; a handler that returns earlier has failed. Sending to a disconnected client, or after the
-    end, does nothing.
+    end, does nothing. The handler sets `project` before it responds, to count the `unsent` bytes for it.
     """
 
     request: Request
     body: RequestBody
     disconnected: Disconnected
+    project: str
+
+    @property
+    def unsent(self) -> ResponseBytes:
+        """The unsent bytes of the response."""
 
     async def send_head(self, status: int, headers: Headers) -> None:
         """Send the status and header fields. Raises `ValueError` if they are not valid in HTTP."""
@@ -186,6 +193,8 @@ class MemoryExchange:
         self.request = request
         self.body = RequestBody(body)
         self.disconnected = Disconnected()
+        self.project = ""
+        self.unsent = ResponseBytes()
         self.status: int | None = None
         self.aborted = False
 

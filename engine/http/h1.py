@@ -12,6 +12,7 @@ from engine.http.messages import (
     RequestHead,
     ResponseEncoder,
 )
+from engine.http.unsent import SMALL_PART_BYTES, ResponseBytes
 
 PIPELINE_BYTES = 64 << 10
 """Bytes of further requests that are buffered while one is in progress."""
@@ -21,16 +22,35 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\n"
 class Http1Exchange:
     """A request on an HTTP/1.1 connection; `complete` once its response has ended or was aborted."""
 
-    __slots__ = ("_close_after", "_connection", "_encoder", "body", "complete", "disconnected", "request")
+    __slots__ = (
+        "_close_after",
+        "_connection",
+        "_encoder",
+        "_unsent",
+        "body",
+        "complete",
+        "disconnected",
+        "project",
+        "request",
+    )
 
     def __init__(self, connection: "Http1Connection", head: RequestHead, request: Request) -> None:
         self.request = request
         self.body = RequestBody(b"" if head.length == 0 else None)
         self.disconnected = connection.disconnected
         self.complete = False
+        self.project = ""
+        self._unsent: ResponseBytes | None = None
         self._connection = connection
         self._close_after = not head.keep_alive
         self._encoder = ResponseEncoder(head.method, chunked=head.version == "1.1")
+
+    @property
+    def unsent(self) -> ResponseBytes:
+        """The unsent bytes of the response, without those that the transport buffers in any case."""
+        if self._unsent is None:
+            self._unsent = self._connection.count_response(self.project)
+        return self._unsent
 
     async def send_head(self, status: int, headers: Headers) -> None:
         """Send the status and the fields."""
@@ -45,12 +65,27 @@ class Http1Exchange:
         """Send a part of the body."""
         if self.complete:
             return
-        data = self._encoder.body(data, end=end)
+        connection, start = self._connection, 0
+        while len(data) - start > SMALL_PART_BYTES and self.unsent.crowded and not self.complete:
+            connection.write(self._encoder.body(data[start : start + SMALL_PART_BYTES], end=False))
+            connection.flush()
+            start += SMALL_PART_BYTES
+            await self._drain()
+        data = self._encoder.body(data[start:] if start else data, end=end)
         if data:
-            self._connection.write(data)
-            await self._connection.drain()
+            connection.write(data)
+            await self._drain()
         if end:
             self._end(keep_alive=not self._close_after)
+
+    async def _drain(self) -> None:
+        """Wait until the client can take more, and count the bytes that it has not taken meanwhile."""
+        connection = self._connection
+        if connection.backlogged:
+            self.unsent.set_buffered(connection.transport.get_write_buffer_size())
+            await connection.drain()
+            if not self.complete:
+                self.unsent.set_buffered(0)
 
     def abort(self) -> None:
         """Close the connection in the middle of the response."""
@@ -70,6 +105,8 @@ class Http1Exchange:
     def _end(self, *, keep_alive: bool) -> None:
         if not self.complete:
             self.complete = True
+            if self._unsent is not None:
+                self._unsent.close()
             self._connection.response_complete(self, keep_alive=keep_alive)
 
 

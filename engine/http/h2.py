@@ -22,16 +22,18 @@ from hypercorn.asyncio.task_group import TaskGroup
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
-from hypercorn.protocol.h2 import BUFFER_LOW_WATER, H2Protocol, StreamBuffer
+from hypercorn.protocol.h2 import BUFFER_LOW_WATER, BufferCompleteError, H2Protocol, StreamBuffer
 from hypercorn.protocol.http_stream import ASGIHTTPState
 from hypercorn.typing import ConnectionState
 from hyperframe.frame import GoAwayFrame
+from priority.priority import MissingStreamError
 
 from engine.http import timeouts
 from engine.http.connection import Connection
 from engine.http.exchange import Disconnected, Headers, Request, RequestBody
 from engine.http.frame_budget import FrameBudget
 from engine.http.messages import HEADER_BYTES
+from engine.http.unsent import ResponseBytes
 
 if TYPE_CHECKING:
     from engine.http.server import Server
@@ -103,6 +105,9 @@ class Http2Connection(Connection):
             _log.debug("a connection failed", exc_info=True)
             transport.abort()
         finally:
+            for buffer in getattr(self._protocol, "stream_buffers", {}).values():
+                if isinstance(buffer, _Buffer):
+                    buffer.unsent.close()
             self.close()
 
     async def _read(self, protocol: Any) -> None:
@@ -158,8 +163,11 @@ class Http2Connection(Connection):
             await send({"type": "websocket.close", "code": 1000})
             return
         stream = send.__self__
-        self._protocol.stream_buffers[stream.stream_id] = _Buffer(self._protocol.context.event_class)
-        await self.manager.handle(Http2Exchange(self, self._protocol, scope, receive.__self__, send))
+        buffer = _Buffer(self._protocol.context.event_class)
+        self._protocol.stream_buffers[stream.stream_id] = buffer
+        await self.manager.handle(
+            Http2Exchange(self, self._protocol, scope, receive.__self__, send, buffer=buffer)
+        )
 
     def data_received(self, data: bytes) -> None:
         """Buffer bytes for the task that reads."""
@@ -190,7 +198,14 @@ class Http2Exchange:
     """A stream, by way of the ASGI messages that Hypercorn exchanges with an application."""
 
     def __init__(
-        self, connection: Http2Connection, protocol: Any, scope: Any, queue: "asyncio.Queue[Any]", send: Any
+        self,
+        connection: Http2Connection,
+        protocol: Any,
+        scope: Any,
+        queue: "asyncio.Queue[Any]",
+        send: Any,
+        *,
+        buffer: "_Buffer",
     ) -> None:
         self.request = Request(
             method=scope["method"],
@@ -204,8 +219,10 @@ class Http2Exchange:
         )
         self.body = RequestBody()
         self.disconnected = Disconnected()
+        self.project = ""
         self._connection = connection
         self._protocol = protocol
+        self._buffer = buffer
         self._stream = send.__self__
         self._send = send
         self._room = asyncio.Event()
@@ -233,6 +250,13 @@ class Http2Exchange:
             self._room.clear()
             await self._room.wait()
 
+    @property
+    def unsent(self) -> ResponseBytes:
+        """The unsent bytes of the response."""
+        if self._buffer.unsent is _UNCOUNTED:
+            self._buffer.unsent = self._connection.count_response(self.project)
+        return self._buffer.unsent
+
     async def send_head(self, status: int, headers: Headers) -> None:
         """Send the status and the fields."""
         if not self._complete:
@@ -241,6 +265,13 @@ class Http2Exchange:
 
     async def send_body(self, data: bytes, *, end: bool) -> None:
         """Send a part of the body."""
+        if data and not self._complete:
+            unsent, start = self.unsent, 0
+            while len(data) - start > (size := unsent.part_bytes) and not self._complete:
+                part = data[start : start + size]
+                await self._send({"type": "http.response.body", "body": part, "more_body": True})
+                start += size
+            data = data[start:]
         if not self._complete:
             await self._send({"type": "http.response.body", "body": data, "more_body": not end})
             self._complete = self._complete or end
@@ -262,14 +293,17 @@ class Http2Exchange:
 
     async def _reset(self) -> None:
         protocol, stream_id = self._protocol, self._stream.stream_id
-        buffer = protocol.stream_buffers.get(stream_id)
-        try:
-            if buffer is not None:
-                await asyncio.wait_for(buffer.drain(), RESET_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            if self._buffer.buffer:
+                await asyncio.wait_for(self._buffer.drain(), RESET_SECONDS)
+        with contextlib.suppress(h2.exceptions.ProtocolError):
             protocol.connection.reset_stream(stream_id, h2.errors.ErrorCodes.INTERNAL_ERROR)
             await protocol._flush()
-        except (TimeoutError, h2.exceptions.ProtocolError):
-            return
+        # Hypercorn removes a stream's buffer when it tries to send it, which a closed window prevents.
+        await self._buffer.close()
+        with contextlib.suppress(MissingStreamError):
+            protocol.priority.unblock(stream_id)
+        await protocol.has_data.set()
 
 
 class _Streams(dict[int, Any]):
@@ -297,20 +331,38 @@ class _ClosedStream:
                 self._protocol.connection.reset_stream(self._stream, h2.errors.ErrorCodes.NO_ERROR)
 
 
+_UNCOUNTED = ResponseBytes()
+"""The count of a stream without a body."""
+
+
 class _Buffer(StreamBuffer):
     """Bytes that wait to be sent on a stream; a writer waits until there is room."""
 
+    unsent = _UNCOUNTED
+
     async def push(self, data: bytes) -> None:
         """Add bytes; return when there is room for more."""
+        if self._complete:
+            raise BufferCompleteError
         await self._paused.clear()
-        await super().push(data)
+        await self._is_empty.clear()
+        self.buffer.extend(data)
+        self.unsent.set_buffered(len(self.buffer))
+        if len(self.buffer) >= self.unsent.part_bytes:
+            await self._paused.wait()
 
     async def pop(self, max_length: int) -> bytes:
         """Return bytes that may be sent now."""
         data = bytes(self.buffer[:max_length])
         del self.buffer[:max_length]
-        if len(self.buffer) < BUFFER_LOW_WATER:
+        self.unsent.set_buffered(len(self.buffer))
+        if not self.buffer or (len(self.buffer) < BUFFER_LOW_WATER and not self.unsent.crowded):
             await self._paused.set()
         if not self.buffer:
             await self._is_empty.set()
         return data
+
+    async def close(self) -> None:
+        """Discard the bytes, and release the writer."""
+        await super().close()
+        self.unsent.close()

@@ -19,11 +19,12 @@ from collections.abc import Callable
 from engine.http import timeouts
 from engine.http.acceptor import CLOSE_SECONDS, Acceptor
 from engine.http.connection import Connection, ServerExchange
-from engine.http.connection_limits import ConnectionLimiter
+from engine.http.connection_limits import ConnectionLimiter, client_key
 from engine.http.exchange import Handler
 from engine.http.h1 import Http1Connection
 from engine.http.h2 import Http2Connection, Hypercorn
 from engine.http.tls import Certificate
+from engine.http.unsent import UnsentBytes, UnsentCounts
 
 GC_THRESHOLD = 10_000
 """Objects that are created between two searches for cycles."""
@@ -48,8 +49,9 @@ async def serve(
     """
     gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
     tls = certificate.context() if certificate is not None else None
-    server = Server(handler)
-    acceptor = Acceptor(sockets, server.connect, tls=tls, limiter=limiter or ConnectionLimiter())
+    limiter = limiter or ConnectionLimiter()
+    server = Server(handler, limiter)
+    acceptor = Acceptor(sockets, server.connect, tls=tls, limiter=limiter)
     acceptor.start()
     try:
         await stop.wait()
@@ -65,8 +67,10 @@ class Server:
     request close.
     """
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, limiter: ConnectionLimiter) -> None:
         self._handler = handler
+        self._limiter = limiter
+        self.unsent = UnsentCounts()
         self._hypercorn = Hypercorn()
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -87,6 +91,12 @@ class Server:
     def opened(self, connection: Connection) -> None:
         """Add a connection."""
         self._connections.add(connection)
+
+    def count_address(self, client: tuple[str, int] | None) -> list[UnsentBytes]:
+        """Return the count of a client's unsent bytes, none for an address without limits."""
+        if client is None or self._limiter.is_exempt(client[0]):
+            return []
+        return [self.unsent.of_address(client_key(client[0]))]
 
     async def handle(self, exchange: ServerExchange) -> None:
         """Run the handler of an exchange."""

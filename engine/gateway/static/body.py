@@ -75,18 +75,22 @@ class FileStream:
 
         Stops early when the client disconnects. Raises `FileChanged`.
         """
-        offset = start
-        while offset < stop:
-            size = min(_READ_BYTES, stop - offset)
-            block = await asyncio.to_thread(os.pread, self._descriptor, size, offset)
-            if not block or self._changed():
-                raise FileChanged(self._path)
-            for begin in range(0, len(block), PIECE_BYTES):
-                if exchange.disconnected.is_set():
-                    return offset - start
-                piece = block[begin : begin + PIECE_BYTES]
-                offset += len(piece)
-                await exchange.send_body(piece, end=offset == stop)
+        offset, unsent = start, exchange.unsent
+        try:
+            while offset < stop:
+                size = unsent.read_ahead(min(_READ_BYTES, stop - offset))
+                block = await asyncio.to_thread(os.pread, self._descriptor, size, offset)
+                if not block or self._changed():
+                    raise FileChanged(self._path)
+                for begin in range(0, len(block), PIECE_BYTES):
+                    if exchange.disconnected.is_set():
+                        return offset - start
+                    piece = block[begin : begin + PIECE_BYTES]
+                    offset += len(piece)
+                    await exchange.send_body(piece, end=offset == stop)
+                unsent.release(size)
+        finally:
+            unsent.release(_READ_BYTES)
         return offset - start
 
     def close(self) -> None:

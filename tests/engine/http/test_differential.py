@@ -30,6 +30,9 @@ class Transport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self.closed
 
+    def set_write_buffer_limits(self, high: int) -> None:
+        pass
+
     def write(self, data: Any) -> None:
         pass
 

@@ -1,0 +1,99 @@
+"""Bounds of unsent bytes: parts of responses that wait for their clients.
+
+They are counted for each connection, client address and project. While one of these exceeds its limit, its
+responses buffer `SMALL_PART_BYTES` each: clients that read are served, and those that do not hold little.
+"""
+
+from collections.abc import Iterable
+from weakref import WeakValueDictionary
+
+CONNECTION_BYTES = 1 << 20
+"""Limit of the streams of an HTTP/2 connection."""
+ADDRESS_BYTES = 16 << 20
+"""Limit of the connections of a client address."""
+PROJECT_BYTES = 64 << 20
+"""Limit of the responses of a project."""
+PART_BYTES = 32 << 10
+"""Size of the parts in which a response is buffered."""
+SMALL_PART_BYTES = 4 << 10
+"""Size of its parts, and of all that it may buffer, while a limit is exceeded."""
+
+
+class UnsentBytes:
+    """The unsent bytes of a connection, an address or a project; `limit` is in bytes."""
+
+    __slots__ = ("__weakref__", "limit", "size")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.size = 0
+
+
+class ResponseBytes:
+    """The unsent bytes of one response: `buffered` for the client, and `ahead`, read but not yet buffered."""
+
+    __slots__ = ("_ahead", "_buffered", "_counts")
+
+    def __init__(self, counts: Iterable[UnsentBytes] = ()) -> None:
+        self._counts = tuple(counts)
+        self._buffered = self._ahead = 0
+
+    @property
+    def crowded(self) -> bool:
+        """Return whether a limit is exceeded."""
+        return any(count.size > count.limit for count in self._counts)
+
+    @property
+    def part_bytes(self) -> int:
+        """Return how many bytes may be buffered at once."""
+        return SMALL_PART_BYTES if self.crowded else PART_BYTES
+
+    def set_buffered(self, size: int) -> None:
+        """Count the bytes that are buffered now."""
+        self._add(size - self._buffered)
+        self._buffered = size
+
+    def read_ahead(self, size: int) -> int:
+        """Return how many of these bytes may be read ahead of the client, and count them."""
+        size = min(size, SMALL_PART_BYTES) if self.crowded else size
+        self._ahead += size
+        self._add(size)
+        return size
+
+    def release(self, size: int) -> None:
+        """Subtract bytes that were read ahead: they are buffered or dropped."""
+        size = min(size, self._ahead)
+        self._ahead -= size
+        self._add(-size)
+
+    def close(self) -> None:
+        """Subtract all bytes at the end of the response."""
+        self.release(self._ahead)
+        self.set_buffered(0)
+
+    def _add(self, size: int) -> None:
+        for count in self._counts:
+            count.size += size
+
+
+class UnsentCounts:
+    """The counts of a server, created on use and dropped with their last connection or response."""
+
+    def __init__(self) -> None:
+        self._addresses = WeakValueDictionary[str, UnsentBytes]()
+        self._projects = WeakValueDictionary[str, UnsentBytes]()
+
+    def of_address(self, key: str) -> UnsentBytes:
+        """Return the count of a client address, by the key of the connection limits."""
+        return _get(self._addresses, key, ADDRESS_BYTES)
+
+    def of_project(self, name: str) -> UnsentBytes:
+        """Return the count of a project."""
+        return _get(self._projects, name, PROJECT_BYTES)
+
+
+def _get(counts: WeakValueDictionary[str, UnsentBytes], key: str, limit: int) -> UnsentBytes:
+    count = counts.get(key)
+    if count is None:
+        counts[key] = count = UnsentBytes(limit)
+    return count
