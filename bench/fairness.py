@@ -1,51 +1,77 @@
-"""How much a heavy guest delays a light one: 99th percentile of a hello, beside a guest that loops or not.
+"""How much heavy guests delay a light one: 99th percentile of a hello, beside guests that are heavy or not.
 
-Two kinds of heavy guests: one computes and never calls its host, one asks its host for the time without end
-(host calls are Python, and share the interpreter with the event loop). Rounds are interleaved, so that all
-sides see the same machine; the median of their ratios counts.
+In one project, a heavy guest computes and never calls its host, or asks its host for the time without end
+(host calls are Python, and share the interpreter with the event loop). On a service, the heavy guests are of
+another project: 900 streams of ten HTTP/2 connections with windows of zero, or 40 requests at once that take
+80 MB each of a memory budget of 1 GiB. Rounds are interleaved, so that all sides see the same machine; the
+median of their ratios counts.
 """
 
 import asyncio
 import contextlib
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from statistics import median, quantiles
 
+import h2.config
+import h2.connection
+import h2.settings
+
 from bench.processes import svc_dev, write_results
+from bench.service import DOMAIN, Serving, bundle, deploy
+from engine.wasm.execution.memory_budget import ResidentSet
 
 ROUNDS = 5
 REQUESTS = 600
 PAUSE = 0.004
 """Seconds between an answer and the next request: the machine has time to spare."""
 TARGET = 3.0
-HEAVY = {"compute": "/loop", "calls": "/calls"}
-MANIFEST = '[project]\nname = "fair"\n\n[resource.web]\nlane = "js"\npublic = true\nrun_limit_secs = 900\n'
+CONNECTIONS, STREAMS = 10, 90
+GUESTS = 40
+BUDGET_MIB = 1024
+RSS_SECONDS = 0.02
+MANIFEST = '[project]\nname = "{name}"\n\n[resource.web]\nlane = "js"\npublic = true\nrun_limit_secs = 900\n'
 SOURCE = """\
+const piece = new Uint8Array(65536);
+
 export default {
-  fetch(request) {
+  async fetch(request) {
     const path = new URL(request.url).pathname;
     if (path === '/loop') for (;;);
     if (path === '/calls') for (;;) performance.now();
+    if (path === '/large') {
+      let left = 320;
+      return new Response(new ReadableStream({
+        pull(controller) {
+          if (left-- > 0) controller.enqueue(piece.slice());
+          else controller.close();
+        },
+      }));
+    }
+    if (path === '/memory') {
+      const filled = Array.from({ length: 20 }, () => new Uint8Array(4 << 20).fill(1));
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      return new Response(filled.length === 20 ? 'full\\n' : '');
+    }
     return new Response('hello\\n');
   },
 };
 """
+Heavy = Callable[[], AbstractAsyncContextManager[None]]
 
 
-def _request(path: str) -> bytes:
-    return f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode()
+def _request(path: str, host: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n".encode()
 
 
 @contextlib.asynccontextmanager
-async def heavy(port: int, path: str | None) -> AsyncIterator[None]:
+async def endless(port: int, path: str) -> AsyncIterator[None]:
     """Run a guest that never ends, until the block exits."""
-    if path is None:
-        yield
-        return
     _, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(_request(path))
+    writer.write(_request(path, "localhost"))
     await asyncio.sleep(0.5)
     try:
         yield
@@ -54,13 +80,72 @@ async def heavy(port: int, path: str | None) -> AsyncIterator[None]:
         await asyncio.sleep(1.5)
 
 
-async def latencies(port: int) -> list[float]:
+@contextlib.asynccontextmanager
+async def closed_windows(port: int, host: str) -> AsyncIterator[None]:
+    """Request 20 MiB on many HTTP/2 streams and let the server send nothing, until the block exits."""
+    writers = []
+    for _ in range(CONNECTIONS):
+        connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
+        connection.initiate_connection()
+        connection.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
+        for number in range(STREAMS):
+            head = {":method": "GET", ":path": "/large", ":scheme": "http", ":authority": host}
+            connection.send_headers(1 + 2 * number, list(head.items()), end_stream=True)
+        writers.append((await asyncio.open_connection("127.0.0.1", port))[1])
+        writers[-1].write(connection.data_to_send())
+    try:
+        yield
+    finally:
+        for writer in writers:
+            writer.close()
+        await asyncio.sleep(5)
+
+
+class FullMemory:
+    """Requests of much memory, repeated until the block exits; `peak` is the service's resident set."""
+
+    def __init__(self, port: int, host: str, process: int) -> None:
+        self._port, self._host, self._resident = port, host, ResidentSet(process)
+        self.peak = self.answered = 0
+
+    @contextlib.asynccontextmanager
+    async def __call__(self) -> AsyncIterator[None]:
+        """Send 40 requests at once, and each again after its response."""
+        running = True
+
+        async def ask() -> None:
+            while running:
+                reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+                writer.write(_request("/memory", self._host))
+                head = await reader.readuntil(b"\r\n\r\n")
+                assert head.startswith(b"HTTP/1.1 200"), head
+                assert await reader.readexactly(5) == b"full\n"
+                self.answered += 1
+                writer.close()
+
+        async def watch() -> None:
+            while True:
+                self.peak = max(self.peak, self._resident.read())
+                await asyncio.sleep(RSS_SECONDS)
+
+        watching = asyncio.create_task(watch())
+        asking = asyncio.gather(*[ask() for _ in range(GUESTS)])
+        try:
+            yield
+        finally:
+            running = False
+            await asking
+            watching.cancel()
+            await asyncio.sleep(1)
+
+
+async def latencies(port: int, host: str) -> list[float]:
     """Ask for the hello, one request at a time; return what each took in milliseconds."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     took = []
     for _ in range(REQUESTS):
         began = time.perf_counter()
-        writer.write(_request("/"))
+        writer.write(_request("/", host))
         await reader.readuntil(b"hello\n")
         took.append((time.perf_counter() - began) * 1000)
         await asyncio.sleep(PAUSE)
@@ -68,34 +153,77 @@ async def latencies(port: int) -> list[float]:
     return took
 
 
-async def measure(port: int) -> dict[str, list[float]]:
+async def measure(port: int, host: str, heavy: dict[str, Heavy]) -> dict[str, list[float]]:
     """Return the 99th percentile of each round, by what ran beside it."""
-    found: dict[str, list[float]] = {name: [] for name in ("idle", *HEAVY)}
+    await latencies(port, host)
+    cases: dict[str, Heavy] = {"idle": contextlib.nullcontext, **heavy}
+    found: dict[str, list[float]] = {name: [] for name in cases}
     for number in range(ROUNDS):
-        for name in found:
-            async with heavy(port, HEAVY.get(name)):
-                found[name].append(quantiles(await latencies(port), n=100)[98])
+        for name, beside in cases.items():
+            async with beside():
+                found[name].append(quantiles(await latencies(port, host), n=100)[98])
         told = "  ".join(f"{name} {values[-1]:.1f} ms" for name, values in found.items())
         print(f"round {number + 1}: {told}", flush=True)
     return found
 
 
+def write_project(folder: Path, name: str) -> Path:
+    """Write a project of one Resource."""
+    project = folder / name
+    project.mkdir()
+    (project / "svc.toml").write_text(MANIFEST.format(name=name))
+    (project / "index.js").write_text(SOURCE)
+    return project
+
+
+def in_one_project(folder: Path) -> dict[str, list[float]]:
+    """Measure beside a guest of the same project."""
+    with svc_dev(write_project(folder, "dev"), "--release") as port:
+        cases = {"compute": "/loop", "calls": "/calls"}
+        heavy: dict[str, Heavy] = {
+            name: lambda path=path: endless(port, path)  # type: ignore[misc]
+            for name, path in cases.items()
+        }
+        return asyncio.run(measure(port, "localhost", heavy))
+
+
+def beside_another_project(folder: Path) -> tuple[dict[str, list[float]], FullMemory]:
+    """Measure beside guests of another project."""
+    serving = Serving(folder / "data", "--memory", str(BUDGET_MIB))
+    serving.start()
+    try:
+        with serving.client() as client:
+            for name in ("light", "heavy"):
+                deploy(client, bundle(write_project(folder, name)))
+        assert serving.process is not None
+        port, host = serving.port, f"web--heavy.{DOMAIN}"
+        memory = FullMemory(port, host, serving.process.pid)
+        heavy: dict[str, Heavy] = {"windows": lambda: closed_windows(port, host), "memory": memory}
+        return asyncio.run(measure(port, f"web--light.{DOMAIN}", heavy)), memory
+    finally:
+        serving.stop()
+
+
+def ratios(found: dict[str, list[float]]) -> dict[str, float]:
+    """Return the median ratio to the idle service, by what ran beside it."""
+    return {
+        name: median(ours / idle for ours, idle in zip(values, found["idle"], strict=True))
+        for name, values in found.items()
+        if name != "idle"
+    }
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="svc-bench-") as folder:
-        project = Path(folder)
-        (project / "svc.toml").write_text(MANIFEST)
-        (project / "index.js").write_text(SOURCE)
-        with svc_dev(project, "--release") as port:
-            asyncio.run(latencies(port))
-            found = asyncio.run(measure(port))
-    ratios = {
-        name: median(ours / idle for ours, idle in zip(found[name], found["idle"], strict=True))
-        for name in HEAVY
-    }
-    milliseconds = {f"{name}_p99_ms": median(values) for name, values in found.items()}
-    write_results("fairness", {**ratios, **milliseconds})
-    told = " ".join(f"{name}={ratio:.2f}" for name, ratio in ratios.items())
+        one = in_one_project(Path(folder))
+        other, memory = beside_another_project(Path(folder))
+    both = ratios(one) | ratios(other)
+    medians = {f"{name}_p99_ms": median(values) for name, values in (other | one).items()}
+    peak = memory.peak / (1 << 20)
+    write_results("fairness", {**both, **medians, "memory_rss_mib": peak, "memory_budget_mib": BUDGET_MIB})
+    told = " ".join(f"{name}={ratio:.2f}" for name, ratio in both.items())
     print(f"fairness {told} times the p99 of an idle service (target: less than {TARGET:g})")
+    print(f"memory: {memory.answered} requests of 80 MB answered, peak RSS {peak:.0f} of {BUDGET_MIB} MiB")
 
 
 if __name__ == "__main__":
