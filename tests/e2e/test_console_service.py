@@ -1,11 +1,13 @@
 """The Console of a deployed project: a real `svc serve` with one deployment."""
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 
 from svc_tui.client import Client
 from tests.support.service import PASSWORD, Server, environ_of, login, prepare, static_project, svc
@@ -13,6 +15,7 @@ from tests.support.terminal import Terminal, terminal
 from tests.support.web_console import SECONDS, gone, read_until, send, socket, web_console
 
 pytestmark = pytest.mark.slow
+END_SECONDS = 1.0
 
 
 @dataclass
@@ -88,18 +91,40 @@ def test_console_reconnects_to_restarted_service(live: Live) -> None:
         console.restored()
 
 
-def test_browser_console_ends_when_its_token_is_revoked(live: Live, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("path", "status", "message"),
+    [
+        ("/v1/tokens/web", 3, "rejected SVC_TOKEN"),
+        ("/v1/users/eve", 3, "rejected SVC_TOKEN"),
+        ("/v1/users/eve/roles/shop", 1, "eve has no role in the project shop"),
+    ],
+    ids=["revoked token", "removed user", "removed role"],
+)
+def test_browser_console_ends_when_its_rights_are_revoked(
+    live: Live, tmp_path: Path, path: str, status: int, message: str
+) -> None:
     session = json.loads((Path(live.environ["SVC_HOME"]) / "sessions.json").read_text())
     owner = Client(live.server.control, session["services"][live.server.control]["token"])
-    body = {"name": "web", "role": "viewer", "projects": ["shop"], "days": 1}
-    token = owner.call("POST", "/v1/tokens", body)["token"]
+    if "tokens" in path:
+        body = {"name": "web", "role": "viewer", "projects": ["shop"], "days": 1}
+        token = owner.call("POST", "/v1/tokens", body)["token"]
+    else:
+        owner.call("PUT", "/v1/users/eve", {"password": PASSWORD, "roles": {"shop": "viewer"}})
+        token = owner.call("POST", "/v1/login", {"user": "eve", "password": PASSWORD})["token"]
     environ = {**live.environ, "SVC_URL": live.server.control, "SVC_TOKEN": token}
     home = Path(environ["SVC_HOME"])
     with owner, web_console(tmp_path, home, "--service", **environ) as web:
         with socket(web, web.entered()) as connection:
             read_until(connection, "● live")
             (console,) = web.sessions()
-            owner.call("DELETE", "/v1/tokens/web")
-            assert web.process.wait(SECONDS) == 3
+            owner.call("DELETE", path)
+            revoked_at = time.monotonic()
+            with pytest.raises(ConnectionClosed):
+                while True:
+                    connection.recv(SECONDS)
+            assert time.monotonic() - revoked_at < END_SECONDS
+            assert web.process.wait(SECONDS) == status
         gone(console)
-        assert "rejected SVC_TOKEN" in web.errors()
+        assert message in web.errors()
+        if "roles" in path:
+            owner.call("DELETE", "/v1/users/eve")
