@@ -13,7 +13,8 @@ from typing import Any
 
 import typer
 
-from docs.reference_tables import CONTROL_CODES, ENVIRONMENT, LIMITS, TIMELINE_CODES
+from docs.environment_table import ENVIRONMENT
+from docs.reference_tables import CONTROL_CODES, LIMITS, TIMELINE_CODES
 from doors.crypto.problem import KINDS as CRYPTO_CODES
 from doors.tables.guest.problem import KINDS as TABLES_CODES
 from engine.control.errors import DEFAULT_STATUS, STATUS

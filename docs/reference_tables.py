@@ -1,4 +1,4 @@
-"""Contents of the generated reference pages: limits, meanings of error codes, environment variables.
+"""Contents of the generated reference pages: limits, and meanings of error codes.
 
 Values come from the modules that enforce them, so that a page cannot differ from the code.
 """
@@ -28,6 +28,7 @@ from engine.gateway.app import MAX_BODY, MAX_DEPTH
 from engine.http.connection_limits import PER_ADDRESS
 from engine.http.frame_budget import FRAMES_PER_SECOND, MAX_FRAMES
 from engine.http.timeouts import HEADER_SECONDS, IDLE_SECONDS
+from engine.http.unsent import ADDRESS_BYTES, CONNECTION_BYTES, PROJECT_BYTES, SMALL_PART_BYTES
 from engine.manifest.load import MAX_BYTES as MAX_MANIFEST
 from engine.manifest.schema import ResourceTable
 from engine.service.health_check import TIMEOUT_SECONDS as HEALTH_CHECK_SECONDS
@@ -71,6 +72,11 @@ def key(name: str, unit: str) -> tuple[str, str]:
 _INSTANCES = PoolSettings().instances
 _CONCURRENT = f"{_INSTANCES:,}, of one project {_INSTANCES * 7 // 8:,}; 1,024 more wait"
 _FRAMES = f"{MAX_FRAMES:,}, then {FRAMES_PER_SECOND} a second"
+_UNSENT = (
+    f"{size(CONNECTION_BYTES)} of a connection, {size(ADDRESS_BYTES)} of a client address, "
+    f"{size(PROJECT_BYTES)} of a project"
+)
+_UNSENT_BEYOND = f"responses buffer {size(SMALL_PART_BYTES)} each"
 _SHARE = f"{BUDGET_SHARE:.0%} of the machine or its cgroup"
 _MEMORY_SHORT = f"requests wait; after {MEMORY_WAIT_SECONDS:.0f} s 503 `overloaded`"
 LIMITS: dict[str, list[Row]] = {
@@ -80,6 +86,7 @@ LIMITS: dict[str, list[Row]] = {
         ("request body", size(MAX_BODY), "`--max-body`, 1 to 1024 MiB", "413 `body-too-large`"),
         ("concurrent requests, per process", _CONCURRENT, "`--workers`", "503 `overloaded`"),
         ("memory of the service", _SHARE, "`--memory`", _MEMORY_SHORT),
+        ("requests at once, per second, memory", "none", "`svc quota`", "429 `quota-exceeded`"),
         ("nested mounts", str(MAX_DEPTH), "", "508 `mount-loop`"),
         (
             "output lines, per stream",
@@ -97,6 +104,7 @@ LIMITS: dict[str, list[Row]] = {
     "Calls to other servers": [
         ("concurrent calls of a request", str(MAX_OUTGOING), "", "`connection-limit-reached` in your code"),
         ("requests and responses created and not sent", str(MAX_UNSENT_MESSAGES), "", "500 `guest-failed`"),
+        ("calls per second", "none", "`svc quota`", "`connection-limit-reached` in your code"),
         ("connect timeout", f"{CONNECT_SECONDS:.0f} s", "", "error in your code"),
         ("read timeout", f"{READ_TIMEOUT_NS // 10**9} s", "", "error in your code"),
         ("origins", "none", "`egress` in `svc.toml`", "error in your code, with the line to add"),
@@ -106,12 +114,14 @@ LIMITS: dict[str, list[Row]] = {
         ("request head", "32 KiB", "", "431"),
         ("time for a request head", f"{HEADER_SECONDS:.0f} s from its first byte", "", "closed"),
         ("HTTP/2 frames without a stream", _FRAMES, "", "closed"),
+        ("unsent bytes of responses, per process", _UNSENT, "", _UNSENT_BEYOND),
         ("keep-alive idle time", f"{IDLE_SECONDS:.0f} s", "", "closed"),
         ("graceful shutdown", "10 s", "`--grace`, 0 to 900 s", "requests are cut"),
         ("worker processes", "1", "`--workers`, 1 to 64", ""),
     ],
     "Tables": [
         ("database of a project", size(MAX_BYTES), "", "507 `storage-full`"),
+        ("quota of a project's database", "none", "`svc quota`", "507 `storage-quota`"),
         ("request body", size(TablesDoor.max_body), "", "413 `body-too-large`"),
         ("rows of a result", f"{session.MAX_ROWS:,}", "", "413 `too-large`"),
         ("result as JSON", size(session.MAX_RESULT), "", "413 `too-large`"),
@@ -335,6 +345,7 @@ CONTROL_CODES: dict[str, tuple[str, str]] = {
     "record": ("API", "A stored deployment record is corrupt or from a newer svc."),
     "row-gone": ("API", "The row was deleted meanwhile."),
     "slow": ("API", "The request body arrived too slowly."),
+    "storage-quota": ("API", "The tables have reached the quota of the project. `svc quota show` prints it."),
     "tables": ("API", "SQLite refused the statement; the message is SQLite's."),
     "timeout": ("API", "The operation took too long and was cancelled."),
     "too-large": ("API", "A grid needs more than 4 GiB of temporary files."),
@@ -345,55 +356,4 @@ CONTROL_CODES: dict[str, tuple[str, str]] = {
     "unreachable": ("command", "The service does not answer."),
     "upload-busy": ("API", "Another upload of the same file is running."),
     "usage": ("API", "The command or request is used in a wrong way."),
-}
-
-ENVIRONMENT: dict[str, tuple[str, list[Row]]] = {
-    "The svc command": (
-        "The client ignores `HTTP_PROXY` and `HTTPS_PROXY`.",
-        [
-            (
-                "`SVC_HOME`",
-                "Folder of svc's own files (default: `~/.svc`). Its `cache/` may be deleted at any time.",
-            ),
-            ("`SVC_URL`", "Service to use. Alone, it selects one of your sessions."),
-            ("`SVC_TOKEN`", "Token to use with `SVC_URL`; it overrides saved sessions."),
-            ("`SVC_INSECURE`", "`1` permits `SVC_TOKEN` over `http://` to another machine."),
-            ("`SVC_DEBUG`", "`1` prints a traceback when svc itself fails."),
-            ("`NO_COLOR`", "Disables color."),
-            ("`TERM`", "`dumb` prevents the Console."),
-            ("`SSL_CERT_FILE`", "File of certificate authorities to trust besides the system's."),
-            (
-                "`PYTHON_KEYRING_BACKEND`",
-                "Keyring for sessions; `keyring.backends.null.Keyring` disables it.",
-            ),
-            ("`VISUAL`, `EDITOR`", "Editor that the Console starts for long cells."),
-            ("`CARGO`, `CARGO_HOME`, `RUSTUP_HOME`", "Rust toolchain of the rust lane."),
-        ],
-    ),
-    "svc serve under systemd": (
-        "`svc serve --print-unit` and `--print-socket` write units that use these.",
-        [
-            ("`LISTEN_FDS`, `LISTEN_PID`, `LISTEN_FDNAMES`", "Listening sockets from systemd."),
-            ("`NOTIFY_SOCKET`", "Socket for `READY=1` and `STOPPING=1`."),
-        ],
-    ),
-    "Your code": (
-        "Your code gets the variables of `env` and `secrets` in `svc.toml`, and these. JavaScript reads\n"
-        "them from `env` or `process.env`, Go from `os.Getenv`, Rust from `std::env`.\n"
-        "`svc.toml` cannot set them.",
-        [
-            ("`SVC_PROJECT`", "Name of the project."),
-            ("`SVC_RESOURCE`", "Name of the resource."),
-            ("`SVC_DEPLOYMENT`", "Id of the deployment; `dev` in development."),
-            ("`SVC_MEMORY_LIMIT_MB`", "`memory_limit_mb` of the resource."),
-            ("`SVC_REQUEST_ID`", "Id of the request, as in `x-request-id` and in logs."),
-            ("`TRACEPARENT`", "W3C trace context of the request."),
-            ("`SVC_TABLES_ENDPOINT`", "Base URL of the tables; the guest libraries use it."),
-            ("`SVC_CRYPTO_ENDPOINT`", "Base URL of the crypto Door; the guest libraries use it."),
-            (
-                "`SVC_TELEMETRY_ENDPOINT`, `OTEL_EXPORTER_OTLP_ENDPOINT`",
-                "Base URL of the telemetry endpoint.",
-            ),
-        ],
-    ),
 }

@@ -7,7 +7,7 @@ resolved within the process. The engine identifies the caller; a guest cannot fo
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 DOMAIN = "svc.internal"
 """A Door answers at `http://<name>.svc.internal`; no name below this domain leaves the process."""
@@ -101,6 +101,14 @@ class OpenDoor(Protocol):
 
     async def aclose(self) -> None:
         """Finish requests in progress and close every file."""
+
+
+@runtime_checkable
+class LimitsStorage(Protocol):
+    """An open Door that stores data, within the quota of its Project."""
+
+    def limit_storage(self, mebibytes: int | None) -> None:
+        """Limit the stored data; `None` stands for the Door's own limit. Call it on the event loop."""
 
 
 class Door(Protocol):

@@ -53,6 +53,7 @@ COMMANDS = {
     "whoami": Command("login", "whoami", "Show your user name and roles on the service."),
     "token": Command("token", "token", "Manage API tokens for programs such as CI."),
     "user": Command("user", "user", "Manage users and their roles."),
+    "quota": Command("quota", "quota", "Show and set limits of projects on a service."),
     "doctor": Command("doctor", "doctor", "Check build prerequisites; --fix installs what it can."),
     "schema": Command("schema", "schema", "Print the JSON Schema of svc.toml."),
     "version": Command("version", "version", "Print the version of svc."),

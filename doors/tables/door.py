@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable
 from pathlib import Path
 
+from doors.tables.guest.errors import explain_full
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.guest.protocol import SqlRequest, read_request
 from doors.tables.guest.reader import NotAQuery, Reader
@@ -15,6 +16,7 @@ from doors.tables.guest.session import MAX_WRITTEN_BYTES
 from doors.tables.guest.writer import Writer
 from doors.tables.guest.written_bytes import CHECK_SECONDS, WrittenBytesLimit
 from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES
+from doors.tables.sqlite.storage_quota import set_storage_quota
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
 
 MAX_OPEN = 64
@@ -130,9 +132,15 @@ class ProjectTables:
                 self._context.log(LogEntry(time.time_ns(), "ERROR", body, {"door": "tables"}, Caller("", "")))
             self._door.on_opened(self)
 
+    def limit_storage(self, mebibytes: int | None) -> None:
+        """Set the quota of the file; the next request opens it again."""
+        set_storage_quota(self.path, None if mebibytes is None else mebibytes << 20)
+        self.close_in_background()
+
     def _refuse(self, problem: GuestProblem, request: DoorRequest) -> DoorResponse:
+        problem = explain_full(problem, self.path)
         if (
-            problem.code in ("storage-damaged", "storage", "storage-full")
+            problem.code in ("storage-damaged", "storage", "storage-full", "storage-quota")
             and problem.detail != self._reported
         ):
             self._reported = problem.detail

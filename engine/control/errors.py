@@ -25,6 +25,7 @@ STATUS: Mapping[str, int] = {
     "slow": 408,
     "too-many-attempts": 429,
     "internal": 500,
+    "storage-quota": 507,
     "bucket": 503,
     "bucket-closed": 503,
     "bucket-refused": 503,

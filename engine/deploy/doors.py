@@ -6,7 +6,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
-from engine.door import DOMAIN, Door, DoorContext, DoorRequest, DoorResponse, LogEntry, OpenDoor
+from engine.door import (
+    DOMAIN,
+    Door,
+    DoorContext,
+    DoorRequest,
+    DoorResponse,
+    LimitsStorage,
+    LogEntry,
+    OpenDoor,
+)
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import StructuredRecord
 from engine.wasm.outbound.door_calls import DoorBinding
@@ -33,6 +42,12 @@ class Doors:
             variable: f"http://{door.name}.{DOMAIN}" for door in doors for variable in door.variables
         }
 
+    def limit_storage(self, mebibytes: int | None) -> None:
+        """Limit what the project stores; `None` stands for the Doors' own limits."""
+        for binding in self.open.values():
+            if isinstance(binding.door, LimitsStorage):
+                binding.door.limit_storage(mebibytes)
+
     async def aclose(self) -> None:
         """Close all Doors, after the last guest has finished."""
         await asyncio.gather(*(door.door.aclose() for door in self.open.values()))
@@ -50,6 +65,11 @@ class _CountingDoor:
         """Count and answer a request."""
         self._uses[self._name, request.caller.resource] += 1
         return self._door.answer(request)
+
+    def limit_storage(self, mebibytes: int | None) -> None:
+        """Limit what the project stores, if the Door stores something."""
+        if isinstance(self._door, LimitsStorage):
+            self._door.limit_storage(mebibytes)
 
     async def aclose(self) -> None:
         """Close every file."""

@@ -13,6 +13,7 @@ from engine.deploy.versions import Publication, VersionFactory
 from engine.errors import SvcError, internal_error
 from engine.gateway.routes import FirstBuild, NotReady, RouteTable, Version
 from engine.manifest.model import Project, Resource
+from engine.quota import Quota
 
 _log = logging.getLogger("svc.server")
 State = Literal["waiting", "building", "ready", "failed"]
@@ -139,6 +140,7 @@ class ServingTable:
     def activate(self, prepared: PreparedProject, *, replace_all: bool = False) -> None:
         """Serve a prepared Project from the next request on; `replace_all` removes every other Project."""
         name = prepared.publication.project.name
+        self._versions.enforce(name, prepared.publication.quota)
         before = self._live.get(name)
         self._live = ({} if replace_all else self._live) | {name: prepared}
         self.routes = RouteTable.merge(each.routes for each in self._live.values())
@@ -155,6 +157,11 @@ class ServingTable:
         """Return a Project as it is served."""
         live = self._live.get(name)
         return live.publication.project if live is not None else None
+
+    def quota(self, name: str) -> Quota | None:
+        """Return the quota of a served Project."""
+        live = self._live.get(name)
+        return live.publication.quota if live is not None else None
 
     def status(self, project: str, name: str, builds: BuildStatus = _NO_BUILDS) -> ResourceStatus:
         """Return the status of a Resource; `builds` are its builds in development."""

@@ -10,6 +10,7 @@ from engine.gateway.routes import Version
 from engine.gateway.static.responder import StaticResponder
 from engine.lane import BuildMode
 from engine.manifest.model import Project, Resource
+from engine.quota import NO_QUOTA, Quota
 from engine.wasm.compile.check import error_context
 from engine.wasm.execution.runner import NO_DOORS, Guest, Runner
 from engine.wasm.outbound.door_calls import DoorBinding
@@ -23,13 +24,14 @@ class Publication:
     """A Project to serve, with the outcome of each Resource's build.
 
     `deployment` is the guests' `SVC_DEPLOYMENT`. `secrets` are the values of the secrets that Resources
-    declare, by name.
+    declare, by name. `quota` is that of the whole service, not of a process.
     """
 
     project: Project
     parts: Mapping[str, BuildResult]
     deployment: str = "dev"
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    quota: Quota = NO_QUOTA
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,13 @@ class VersionFactory:
             **doors.environment,
         }
         return await self._guest(resource, artifact, environment, doors.open)
+
+    def enforce(self, project: str, quota: Quota) -> None:
+        """Enforce a quota from the next request on."""
+        active = self.runner.quotas.active.get(project)
+        if quota.storage_mb != (active.quota.storage_mb if active is not None else None):
+            self.doors_of(project).limit_storage(quota.storage_mb)
+        self.runner.quotas.set(project, quota)
 
     async def evaluate(self, project: str, resource: Resource, artifact: ComponentArtifact) -> str | None:
         """Run an artifact once without network and Doors; return why that failed with its output, or `None`.

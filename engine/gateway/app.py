@@ -13,6 +13,8 @@ from engine.gateway.routes import DynamicVersion, Endpoint, NotReady, RouteTable
 from engine.gateway.static.body import FileChanged
 from engine.gateway.tracing import SpanContext, request_id
 from engine.http.exchange import MAX_BODY, Exchange, Headers
+from engine.http.unsent import ResponseBytes
+from engine.quota import Quotas, RateLimit
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
 from engine.timeline.recording import Recording
@@ -24,7 +26,7 @@ FIRST_BUILD_SECONDS = 30.0
 """How long a request waits for the first build of its Resource in development."""
 PAGE_AFTER_SECONDS = 2.0
 """How long a page load in a browser waits for the first build before it gets a page that reloads itself."""
-MAX_PER_SECOND = 50
+MAX_RECORDED_PER_SECOND = 50
 _HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding", b"upgrade", b"trailer"}
 )
@@ -103,6 +105,20 @@ class _TracedExchange:
         else:
             body.observer = lambda part: recording.body.add(part, ended=body.exhausted)
 
+    @property
+    def project(self) -> str:
+        """The project that the unsent bytes of the response count for."""
+        return self._exchange.project
+
+    @project.setter
+    def project(self, name: str) -> None:
+        self._exchange.project = name
+
+    @property
+    def unsent(self) -> ResponseBytes:
+        """The unsent bytes of the response."""
+        return self._exchange.unsent
+
     async def send_head(self, status: int, headers: Headers) -> None:
         """Send the status and the header fields, with `x-request-id` and without hop-by-hop fields."""
         headers = [field for field in headers if field[0] not in _HOP_BY_HOP and field[0] != b"x-request-id"]
@@ -136,6 +152,7 @@ class Gateway:
         routes: Callable[[], RouteTable],
         timeline_of: Callable[[str], TimelineBus],
         settings: GatewaySettings,
+        quotas: Quotas | None = None,
     ) -> None:
         """`routes` is called once a request for the current table.
 
@@ -144,7 +161,8 @@ class Gateway:
         self._routes = routes
         self._timeline_of = timeline_of
         self._settings = settings
-        self._recording_limiter = RecordingLimiter()
+        self._quotas = (quotas or Quotas()).active
+        self._recordings = RateLimit(MAX_RECORDED_PER_SECOND)
 
     async def __call__(self, exchange: Exchange) -> None:
         """Handle one exchange."""
@@ -178,8 +196,18 @@ class Gateway:
             outcome = _SpanOutcome(status, "not-found", bytes_out=size)
             self._record(exchange, span, None, time_ns=now, started_ns=started, outcome=outcome, root=True)
             return outcome
+        exchange.project = endpoint.project
+        quota = self._quotas.get(endpoint.project)
+        if quota is not None and quota.requests is not None and not quota.requests.allow():
+            started, now = time.perf_counter_ns(), time.time_ns()
+            status, size = await self._problem(exchange, "quota-exceeded", None)
+            outcome = _SpanOutcome(status, "quota-exceeded", detail=quota.message("requests"), bytes_out=size)
+            self._record(
+                exchange, span, endpoint, time_ns=now, started_ns=started, outcome=outcome, root=True
+            )
+            return outcome
         recorded = endpoint.recorded
-        if self._settings.record and recorded is not None and self._recording_limiter.allow():
+        if self._settings.record and recorded is not None and self._recordings.allow():
             exchange.record(endpoint.project, recorded)
         return await self._span(exchange, endpoint, span, 0)
 
@@ -355,22 +383,3 @@ def guest_headers(headers: Headers) -> Headers:
     passed = [field for field in headers if field[0] not in dropped]
     passed += [field for field in headers if field[0] == b"transfer-encoding"]
     return passed
-
-
-class RecordingLimiter:
-    """Limits the number of requests recorded per second. Use on one event loop."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic, limit: int = MAX_PER_SECOND) -> None:
-        """`limit` is the maximum per second of `clock`."""
-        self._clock = clock
-        self._limit = limit
-        self._second = 0
-        self._count = 0
-
-    def allow(self) -> bool:
-        """Return whether the request that starts now is recorded."""
-        second = int(self._clock())
-        if second != self._second:
-            self._second, self._count = second, 0
-        self._count += 1
-        return self._count <= self._limit

@@ -27,6 +27,7 @@ PROBLEM_TYPES = {
     "body-too-large": ProblemType(413, "The request body exceeds the size limit of this service."),
     "guest-failed": ProblemType(500, "The application failed during this request."),
     "memory-limit": ProblemType(500, "The application exceeded its memory limit."),
+    "quota-exceeded": ProblemType(429, "The application has reached its quota. Try again in a moment."),
     "internal": ProblemType(500, "The service failed during this request."),
     "overloaded": ProblemType(503, "Too many requests are in progress. Try again in a moment."),
     "not-ready": ProblemType(503, "The application is not ready yet."),
@@ -64,7 +65,7 @@ async def send_problem(
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", b"no-store"),
     ]
-    if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
+    if problem.status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
         headers.append((b"retry-after", b"1"))
     payload = b"" if exchange.request.method == "HEAD" else body
     await exchange.send_head(problem.status, headers)

@@ -28,8 +28,10 @@ from engine.deploy.versions import Publication
 from engine.errors import SvcError, internal_error
 from engine.manifest.lanes import kind_of
 from engine.manifest.model import Project
+from engine.quota import Quota
 from engine.service.health_check import check_health
 from engine.service.policy import Change, PolicyViolation, changes, component_imports, enforce_policy
+from engine.service.quotas import QuotaStore
 from engine.service.secrets import SecretStore
 from engine.service.spec import DeploySpec, InvalidDeploySpec
 
@@ -83,6 +85,7 @@ class Deployer:
         self.bucket = bucket
         self.history = DeploymentHistory(bucket)
         self.secrets = SecretStore(bucket.kv)
+        self.quotas = QuotaStore(bucket.kv)
         self._unpacked = unpacked
         self._site = site
         self._tenants = tenants
@@ -227,23 +230,25 @@ class Deployer:
 
     async def set_secret(self, project: str, name: str, value: str) -> None:
         """Set a secret; it applies from the next request. Raises `SecretError`."""
-
-        async def change() -> None:
-            await self.secrets.set(project, name, value)
-            await self._reload(project)
-
-        await self._uninterruptible(change())
+        await self._change(project, self.secrets.set(project, name, value))
 
     async def remove_secret(self, project: str, name: str) -> bool:
         """Remove a secret; return whether it existed."""
+        return await self._change(project, self.secrets.remove(project, name))
 
-        async def change() -> bool:
-            removed = await self.secrets.remove(project, name)
-            if removed:
-                await self._reload(project)
-            return removed
+    async def set_quota(self, project: str, limits: Mapping[str, int | None]) -> Quota:
+        """Change limits of a project, `None` to none; return its quota. It applies from the next request."""
+        return await self._change(project, self.quotas.change(project, limits))
 
-        return await self._uninterruptible(change())
+    async def _change(self, project: str, change: Coroutine[Any, Any, T]) -> T:
+        """Run a change and reload the live version, even if the caller is cancelled."""
+
+        async def steps() -> T:
+            result = await change
+            await self._reload(project)
+            return result
+
+        return await self._uninterruptible(steps())
 
     async def collect_garbage(self, *, count_only: bool = False) -> GcReport:
         """Remove data that no recorded deployment needs, or only count it. Raises `GarbageError`."""
@@ -252,7 +257,7 @@ class Deployer:
         )
 
     async def _reload(self, project: str) -> None:
-        """Reload the live version after its secrets have changed."""
+        """Reload the live version after its secrets or its quota have changed."""
         async with self._locks[project]:
             live = await self.history.live(project)
             if live is not None:
@@ -338,8 +343,14 @@ class Deployer:
         return sizes
 
     async def _publication(self, candidate: _Candidate) -> Publication:
-        values = await self.secrets.values(candidate.project.name)
-        return Publication(candidate.project, candidate.artifacts, candidate.deployment.id, values)
+        name = candidate.project.name
+        return Publication(
+            candidate.project,
+            candidate.artifacts,
+            candidate.deployment.id,
+            await self.secrets.values(name),
+            await self.quotas.get(name),
+        )
 
     async def _serve(self, live: Live) -> None:
         """Serve a live deployment; resources that cannot run answer "not ready"."""

@@ -16,6 +16,7 @@ from engine.deploy.doors import DoorUsage
 from engine.deploy.versions import Publication
 from engine.timeline.bus import TimelineBus
 from engine.timeline.recording import Recording
+from engine.wasm.execution.memory_budget import ResidentSet
 from engine.workers import protocol
 
 PAUSE_SECONDS = 1.0
@@ -79,6 +80,11 @@ class WorkerPool:
         self._number = 0
         self._last: dict[str, protocol.Publish] = {}
         self._workers: dict[int, _Worker] = {}
+
+    def resident_bytes(self) -> int:
+        """Return the resident bytes of all workers."""
+        running = [each.process.pid for each in self._workers.values() if each.process.returncode is None]
+        return sum(ResidentSet(pid).read() for pid in running)
 
     async def publish(self, publication: Publication) -> None:
         """Update all workers; returns when each live one serves the publication."""

@@ -30,6 +30,7 @@ class WorkerConfig:
     `data` is the folder of the project's data or, with `multi_project`, of one folder per project. `grace` is
     in seconds. `per_address` limits connections per client address, 0 for no limit. `scheme` is that of a
     TLS-terminating proxy. `max_body` is the maximum request body and `memory` the worker's budget, in bytes.
+    `processes` share the quotas of projects.
     """
 
     multi_project: bool
@@ -44,6 +45,7 @@ class WorkerConfig:
     scheme: str = ""
     max_body: int = MAX_BODY
     memory: int | None = None
+    processes: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.connection_limits import ConnectionLimiter
 from engine.http.server import serve
 from engine.log_forwarding import LogForwarder
+from engine.quota import Quotas
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import Record
 from engine.timeline.recording import Recording
@@ -59,7 +60,7 @@ async def serve_worker(
         return
     stop, runner, reporters = (
         asyncio.Event(),
-        Runner(config.cache, memory=config.memory),
+        Runner(config.cache, memory=config.memory, quotas=Quotas(config.processes)),
         list[RecordReporter](),
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
@@ -76,7 +77,7 @@ async def serve_worker(
     versions = VersionFactory(runner, config.mode, lambda line: None, tenants.doors)
     site = ServingTable(versions, config.domain, front=not config.multi_project)
     settings = GatewaySettings(config.dev, config.max_body, config.dev, config.scheme)
-    gateway = Gateway(lambda: site.routes, tenants.timeline, settings)
+    gateway = Gateway(lambda: site.routes, tenants.timeline, settings, runner.quotas)
     serving: asyncio.Task[None] | None = None
     stopping = asyncio.create_task(stop.wait())
     try:

@@ -7,7 +7,15 @@ from rich.cells import cell_len, chop_cells
 
 from screens.board.cards import TONES, Line, format_milliseconds, format_percent, format_rate
 from screens.board.edits import DrawnMount
-from screens.board.project import BoardDoor, BoardMount, BoardResource, Health, Rates, Stage
+from screens.board.project import (
+    BoardDoor,
+    BoardMount,
+    BoardResource,
+    Health,
+    ProjectStatus,
+    Rates,
+    Stage,
+)
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Piece, Tone
 from svc_tui.terminal.units import size
@@ -19,6 +27,15 @@ _STAGES: dict[Stage, str] = {
     "building": "building",
     "ready": "ready",
     "failed": "build failed",
+}
+
+
+_QUOTAS = {
+    "instances": "{} requests at once",
+    "memory_mb": "{} MiB of memory for them",
+    "requests": "{} requests a second",
+    "storage_mb": "{} MiB of tables",
+    "egress": "{} calls to other servers a second",
 }
 
 
@@ -34,6 +51,18 @@ def resource_summary(resource: BoardResource, health: Health) -> Line:
 def _stage(health: Health) -> str:
     text = _STAGES[health.stage]
     return f"{text}: {sanitize(health.failure)}" if health.stage == "failed" else text
+
+
+def service_limits(status: ProjectStatus) -> list[str]:
+    """Return the use of the service's memory and the quota of the project, as lines."""
+    lines = []
+    if status.memory is not None:
+        used, budget = status.memory
+        lines.append(f"{size(used)} of {size(budget)} of memory used")
+    texts = (text.format(status.quota[name]) for name, text in _QUOTAS.items() if name in status.quota)
+    if quota := ", ".join(texts):
+        lines.append(f"quota of the project: {quota}")
+    return lines
 
 
 def mount_summary(edge: DrawnMount, per_second: float | None) -> Line:
@@ -53,9 +82,17 @@ def mount_summary(edge: DrawnMount, per_second: float | None) -> Line:
 
 
 def resource_details(
-    resource: BoardResource, health: Health, mounts: Iterable[BoardMount], addresses: Sequence[str], room: int
+    resource: BoardResource,
+    health: Health,
+    mounts: Iterable[BoardMount],
+    addresses: Sequence[str],
+    service: Sequence[str],
+    room: int,
 ) -> list[Line]:
-    """Return the details of a resource; `addresses` are the routes at which it is mounted."""
+    """Return the details of a resource; `addresses` are the routes at which it is mounted.
+
+    `service` has the lines of `service_limits`.
+    """
     return _table(
         room,
         ("state", [((_stage_line(health), TONES[health.stage]),)]),
@@ -70,6 +107,7 @@ def resource_details(
             "limits",
             [((f"{resource.run_limit_secs} s per request, {resource.memory_limit_mb} MiB of memory", ""),)],
         ),
+        ("service", [((line, ""),) for line in service]),
         ("egress", [((origin, ""),) for origin in resource.egress] or [(("none", "dim"),)]),
         ("env", [((", ".join(resource.env), ""),)] if resource.env else []),
         ("secrets", [((", ".join(resource.secrets), ""),)] if resource.secrets else []),

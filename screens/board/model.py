@@ -133,7 +133,8 @@ class BoardModel:
         resource, mounts = self.manifest.resources[name], self.manifest.mounts
         outgoing = [mount for mount in mounts if mount.source == name]
         routes = [f"{mount.source}:{mount.pattern}" for mount in mounts if mount.target == name]
-        lines = details.resource_details(resource, self.health(name), outgoing, routes, width)
+        limits = details.service_limits(self.status)
+        lines = details.resource_details(resource, self.health(name), outgoing, routes, limits, width)
         return f"{name}  {resource.lane}", lines
 
     def _mount_rate(self, mount: BoardMount) -> float | None:

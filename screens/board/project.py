@@ -130,7 +130,7 @@ class BoardDoor:
     users: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectStatus:
     """The status of a project: resources by name, request rates by mount (source, pattern), Doors by name.
 
@@ -141,6 +141,10 @@ class ProjectStatus:
     mounts: Mapping[tuple[str, str], float] = field(default_factory=dict)
     doors: Mapping[str, BoardDoor] = field(default_factory=dict)
     address: str | None = None
+    memory: tuple[int, int] | None = None
+    """Bytes that the service uses, and its budget; None in development."""
+    quota: Mapping[str, int] = field(default_factory=dict)
+    """Limits of the project on its service, by name in the control API."""
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "ProjectStatus":
@@ -171,4 +175,15 @@ class ProjectStatus:
             )
             for door in document["doors"]
         }
-        return cls(resources, mounts, doors, document["address"])
+        state = document.get("memory")
+        memory = (state["used"], state["budget"]) if state else None
+        limits = document.get("quota") or {}
+        quota = {name: limit for name, limit in limits.items() if limit is not None}
+        return cls(
+            resources=resources,
+            mounts=mounts,
+            doors=doors,
+            address=document["address"],
+            memory=memory,
+            quota=quota,
+        )

@@ -48,22 +48,25 @@ def usage(
     root, minutes = find(Path.cwd()), -(-parse_age(since) // 60)
     first = time.time_ns() // MINUTE_NS - minutes + 1
     credentials = resolve_target(root, service)
-    counts = (
-        _read(usage_path(root), first)
-        if credentials is None
-        else _query(credentials, load(root).name, minutes)
-    )
+    memory: dict[str, int] | None = None
+    if credentials is None:
+        counts = _read(usage_path(root), first)
+    else:
+        counts, memory = _query(credentials, load(root).name, minutes)
     if resource is not None:
         counts = {key: count for key, count in counts.items() if key[1] == resource}
     rows = _added(counts, first, by)
     if as_json:
-        stdout.data({"since": _iso(first), "by": by, "rows": [_document(key, rows[key]) for key in rows]})
+        documents = [_document(key, rows[key]) for key in rows]
+        stdout.data({"since": _iso(first), "by": by, "rows": documents, "memory": memory})
     elif not rows:
         of = f" to {resource}" if resource is not None else ""
         source = "`svc dev`" if credentials is None else "the service"
         stderr.note(f"{source} counted no requests{of} in the last {since}; try --since 7d")
     elif stdout.is_terminal():
         _table(rows, by)
+        if memory is not None:
+            stderr.note(f"the service uses {size(memory['used'])} of {size(memory['budget'])} of memory")
     else:
         for key, count in rows.items():
             stdout.styled([("\t".join(str(value) for value in _document(key, count).values()), "")])
@@ -76,11 +79,15 @@ def _read(path: Path, first: int) -> dict[Key, UsageCount]:
         return store.read(first)
 
 
-def _query(credentials: Credentials, project: str, minutes: int) -> dict[Key, UsageCount]:
-    """Return the counts of a service."""
+def _query(
+    credentials: Credentials, project: str, minutes: int
+) -> tuple[dict[Key, UsageCount], dict[str, int] | None]:
+    """Return the counts of a service, and its memory: `budget` and `used` in bytes."""
     with open_client(credentials) as client:
-        rows = client.call("GET", f"/v1/projects/{project}/usage", params={"minutes": minutes})["rows"]
-    return {(row.pop("minute"), row.pop("resource")): UsageCount(**row) for row in rows}
+        answer = client.call("GET", f"/v1/projects/{project}/usage", params={"minutes": minutes})
+    rows = answer["rows"]
+    counts = {(row.pop("minute"), row.pop("resource")): UsageCount(**row) for row in rows}
+    return counts, answer.get("memory")
 
 
 def _added(counts: dict[Key, UsageCount], first: int, by: By) -> dict[Key, UsageCount]:

@@ -28,9 +28,10 @@ from engine.control.auth.routes import AuthServices
 from engine.control.auth.sessions import Sessions
 from engine.control.discovery import ControlEndpoint, publish_endpoint, remove_endpoint
 from engine.control.projects import unknown_project
-from engine.control.routes import deployments, gc, logs, manifest, state, usage
+from engine.control.routes import deployments, gc, logs, manifest, quotas, state, usage
 from engine.control.routes.manifest import DeployedManifest
 from engine.control.routes.state import StatusSource
+from engine.control.schemas.memory import MemoryState
 from engine.deploy.doors import Tenants
 from engine.deploy.serving import ServingTable
 from engine.deploy.versions import VersionFactory
@@ -52,7 +53,7 @@ from engine.timeline.rates import RateMeter
 from engine.timeline.recorder import TimelineRecorder
 from engine.usage import store
 from engine.usage.recorder import UsageRecorder
-from engine.wasm.execution.memory_budget import default_budget
+from engine.wasm.execution.memory_budget import ResidentSet, default_budget
 from engine.wasm.execution.runner import Runner
 from engine.workers.pool import WorkerPool
 from engine.workers.protocol import WorkerConfig
@@ -200,6 +201,11 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             stack.callback(sock.close)
         # Its token gives access to readers of the data folder.
         endpoint = ControlEndpoint(f"http://{authority(local[0])}", secrets.token_urlsafe(32), os.getpid())
+
+        def memory() -> MemoryState:
+            used = ResidentSet().read() + (workers.resident_bytes() if workers else 0)
+            return MemoryState(budget=settings.memory or default_budget(), used=used)
+
         status = StatusSource(
             kind="service",
             project=serving.project,
@@ -207,6 +213,8 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             rates=rates.get,
             uses=tenants.uses,
             url_of=settings.url_of,
+            memory=memory,
+            quota=serving.quota,
         )
         api = asgi_handler(create_control_api(deployer, settings, StaticToken(endpoint.token), status))
         publish_endpoint(settings.data, endpoint)
@@ -222,7 +230,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             )
 
         gateway_settings = GatewaySettings(max_body=settings.max_body, scheme=settings.scheme)
-        gateway = Gateway(lambda: serving.routes, tenants.timeline, gateway_settings)
+        gateway = Gateway(lambda: serving.routes, tenants.timeline, gateway_settings, runner.quotas)
         servers = [
             workers.run(stop) if workers is not None else serve_tls(gateway, settings.public[0]),
             serve_tls(api, settings.control),
@@ -295,6 +303,7 @@ def _worker_pool(settings: ServiceSettings, tenants: Tenants) -> WorkerPool:
         scheme=settings.scheme,
         max_body=settings.max_body,
         memory=settings.memory_shares()[1],
+        processes=len(settings.public),
     )
     return WorkerPool(
         sockets=settings.public,
@@ -318,10 +327,11 @@ def create_control_api(
         user_routes.blueprint(auth),
         projects.blueprint(project_dirs := ProjectDirs(settings.data, service)),
         tables(project_dirs),
-        usage.blueprint(project_dirs),
+        usage.blueprint(project_dirs, status.memory),
         logs.blueprint(project_dirs),
         manifest.blueprint(DeployedManifest(service.history)),
         state.blueprint(status, project_dirs, door_stats()),
+        quotas.blueprint(service),
         gc.blueprint(service.collect_garbage),
         deployments.blueprint(service, settings.url_of),
     )

@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from engine.manifest.egress import Egress
+from engine.quota import Quota, Quotas
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import OutputBuffer
 from engine.wasm.execution.run_state import RunState
@@ -124,6 +126,30 @@ def test_redirect_is_returned_to_the_guest() -> None:
             assert secret.received == []
 
     check(test)
+
+
+def test_calls_beyond_the_quota_of_the_project_fail() -> None:
+    quotas = Quotas()
+    quotas.set("shop", Quota(egress=2))
+
+    async def main() -> None:
+        outgoing = OutboundHttp(quotas=quotas)
+        async with peer() as server:
+            caller = Caller(outgoing, f"http://127.0.0.1:{server.port}")
+            caller.leave = replace(caller.leave, project="shop")
+            for _ in range(2):
+                assert (await caller.call(f"127.0.0.1:{server.port}"))[0] == "ok"
+            with pytest.raises(Err) as exc_info:
+                await caller.call(f"127.0.0.1:{server.port}")
+            assert exc_info.value.value == ("connection-limit-reached", None)
+            (_, notice), *_ = caller.run.notices
+            assert "its quota of 2 calls to other servers a second" in notice
+            assert "svc quota set shop --egress N" in notice
+            caller.leave = replace(caller.leave, project="other")
+            assert (await caller.call(f"127.0.0.1:{server.port}"))[0] == "ok"
+        await outgoing.aclose()
+
+    asyncio.run(main())
 
 
 def test_name_resolving_to_private_address_is_denied_with_hint() -> None:

@@ -5,10 +5,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from doors.tables.api.owner_authorizer import OwnerAuthorizer, kind_refused, reads_only
-from doors.tables.guest.errors import GUEST_ERRORS, to_problem
+from doors.tables.guest.errors import GUEST_ERRORS, explain_full, to_problem
 from doors.tables.guest.plan import ARRAYS_HINT, Plan, make_plan, types_in
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.migrations import script
@@ -77,7 +78,8 @@ def run(connection: Connection, sql: str, params: Sequence[Any], *, write: bool,
             changes = connection.changes() if plan.writes else 0
             return _document(plan, rows, truncated, changes, connection.last_insert_rowid())
     except (GuestProblem, *GUEST_ERRORS) as error:
-        raise _to_error(to_problem(error, sql, authorizer.refusal)) from error
+        problem = to_problem(error, sql, authorizer.refusal)
+        raise _to_error(explain_full(problem, Path(connection.filename))) from error
     finally:
         connection.authorizer = None
 

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import MAX_SQL, MAX_VALUE, apsw
 from doors.tables.sqlite.errors import INTEGERS
+from doors.tables.sqlite.storage_quota import QUOTA_HINT, exceeds_quota
 from doors.tables.types.json import Value
 
 _CONSTRAINTS = {
@@ -59,6 +61,13 @@ def to_problem(
         case apsw.TooBigError():
             return _too_big(sql)
     return _storage(error) or _statement(error, sql)
+
+
+def explain_full(problem: GuestProblem, path: Path) -> GuestProblem:
+    """Return the problem, or another one if the quota of the database file is why it is full."""
+    if problem.code == "storage-full" and (reason := exceeds_quota(path)):
+        return GuestProblem("storage-quota", f"{reason}; nothing was written", QUOTA_HINT)
+    return problem
 
 
 def constraint_kind(error: Exception) -> str:

@@ -38,6 +38,7 @@ KINDS = {
     "busy": ProblemKind(503, "Another writer is active; try again in a moment."),
     "time-limit": ProblemKind(504, "The statement exceeded its time limit."),
     "storage-full": ProblemKind(507, "The disk or the database is full."),
+    "storage-quota": ProblemKind(507, "The tables have reached the quota of their project."),
 }
 
 

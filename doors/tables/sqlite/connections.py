@@ -11,6 +11,8 @@ from typing import Any
 import apsw
 from apsw import Connection, Cursor, Error
 
+from doors.tables.sqlite.storage_quota import storage_quota
+
 __all__ = ["NO_VALUES", "Connection", "Cursor", "Error", "apsw"]
 
 NO_VALUES: Any = apsw._null_bindings  # type: ignore[attr-defined]
@@ -75,7 +77,7 @@ def iso(seconds: float) -> str:
 
 
 def open_owner(path: Path) -> Connection:
-    """Open or create a database without limits, for schema changes. Raises SQLite's errors."""
+    """Open or create a database with no limit but its quota, for schema changes. Raises SQLite's errors."""
     connection = Connection(str(path), statementcachesize=_STATEMENT_CACHE_SIZE)
     try:
         if 0 < path.stat().st_size < _MIN_FILE_BYTES:
@@ -84,6 +86,7 @@ def open_owner(path: Path) -> Connection:
         connection.execute("pragma journal_mode = wal")
         connection.execute("pragma synchronous = full")
         connection.execute(f"pragma journal_size_limit = {64 << 20}")
+        _limit_size(connection, storage_quota(path))
     except BaseException:
         connection.close()
         raise
@@ -93,8 +96,8 @@ def open_owner(path: Path) -> Connection:
 def open_writer(path: Path, clock: Clock, max_bytes: int = MAX_BYTES) -> Connection:
     """Open or create a database with the limits of guests. Raises SQLite's errors."""
     connection = open_owner(path)
-    page_size = connection.pragma("page_size")
-    connection.execute(f"pragma max_page_count = {max_bytes // page_size}")
+    quota = storage_quota(path)
+    _limit_size(connection, max_bytes if quota is None else min(quota, max_bytes))
     _bound(connection, clock)
     return connection
 
@@ -132,6 +135,11 @@ def open_viewer(path: Path, max_temporary: int) -> Connection:
         connection.close()
         raise
     return connection
+
+
+def _limit_size(connection: Connection, limit: int | None) -> None:
+    if limit is not None:
+        connection.execute(f"pragma max_page_count = {max(1, limit // connection.pragma('page_size'))}")
 
 
 def _prepare(connection: Connection) -> None:

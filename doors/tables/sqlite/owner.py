@@ -6,13 +6,20 @@ from pathlib import Path
 
 from doors.tables.sqlite.catalog import reserved
 from doors.tables.sqlite.connections import DATABASE_NAME, DISPLAY_PATH, Clock, open_owner, register_now
-from doors.tables.sqlite.errors import Connection, Error, TablesError, open_file, rows, wrap_error
+from doors.tables.sqlite.errors import Connection, Error, FullError, TablesError, open_file, rows, wrap_error
+from doors.tables.sqlite.storage_quota import QUOTA_HINT, exceeds_quota
 from engine.errors import SvcError
 from engine.files.data_dir import ensure_data_dir
 
 DATA_FOLDER = "tables"
 """Name of the Door's folder in a project's data."""
 _ERROR_PREFIX = "cannot use the tables"
+
+
+class StorageQuotaExceeded(TablesError):
+    """The tables have reached the quota of their project."""
+
+    code = "storage-quota"
 
 
 def database_path(data: Path) -> Path:
@@ -62,7 +69,13 @@ def _open(path: Path, error_prefix: str) -> Iterator[Connection]:
         raise wrap_error(error, error_prefix, DISPLAY_PATH) from error
     try:
         yield connection
-    except Error as error:
+    except (Error, TablesError) as error:
+        is_full = isinstance(error, FullError) or isinstance(error.__cause__, FullError)
+        if is_full and (reason := exceeds_quota(path)):
+            message = f"{error_prefix}: {reason}; nothing was changed"
+            raise StorageQuotaExceeded(message, QUOTA_HINT) from error
+        if isinstance(error, TablesError):
+            raise
         raise wrap_error(error, error_prefix, DISPLAY_PATH) from error
     finally:
         connection.close()

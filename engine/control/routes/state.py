@@ -16,6 +16,8 @@ from quart_schema import validate_querystring, validate_response
 from engine.control.app import require
 from engine.control.projects import Projects, unknown_project
 from engine.control.schema import QueryModel, StrictModel
+from engine.control.schemas.memory import MemorySource, MemoryState, no_memory_state
+from engine.control.schemas.quotas import QuotaOut, QuotaSource, no_quota
 from engine.deploy.doors import DoorUsage
 from engine.deploy.serving import ResourceStatus, State
 from engine.errors import SvcError
@@ -101,7 +103,8 @@ class ProjectState(StrictModel):
     """The state of a project. `seconds` is the actual window of the rates, shorter after a start.
 
     `address` is the entry point: the front in development; on a service, the first public resource with
-    mounts, or else the first public one; `null` if none is public.
+    mounts, or else the first public one; `null` if none is public. `memory` is that of the service, `quota`
+    that of the project; both are `null` in development.
     """
 
     project: str
@@ -111,6 +114,8 @@ class ProjectState(StrictModel):
     resources: list[ResourceState]
     mounts: list[MountState]
     doors: list[DoorState]
+    memory: MemoryState | None
+    quota: QuotaOut | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +134,8 @@ class StatusSource:
     uses: Callable[[str], DoorUsage]
     url_of: Callable[[str, str], str]
     front_url: str = ""
+    memory: MemorySource = no_memory_state
+    quota: QuotaSource = no_quota
 
 
 def dev_status(dev: "DevProject", rates: RateMeter, uses: DoorUsage, port: int) -> StatusSource:
@@ -192,6 +199,8 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Meas
                 _door(name, doors[name] is not None, stats.get(name), window, _users(name, served, uses))
                 for name in doors
             ],
+            memory=engine.memory(),
+            quota=QuotaOut.from_quota(quota) if (quota := engine.quota(project)) is not None else None,
         )
 
     return routes

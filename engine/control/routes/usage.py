@@ -17,6 +17,7 @@ from quart_schema import validate_querystring, validate_response
 from engine.control.app import require
 from engine.control.projects import Projects
 from engine.control.schema import QueryModel
+from engine.control.schemas.memory import MemorySource, MemoryState, no_memory_state
 from engine.usage import store
 from engine.usage.aggregate import MINUTE_NS
 
@@ -42,12 +43,13 @@ class UsageRow(BaseModel):
 
 
 class UsageOut(BaseModel):
-    """One row per resource and minute with activity."""
+    """One row per resource and minute with activity. `memory` is that of the service."""
 
     rows: list[UsageRow]
+    memory: MemoryState | None
 
 
-def blueprint(projects: Projects) -> Blueprint:
+def blueprint(projects: Projects, memory: MemorySource = no_memory_state) -> Blueprint:
     """Return the route."""
     routes = Blueprint("usage", __name__)
 
@@ -63,7 +65,8 @@ def blueprint(projects: Projects) -> Blueprint:
             rows=[
                 UsageRow(minute=minute, resource=resource, **asdict(count))
                 for (minute, resource), count in counts.items()
-            ]
+            ],
+            memory=memory(),
         )
 
     return routes

@@ -136,17 +136,23 @@ class MemoryBudget:
 
 
 class ResidentSet:
-    """Reader of the resident bytes of this process; 0 where the system does not report them."""
+    """Reader of the resident bytes of a process; 0 where the system does not report them."""
 
-    def __init__(self) -> None:
+    def __init__(self, process: int | None = None) -> None:
+        """Read this process, or another one by its id."""
         try:
-            self._file: int | None = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+            self._file: int | None = os.open(f"/proc/{process or 'self'}/statm", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             self._file = None
 
     def read(self) -> int:
-        """Return the resident bytes."""
-        return 0 if self._file is None else int(os.pread(self._file, 128, 0).split()[1]) * _PAGE_BYTES
+        """Return the resident bytes; 0 once the process has exited."""
+        if self._file is None:
+            return 0
+        try:
+            return int(os.pread(self._file, 128, 0).split()[1]) * _PAGE_BYTES
+        except ProcessLookupError:
+            return 0
 
     def __del__(self) -> None:
         if self._file is not None:

@@ -4,13 +4,13 @@ Requests queue when no slot is free, or when the memory budget lacks what their 
 that holds the least memory is next, and of equal ones that with the fewest slots; FIFO within a project. A
 project that holds more than half of all slots, or of the memory, cannot take the last eighth: its runs may be
 long, and others need not wait for their end. When the queue is full, the newest request of the project with
-the longest queue is rejected, and so is one that waited `MEMORY_WAIT_SECONDS` for memory.
+the longest queue is rejected, and so is one that waited `MEMORY_WAIT_SECONDS` for memory or for its quota.
 """
 
 import asyncio
 import mmap
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -18,6 +18,7 @@ from wasmtime import Engine
 
 from engine.errors import SvcError
 from engine.http.exchange import Disconnected
+from engine.quota import Quotas
 from engine.wasm.capi.wasmtime import address, increment_epoch
 from engine.wasm.execution.config import MEMORIES_PER_INSTANCE, MIB, Compiler, PoolSettings, create_engine
 from engine.wasm.execution.memory_budget import MemoryBudget, RunMemory
@@ -43,8 +44,10 @@ class ClientDisconnected(Exception):
 class FairQueue:
     """The queues of all projects with waiting requests, at most `limit` requests together."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, within_quota: Callable[[str, RunMemory], bool]) -> None:
+        """`within_quota` returns whether a request's project may begin its run."""
         self._limit = limit
+        self._within_quota = within_quota
         self._size = 0
         self._queues: OrderedDict[str, OrderedDict[Ticket, RunMemory]] = OrderedDict()
 
@@ -73,11 +76,13 @@ class FairQueue:
     def next(self, held: Mapping[str, "Holding"]) -> tuple[str, RunMemory] | None:
         """Return the project that is next, and the memory of its first request.
 
-        Of the projects with waiting requests, that is the one that holds the least memory, then the fewest
-        slots, then the one whose last turn is longest ago.
+        Of the projects with waiting requests and room in their quota, that is the one that holds the least
+        memory, then the fewest slots, then the one whose last turn is longest ago.
         """
-        project = min(self._queues, key=lambda name: held.get(name, _NOTHING).rank, default=None)
-        return None if project is None else (project, next(iter(self._queues[project].values())))
+        first = {name: next(iter(queue.values())) for name, queue in self._queues.items()}
+        names = (name for name, memory in first.items() if self._within_quota(name, memory))
+        project = min(names, key=lambda name: held.get(name, _NOTHING).rank, default=None)
+        return None if project is None else (project, first[project])
 
     def grant(self, project: str) -> None:
         """Give a slot to the first request of a project."""
@@ -141,9 +146,12 @@ class Slots:
 class Pool:
     """All slots of a process, warm ones first."""
 
-    def __init__(self, settings: PoolSettings, queue: int, budget: MemoryBudget) -> None:
+    def __init__(
+        self, settings: PoolSettings, queue: int, budget: MemoryBudget, quotas: Quotas | None = None
+    ) -> None:
         """`queue` is how many requests may wait for a slot."""
         self.budget = budget
+        self._quotas = (quotas or Quotas()).active
         warm = min(settings.warm, settings.instances)
         sizes = [(warm, True), (settings.instances - warm, False)]
         self.slots = tuple(Slots(size, settings.memory_mib, warm=keep) for size, keep in sizes if size)
@@ -152,10 +160,27 @@ class Pool:
         self._reserved = settings.instances // RESERVED_SHARE
         self._half_bytes, self._reserved_bytes = budget.limit // 2, budget.limit // RESERVED_SHARE
         self._held: dict[str, Holding] = {}
-        self._queue = FairQueue(queue)
+        self._queue = FairQueue(queue, self._within_quota)
         self._warmth = WarmSlotPolicy()
 
+    def _within_quota(self, project: str, memory: RunMemory) -> bool:
+        quota = self._quotas.get(project)
+        if quota is None:
+            return True
+        held = self._held.get(project, _NOTHING)
+        return quota.admits(held.slots, held.memory, memory.profile.usual)
+
+    def reached_quota(self, project: str, memory: RunMemory) -> str:
+        """Return which limit of its quota a project has reached; empty if none."""
+        if self._within_quota(project, memory):
+            return ""
+        quota, held = self._quotas[project], self._held.get(project, _NOTHING)
+        limit = quota.limits.instances
+        return quota.message("instances" if limit is not None and held.slots >= limit else "memory")
+
     def _may_take(self, project: str, memory: RunMemory) -> bool:
+        if self._quotas and not self._within_quota(project, memory):
+            return False
         usual = memory.profile.usual
         if (
             usual > self.budget.headroom - self._reserved_bytes and self._held
@@ -229,8 +254,9 @@ class Pool:
             self.grant_waiting()
 
     def _reject(self, project: str, ticket: Ticket, memory: RunMemory) -> None:
-        """Reject a request that has waited for memory; one that waits for a slot continues."""
-        if not ticket.done() and memory.profile.usual > self.budget.headroom:
+        """Reject a request that has waited for memory or its quota; one that waits for a slot continues."""
+        short = memory.profile.usual > self.budget.headroom or not self._within_quota(project, memory)
+        if not ticket.done() and short:
             self._queue.remove(project, ticket)
             ticket.set_result(False)
 

@@ -40,6 +40,7 @@ Outcome = Literal[
     "run-limit",
     "body-too-large",
     "overloaded",
+    "quota-exceeded",
     "client-gone",
     "aborted",
     "stopping",

@@ -20,6 +20,7 @@ from engine.artifact import ComponentArtifact
 from engine.http.exchange import MemoryExchange, Request
 from engine.manifest.egress import Egress
 from engine.manifest.model import Resource
+from engine.quota import Quotas
 from engine.sourcemap import SourceMap
 from engine.wasm.binary.memory_limits import declared_limits, split_limit
 from engine.wasm.capi.linker import LinkedComponent
@@ -71,6 +72,7 @@ class Runner:
         *,
         queue: int = 1024,
         memory: int | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
         """Store compiled code in the folder `cache`; let up to `queue` requests wait for a free instance.
 
@@ -80,11 +82,12 @@ class Runner:
         self.cache = cache
         self.runs: dict[int, RunState] = {}
         self.workers = ThreadPoolExecutor(os.cpu_count() or 2, thread_name_prefix="guest")
-        self.outgoing = OutboundHttp()
+        self.quotas = quotas or Quotas()
+        self.outgoing = OutboundHttp(quotas=self.quotas)
         self.budget = MemoryBudget(default_budget() if memory is None else memory)
         self.touched = 0
         """Bytes that the loop's thread had touched first at the last measurement."""
-        self.pool = Pool(fit_pool(pool or PoolSettings()), queue, self.budget)
+        self.pool = Pool(fit_pool(pool or PoolSettings()), queue, self.budget, self.quotas)
         self.reclaimer = Reclaimer()
         self._loaded: OrderedDict[tuple[str, bool], LoadedComponent] = OrderedDict()
         self._compiling = asyncio.Semaphore(CONCURRENT)
@@ -262,7 +265,8 @@ class Guest:
         self.run_limit_ns = resource.run_limit_secs * 1_000_000_000
         self.project = environment.get("SVC_PROJECT", "")
         owner = f"{self.project}/{resource.name}"
-        leave = partial(runner.outgoing.fetch, OutboundPolicy(owner, Egress.parse(resource.egress)))
+        policy = OutboundPolicy(owner, Egress.parse(resource.egress), self.project)
+        leave = partial(runner.outgoing.fetch, policy)
         doorway = DoorRouter(doors, resource.name, leave)
         self.fetch, self.call_door = doorway.fetch, doorway.call
         self._source_map_json = artifact.source_map
@@ -311,6 +315,8 @@ class Guest:
             except ClientDisconnected:
                 outcome, detail = "client-gone", "the client disconnected"
             if kind is None:
+                if outcome == "overloaded" and (limit := pool.reached_quota(project, memory)):
+                    outcome, detail = "quota-exceeded", limit
                 return RunReport(outcome=outcome, detail=detail, wall_ns=time.monotonic_ns() - began)
         try:
             return await Execution(

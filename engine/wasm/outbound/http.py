@@ -9,6 +9,7 @@ from typing import Any
 import httpcore
 
 from engine.manifest.egress import Egress, Origin, parse_authority
+from engine.quota import Quotas
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import InputBuffer, OutputBuffer
 from engine.wasm.execution.run_state import MAX_HELD_BYTES, RunState
@@ -28,17 +29,19 @@ READ_TIMEOUT_NS = 600_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class OutboundPolicy:
-    """The sender of requests (`project/resource`) and its allowed origins."""
+    """The sender of requests (`project/resource`), its allowed origins, and its project."""
 
     owner: str
     egress: Egress
+    project: str = ""
 
 
 class OutboundHttp:
     """Connection pools of the engine, one per resource, so that resources do not wait for each other."""
 
-    def __init__(self, resolve: Resolve | None = None) -> None:
+    def __init__(self, resolve: Resolve | None = None, quotas: Quotas | None = None) -> None:
         """Without `resolve`, the operating system resolves names."""
+        self._quotas = (quotas or Quotas()).active
         self._system = SystemResolver()
         self._resolve = resolve or self._system
         self._pools: dict[tuple[OutboundPolicy, str], httpcore.AsyncConnectionPool] = {}
@@ -87,6 +90,10 @@ class OutboundHttp:
         if not policy.egress.allows(origin):
             run.notice("WARN", _denial_message(policy.egress, origin, ""))
             raise Err(("HTTP-request-denied", None))
+        quota = self._quotas.get(policy.project)
+        if quota is not None and quota.egress is not None and not quota.egress.allow():
+            run.notice("WARN", f"a call to {origin} was refused: {quota.message('egress')}")
+            raise Err(("connection-limit-reached", None))
         message = _http_request(run, origin, request, options)
         between = _seconds(options.between_bytes, READ_TIMEOUT_NS)
 

@@ -10,7 +10,9 @@ import pytest
 
 from doors.tables.door import TablesDoor
 from doors.tables.sqlite.connections import DATABASE_NAME
-from tests.doors.tables.tables_door import Tables
+from doors.tables.sqlite.errors import TablesError
+from doors.tables.sqlite.owner import open_for_writing
+from tests.doors.tables.tables_door import Answer, Tables
 
 Open = Callable[..., Tables]
 
@@ -137,6 +139,43 @@ def test_size_limit_refuses_writes_and_preserves_rows(open_tables: Open) -> None
     assert 5 < acknowledged < 30
     assert tables.query("select count(*) as n from t").rows == [{"n": acknowledged}]
     assert tables.exec("delete from t").document["changes"] == acknowledged
+    assert tables.exec("insert into t (a) values ('y')").status == 200
+
+
+def test_storage_quota_refuses_writes_of_guests_and_owners(open_tables: Open) -> None:
+    tables = open_tables("tables")
+    tables.schema("create table t (id integer primary key, a text)")
+    tables.query("select 1 as warm")
+
+    async def limit(mebibytes: int | None) -> None:
+        tables.opened.limit_storage(mebibytes)
+
+    def fill() -> Answer:
+        for _ in range(60):
+            answer = tables.exec("insert into t (a) values ($1)", "x" * 50_000)
+            if answer.status != 200:
+                break
+        return answer
+
+    tables.run(limit(1))
+    answer = fill()
+    assert (answer.status, answer.code) == (507, "storage-quota")
+    assert (
+        "the project's quota of 1 MiB" in answer.text and "svc quota set PROJECT --storage MIB" in answer.text
+    )
+    with (
+        pytest.raises(TablesError) as exc_info,
+        open_for_writing(tables.folder.parent) as connection,
+    ):
+        connection.execute("insert into t (a) values (hex(zeroblob(500000)))")
+    assert exc_info.value.code == "storage-quota" and "quota of 1 MiB" in exc_info.value.message
+    tables.run(limit(2))
+    assert tables.exec("insert into t (a) values ($1)", "x" * 50_000).status == 200
+    tables.run(limit(None))
+    assert fill().status == 200
+    tables.run(limit(1))  # The file is larger already.
+    assert tables.exec("insert into t (a) values ($1)", "x" * 50_000).code == "storage-quota"
+    assert tables.exec("delete from t").status == 200
     assert tables.exec("insert into t (a) values ('y')").status == 200
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.gateway.app import MAX_PER_SECOND, Gateway, GatewaySettings, RecordingLimiter
+from engine.gateway.app import Gateway, GatewaySettings
 from engine.gateway.replay import NotReplayable, Replayer
 from engine.gateway.routes import RouteTable
 from engine.manifest.model import Project, Resource
@@ -139,14 +139,6 @@ def test_replay_returns_500_of_internal_error() -> None:
 
     result = asyncio.run(Site(answer).replayer.replay(kept(), NONE))
     assert result.exchange.status == 500 and b"internal" in result.exchange.response.body
-
-
-def test_recording_limiter_allows_limited_exchanges_per_second() -> None:
-    now = [1000.2]
-    capture = RecordingLimiter(lambda: now[0])
-    assert [capture.allow() for _ in range(MAX_PER_SECOND + 2)] == [True] * MAX_PER_SECOND + [False, False]
-    now[0] += 1
-    assert capture.allow()
 
 
 def test_disabled_recording_records_nothing() -> None:

@@ -18,6 +18,7 @@ from engine.gateway.routes import RouteTable
 from engine.http.server import serve
 from engine.http.sockets import bind
 from engine.manifest.model import Project, Resource
+from engine.quota import NO_QUOTA, Quota
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import Record, RequestRecord
 from engine.wasm.execution.runner import Runner
@@ -61,9 +62,10 @@ def hosted(
     queue: int = 1024,
     memory: int | None = None,
     max_body: int = 1 << 20,
+    quota: Quota = NO_QUOTA,
     **fields: Any,
 ) -> Any:
-    """Serve the text guest and run `await test(hosted)`; `fields` are the Resource's."""
+    """Serve the text guest as `api` of `shop` and run `await test(hosted)`; `fields` are the Resource's."""
 
     async def main() -> Any:
         runner, timeline, stop = (
@@ -74,10 +76,15 @@ def hosted(
         records: list[Record] = []
         timeline.subscribe(records.append)
         resource = Resource("api", "rust", Path("/"), public=True, **fields)
-        guest = await runner.guest(resource, artifact(cache), {}, fast=False, report=lambda line: None)
+        environment = {"SVC_PROJECT": "shop"}
+        guest = await runner.guest(
+            resource, artifact(cache), environment, fast=False, report=lambda line: None
+        )
+        runner.quotas.set("shop", quota)
         project = Project("shop", Path("/"), {"api": resource})
         table = RouteTable.build(project, {"api": guest}, domain="localhost")
-        gateway = Gateway(lambda: table, lambda _: timeline, GatewaySettings(max_body=max_body))
+        settings = GatewaySettings(max_body=max_body)
+        gateway = Gateway(lambda: table, lambda _: timeline, settings, runner.quotas)
         sockets = bind("127.0.0.1", 0)
         server = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=0.2))
         try:

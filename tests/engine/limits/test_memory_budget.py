@@ -3,13 +3,16 @@
 import asyncio
 import json
 import os
+import time
 from collections.abc import Awaitable
 from pathlib import Path
+from statistics import quantiles
 from typing import Any
 
 import pytest
 
 from engine.http.exchange import Disconnected
+from engine.manifest.model import Resource
 from engine.wasm.execution import pool as pools
 from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.memory_budget import (
@@ -21,11 +24,17 @@ from engine.wasm.execution.memory_budget import (
     machine_memory,
 )
 from engine.wasm.execution.pool import Pool
+from engine.wasm.execution.request import RunReport
+from engine.wasm.execution.runner import Guest, Runner
 from engine.wasm.execution.warm_slots import ComponentUsage
+from tests.engine.exchanges import guest_request
 from tests.engine.limits.hosted import Answer, Hosted, ask, hosted
+from tests.engine.wasm.text_guest import artifact
 
 RUN_MIB = 40
 SPARE_MIB = 5 * RUN_MIB
+EPOCH_SECONDS = 0.02
+"""A guest computes so long on the loop's thread before it moves to another one."""
 
 
 def code(answer: Answer) -> str:
@@ -181,3 +190,43 @@ def test_project_that_holds_half_of_the_memory_leaves_an_eighth_to_others() -> N
 
     hog, other, third = asyncio.run(main())
     assert 26 <= hog <= 28 and hog + other == 32 and third == 0
+
+
+@pytest.mark.slow
+def test_forty_runs_of_80_mb_within_1_gib_leave_another_project_its_latency(cache: Path) -> None:
+    async def main() -> tuple[list[RunReport], int, float, float]:
+        runner = Runner(cache, memory=1 << 30)
+
+        async def guest(project: str) -> Guest:
+            resource = Resource("api", "rust", Path("/"), memory_limit_mb=128)
+            environment = {"SVC_PROJECT": project}
+            return await runner.guest(
+                resource, artifact(cache), environment, fast=False, report=lambda _: None
+            )
+
+        hog, other = await guest("hog"), await guest("other")
+
+        async def latency(until: "asyncio.Future[Any]") -> float:
+            """Return the 99th percentile of what a hello of the other project takes, in seconds."""
+            took = []
+            while not until.done():
+                began = time.perf_counter()
+                assert (await other.run(guest_request(target="/h"))).outcome == "ok"
+                took.append(time.perf_counter() - began)
+                await asyncio.sleep(0.002)
+            return quantiles(took, n=100)[98]
+
+        try:
+            await hog.run(guest_request(target="/G80"))
+            idle = await latency(asyncio.ensure_future(asyncio.sleep(2)))
+            runs = asyncio.gather(*[hog.run(guest_request(target="/G80")) for _ in range(40)])
+            (reports, peak), busy = await asyncio.gather(peak_during(runs), latency(runs))
+            return reports, peak, idle, busy
+        finally:
+            await runner.aclose()
+
+    reports, peak, idle, busy = asyncio.run(main())
+    print(f"peak {peak >> 20} MiB, p99 {idle * 1000:.1f} ms idle, {busy * 1000:.1f} ms beside 40 runs")
+    assert [report.outcome for report in reports] == ["ok"] * 40
+    assert peak <= 1 << 30
+    assert busy <= max(3 * idle, EPOCH_SECONDS)

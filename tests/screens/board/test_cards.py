@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, door_card, format_rate, resource_card
-from screens.board.details import fold_line, resource_details
+from screens.board.details import fold_line, resource_details, service_limits
 from screens.board.diagram import WIDTHS
-from screens.board.project import BoardDoor, BoardResource, Health, Rates
+from screens.board.project import BoardDoor, BoardResource, Health, ProjectStatus, Rates
 
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,38}", fullmatch=True)
 RATES = st.builds(
@@ -92,5 +92,9 @@ def test_fold_line_fits_width_and_drops_only_blanks(line: tuple[tuple[str, str],
 
 @given(RESOURCES, HEALTHS, st.integers(30, 100))
 def test_details_fit_panel_width(resource: BoardResource, health: Health, room: int) -> None:
-    lines = resource_details(resource, health, (), ("web:/api/*",), room)
+    status = ProjectStatus(memory=(300 << 20, 1 << 30), quota={"requests": 20, "storage_mb": 10})
+    lines = resource_details(resource, health, (), ("web:/api/*",), service_limits(status), room)
     assert max(widths(lines)) <= room
+    text = " ".join("".join(part for part, _ in line).strip() for line in lines)
+    assert "300 MiB of 1.0 GiB of memory used" in text or room < 60
+    assert "quota of the project: 20 requests a second, 10 MiB of tables" in text or room < 80

@@ -1,0 +1,54 @@
+"""Environment variables, as the generated reference page lists them."""
+
+Row = tuple[str, ...]
+
+ENVIRONMENT: dict[str, tuple[str, list[Row]]] = {
+    "The svc command": (
+        "The client ignores `HTTP_PROXY` and `HTTPS_PROXY`.",
+        [
+            (
+                "`SVC_HOME`",
+                "Folder of svc's own files (default: `~/.svc`). Its `cache/` may be deleted at any time.",
+            ),
+            ("`SVC_URL`", "Service to use. Alone, it selects one of your sessions."),
+            ("`SVC_TOKEN`", "Token to use with `SVC_URL`; it overrides saved sessions."),
+            ("`SVC_INSECURE`", "`1` permits `SVC_TOKEN` over `http://` to another machine."),
+            ("`SVC_DEBUG`", "`1` prints a traceback when svc itself fails."),
+            ("`NO_COLOR`", "Disables color."),
+            ("`TERM`", "`dumb` prevents the Console."),
+            ("`SSL_CERT_FILE`", "File of certificate authorities to trust besides the system's."),
+            (
+                "`PYTHON_KEYRING_BACKEND`",
+                "Keyring for sessions; `keyring.backends.null.Keyring` disables it.",
+            ),
+            ("`VISUAL`, `EDITOR`", "Editor that the Console starts for long cells."),
+            ("`CARGO`, `CARGO_HOME`, `RUSTUP_HOME`", "Rust toolchain of the rust lane."),
+        ],
+    ),
+    "svc serve under systemd": (
+        "`svc serve --print-unit` and `--print-socket` write units that use these.",
+        [
+            ("`LISTEN_FDS`, `LISTEN_PID`, `LISTEN_FDNAMES`", "Listening sockets from systemd."),
+            ("`NOTIFY_SOCKET`", "Socket for `READY=1` and `STOPPING=1`."),
+        ],
+    ),
+    "Your code": (
+        "Your code gets the variables of `env` and `secrets` in `svc.toml`, and these. JavaScript reads\n"
+        "them from `env` or `process.env`, Go from `os.Getenv`, Rust from `std::env`.\n"
+        "`svc.toml` cannot set them.",
+        [
+            ("`SVC_PROJECT`", "Name of the project."),
+            ("`SVC_RESOURCE`", "Name of the resource."),
+            ("`SVC_DEPLOYMENT`", "Id of the deployment; `dev` in development."),
+            ("`SVC_MEMORY_LIMIT_MB`", "`memory_limit_mb` of the resource."),
+            ("`SVC_REQUEST_ID`", "Id of the request, as in `x-request-id` and in logs."),
+            ("`TRACEPARENT`", "W3C trace context of the request."),
+            ("`SVC_TABLES_ENDPOINT`", "Base URL of the tables; the guest libraries use it."),
+            ("`SVC_CRYPTO_ENDPOINT`", "Base URL of the crypto Door; the guest libraries use it."),
+            (
+                "`SVC_TELEMETRY_ENDPOINT`, `OTEL_EXPORTER_OTLP_ENDPOINT`",
+                "Base URL of the telemetry endpoint.",
+            ),
+        ],
+    ),
+}

@@ -1,0 +1,40 @@
+"""Storage of the projects' quotas in the bucket."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
+
+from engine.bucket.protocols import KeyValue, StaleRevision, VersionedValue
+from engine.quota import Quota
+
+KEY_PREFIX = "quotas/"
+_NAMES = frozenset(field.name for field in fields(Quota))
+
+
+class QuotaStore:
+    """The quotas in a bucket, one value for each project."""
+
+    def __init__(self, cells: KeyValue) -> None:
+        self._cells = cells
+
+    async def get(self, project: str) -> Quota:
+        """Return the quota of a project."""
+        return _quota(await self._cells.get(KEY_PREFIX + project))
+
+    async def change(self, project: str, limits: Mapping[str, int | None]) -> Quota:
+        """Change some limits, `None` to none, and return the quota."""
+        while True:
+            cell = await self._cells.get(KEY_PREFIX + project)
+            quota = replace(_quota(cell), **limits)
+            limited = {name: limit for name, limit in asdict(quota).items() if limit is not None}
+            value = json.dumps(limited).encode() if limited else None
+            if cell is None and value is None:
+                return quota
+            stored = await self._cells.cas(KEY_PREFIX + project, value, cell.revision if cell else None)
+            if not isinstance(stored, StaleRevision):
+                return quota
+
+
+def _quota(cell: VersionedValue | None) -> Quota:
+    limits = json.loads(cell.value) if cell is not None else {}
+    return Quota(**{name: limit for name, limit in limits.items() if name in _NAMES})

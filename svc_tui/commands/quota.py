@@ -1,0 +1,96 @@
+"""`svc quota`: limits of projects, which an owner of the service sets."""
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from engine.errors import InvalidUsage
+from engine.manifest.load import load
+from svc_tui.client.credentials import current_client, current_project
+from svc_tui.commands.options import AsJson
+from svc_tui.terminal import stdout
+
+quota = typer.Typer(help="Show and set the quotas of projects.", no_args_is_help=True)
+UNITS = {
+    "instances": "requests at once",
+    "memory_mb": "MiB of memory for them",
+    "requests": "requests a second",
+    "storage_mb": "MiB of tables",
+    "egress": "calls to other servers a second",
+}
+"""Units of the limits, by their names in the API."""
+MAX_LIMIT = 1_000_000_000
+Project = Annotated[str, typer.Argument(metavar="PROJECT", help="Name of the project.")]
+
+
+def _limit(flag: str, metavar: str, summary: str) -> Any:
+    return typer.Option(flag, metavar=metavar, min=0, max=MAX_LIMIT, help=f"{summary}; 0 removes the limit.")
+
+
+@quota.command()
+def show(
+    project: Annotated[
+        str, typer.Argument(metavar="[PROJECT]", help="Name of a project (default: that of this folder).")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show the quota of a project."""
+    _show(_call("GET", project or _current()), as_json=as_json)
+
+
+@quota.command("set")
+def set_(
+    project: Project,
+    instances: Annotated[int | None, _limit("--instances", "N", "Requests that run at once")] = None,
+    memory: Annotated[int | None, _limit("--memory", "MIB", "Memory of these requests in MiB")] = None,
+    requests: Annotated[int | None, _limit("--requests", "N", "Requests per second")] = None,
+    storage: Annotated[int | None, _limit("--storage", "MIB", "Size of the tables in MiB")] = None,
+    egress: Annotated[int | None, _limit("--egress", "N", "Calls to other servers per second")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Set limits of a project; the others stay as they are. Requires an owner of the service."""
+    given = {
+        "instances": instances,
+        "memory_mb": memory,
+        "requests": requests,
+        "storage_mb": storage,
+        "egress": egress,
+    }
+    limits = {name: limit or None for name, limit in given.items() if limit is not None}
+    if not limits:
+        raise InvalidUsage(
+            "no limit to set", f"Pass one, for example: svc quota set {project} --instances 50"
+        )
+    _show(_call("PUT", project, limits), as_json=as_json)
+
+
+@quota.command()
+def rm(project: Project) -> None:
+    """Remove all limits of a project. Requires an owner of the service."""
+    _call("DELETE", project)
+    stdout.line(f"{project} has no quota")
+
+
+def _current() -> str:
+    root = current_project()
+    if root is None:
+        raise InvalidUsage("no project is named", "Pass one: svc quota show PROJECT")
+    return load(root).name
+
+
+def _call(method: str, project: str, body: Any = None) -> dict[str, int | None]:
+    with current_client() as client:
+        limits: dict[str, int | None] = client.call(
+            method, f"/v1/projects/{quote(project, safe='')}/quota", body
+        )
+    return limits
+
+
+def _show(limits: dict[str, int | None], *, as_json: bool) -> None:
+    if as_json:
+        stdout.data(limits)
+        return
+    for name, unit in UNITS.items():
+        limit = limits[name]
+        stdout.line(f"{name.removesuffix('_mb'):<10} {'no limit' if limit is None else f'{limit:,} {unit}'}")
