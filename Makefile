@@ -5,6 +5,9 @@ PORT ?= 3000
 VENV := .venv
 BIN := $(VENV)/bin
 SECONDS ?= 600
+# Duration of `make fuzz` and `make soak`; without it, soak takes SECONDS.
+HOURS ?=
+SEED ?=
 # Number of test processes, or auto for one per processor.
 WORKERS ?= auto
 # cargo would look for the job server of make.
@@ -21,7 +24,7 @@ export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 # Tests start Python several hundred times, so bytecode files pay off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test toolchains bytecode js-and-go rust-target chromium-and-tmux lint check format docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many compat soak clean
+.PHONY: demo install test toolchains bytecode js-and-go rust-target chromium-and-tmux lint check format docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many compat soak fuzz clean
 
 # Downloads and compilations of the toolchains run at the same time.
 ifneq ($(filter test,$(MAKECMDGOALS)),)
@@ -140,7 +143,10 @@ pictures: $(VENV)/.installed-dev rust-target
 	@"$(BIN)/python" -m docs.pictures.draw
 
 soak: $(VENV)/.installed-dev
-	@"$(BIN)/python" -m bench.soak $(SECONDS)
+	@"$(BIN)/python" -m bench.soak $(if $(HOURS),$$(awk 'BEGIN { print $(HOURS) * 3600 }'),$(SECONDS)) $(SEED)
+
+fuzz: $(VENV)/.installed-dev
+	@"$(BIN)/python" -m tests.fuzz $(or $(HOURS),1) $(SEED)
 
 clean:
 	@rm -rf "$(VENV)" .svc .mypy_cache .ruff_cache .pytest_cache .hypothesis dist bench-results.json

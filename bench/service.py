@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,10 +64,14 @@ class Silent:
 
 
 class Serving:
-    """The service on a data folder, or a program of its kind. `start` may be called again after its end."""
+    """The service on a data folder, or a program of its kind. `start` may be called again after its end.
+
+    `log` is the file of its messages, beside the data folder.
+    """
 
     def __init__(self, data: Path, *options: str, program: str = "svc_tui") -> None:
-        self._data = data
+        self.data = data
+        self.log = data.with_name(f"{data.name}.log")
         self._program = program
         self._options = options
         self.process: subprocess.Popen[str] | None = None
@@ -75,15 +80,14 @@ class Serving:
     def start(self) -> None:
         """Start it, wait until it serves, and claim it the first time."""
         command = [sys.executable, "-m", self._program, "serve"]
-        command += ["--data", str(self._data), "--domain", DOMAIN]
+        command += ["--data", str(self.data), "--domain", DOMAIN]
         command += ["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", *self._options]
-        self.process = subprocess.Popen(
-            command,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if not self._token else subprocess.DEVNULL,
-            text=True,
-        )
+        environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self.data.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(
+                command, env=environ, stdout=subprocess.PIPE, stderr=log, text=True
+            )
         told = self.process.stdout
         assert told is not None
         self.control = told.readline().split()[-1]
@@ -91,9 +95,8 @@ class Serving:
         assert found is not None
         self.port = int(found[1])
         if not self._token:
-            assert self.process.stderr is not None
-            code = re.search(r"with the code ([a-z0-9-]+)", self.process.stderr.readline())
-            assert code is not None
+            while not (code := re.search(r"with the code ([a-z0-9-]+)", self.log.read_text())):
+                time.sleep(0.01)
             wish = {"code": code[1], "user": "bench", "password": PASSWORD}
             with Client(self.control, "") as client:
                 self._token = client.call("POST", "/v1/claim", wish)["token"]
@@ -129,7 +132,7 @@ def write_project(folder: Path) -> Path:
 def hosted(project: Path, *options: str) -> Iterator[int]:
     """Deploy a Project to a service of its own, and yield the port of its applications."""
     with tempfile.TemporaryDirectory(prefix="svc-bench-", ignore_cleanup_errors=True) as data:
-        serving = Serving(Path(data), *options)
+        serving = Serving(Path(data) / "data", *options)
         serving.start()
         try:
             with serving.client() as client:

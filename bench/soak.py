@@ -1,13 +1,13 @@
-"""Soak test: minutes of normal and hostile traffic, then a comparison of the server's resources.
+"""Soak test: hours of ordinary and hostile use of a service and of `svc dev`; nothing is lost, nothing grows.
 
-Short answers, echoed uploads, event streams, crashes, loops over the run limit, memory over its limit, and
-clients that leave in the middle of a download or an upload. Memory, open files and threads are compared
-between two moments without connections: after the warm-up, and at the end.
-`python -m bench.soak SECONDS`
+Clients of all kinds (`soak_clients.py`) use a service while versions are deployed, rolled back and refused.
+Meanwhile `svc dev` builds a source file that is saved every few seconds. In the first quarter of the time,
+the service is killed repeatedly. Then memory, open files, threads and disk space of both are compared between
+two moments without connections: after a warm-up of a quarter, and at the end.
+`python -m bench.soak SECONDS [SEED]`
 """
 
 import asyncio
-import contextlib
 import os
 import random
 import resource
@@ -15,236 +15,352 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 from bench.memory import Held, held
 from bench.processes import svc_dev_process, write_results
+from bench.service import Serving, bundle, deploy
+from bench.soak_clients import MANIFEST, SCHEMA, SOURCE, Clients
+from engine.errors import SvcError
+from svc_tui.client import ApiError
+from svc_tui.deploy.uploader import Bundle
+from svc_tui.user_home import Home
 
 SECONDS = 600.0
-WARM_UP = 0.25
-"""The share of the time after which the first moment comes."""
+KILLS, WARM_UP = 0.25, 0.25
+"""Shares of the time."""
 CLIENTS = 24
-REST_SECONDS = 3.0
-TELL_SECONDS = 15.0
-ANSWER_SECONDS = 60.0
+VERSIONS = 3
+DEPLOY_SECONDS, SAVE_SECONDS, KILL_SECONDS = 4.0, 3.0, 10.0
+REST_SECONDS = 5.0
+REPORT_SECONDS = 30.0
 MIB = 1 << 20
 SLACK = 8 * MIB
 GROWTH = 0.05
-MANIFEST = """\
-[project]
-name = "soak"
-
-[resource.api]
-lane = "js"
-public = true
-
-[resource.strict]
-lane = "js"
-public = true
-run_limit_secs = 1
-
-[resource.small]
-lane = "js"
-public = true
-memory_limit_mb = 64
-"""
-SOURCE = """\
-const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
-
-function events() {
-  const encoder = new TextEncoder();
-  return new ReadableStream({
-    async start(controller) {
-      for (let i = 0; i < 1000; i++) {
-        controller.enqueue(encoder.encode(`data: ${i}\\n\\n`));
-        await sleep(50);
-      }
-      controller.close();
-    },
-  });
-}
-
-export default {
-  async fetch(request) {
-    switch (new URL(request.url).pathname) {
-      case '/echo': return new Response(request.body);
-      case '/events': return new Response(events(), { headers: { 'content-type': 'text/event-stream' } });
-      case '/crash': throw new Error('crashed on purpose');
-      case '/loop': for (;;);
-      case '/hog': { const all = []; for (;;) all.push(new Uint8Array(1 << 20).fill(1)); }
-      case '/big': return new Response(new Uint8Array(2_000_000));
-      case '/log': console.log('a line'); console.error('another'); return new Response('logged\\n');
-      default: return new Response('hello\\n');
-    }
-  },
-};
-"""
-UPLOAD = random.Random(1).randbytes(200_000)
+UNCOUNTED = ("timeline.db", "usage.db")
+"""Files that grow to a limit of their own, which takes days."""
+DEV_MANIFEST = '[project]\nname = "saved"\n\n[resource.web]\nlane = "js"\npublic = true\n'
+DEV_SOURCE = "export default {{ fetch() {{ return new Response('save {}\\n'); }} }};\n"
+DEV_MISTAKE = "export default {{ fetch() {{ return save {}; }} }};\n"
 
 
-class Visitors:
-    """Clients of one server, each on a connection of its own."""
+@dataclass(frozen=True)
+class Usage:
+    """Resources of a process, and the bytes that its folders occupy on the disk."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self.seen: Counter[str] = Counter()
+    held: Held
+    disk: int
 
-    async def _open(self, request: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
-        writer.write(request)
-        return reader, writer
+    @classmethod
+    def of(cls, pid: int, *folders: Path) -> "Usage":
+        return cls(held(pid), sum(map(disk_usage, folders)))
 
-    async def ask(self, path: str, *, body: bytes = b"", of: str = "api") -> bytes:
-        """Ask, read the whole answer, and return it."""
-        reader, writer = await self._open(request(path, body, of))
-        try:
-            return await asyncio.wait_for(reader.read(-1), ANSWER_SECONDS)
-        finally:
-            await leave(writer)
+    def __str__(self) -> str:
+        return (
+            f"rss={self.held.rss / MIB:.0f} fds={self.held.files} threads={self.held.threads}"
+            f" disk={self.disk / MIB:.0f}"
+        )
 
-    async def hello(self) -> None:
-        self.check("hello", (await self.ask("/")).endswith(b"hello\n"))
-
-    async def log(self) -> None:
-        self.check("log", (await self.ask("/log")).endswith(b"logged\n"))
-
-    async def echo(self) -> None:
-        answer = await self.ask("/echo", body=UPLOAD)
-        self.check("echo", b" 200 " in answer[:20] and len(answer) > len(UPLOAD))
-
-    async def crash(self) -> None:
-        self.check("crash", b" 500 " in (await self.ask("/crash"))[:20])
-
-    async def loop(self) -> None:
-        self.check("loop", b" 504 " in (await self.ask("/loop", of="strict"))[:20])
-
-    async def hog(self) -> None:
-        self.check("hog", b"memory-limit" in await self.ask("/hog", of="small"))
-
-    async def stream(self) -> None:
-        """Read a few events, then disconnect."""
-        reader, writer = await self._open(request("/events"))
-        try:
-            for number in range(random.randint(1, 20)):
-                await asyncio.wait_for(reader.readuntil(b"data: %d\n" % number), ANSWER_SECONDS)
-            self.check("stream", True)
-        finally:
-            await leave(writer)
-
-    async def leave_download(self) -> None:
-        reader, writer = await self._open(request("/big"))
-        await asyncio.wait_for(reader.readexactly(1000), ANSWER_SECONDS)
-        await leave(writer)
-        self.check("leave-download", True)
-
-    async def leave_upload(self) -> None:
-        _, writer = await self._open(request("/echo", UPLOAD)[: len(UPLOAD) // 2])
-        await leave(writer)
-        self.check("leave-upload", True)
-
-    async def leave_at_once(self) -> None:
-        _, writer = await self._open(request("/"))
-        writer.transport.abort()
-        self.check("leave-at-once", True)
-
-    def check(self, kind: str, right: bool) -> None:
-        self.seen[kind if right else f"wrong-{kind}"] += 1
-
-    async def go_on(self, until: float) -> None:
-        """Be one client after the other."""
-        kinds: dict[Callable[[], Awaitable[None]], int] = {
-            self.hello: 30,
-            self.log: 5,
-            self.echo: 10,
-            self.crash: 10,
-            self.stream: 10,
-            self.leave_download: 5,
-            self.leave_upload: 5,
-            self.leave_at_once: 5,
-            self.loop: 1,
-            self.hog: 1,
+    def grew(self, since: "Usage") -> list[str]:
+        """Return the names of resources that grew."""
+        values = {
+            "rss": (since.held.rss * (1 + GROWTH) + SLACK, self.held.rss),
+            "fds": (since.held.files, self.held.files),
+            "threads": (since.held.threads, self.held.threads),
+            "disk": (since.disk * (1 + GROWTH) + SLACK, self.disk),
         }
+        return [name for name, (limit, value) in values.items() if value > limit]
+
+
+def disk_usage(folder: Path) -> int:
+    """Return the bytes that the files of a folder occupy."""
+    total = 0
+    for path, _, files in os.walk(folder):
+        for name in files:
+            if not name.startswith(UNCOUNTED) and not name.endswith(("-wal", "-shm")):
+                try:
+                    total += os.lstat(f"{path}/{name}").st_blocks * 512
+                except FileNotFoundError:
+                    continue
+    return total
+
+
+class Deploys:
+    """Deploys, rollbacks and rejected deploys of one Project, in turn with a check of what is live."""
+
+    def __init__(self, serving: Serving, clients: Clients, bundles: list[Bundle], faulty: Bundle) -> None:
+        self._serving = serving
+        self._clients = clients
+        self._bundles = bundles
+        self._faulty = faulty
+        self._ids: dict[int, str] = {}
+        self.live = 0
+
+    def first(self) -> None:
+        """Deploy the first version."""
+        self._deploy(0)
+        self.live = 1
+
+    def _deploy(self, index: int) -> None:
+        with self._serving.client() as client:
+            result = deploy(client, self._bundles[index])
+        self._ids[index] = result["deployment"]["id"]
+
+    def _roll_back(self, index: int) -> None:
+        with self._serving.client() as client:
+            plan = client.call("GET", f"/v1/projects/soak/deployments/{self._ids[index]}/rollback")
+            body = {"deployment": self._ids[index], "revision": plan["revision"], "message": "soak"}
+            client.call("POST", "/v1/projects/soak/rollback", body)
+
+    def _reject(self, index: int) -> None:
+        """Deploy a version whose check fails. Raises SvcError, or AssertionError if it becomes live."""
+        with self._serving.client() as client:
+            deploy(client, self._faulty)
+        raise AssertionError("a deploy whose check fails became live")
+
+    async def change(self) -> str:
+        """Change what is live, or try to; return the outcome."""
+        index = random.randrange(VERSIONS)
+        kinds = [self._deploy, self._deploy, self._reject, self._race]
+        if index in self._ids:
+            kinds += [self._roll_back] * 2
+        step, kills = random.choice(kinds), self._clients.kills
+        kind = step.__name__.strip("_").replace("_", "-")
+        acceptable = {self.live} if step == self._reject else {index + 1}
+        try:
+            await asyncio.to_thread(step, index)
+            outcome = kind
+        except (SvcError, OSError) as error:
+            outcome = kind
+            if step != self._reject or getattr(error, "code", "") != "check-failed":
+                acceptable |= {self.live, index + 1}
+                outcome = f"wrong-{kind} {error!r}"
+        if step == self._race:
+            acceptable.add((index + 1) % VERSIONS + 1)
+        killed = kills != self._clients.kills or kills % 2 == 1
+        if killed:
+            outcome = "killed-deploy"
+            acceptable |= {self.live, index + 1}
+            await asyncio.sleep(1)
+        try:
+            version = await self._clients.version()
+        except (OSError, EOFError, TimeoutError, ValueError) as error:
+            if killed or self._clients.kills != kills:
+                return "killed-deploy"
+            return f"wrong-version after {kind}: {error}"
+        self.live, before = version, self.live
+        if version not in acceptable:
+            return f"wrong-live after {kind} of {index + 1}: {before} -> {version}"
+        return outcome
+
+    def _race(self, index: int) -> None:
+        """Deploy two versions at once from one revision. Raises AssertionError unless one becomes live."""
+        others = (index, (index + 1) % VERSIONS)
+
+        async def both() -> list[object]:
+            jobs = [asyncio.to_thread(self._deploy, other) for other in others]
+            return await asyncio.gather(*jobs, return_exceptions=True)
+
+        results = asyncio.run(both())
+        errors = [result for result in results if isinstance(result, BaseException)]
+        for error in errors:
+            if not isinstance(error, ApiError) or error.code != "conflict":
+                raise error
+        if len(errors) == 2:
+            raise AssertionError("of two deploys none became live")
+
+
+@dataclass
+class Saves:
+    """Saves of a source file, each awaited until `svc dev` serves it. Every tenth has a syntax error."""
+
+    project: Path
+    port: int
+    count: int = 0
+
+    async def save(self) -> str:
+        """Save a new version and wait until it is served; return the outcome."""
+        self.count += 1
+        mistake = self.count % 10 == 0
+        source = (DEV_MISTAKE if mistake else DEV_SOURCE).format(self.count)
+        expected = "save {}".format if mistake else "save {}\n".format
+        (self.project / "index.js").write_text(source)
+        deadline = time.monotonic() + 60
+        while expected(self.count) not in (text := await asyncio.to_thread(self._get)):
+            if time.monotonic() > deadline:
+                return f"wrong-save {self.count}: {text[:200]!r}"
+            await asyncio.sleep(0.1)
+        return "mistake" if mistake else "save"
+
+    def _get(self) -> str:
+        request = Request(f"http://127.0.0.1:{self.port}/", headers={"host": "web--saved.localhost"})
+        try:
+            with urlopen(request, timeout=60) as answer:
+                return str(answer.read().decode())
+        except OSError as error:
+            return error.read().decode() if hasattr(error, "read") else str(error)
+
+
+class Soak:
+    """Everything that runs at once."""
+
+    def __init__(self, serving: Serving, deploys: Deploys, clients: Clients, saves: Saves, dev: int) -> None:
+        self.serving, self.deploys, self.clients, self.saves = serving, deploys, clients, saves
+        self.dev = dev
+        self.outcomes: Counter[str] = Counter()
+
+    async def phase(self, name: str, seconds: float, *, kill: bool = False) -> tuple[Usage, Usage]:
+        """Run everything for some seconds; return the resources of both servers at rest after it."""
+        until = time.monotonic() + seconds
+        jobs = [self.clients.run(until) for _ in range(CLIENTS)]
+        jobs += [self._deploy(until), self._save(until)]
+        if kill:
+            jobs.append(self._kill(until))
+        running = asyncio.gather(*jobs)
+        while not running.done():
+            await asyncio.wait([running], timeout=REPORT_SECONDS)
+            self._report(name)
+        await running
+        await asyncio.sleep(REST_SECONDS)
+        self.outcomes["wrong-rows"] += await self.clients.lost()
+        self._report(f"{name} ended")
+        return self._usage()
+
+    def _usage(self) -> tuple[Usage, Usage]:
+        process = self.serving.process
+        assert process is not None
+        home = Home.from_environment(os.environ).root
+        return (
+            Usage.of(process.pid, self.serving.data),
+            Usage.of(self.dev, self.saves.project, home),
+        )
+
+    def _report(self, name: str) -> None:
+        try:
+            service, dev = self._usage()
+        except (FileNotFoundError, ProcessLookupError):  # between a kill and the next start
+            return
+        wrong = sum(count for kind, count in self.counts().items() if kind.startswith("wrong"))
+        requests = sum(self.clients.seen.values())
+        print(f"{name}: requests={requests} wrong={wrong} service: {service} dev: {dev}", flush=True)
+
+    def counts(self) -> Counter[str]:
+        """Return how often each outcome was met."""
+        return self.clients.seen + self.outcomes
+
+    def _note(self, outcome: str) -> None:
+        if outcome.startswith("wrong"):
+            print(outcome, flush=True)
+        self.outcomes[outcome.partition(" ")[0]] += 1
+
+    async def _deploy(self, until: float) -> None:
         while time.monotonic() < until:
-            [visit] = random.choices([*kinds], [*kinds.values()])
-            try:
-                await visit()
-            except (OSError, EOFError, TimeoutError) as error:
-                self.seen[f"wrong-{type(error).__name__}"] += 1
+            self._note(await self.deploys.change())
+            await asyncio.sleep(DEPLOY_SECONDS * random.random())
+
+    async def _save(self, until: float) -> None:
+        while time.monotonic() < until:
+            self._note(await self.saves.save())
+            await asyncio.sleep(SAVE_SECONDS * random.random())
+
+    async def _kill(self, until: float) -> None:
+        while time.monotonic() < until - KILL_SECONDS:
+            await asyncio.sleep(KILL_SECONDS * random.uniform(0.2, 1.8))
+            self.clients.kills += 1
+            await asyncio.to_thread(self.serving.kill)
+            await asyncio.to_thread(self.serving.start)
+            self.clients.kills += 1
+            self.outcomes["kill"] += 1
 
 
-def request(path: str, body: bytes = b"", of: str = "api") -> bytes:
-    """Return a whole request."""
-    head = (
-        f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nhost: {of}--soak.localhost\r\nconnection: close\r\n"
-    )
-    return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
+def write_project(folder: Path, version: int, *, check: str = "") -> Path:
+    """Write a version of the Project. `check` is the path of its health check, if it has one."""
+    root = folder / "soak"
+    for name, text in {
+        "svc.toml": MANIFEST.format(version=version, check=f'check = "{check}"' if check else ""),
+        "site/index.html": f"front {version}",
+        "api/src/index.js": f"// version {version}\n{SOURCE}",
+        "tables/001-counts.sql": SCHEMA,
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
 
 
-async def leave(writer: asyncio.StreamWriter) -> None:
-    """Close a connection from the client's side."""
-    writer.close()
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()
+@contextmanager
+def own_home(folder: Path) -> Iterator[None]:
+    """Set `SVC_HOME` to a new folder that shares the installed toolchains."""
+    toolchains = Home.from_environment(os.environ).cache() / "toolchains"
+    toolchains.mkdir(exist_ok=True)
+    (folder / "cache").mkdir(parents=True)
+    (folder / "cache" / "toolchains").symlink_to(toolchains)
+    before = os.environ.get("SVC_HOME")
+    os.environ["SVC_HOME"] = str(folder)
+    try:
+        yield
+    finally:
+        os.environ.pop("SVC_HOME")
+        if before is not None:
+            os.environ["SVC_HOME"] = before
 
 
-async def crowd(visitors: Visitors, pid: int, seconds: float) -> Held:
-    """Run all clients for `seconds`; return the server's resources after they disconnected."""
-    until = time.monotonic() + seconds
-    clients = asyncio.gather(*(visitors.go_on(until) for _ in range(CLIENTS)))
-    while not clients.done():
-        await asyncio.wait([clients], timeout=TELL_SECONDS)
-        tell(held(pid), visitors)
-    await clients
-    await asyncio.sleep(REST_SECONDS)
-    return held(pid)
-
-
-def tell(now: Held, visitors: Visitors) -> None:
-    """Print how it stands."""
-    requests = sum(visitors.seen.values())
-    print(
-        f"requests={requests} rss={now.rss / MIB:.0f} own={now.own / MIB:.0f}",
-        f"fds={now.files} threads={now.threads}",
-        flush=True,
-    )
-
-
-def flat(first: Held, last: Held) -> bool:
-    """Return whether resources did not grow, apart from some memory."""
-    return (
-        last.rss <= first.rss * (1 + GROWTH) + SLACK
-        and last.files <= first.files
-        and last.threads <= first.threads
-    )
+def soak(folder: Path, seconds: float) -> tuple[Counter[str], dict[str, tuple[Usage, Usage]]]:
+    """Run the test in a folder. Return all outcomes, and the resources of both servers at the two moments."""
+    faulty = bundle(write_project(folder, VERSIONS + 1, check="/missing"))
+    bundles = [bundle(write_project(folder, version)) for version in range(1, VERSIONS + 1)]
+    saved = folder / "saved"
+    saved.mkdir()
+    (saved / "svc.toml").write_text(DEV_MANIFEST)
+    (saved / "index.js").write_text(DEV_SOURCE.format(0))
+    serving = Serving(folder / "data ü")
+    serving.start()
+    try:
+        clients = Clients(serving)
+        deploys = Deploys(serving, clients, bundles, faulty)
+        deploys.first()
+        with svc_dev_process(saved) as (port, pid):
+            running = Soak(serving, deploys, clients, Saves(saved, port), pid)
+            asyncio.run(running.phase("kills", seconds * KILLS, kill=True))
+            first = asyncio.run(running.phase("warm-up", seconds * WARM_UP))
+            last = asyncio.run(running.phase("measured", seconds * (1 - KILLS - WARM_UP)))
+    finally:
+        serving.stop()
+    running.outcomes["wrong-traceback"] += serving.log.read_text().count("Traceback")
+    names = ("service", "dev")
+    return +running.counts(), dict(zip(names, zip(first, last, strict=True), strict=True))
 
 
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(1 << 32)
+    random.seed(seed)
+    print(f"soak of {seconds:.0f} s, seed {seed}", flush=True)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with tempfile.TemporaryDirectory(prefix="svc-soak-") as folder:
-        project = Path(folder)
-        (project / "svc.toml").write_text(MANIFEST)
-        (project / "index.js").write_text(SOURCE)
-        with svc_dev_process(project, "--release") as (port, pid):
-            visitors = Visitors(port)
-            first = asyncio.run(crowd(visitors, pid, seconds * WARM_UP))
-            tell(first, visitors)
-            last = asyncio.run(crowd(visitors, pid, seconds * (1 - WARM_UP)))
-    seen, requests = visitors.seen, sum(visitors.seen.values())
+    with (
+        tempfile.TemporaryDirectory(prefix="svc-soak-", ignore_cleanup_errors=True) as folder,
+        own_home(Path(folder) / "home"),
+    ):
+        seen, usage = soak(Path(folder), seconds)
     print(*(f"{kind}={count}" for kind, count in sorted(seen.items())))
-    right = flat(first, last) and not any(kind.startswith("wrong") for kind in seen)
+    wrong = sum(count for kind, count in seen.items() if kind.startswith("wrong"))
+    grew = [f"{name}-{what}" for name, (first, last) in usage.items() for what in last.grew(first)]
     write_results(
         "soak",
-        {"requests": requests, "rss": [first.rss, last.rss], "flat": right, "processors": os.cpu_count()},
+        {
+            "outcomes": dict(seen),
+            "grew": grew,
+            "rss": {name: [first.held.rss, last.held.rss] for name, (first, last) in usage.items()},
+            "processors": os.cpu_count(),
+        },
     )
-    print(
-        f"soak requests={requests} rss={first.rss / MIB:.0f}->{last.rss / MIB:.0f}",
-        f"fds={first.files}->{last.files} threads={first.threads}->{last.threads}",
-        f"flat={'yes' if right else 'no'}",
-    )
-    if not right:
+    told = (f"{name}: {first} -> {last}" for name, (first, last) in usage.items())
+    print("soak", f"seconds={seconds:.0f}", f"wrong={wrong}", f"grew={','.join(grew) or 'nothing'}", *told)
+    if wrong or grew:
         sys.exit(1)
 
 

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 import svc_tui.composition  # noqa: F401 - registers the lanes with the manifest
+from tests.support.examples import FUZZ
 
 TOGETHER = ("tests/conformance/", "tests/engine/fleet/")
 """Folders whose tests share state."""
@@ -26,12 +27,19 @@ class Files(LoadFileScheduling):
         return next(filter(nodeid.startswith, TOGETHER), super()._split_scope(nodeid))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fuzz", type=int, default=0, help="factor for the number of generated examples")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Generate fewer examples for `make check`, and disable deadlines that depend on the machine's load."""
     patient = settings(settings.default, deadline=2000, suppress_health_check=[HealthCheck.too_slow])
+    factor = config.getoption("fuzz")
     settings.register_profile("whole", patient)
     settings.register_profile("fast", patient, max_examples=patient.max_examples // 5)
-    settings.load_profile("fast" if config.getoption("markexpr") == "not slow" else "whole")
+    settings.register_profile(FUZZ, patient, max_examples=patient.max_examples * max(factor, 1))
+    fast = "fast" if config.getoption("markexpr") == "not slow" else "whole"
+    settings.load_profile(FUZZ if factor else fast)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -6,6 +6,7 @@ declared maximum leaves the rest to the others. Memories of nested components, w
 create, are not counted, and each may reach the same size.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from engine.wasm.binary.memory_probe import PAGE_BYTES
@@ -22,8 +23,12 @@ def declared_limits(component: bytes) -> tuple[int | None, ...]:
     Empty if the outline of the component is unsupported.
     """
     try:
-        modules = [component[each.start : each.end] for each in read_outline(component).modules()]
-        return tuple(maximum for module in modules for maximum in _module_limits(module))
+        instances = Counter(read_outline(component).modules())
+        return tuple(
+            maximum
+            for module, count in instances.items()
+            for maximum in _module_limits(component[module.start : module.end]) * count
+        )
     except UnsupportedBinary:
         return ()
 

@@ -26,7 +26,7 @@ from engine.wasm.execution.config import Compiler, PoolSettings, compile_config
 from engine.wasm.execution.runner import Guest, Runner
 from tests.engine.wasm.conftest import Answer, Client
 from tests.engine.wasm.echo_guest import Mode, echo_component
-from tests.support.examples import examples
+from tests.support.examples import examples, is_fuzzing
 
 TEXT = bytes(range(32, 127)) * 32
 RANDOM = random.Random(11).randbytes(200_000)
@@ -142,7 +142,7 @@ def test_megabytes_round_trip(patched: Echo) -> None:
     assert max(map(len, answer.chunks)) > 32_768
 
 
-@settings(derandomize=True, max_examples=examples(60), deadline=None)
+@settings(derandomize=not is_fuzzing(), max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_arbitrary_bytes_round_trip(patched: Echo, data: st.DataObject) -> None:
     pieces = data.draw(st.lists(st.binary(max_size=300) | st.text("abcé€", max_size=90).map(str.encode)))

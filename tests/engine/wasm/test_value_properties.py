@@ -19,7 +19,7 @@ from engine.wasm.capi.host_functions import host_function
 from engine.wasm.capi.values import HandleTable
 from engine.wasm.capi.wasmtime import Instance, LinkerInstance, Store, address
 from engine.wasm.execution.config import MIB, Compiler, compile_config
-from tests.support.examples import examples
+from tests.support.examples import examples, is_fuzzing
 
 WIDTH = 17
 MEMORY_LIMIT = 64 * MIB
@@ -251,7 +251,10 @@ def same(one: Any, other: Any) -> bool:
 
 
 @settings(
-    derandomize=True, max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    derandomize=not is_fuzzing(),
+    max_examples=examples(120),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 @given(data=st.data())
 def test_values_of_any_type_round_trip(data: st.DataObject) -> None:

@@ -7,6 +7,7 @@ and one element segment. That segment shows which slot calls which function. Sou
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias
 
 from engine.wasm.binary.reader import (
@@ -71,10 +72,11 @@ class _Fixup:
 def find_patch_points(data: bytes, outline: ComponentOutline) -> PatchPoints | None:
     """Return the patch points of a component, `None` if its structure is unknown."""
     fixups = []
+    fixup_of = cache(lambda module: _fixup(data, module))  # A module may have many instances.
     for instance in outline.spaces.get("core-instance", ()):
         if isinstance(instance, ModuleInstance) and instance.arguments:
             module = outline.definition("core-module", instance.module)
-            fixup = _fixup(data, module) if isinstance(module, CoreModule) else None
+            fixup = fixup_of(module) if isinstance(module, CoreModule) else None
             if fixup is not None:
                 fixups.append((instance, fixup))
     if len(fixups) != 1:

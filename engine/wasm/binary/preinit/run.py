@@ -12,6 +12,7 @@ fails, the component stays unchanged.
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -101,12 +102,11 @@ def preinitialize(component: bytes) -> bytes:
 
 def _find_module(component: bytes, outline: ComponentOutline) -> CoreModule:
     """Return the position of the only instance of the module. Raises `UnsupportedBinary` otherwise."""
-    positions = [
-        each for each in outline.modules() if component.find(FREEZE_EXPORT, each.start, each.end) >= 0
-    ]
-    if len(positions) != 1:
+    instances = Counter(outline.modules())
+    modules = [each for each in instances if component.find(FREEZE_EXPORT, each.start, each.end) >= 0]
+    if len(modules) != 1 or instances[modules[0]] != 1:
         raise UnsupportedBinary("not exactly one instance of one pre-initializable module")
-    return positions[0]
+    return modules[0]
 
 
 def _initialized_state(module: ModuleBinary) -> ModuleState:

@@ -1,0 +1,112 @@
+"""Generated and mutated WebAssembly: the host reads or rejects it, in bounded time."""
+
+import time
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from wasmtime import Engine, WasmtimeError
+from wasmtime.component import Component
+
+from engine.wasm.binary.fast_streams import add_fast_streams
+from engine.wasm.binary.memory_image import split_memory
+from engine.wasm.binary.memory_limits import declared_limits
+from engine.wasm.binary.memory_probe import add_probe
+from engine.wasm.binary.preinit.module import ModuleBinary
+from engine.wasm.binary.preinit.run import preinitialize
+from engine.wasm.binary.reader import read_outline
+from engine.wasm.capi.linker import LinkedComponent
+from engine.wasm.compile import compiler
+from engine.wasm.compile.check import ComponentRejected, check_component
+from engine.wasm.execution.config import Compiler, compile_config
+from engine.wasm_binary import COMPONENT_HEADER, MODULE_HEADER, UnsupportedBinary, name, section, uleb, vector
+from tests.engine.wasm import generated, text_guest
+from tests.engine.wasm.test_preinit import guest as preinitialized_guest
+from tests.support.examples import examples
+
+MAX_CPU_SECONDS = 2.0
+MAX_BYTES = 64 << 20
+ENGINE = Engine(compile_config(Compiler.BASELINE))
+
+
+@cache
+def guests() -> tuple[bytes, ...]:
+    """Return components that the host accepts: one with streams and memories, one with a runtime to start."""
+    return text_guest.component(), preinitialized_guest()
+
+
+BINARIES = st.one_of(
+    generated.components(),
+    st.deferred(lambda: st.sampled_from(guests()).flatmap(generated.mutations)),
+    generated.components().flatmap(generated.mutations),
+)
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Fail if the block takes much CPU time of this thread."""
+    began = time.thread_time()
+    yield
+    assert time.thread_time() - began < MAX_CPU_SECONDS
+
+
+@pytest.mark.fuzz
+@settings(max_examples=examples(25), deadline=None)
+@given(BINARIES)
+def test_generated_component_is_scanned_in_bounded_time(binary: bytes) -> None:
+    with bounded():
+        for analyze in (read_outline, declared_limits, split_memory):
+            with suppress(UnsupportedBinary):
+                analyze(binary)
+        with TemporaryDirectory() as folder, suppress(ComponentRejected):
+            path = Path(folder) / "component.wasm"
+            path.write_bytes(binary)
+            check_component(path)
+
+
+@pytest.mark.fuzz
+@settings(max_examples=examples(25), deadline=None)
+@given(st.one_of(generated.modules(), generated.modules().flatmap(generated.mutations)))
+def test_generated_module_is_parsed_in_bounded_time(binary: bytes) -> None:
+    with bounded(), suppress(UnsupportedBinary):
+        ModuleBinary(binary).with_globals_exported()
+
+
+@pytest.mark.fuzz
+@settings(max_examples=examples(12), deadline=None)
+@given(BINARIES)
+def test_generated_component_is_compiled_or_rejected(binary: bytes) -> None:
+    """Nothing but `WasmtimeError` leaves the compiler, whose process reports it, or the linker."""
+    with bounded(), TemporaryDirectory() as folder, suppress(WasmtimeError):
+        compiler._machine_code(ENGINE, binary, Path(folder) / "a-b.cwasm", ahead=True)
+    with bounded(), suppress(WasmtimeError, ComponentRejected):
+        LinkedComponent(Component(ENGINE, add_fast_streams(add_probe(binary))), ENGINE, {})
+
+
+def repeated_module(size: int, instances: int) -> bytes:
+    """Return a component with many instances of one module of some size."""
+    module = MODULE_HEADER + section(5, b"\x01\x00\x01") + section(0, name(b"svc_freeze") + bytes(size))
+    instance = b"\x00\x00" + vector([name(b"a") + b"\x12\x00"])
+    return (
+        COMPONENT_HEADER
+        + section(1, module)
+        + section(2, uleb(instances + 1) + b"\x00\x00\x00" + instance * instances)
+    )
+
+
+@pytest.mark.parametrize("read", [declared_limits, add_fast_streams, preinitialize])
+def test_module_with_many_instances_is_read_once(read: object) -> None:
+    binary = repeated_module(8 << 20, 900)
+    tracemalloc.start()
+    try:
+        with bounded():
+            read(binary)  # type: ignore[operator]
+        assert tracemalloc.get_traced_memory()[1] < MAX_BYTES
+    finally:
+        tracemalloc.stop()
