@@ -1,9 +1,10 @@
-"""Garbage collection: removes blobs and unpacked packages that no deployment needs.
+"""Garbage collection: removes blobs, unpacked packages and machine code that no deployment needs.
 
 A deploy in progress has blobs that no record names yet. They were used recently, so anything used within the
 grace period stays. The grace period must be longer than a deploy takes.
 """
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from engine.bucket.protocols import Bucket, Digest
 from engine.deploy import package_store
 from engine.deploy.history import DeploymentHistory
 from engine.errors import SvcError
+from engine.wasm.compile.code_cache import evict_code
 
 GRACE_NS = 24 * 3600 * 10**9
 
@@ -23,12 +25,13 @@ class GarbageError(SvcError):
 
 @dataclass(frozen=True, slots=True)
 class GcReport:
-    """Removed objects: blobs and their bytes, abandoned uploads, unpacked packages."""
+    """Removed objects: blobs and their bytes, abandoned uploads, unpacked packages, files of machine code."""
 
     blobs: int
     size: int
     uploads: int
     unpacked: int = 0
+    code: int = 0
 
 
 async def collect_garbage(
@@ -37,11 +40,13 @@ async def collect_garbage(
     grace_ns: int = GRACE_NS,
     *,
     unpacked: Path | None = None,
+    cache: Path | None = None,
     count_only: bool = False,
 ) -> GcReport:
     """Remove objects that no deployment needs and that were not used within the grace period.
 
-    Times are Unix epoch, ns. `unpacked` is the folder of unpacked packages; `count_only` removes nothing.
+    Times are Unix epoch, ns. `unpacked` is the folder of unpacked packages, `cache` that of the compiler;
+    `count_only` removes nothing.
     Raises `GarbageError` and removes nothing if the needs of a deployment are unknown.
     """
     needed = await _needed(bucket)
@@ -56,7 +61,10 @@ async def collect_garbage(
     folders = 0
     if unpacked is not None:
         folders = await package_store.evict_unpacked(unpacked, needed, before, count_only=count_only)
-    return GcReport(blobs, size, uploads, folders)
+    code = 0
+    if cache is not None:
+        code = await asyncio.to_thread(evict_code, cache, needed, before, count_only=count_only)
+    return GcReport(blobs, size, uploads, folders, code)
 
 
 async def _needed(bucket: Bucket) -> set[Digest]:

@@ -70,6 +70,7 @@ class Deployer:
         bucket: Bucket,
         *,
         unpacked: Path,
+        cache: Path | None = None,
         site: ServingTable,
         tenants: Tenants,
         domain: str,
@@ -77,7 +78,7 @@ class Deployer:
         migrate: Callable[[str, Mapping[str, str]], Awaitable[None]] | None = None,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """`unpacked` caches artifacts as files; it can be recreated from the bucket.
+        """`unpacked` caches artifacts as files, `cache` their compiled code; both can be recreated.
 
         `publish` updates worker processes and returns when they serve the publication. `migrate` applies a
         project's new migrations by file name, each atomically.
@@ -87,6 +88,7 @@ class Deployer:
         self.secrets = SecretStore(bucket.kv)
         self.quotas = QuotaStore(bucket.kv)
         self._unpacked = unpacked
+        self._cache = cache
         self._site = site
         self._tenants = tenants
         self._domain = domain
@@ -253,7 +255,11 @@ class Deployer:
     async def collect_garbage(self, *, count_only: bool = False) -> GcReport:
         """Remove data that no recorded deployment needs, or only count it. Raises `GarbageError`."""
         return await collect_garbage(
-            self.bucket, self._now_ns(), unpacked=self._unpacked, count_only=count_only
+            self.bucket,
+            self._now_ns(),
+            unpacked=self._unpacked,
+            cache=self._cache,
+            count_only=count_only,
         )
 
     async def _reload(self, project: str) -> None:

@@ -41,7 +41,8 @@ async def run_gc_daily(
             log(
                 "info",
                 f"removed what no deployment needs: {report.blobs} blobs of {report.size} bytes,"
-                f" {report.unpacked} unpacked packages, {report.uploads} abandoned uploads",
+                f" {report.unpacked} unpacked packages, {report.code} files of machine code,"
+                f" {report.uploads} abandoned uploads",
             )
 
 

@@ -178,6 +178,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         deployer = Deployer(
             bucket,
             unpacked=settings.data / "unpacked",
+            cache=settings.data / "cache",
             site=serving,
             tenants=tenants,
             domain=settings.domain,

@@ -18,13 +18,16 @@ class GcRequest(StrictModel):
 
 
 class GcOut(StrictModel):
-    """The removed (or removable) blobs and their bytes, abandoned uploads and unpacked packages."""
+    """The removed (or removable) blobs and their bytes, abandoned uploads, unpacked packages and files of
+    machine code.
+    """
 
     plan: bool
     blobs: int
     bytes: int
     uploads: int
     unpacked: int
+    code: int
 
 
 def blueprint(collect: Callable[..., Awaitable[GcReport]]) -> Blueprint:
@@ -44,6 +47,7 @@ def blueprint(collect: Callable[..., Awaitable[GcReport]]) -> Blueprint:
             bytes=report.size,
             uploads=report.uploads,
             unpacked=report.unpacked,
+            code=report.code,
         )
 
     return routes

@@ -5,9 +5,11 @@ this user alone. Each file ends with a digest. A file that is not whole is compi
 """
 
 import asyncio
+import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -156,10 +158,37 @@ def _rejection(name: str, status: int | None, lines: Sequence[str]) -> Component
 
 
 def _first_whole(targets: Sequence[CompiledComponent], folder: Path) -> CompiledComponent | None:
+    """Return the first intact file, and mark it as used now."""
     try:
-        return next((each for each in targets if is_sealed(each.path)), None)
+        whole = next((each for each in targets if is_sealed(each.path)), None)
     except OSError as error:
         raise CodeCacheError(folder, error.strerror or str(error)) from error
+    if whole is not None:
+        with suppress(OSError):
+            os.utime(whole.path)
+    return whole
+
+
+def evict_code(cache: Path, needed: Container[str], before_ns: int, *, count_only: bool = False) -> int:
+    """Remove, or only count, files of machine code that were not used since `before_ns` (Unix epoch).
+
+    Those of components with a `needed` digest stay if this svc can load them. Partial files of killed
+    compilers count too. Returns the number of files. Raises `CodeCacheError`.
+    """
+    folder, evicted = cache / "compiled", 0
+    loadable = tuple(f"-{code_key(compiler)}.cwasm" for compiler in Compiler)
+    try:
+        for path in [*folder.glob("*.cwasm"), *folder.glob(".*.tmp")]:
+            is_needed = path.name.endswith(loadable) and path.name.partition("-")[0] in needed
+            if is_needed or path.stat().st_mtime_ns >= before_ns:
+                continue
+            evicted += 1
+            if not count_only:
+                path.unlink(missing_ok=True)
+                path.with_suffix(".lock").unlink(missing_ok=True)
+    except OSError as error:
+        raise CodeCacheError(folder, error.strerror or str(error)) from error
+    return evicted
 
 
 def load_component(engine: Engine, compiled: Path) -> Component:

@@ -5,6 +5,7 @@ It imports only what compiling needs, because a new process starts for every com
 
 import fcntl
 import hashlib
+import os
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -45,7 +46,9 @@ def _machine_code(engine: Engine, component: bytes, out: Path, *, ahead: bool) -
             key = out.name.partition("-")[2]
             shared = out.with_name(f"code-{hashlib.sha256(split.code).hexdigest()}-{key}")
             with _locked(shared.with_suffix(".lock")):
-                if not _loads(engine, shared):
+                if _loads(engine, shared):
+                    os.utime(shared)  # Files that are not used are removed.
+                else:
                     write_sealed(shared, _compile(engine, split.code))
             return split.with_memory(shared.read_bytes()[:-SEAL_BYTES])
     with suppress(WasmtimeError):

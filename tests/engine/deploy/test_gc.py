@@ -1,8 +1,10 @@
 """Garbage collection of unpacked packages."""
 
+import asyncio
 import os
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from engine.deploy.gc import GRACE_NS, GarbageError, GcReport, collect_garbage
 from engine.deploy.history import DeploymentHistory
 from engine.deploy.package import COMPONENT, PackageError
 from engine.deploy.package_store import unpack
+from engine.wasm.compile.code_cache import compile_component, evict_code
+from engine.wasm.execution.config import Compiler, code_key
 from tests.engine.deploy.packing import component_artifact, deployment, opened, stored
 from tests.support.blobs import exists
 
@@ -137,3 +141,53 @@ def test_gc_with_unreadable_folder_raises_package_error(tmp_path: Path) -> None:
             await collect_garbage(bucket, time.time_ns(), unpacked=tmp_path / "unpacked")
 
     opened(tmp_path / "bucket", scenario)
+
+
+def test_gc_removes_machine_code_of_components_that_no_deployment_has(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        record = await deployment(bucket, component_artifact(tmp_path, "kept"), "01")
+        await DeploymentHistory(bucket).add(record)
+        folder = tmp_path / "cache" / "compiled"
+        folder.mkdir(parents=True)
+        key = code_key(Compiler.OPTIMIZING)
+        kept, loose = record.resources["web"].artifact, "a" * 64
+        names = {
+            f"{kept}-{key}.cwasm": True,
+            f"{kept}-{key}.lock": True,
+            f"{kept}-wasmtime-1.0.0-cranelift-1.cwasm": False,
+            f"{loose}-{key}.cwasm": False,
+            f"{loose}-{key}.lock": False,
+            f"code-{loose}-{key}.cwasm": False,
+            f".{loose}-{key}.cwasm-x1.tmp": False,
+        }
+        for name in names:
+            (folder / name).write_text("code")
+        collect = partial(collect_garbage, bucket, cache=tmp_path / "cache")
+        assert (await collect(time.time_ns())).code == 0
+        later = time.time_ns() + 2 * GRACE_NS
+        assert (await collect(later, count_only=True)).code == 4
+        assert len(list(folder.iterdir())) == len(names)
+        assert (await collect(later)).code == 4
+        assert {path.name for path in folder.iterdir()} == {name for name, stays in names.items() if stays}
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_use_of_machine_code_keeps_it(tmp_path: Path) -> None:
+    artifact = component_artifact(tmp_path)
+
+    async def compiled() -> Path:
+        report: list[str] = []
+        component = await compile_component(
+            artifact.component, artifact.digest, tmp_path, fast=True, report=report.append
+        )
+        return component.path
+
+    path = asyncio.run(compiled())
+    age(path, 2 * GRACE_NS)
+    assert evict_code(tmp_path, (), time.time_ns() - GRACE_NS, count_only=True) == 1
+    assert asyncio.run(compiled()) == path
+    assert evict_code(tmp_path, (), time.time_ns() - GRACE_NS) == 0
+    age(path, 2 * GRACE_NS)
+    assert evict_code(tmp_path, (), time.time_ns() - GRACE_NS) == 1
+    assert asyncio.run(compiled()) == path
