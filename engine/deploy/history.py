@@ -111,13 +111,16 @@ class DeploymentHistory:
         return [_live(cell) for cell in await self._values.list(LIVE)]
 
     async def forget_old(self, project: str, limit: int = MAX_DEPLOYMENTS) -> list[str]:
-        """Remove all but the newest records and the live one; return the removed ids."""
+        """Remove all but the newest, the last activated and the live records; return the removed ids."""
         cells = await self._values.list(_record(project, ""))
         live = await self.live(project)
+        activations = live.activations if live is not None else ()
+        # Ids sort by the clock, which may have been wrong.
+        recent = {each.deployment for each in activations[max(0, len(activations) - limit) :]}
         removed = []
         for cell in cells[: max(0, len(cells) - limit)]:
             id_ = cell.key.rpartition("/")[2]
-            if live is not None and id_ == live.deployment:
+            if id_ in recent or (live is not None and id_ == live.deployment):
                 continue
             if isinstance(await self._values.cas(cell.key, None, cell.revision), StaleRevision):
                 continue

@@ -128,6 +128,21 @@ def test_activate_of_incomplete_deployment_raises(tmp_path: Path) -> None:
     opened(tmp_path / "bucket", scenario)
 
 
+def test_forget_old_retains_last_activated_deployments_after_the_clock_was_set_back(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        history = DeploymentHistory(bucket)
+        revision = None
+        for id_ in ("07", "08", "09", "01", "02"):
+            await history.add(await deployment(bucket, component_artifact(tmp_path, id_), id_))
+            live = await history.activate("shop", id_, at_ns=1, by="", revision=revision)
+            assert isinstance(live, Live)
+            revision = live.revision
+        assert await history.forget_old("shop", limit=2) == ["07"]
+        assert [made.id for made in await history.deployments("shop")] == ["09", "08", "02", "01"]
+
+    opened(tmp_path / "bucket", scenario)
+
+
 def test_forget_old_retains_newest_and_live_deployments(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         history = DeploymentHistory(bucket)
