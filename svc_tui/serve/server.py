@@ -14,8 +14,10 @@ from typing import Any
 
 from quart import Quart
 
+from doors.tables.api.owner_threads import run_with_connection
 from doors.tables.api.routes import blueprint as tables
-from doors.tables.migrations import FOLDER, migrate
+from doors.tables.migrations import ERROR_PREFIX, FOLDER, Migration, apply, find
+from doors.tables.sqlite.owner import open_for_writing
 from engine.bucket.protocols import Bucket
 from engine.control import projects
 from engine.control.access import AnyOf, Authenticator, StaticToken
@@ -273,16 +275,20 @@ async def _raise_first(errors: list[SvcError], *_exception: object) -> None:
 async def _migrate(data: Path, project: str, files: Mapping[str, str]) -> None:
     """Apply a project's migrations by file name."""
 
-    def apply() -> None:
+    def read() -> tuple[Migration, ...]:
         with tempfile.TemporaryDirectory(prefix="svc-migrations-") as folder:
             tables = Path(folder) / FOLDER
             tables.mkdir()
             for name, text in files.items():
                 (tables / name).write_bytes(text.encode("utf-8", "surrogatepass"))
-            migrate(Path(folder), project_dir(data, project))
+            return find(Path(folder))
 
     try:
-        await asyncio.to_thread(apply)
+        if migrations := await asyncio.to_thread(read):
+            owned = project_dir(data, project)
+            await run_with_connection(
+                owned, open_for_writing(owned, ERROR_PREFIX), lambda connection: apply(connection, migrations)
+            )
     except OSError as error:
         raise SvcError(
             f"cannot apply the migrations of {project}: {error.strerror}",

@@ -4,7 +4,6 @@ A viewer reads tables, rows and exports. A deployer writes and imports rows, and
 changes the schema directly. All routes use the same database file as the Door.
 """
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +21,7 @@ from quart_schema import (
 from doors.tables import migrations
 from doors.tables.api import file_routes, grid_routes, row_routes
 from doors.tables.api.file_routes import require_data_dir
+from doors.tables.api.owner_threads import run_with_connection
 from doors.tables.api.query import MAX_ROWS, Result, changes_schema
 from doors.tables.api.query import run as run_sql
 from doors.tables.api.response_models import (
@@ -166,19 +166,11 @@ def blueprint(projects: Projects) -> Blueprint:
 
 
 async def _read(data: Path, work: Callable[[Connection], _T]) -> _T:
-    def do() -> _T:
-        with open_for_reading(data) as connection:
-            return work(connection)
-
-    return await asyncio.to_thread(do)
+    return await run_with_connection(data, open_for_reading(data), work)
 
 
 async def _write(data: Path, work: Callable[[Connection], _T]) -> _T:
-    def do() -> _T:
-        with open_for_writing(data) as connection:
-            return work(connection)
-
-    return await asyncio.to_thread(do)
+    return await run_with_connection(data, open_for_writing(data), work)
 
 
 def _show(connection: Connection, name: str) -> TableModel:

@@ -14,9 +14,11 @@ from quart import Blueprint, Response, request
 from quart_schema import RequestSchemaValidationError, document_request, document_response
 
 from doors.tables.api.file_routes import require_data_dir
+from doors.tables.api.owner_threads import run_with_connection
 from doors.tables.rows import changes
 from doors.tables.rows.changes import Outcome
 from doors.tables.rows.changeset import apply
+from doors.tables.sqlite.errors import Connection
 from doors.tables.sqlite.owner import open_for_writing
 from doors.tables.types.json import encode
 from engine.control.projects import Projects
@@ -114,13 +116,12 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
         folder = require_data_dir(projects, project, "deployer")
         body = await read_large(RowChanges, MAX_BYTES, "the changes", "Import many rows as a file.")
 
-        def work() -> bytes:
-            with open_for_writing(folder) as connection:
-                row_changes = [each.value() for each in body.changes]
-                outcome = apply(connection, body.table, row_changes, skip=body.conflicts == "skip")
-            return encode(asdict(outcome))
+        def work(connection: Connection) -> bytes:
+            row_changes = [each.value() for each in body.changes]
+            return encode(asdict(apply(connection, body.table, row_changes, skip=body.conflicts == "skip")))
 
-        return Response(await asyncio.to_thread(work), content_type="application/json")
+        result = await run_with_connection(folder, open_for_writing(folder), work)
+        return Response(result, content_type="application/json")
 
 
 async def read_large(form: type[_Form], max_bytes: int, subject: str, hint: str) -> _Form:

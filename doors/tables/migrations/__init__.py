@@ -25,7 +25,7 @@ TABLE = f"""CREATE TABLE IF NOT EXISTS {RECORD} (
 ) STRICT, WITHOUT ROWID"""
 MAX_FILE_BYTES = 64 << 20
 """Maximum bytes of one file."""
-_ERROR_PREFIX = "the migrations were not applied"
+ERROR_PREFIX = "the migrations were not applied"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def apply(connection: Connection, migrations: Sequence[Migration]) -> tuple[str,
     """
     if not pending(connection, migrations):
         return ()
-    with transaction(connection, _ERROR_PREFIX):
+    with transaction(connection, ERROR_PREFIX):
         todo = pending(connection, migrations)
         connection.execute(TABLE)
         was_valid = not find_broken(connection)
@@ -160,7 +160,7 @@ def migrate(
     migrations = find(project)
     if not migrations:
         return ()
-    with open_for_writing(data, _ERROR_PREFIX) as connection:
+    with open_for_writing(data, ERROR_PREFIX) as connection:
         if on_edited is not None:
             errors = edited(connection, migrations)
             for error in errors.values():
