@@ -103,6 +103,56 @@ def test_foreign_hosts_and_origins_are_rejected(web: Web, cookie: str) -> None:
     assert web.sessions() == []
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "evil.example:80",
+        "127.0.0.1@evil.example",
+        "localhost evil.example",
+        "[::1].evil.example",
+        "",
+    ],
+)
+def test_rebound_host_is_rejected_and_leaves_the_key(web: Web, cookie: str, host: str) -> None:
+    key = web.address()
+    for url in (key, web.url, f"{web.url}/ws", f"{web.url}/static/js/textual.js"):
+        for headers in ({"Host": host}, {"Host": host, "Cookie": cookie, "Origin": f"http://{host}"}):
+            assert httpx.get(url, headers=headers).status_code in (400, 421)
+    assert httpx.get(key).status_code == 303
+    web.wait_for_key(key)
+
+
+def test_page_of_another_site_cannot_act_or_fix_a_session(web: Web, cookie: str) -> None:
+    foreign = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        for path in ("/", "/ws", "/static/js/textual.js"):
+            assert httpx.request(method, web.url + path, headers=foreign).status_code == 403
+            answer = httpx.request(method, web.url + path, headers={**foreign, "Cookie": cookie})
+            assert answer.status_code in (403, 405)
+            assert not [name for name in answer.headers if name.startswith("access-control-")]
+    name = cookie.partition("=")[0]
+    planted = f"{name}=planted-by-another-page"
+    key = web.address()
+    answer = httpx.get(key, headers={"Cookie": planted})
+    assert answer.status_code == 303
+    assert answer.headers["set-cookie"].startswith(f"{name}=")
+    assert "planted" not in answer.headers["set-cookie"]
+    assert httpx.get(web.url, headers={"Cookie": planted}).status_code == 403
+    web.wait_for_key(key)
+    assert web.sessions() == []
+
+
+@pytest.mark.parametrize("value", [b"\xff", b"\xed\xa0\x80", "é".encode(), b"%ff", b'"a', b"a" * 6000])
+def test_malformed_key_or_cookie_is_forbidden(web: Web, cookie: str, value: bytes) -> None:
+    name = cookie.partition("=")[0].encode()
+    assert httpx.get(web.url, headers={b"Cookie": name + b"=" + value}).status_code == 403
+    encoded = "".join(f"%{byte:02x}" for byte in value[:100])
+    assert httpx.get(f"{web.url}/?key={encoded}").status_code == 403
+
+
 def test_page_shows_console_and_receives_keys(web: Web) -> None:
     address = web.address()
 

@@ -6,27 +6,21 @@ n-th change. Another process then opens the bucket and checks it. Prints the num
 """
 
 import asyncio
-import contextlib
 import os
 import shutil
 import signal
 import sys
-import threading
 from collections.abc import AsyncGenerator, Callable
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
-import engine.bucket
 from engine.bucket import layout
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Digest
 from tests.support.blobs import put
+from tests.support.killing import die_after, forked
 
-CODE = str(Path(engine.bucket.__file__).parent)
-NOTHING_ON_DISK = {"blocking_calls.py", "errors.py", "protocols.py", "verifying_reader.py"}
 PUT, CHUNKS, SENT = b"put " * 1000, b"chunks" * 50_000, b"uploaded" * 40_000
 HALF = len(SENT) // 2
 
@@ -133,53 +127,6 @@ WAYS = {
 }
 
 
-def die_after(changes: int, root: Path) -> None:
-    """Kill this process at the first line of the bucket's code after so many changes below `root`."""
-    left, last = changes, state(root)
-
-    def trace(frame: FrameType, event: str, argument: object) -> Any:
-        nonlocal left, last
-        path, _, name = frame.f_code.co_filename.rpartition("/")
-        if path != CODE or name in NOTHING_ON_DISK:
-            return None
-        if event == "line" and (now := state(root)) != last:
-            last = now
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-        return trace
-
-    threading.settrace(trace)
-    sys.settrace(trace)
-
-
-def state(folder: Path | str) -> list[tuple[str, int, int, int]]:
-    """Return path, inode, size and change time of every file below a folder."""
-    result = []
-    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda entry: entry.name):
-            about = entry.stat(follow_symlinks=False)
-            result.append((entry.path, about.st_ino, about.st_size, about.st_mtime_ns))
-            if entry.is_dir(follow_symlinks=False):
-                result += state(entry.path)
-    return result
-
-
-def forked(task: Callable[[], None]) -> int:
-    """Run a task in a forked process; return its exit code, negative after a signal."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            task()
-            code = 0
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
 def main(folder: Path, way: str) -> None:
     begin, change, look = WAYS[way]
     first, root = folder / "first", folder / "bucket"
@@ -193,7 +140,7 @@ def main(folder: Path, way: str) -> None:
             def say(word: str) -> None:
                 os.write(writing, f"{word}\n".encode())
 
-            die_after(changes, root)
+            die_after(changes, root, "engine/bucket")
             asyncio.run(change(root, say))
 
         ended = forked(work)

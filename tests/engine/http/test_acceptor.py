@@ -1,6 +1,8 @@
 import asyncio
+import contextlib
 import socket
 import ssl
+import time
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +90,71 @@ def test_unfinished_tls_handshake_is_counted_and_times_out(
         assert await asyncio.wait_for(reader.read(), 30) == b""
         writer.close()
         second[1].close()
+        stop.set()
+        await server
+
+    asyncio.run(main())
+
+
+def client_hello() -> bytes:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    sent = ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname="a.example").do_handshake()
+    return sent.read()
+
+
+def test_stalled_tls_handshakes_time_out_and_delay_no_other_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Handshakes that stop at each step, or go on byte by byte."""
+    monkeypatch.setattr(timeouts, "HEADER_SECONDS", 0.5)
+    hello = client_hello()
+    trust = ssl.create_default_context()
+    trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
+
+    async def stall(port: int, begun: bytes, rest: bytes) -> float:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        began = time.monotonic()
+        writer.write(begun)
+        reading = asyncio.ensure_future(reader.read(-1))
+        for at in range(len(rest)):
+            done, _ = await asyncio.wait([reading], timeout=0.05)
+            if done:
+                break
+            writer.write(rest[at : at + 1])
+        with contextlib.suppress(ConnectionError):
+            await asyncio.wait_for(reading, 30)
+        writer.close()
+        return time.monotonic() - began
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def main() -> None:
+        stop, sockets = asyncio.Event(), bind("127.0.0.1", 0)
+        port = sockets[0].getsockname()[1]
+        certificate = Certificate(*self_signed(tmp_path))
+        server = asyncio.create_task(
+            serve(asgi_handler(app), sockets, stop=stop, grace=0.2, certificate=certificate)
+        )
+        # With the complete hello, the server has answered and waits for the client's last message.
+        steps = [
+            (b"", b""),
+            (hello[:1], b""),
+            (hello[:5], b""),
+            (hello[: len(hello) // 2], b""),
+            (hello, b""),
+        ]
+        stalled = asyncio.gather(*(stall(port, *step) for step in [*steps * 8, (b"", hello), (hello, hello)]))
+        await asyncio.sleep(0.1)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
+        writer.write(KEPT)
+        assert await asyncio.wait_for(reader.readexactly(12), 30) == b"HTTP/1.1 200"
+        assert not stalled.done()
+        writer.close()
+        assert max(await stalled) < 10
         stop.set()
         await server
 

@@ -1,0 +1,62 @@
+"""Deploys whose disk is full or read-only, whose clock jumps, and whose service is killed at any step."""
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from svc_tui.client import Client
+from tests.support.examples import is_fuzzing
+from tests.support.full_disk import on_small_disk
+from tests.svc_tui.hosted import PASSWORD, Hosted, deploy, static_shop
+
+ROOT = Path(__file__).resolve().parents[2]
+DAY_NS = 24 * 3600 * 10**9
+
+
+@pytest.mark.slow
+@pytest.mark.fuzz
+@pytest.mark.timeout(1800)
+def test_kill_between_steps_of_concurrent_deploys_leaves_one_whole_version(tmp_path: Path) -> None:
+    first, distance = (1, 1) if is_fuzzing() else (20, 25)
+    command = [sys.executable, "-m", "tests.svc_tui.killed_deploys", str(tmp_path), str(first), str(distance)]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    match = re.fullmatch(r"kills=(\d+)\n", process.stdout)
+    assert match, process.stdout + process.stderr
+    assert int(match[1]) * distance > 30
+
+
+@pytest.mark.slow
+def test_full_disk_at_any_step_of_a_deploy_leaves_the_live_version(tmp_path: Path) -> None:
+    on_small_disk("tests.svc_tui.full_disk_deploys", tmp_path, "data", 8)
+
+
+def test_clock_jumps_change_neither_deployments_nor_rights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = static_shop(tmp_path / "shop")
+    clock = {"offset": 0}
+    now, now_ns = time.time, time.time_ns
+    monkeypatch.setattr(time, "time", lambda: now() + clock["offset"] / 1e9)
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns() + clock["offset"])
+    with Hosted(tmp_path / "data") as hosted, hosted.claim() as client:
+        deploy(client, root)
+        for days in (400, -800, 0):
+            clock["offset"] = days * DAY_NS
+            (root / "site" / "index.html").write_text(f"{days} days")
+            with Client(hosted.control, "") as stranger:
+                login = stranger.call("POST", "/v1/login", {"user": "ann", "password": PASSWORD})
+            with Client(hosted.control, login["token"]) as client:
+                before = deploy(client, root)["deployment"]["id"]
+                assert client.call("POST", "/v1/gc", {})["unpacked"] >= 0
+                assert hosted.get().text == f"{days} days"
+                history = client.call("GET", "/v1/projects/shop/deployments")
+                assert history["activations"][0]["deployment"] == before
+                for path in ("state", "usage", "logs/window"):
+                    client.call("GET", f"/v1/projects/shop/{path}")
+        assert not [line for line in hosted.said if "internal" in line]
+    with Hosted(tmp_path / "data") as hosted:
+        assert hosted.get().text == "0 days"
