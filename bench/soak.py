@@ -37,6 +37,7 @@ CLIENTS = 24
 VERSIONS = 3
 DEPLOY_SECONDS, SAVE_SECONDS, KILL_SECONDS = 4.0, 3.0, 10.0
 REST_SECONDS = 5.0
+SAVE_TIMEOUT_SECONDS = 60.0
 REPORT_SECONDS = 30.0
 MIB = 1 << 20
 SLACK = 8 * MIB
@@ -183,14 +184,20 @@ class Saves:
     count: int = 0
 
     async def save(self) -> str:
-        """Save a new version and wait until it is served; return the outcome."""
+        """Save a new version and wait until it is served; return the outcome.
+
+        A syntax error is followed by a correct version, and the version before is served meanwhile.
+        """
         self.count += 1
         mistake = self.count % 10 == 0
-        source = (DEV_MISTAKE if mistake else DEV_SOURCE).format(self.count)
-        expected = "save {}".format if mistake else "save {}\n".format
-        (self.project / "index.js").write_text(source)
-        deadline = time.monotonic() + 60
-        while expected(self.count) not in (text := await asyncio.to_thread(self._get)):
+        if mistake:
+            (self.project / "index.js").write_text(DEV_MISTAKE.format(self.count))
+            await asyncio.sleep(0.5)
+            if (text := await asyncio.to_thread(self._get)) != f"save {self.count - 1}\n":
+                return f"wrong-mistake {self.count}: {text[:200]!r}"
+        (self.project / "index.js").write_text(DEV_SOURCE.format(self.count))
+        deadline = time.monotonic() + SAVE_TIMEOUT_SECONDS
+        while (text := await asyncio.to_thread(self._get)) != f"save {self.count}\n":
             if time.monotonic() > deadline:
                 return f"wrong-save {self.count}: {text[:200]!r}"
             await asyncio.sleep(0.1)

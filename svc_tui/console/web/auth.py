@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+from engine.gateway.routes import host_name
 from engine.http.connection_limits import parse_ip
 
 KEY_BYTES = 24
@@ -33,7 +34,7 @@ class BrowserAuth:
 
     def exchange_key(self, key: str) -> str | None:
         """Return a new cookie in exchange for a key, or None for a wrong key. A key works once."""
-        if not secrets.compare_digest(key.encode(), self._key.encode()):
+        if not _equal(key, self._key):
             return None
         self._cookies = [*self._cookies, secrets.token_urlsafe(KEY_BYTES)][-MAX_BROWSERS:]
         self._issue_key()
@@ -41,18 +42,14 @@ class BrowserAuth:
 
     def is_valid_cookie(self, cookie: str) -> bool:
         """Return whether a cookie was issued to a browser."""
-        encoded = cookie.encode()
-        return any(secrets.compare_digest(encoded, cookie.encode()) for cookie in self._cookies)
+        return any(_equal(cookie, issued) for issued in self._cookies)
 
     def is_allowed_host(self, host: str) -> bool:
         """Return whether a Host header names this server.
 
         Any IP address is allowed: DNS rebinding can point names here, but not addresses.
         """
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
-            return False
+        name = host_name(host)
         return name in self._names or parse_ip(name) is not None
 
     def is_same_origin(self, origin: str, host: str) -> bool:
@@ -67,3 +64,8 @@ class BrowserAuth:
     def _issue_key(self) -> None:
         self._key = secrets.token_urlsafe(KEY_BYTES)
         self._on_key(self._key)
+
+
+def _equal(received: str, secret: str) -> bool:
+    """Compare in constant time. Headers with invalid UTF-8 are received as surrogates."""
+    return secrets.compare_digest(received.encode(errors="surrogateescape"), secret.encode())
