@@ -107,7 +107,7 @@ def client_hello() -> bytes:
 def test_stalled_tls_handshakes_time_out_and_delay_no_other_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Handshakes that stop at each step, or go on byte by byte."""
+    """Handshakes that stop at each step, or continue byte by byte."""
     monkeypatch.setattr(timeouts, "HEADER_SECONDS", 0.5)
     hello = client_hello()
     trust = ssl.create_default_context()
