@@ -344,6 +344,7 @@ CONTROL_CODES: dict[str, tuple[str, str]] = {
     "read-only": ("API", "The table or project cannot be changed here."),
     "record": ("API", "A stored deployment record is corrupt or from a newer svc."),
     "row-gone": ("API", "The row was deleted meanwhile."),
+    "secrets-key": ("API", "A secret is sealed with a key that this service lacks. Restore `secrets.key`."),
     "slow": ("API", "The request body arrived too slowly."),
     "storage-quota": ("API", "The tables have reached the quota of the project. `svc quota show` prints it."),
     "tables": ("API", "SQLite refused the statement; the message is SQLite's."),

@@ -94,10 +94,10 @@ async def _skip(source: Bucket, digest: Digest, skipped: int) -> AsyncGenerator[
         skipped = max(0, skipped - len(chunk))
 
 
-async def verify_bucket(
+async def verify_blobs(
     bucket: Bucket, progress: Callable[[CopyReport], None]
 ) -> tuple[CopyReport, list[Digest]]:
-    """Read every value and blob; return the digests of corrupt blobs."""
+    """Read every blob and count the values; return the digests of corrupt blobs."""
     report = CopyReport(values=len(await bucket.kv.list("")))
     corrupt: list[Digest] = []
     async for info in bucket.blobs.list():

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.bucket.errors import BucketClosed
-from engine.fleet.errors import ClusterRefused, FleetNotInstalled, Unavailable
+from engine.fleet.errors import ClusterRefused, ConnectionInterrupted, FleetNotInstalled, Unavailable
 from engine.fleet.nkeys import Nkey
 
 if TYPE_CHECKING:
@@ -24,15 +24,17 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 10.0
 FLUSH_SECONDS = 2
+CLOSE_SECONDS = 3.0
 TRY_SECONDS = 2.0
 """How long one try waits for an answer."""
-PATIENCE_SECONDS = 30.0
-"""How long a request is repeated. Below the duplicate window of streams, which recognizes repeated writes."""
+PATIENCE_SECONDS = 20.0
+"""How long a request is repeated: longer than an election, shorter than clients of the control API wait."""
 PAUSE_SECONDS = 0.05
 PING_SECONDS = 2
 """A server that leaves two pings unanswered is replaced by another."""
 PENDING_BYTES = 64 << 20
 
+_log = logging.getLogger("svc.fleet")
 _NO_JETSTREAM = {10039, 10076}
 _IN_PROGRESS = {10158, 10201}
 """Error codes while an earlier try of the same write is in progress."""
@@ -83,6 +85,8 @@ class NatsConnection:
         """Connect. Raises `FleetNotInstalled`, `ClusterRefused` and `Unavailable`."""
         try:
             from nats.aio.client import Client
+
+            from engine.fleet.transport import AbortingTransport
         except ModuleNotFoundError as error:
             raise FleetNotInstalled("nats-py") from error
         logging.getLogger("asyncio").addFilter(_is_no_eof_warning)
@@ -99,6 +103,7 @@ class NatsConnection:
         if address.tls is not None:
             options["tls"] = address.tls
         client = Client()
+        client._transport = AbortingTransport()
         if (nkey := address.nkey) is not None:
             options |= {"user": nkey.public, "signature_cb": nkey.sign}
             if nkey.jwt:
@@ -164,8 +169,6 @@ class NatsConnection:
 
         Requests that write carry a message id, so that a repeated one is stored once.
         """
-        from nats.errors import Error
-
         while True:
             self.check_open()
             self._running += 1
@@ -177,8 +180,8 @@ class NatsConnection:
                 answer: dict[str, Any] = json.loads(message.data)
                 if not _is_temporary(answer):
                     return answer
-            except (Error, TimeoutError, ValueError):  # No answer, no leader, or a lost connection.
-                pass
+            except Exception as error:  # No answer, no leader, or a lost connection.
+                _log.debug("no answer on %s: %r", subject[:80], error)
             finally:
                 self._running -= 1
                 if not self._running:
@@ -192,16 +195,24 @@ class NatsConnection:
     async def publish(
         self, subject: str, content: bytes, *, reply: str = "", headers: Mapping[str, str] | None = None
     ) -> None:
-        """Publish a message without waiting."""
+        """Publish a message without waiting. Raises `ConnectionInterrupted` and `BucketClosed`."""
         self.check_open()
-        await self._client.publish(subject, content, reply=reply, headers=dict(headers) if headers else None)
+        try:
+            await self._client.publish(
+                subject, content, reply=reply, headers=dict(headers) if headers else None
+            )
+        except Exception as error:
+            raise ConnectionInterrupted from error
 
     async def subscribe(
         self, subject: str, on_message: "Callable[[Msg], Awaitable[None]] | None" = None
     ) -> "Subscription":
-        """Subscribe to a subject; messages go to `on_message`, or wait for `next_msg`."""
+        """Subscribe to a subject; messages go to `on_message` or `next_msg`. Raises as `publish` does."""
         self.check_open()
-        return await self._client.subscribe(subject, cb=on_message)
+        try:
+            return await self._client.subscribe(subject, cb=on_message)
+        except Exception as error:
+            raise ConnectionInterrupted from error
 
     @contextmanager
     def on_close(self, wake: Callable[[], None]) -> Iterator[None]:
@@ -237,7 +248,10 @@ class NatsConnection:
             for wake in self._on_close:
                 wake()
             await self._idle.wait()
-            await self._client.close()
+            # Without these, a client that reconnects would continue after it was closed.
+            self._client.options |= {"allow_reconnect": False, "max_reconnect_attempts": 1}
+            with suppress(Exception):  # A client that reconnects fails to send its last messages.
+                await asyncio.wait_for(self._client.close(), CLOSE_SECONDS)
 
 
 def _is_temporary(answer: Mapping[str, Any]) -> bool:

@@ -32,6 +32,15 @@ class ClusterRefused(BucketError):
     code = "bucket-refused"
 
 
+class ConnectionInterrupted(BucketError):
+    """The connection to the cluster was lost during an operation that the caller can repeat."""
+
+    code = "bucket-unavailable"
+
+    def __init__(self) -> None:
+        super().__init__("the connection to the NATS cluster was interrupted", "Retry.")
+
+
 class UnsuitableCluster(BucketError):
     """The cluster lacks a version or setting that svc requires."""
 

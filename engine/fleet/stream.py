@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.bucket.errors import BucketClosed, BucketError, TooLarge
 from engine.fleet.connection import TRY_SECONDS, NatsConnection, Patience
-from engine.fleet.errors import ClusterRefused, UnsuitableCluster
+from engine.fleet.errors import ClusterRefused, ConnectionInterrupted, UnsuitableCluster
 
 PAGE_MESSAGES = 256
 PAGE_BYTES = 4 << 20
@@ -25,7 +25,8 @@ DUPLICATE_WINDOW_NS = 120 * 10**9
 
 _WRONG_LAST = {10071, 10164}
 """Error codes of a failed expectation. 10164: another write of the subject is in progress; it may fail."""
-_BATCH_LOST = {10175, 10176, 10179}
+_INCOMPLETE_BATCH = 10176
+_BATCH_LOST = {10175, _INCOMPLETE_BATCH, 10179}
 """Error codes of a batch whose messages did not all arrive, as after a change of leader."""
 BATCH = "Svc-Batch"
 """Header: the id of a batch, the same in each try."""
@@ -128,7 +129,10 @@ class JetStream:
         batch = secrets.token_hex(12)
         patience = Patience(f"a batch of writes to {self.name}")
         while True:
-            answer = await self._send_batch(subject, contents, batch, expected, patience)
+            try:
+                answer = await self._send_batch(subject, contents, batch, expected, patience)
+            except ConnectionInterrupted:
+                answer = {"error": {"err_code": _INCOMPLETE_BATCH}}
             if "error" not in answer:
                 self._seen = max(self._seen, answer["seq"])
                 return int(answer["seq"])
@@ -202,14 +206,16 @@ class JetStream:
         content = json.dumps(body).encode()
         patience = Patience(f"a read of {self.name}")
         while True:
-            inbox = self._connection.new_inbox()
-            answers = await self._connection.subscribe(inbox)
-            try:
-                await self._connection.publish(f"$JS.API.DIRECT.GET.{self.name}", content, reply=inbox)
-                page = await self._collect(answers)
-            finally:
-                with suppress(Exception):
-                    await answers.unsubscribe()
+            page = None
+            with suppress(ConnectionInterrupted):
+                inbox = self._connection.new_inbox()
+                answers = await self._connection.subscribe(inbox)
+                try:
+                    await self._connection.publish(f"$JS.API.DIRECT.GET.{self.name}", content, reply=inbox)
+                    page = await self._collect(answers)
+                finally:
+                    with suppress(Exception):
+                        await answers.unsubscribe()
             if page is not None:
                 return page
             self._connection.check_open()

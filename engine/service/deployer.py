@@ -33,6 +33,7 @@ from engine.service.health_check import check_health
 from engine.service.policy import Change, PolicyViolation, changes, component_imports, enforce_policy
 from engine.service.quotas import QuotaStore
 from engine.service.secrets import SecretStore
+from engine.service.secrets_key import SecretsKey
 from engine.service.spec import DeploySpec, InvalidDeploySpec
 
 _log = logging.getLogger("svc.server")
@@ -74,6 +75,7 @@ class Deployer:
         site: ServingTable,
         tenants: Tenants,
         domain: str,
+        key: SecretsKey,
         publish: Callable[[Publication], Awaitable[None]] | None = None,
         migrate: Callable[[str, Mapping[str, str]], Awaitable[None]] | None = None,
         now_ns: Callable[[], int] = time.time_ns,
@@ -85,7 +87,7 @@ class Deployer:
         """
         self.bucket = bucket
         self.history = DeploymentHistory(bucket)
-        self.secrets = SecretStore(bucket.kv)
+        self.secrets = SecretStore(bucket.kv, key)
         self.quotas = QuotaStore(bucket.kv)
         self._unpacked = unpacked
         self._cache = cache
@@ -100,6 +102,10 @@ class Deployer:
 
     async def start(self, warn: Callable[[SvcError], None]) -> None:
         """Serve all live deployments. Calls `warn` for projects that cannot be served, whatever the error."""
+        try:
+            await self.secrets.seal_all()
+        except SvcError as error:  # As on a full disk, where reading works.
+            warn(error)
         for live in await self.history.all_live():
             try:
                 await self._serve(live)

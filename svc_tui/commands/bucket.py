@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from engine.bucket.copy import CopyReport, copy_bucket, verify_bucket
+from engine.bucket.copy import CopyReport, copy_bucket
 from engine.bucket.layout import VERSION
+from engine.deploy.verify import Finding, verify_bucket
 from engine.errors import InvalidUsage, SvcError
 from svc_tui.commands.options import (
     AsJson,
@@ -27,7 +29,7 @@ from svc_tui.serve.bucket_location import (
 )
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stderr import ProgressLine
-from svc_tui.terminal.units import size
+from svc_tui.terminal.units import plural, size
 
 _PLACE = "Data directory, folder of a node, or nats://HOST:PORT,…/NAME."
 bucket = typer.Typer(help="Copy, back up, restore and verify a service's storage.", no_args_is_help=True)
@@ -89,24 +91,27 @@ def verify(
     key: BucketKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read everything in a bucket and compare it with its checksums."""
+    """Read a whole bucket; name each missing or corrupt object."""
     keys = ClusterKeys(credentials=creds, authority=ca, certificate=cert, key=key)
     location = _existing(parse_location(place, keys))
 
-    async def run(progress: Callable[[CopyReport], None]) -> tuple[CopyReport, list[Any]]:
+    async def run(progress: Callable[[CopyReport], None]) -> tuple[CopyReport, list[Finding]]:
         async with open_bucket(location, "svc bucket verify") as opened:
             return await verify_bucket(opened, progress)
 
     with ProgressLine() as line:
-        report, corrupt = asyncio.run(run(lambda report: line.show(_shown(report))))
+        report, findings = asyncio.run(run(lambda report: line.show(_shown(report))))
     if as_json:
-        members = {"values": report.values, "blobs": report.blobs, "bytes": report.size, "corrupt": corrupt}
-        stdout.data(members)
+        members = {"values": report.values, "blobs": report.blobs, "bytes": report.size}
+        stdout.data({**members, "findings": [asdict(finding) for finding in findings]})
     else:
+        for finding in findings:
+            use = f"  deployment {finding.deployment}" if finding.deployment else ""
+            stdout.line(f"{finding.problem}  {finding.name}{use}")
         stdout.line(f"verified {_shown(report)}")
-    if corrupt:
+    if findings:
         raise SvcError(
-            f"{location} has corrupt blobs: {', '.join(corrupt[:3])}{' …' if corrupt[3:] else ''}",
+            f"{location} has {plural(len(findings), 'missing or corrupt object')}",
             "Deploy the projects again, or restore a backup.",
         )
 

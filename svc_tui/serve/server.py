@@ -49,6 +49,7 @@ from engine.log_forwarding import LogForwarder
 from engine.manifest.schema import is_name
 from engine.service.deployer import Deployer
 from engine.service.gc_schedule import run_gc_daily
+from engine.service.secrets_key import SecretsKey
 from engine.timeline import database
 from engine.timeline.bus import TimelineBus
 from engine.timeline.rates import RateMeter
@@ -184,6 +185,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             site=serving,
             tenants=tenants,
             domain=settings.domain,
+            key=SecretsKey.open(settings.data),
             publish=workers.publish if workers else None,
             migrate=partial(_migrate, settings.data),
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.bucket.copy import CopyReport, copy_bucket, verify_bucket
+from engine.bucket.copy import CopyReport, copy_bucket, verify_blobs
 from engine.bucket.errors import BucketError
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Digest
@@ -72,7 +72,7 @@ def test_verify_counts_blobs_and_returns_corrupt_ones(tmp_path: Path) -> None:
             path = tmp_path / "source" / "blobs" / digest
             path.chmod(0o644)
             path.write_bytes(b"bad")
-            report, corrupt = await verify_bucket(source, ignore)
+            report, corrupt = await verify_blobs(source, ignore)
             assert (report.blobs, corrupt) == (1, [Digest(digest)])
 
     asyncio.run(scenario())

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from engine.bucket.errors import BucketClosed
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.connection import ClusterAddress, NatsConnection
 from engine.fleet.errors import ClusterRefused, FleetNotInstalled, NatsServerFailed, UnsuitableCluster
-from engine.fleet.nats_server import find_program
+from engine.fleet.nats_server import NatsServer, find_program
 from engine.fleet.nkeys import Nkey
-from tests.engine.fleet.cluster import Cluster, free_ports
+from tests.engine.fleet.cluster import Cluster, create_nodes, free_ports
 
 
 @pytest.mark.parametrize("missing", ["nkey", "certificate"])
@@ -36,6 +37,22 @@ def test_unreachable_cluster_is_reported_without_its_password(monkeypatch: pytes
         asyncio.run(JetStreamBucket.open(ClusterAddress(servers=(url,)), "svc"))
     assert "secret" not in caught.value.text
     assert "127.0.0.1" in caught.value.message
+
+
+def test_connection_closes_while_its_server_is_away(cluster: Cluster, tmp_path: Path) -> None:
+    async def main() -> None:
+        nodes, address = create_nodes(tmp_path, 3)
+        server = NatsServer(nodes[0], lambda level, line: None)
+        await server.start()
+        connection = await NatsConnection.open(address)
+        await server.kill()
+        asking = asyncio.ensure_future(connection.api("INFO", {}))
+        await asyncio.sleep(0.5)
+        await connection.aclose()
+        with pytest.raises(BucketClosed):
+            await asking
+
+    asyncio.run(main())
 
 
 JETSTREAM = 'jetstream {{ store_dir: "{store}" }}\n'

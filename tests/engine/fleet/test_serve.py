@@ -1,6 +1,7 @@
 """`svc serve --bucket` and `svc bucket` on a cluster, as processes."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,7 @@ def test_service_on_cluster_moves_between_machines_and_folders(
     blob.write_bytes(b"other")
     damaged = run(project, environ, "bucket", "verify", copy)
     assert damaged.returncode == 1
-    assert f"has corrupt blobs: {blob.name}" in damaged.stderr
+    assert re.search(rf"^corrupt  blob sha256:{blob.name}  deployment shop/", damaged.stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from engine.http.server import serve
 from engine.http.sockets import bind
 from engine.service.deployer import Deployer
 from engine.service.policy import Change, component_imports
+from engine.service.secrets_key import SecretsKey
 from engine.service.spec import DeploySpec, read_packages, read_project
 from engine.wasm.execution.runner import Runner
 from tests.engine.deploy.packing import store
@@ -91,7 +92,13 @@ def served(
             VersionFactory(runner, "deploy", lambda line: None, tenants.doors), DOMAIN, front=False
         )
         service = Deployer(
-            bucket, unpacked=folder / "unpacked", site=site, tenants=tenants, domain=DOMAIN, publish=publish
+            bucket,
+            unpacked=folder / "unpacked",
+            site=site,
+            tenants=tenants,
+            domain=DOMAIN,
+            key=SecretsKey.open(folder),
+            publish=publish,
         )
         stop, sockets = asyncio.Event(), bind("localhost", 0)
         port = sockets[0].getsockname()[1]

@@ -1,0 +1,32 @@
+"""TCP transport of the NATS client that closes at once when the server does not answer.
+
+asyncio waits 30 s for the end of a TLS connection to a server that is frozen. Meanwhile the client would not
+connect to another server.
+"""
+
+import asyncio
+
+from nats.aio.transport import TcpTransport
+
+CLOSE_SECONDS = 0.5
+
+
+class AbortingTransport(TcpTransport):
+    """Aborts a connection that does not close in time."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def __bool__(self) -> bool:
+        """Return true, so that the client does not replace this transport by its own."""
+        return True
+
+    async def wait_closed(self) -> None:
+        """Wait until the connection is closed, or abort it."""
+        writer = self._io_writer
+        if writer is None:
+            return
+        try:
+            await asyncio.wait_for(writer.wait_closed(), CLOSE_SECONDS)
+        except TimeoutError:
+            writer.transport.abort()
