@@ -15,7 +15,7 @@ from engine.manifest import MANIFEST
 from engine.manifest.explain import syntax_problem, type_problem
 from engine.manifest.lanes import kind_of, registered_lanes
 from engine.manifest.model import Mount, Project, Resource
-from engine.manifest.positions import KeyPath, Positions, find_positions
+from engine.manifest.positions import MAX_KEY_PARTS, KeyPath, Positions, find_positions, has_long_key
 from engine.manifest.problems import ManifestError, ManifestProblem, dotted
 from engine.manifest.schema import Document, ResourceTable
 from engine.manifest.validate import validate
@@ -54,13 +54,21 @@ def parse(root: Path, content: bytes) -> Project:
     """Return the Project for the content of the manifest in a folder. Raises `ManifestError`."""
     path = root / MANIFEST
     text = decode(path, content)
+    if has_long_key(text):
+        problem = ManifestProblem(
+            0, 0, "", f"a line has {MAX_KEY_PARTS} dots or more outside of strings", "No key needs them."
+        )
+        raise ManifestError(path, [problem])
     try:
         raw = tomllib.loads(text)
     except RecursionError as error:
         problem = ManifestProblem(0, 0, "", "arrays or tables are nested too deeply", "No key needs them.")
         raise ManifestError(path, [problem]) from error
-    except ValueError as error:
+    except tomllib.TOMLDecodeError as error:
         raise ManifestError(path, [syntax_problem(str(error), text)]) from error
+    except ValueError as error:  # Python's text for a long number advises programmers.
+        problem = ManifestProblem(0, 0, "", "a number has too many digits", "Write a shorter one.")
+        raise ManifestError(path, [problem]) from error
     root = root.resolve()
     positions = find_positions(text)
     names = list(raw["resource"]) if isinstance(raw.get("resource"), dict) else []

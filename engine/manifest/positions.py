@@ -25,7 +25,11 @@ _STRING = re.compile(
     re.DOTALL,
 )
 _SCALAR = re.compile(r"[^,\]}#\n]+")
+_OPAQUE = re.compile(rf"{_STRING.pattern}|#[^\n]*|[\"']", re.DOTALL)
+"""A string, a comment, or the quote of a string that never ends."""
 _DEPTH = 64
+MAX_KEY_PARTS = 64
+"""Maximum parts of a dotted key. `tomllib` takes memory by the square of their number."""
 
 
 class Position(NamedTuple):
@@ -79,6 +83,18 @@ class Positions:
 
 class _ScanError(Exception):
     """The rest of the text is invalid TOML."""
+
+
+def has_long_key(text: str) -> bool:
+    """Return whether a line has more dots outside of strings than a key may have. Takes linear time."""
+    bare, at = [], 0
+    for match in _OPAQUE.finditer(text):
+        if match.group() in ('"', "'"):
+            break
+        bare.append(text[at : match.start()])
+        at = match.end()
+    bare.append(text[at:])
+    return any(line.count(".") >= MAX_KEY_PARTS for line in "".join(bare).split("\n"))
 
 
 def find_positions(text: str) -> Positions:

@@ -1,4 +1,5 @@
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,38 @@ def test_output_of_whole_project_folder_warns(tmp_path: Path) -> None:
     text = '[project]\nname="a"\n[resource.web]\nlane="static"\npublic=true\noutput="."\n'
     (warning,) = warnings(load(write(tmp_path, text)))
     assert warning.key == "resource.web.output" and "svc.toml" in warning.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" + ".a" * 100_000 + " = 1",
+        "[a" + ".a" * 100_000 + "]",
+        "x = {a" + '."b"' * 60_000 + " = 1}",
+        'x = "" # "\na' + ".'c'" * 60_000 + " = 1",
+        "x = 1 '\na" + " . a" * 60_000 + " = 1",
+    ],
+    ids=["key", "header", "inline", "quoted", "unclosed"],
+)
+def test_key_of_many_parts_raises_in_bounded_memory(tmp_path: Path, text: str) -> None:
+    tracemalloc.start()
+    with pytest.raises(ManifestError, match="a line has 64 dots or more outside of strings"):
+        load(write(tmp_path, text))
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+
+
+def test_dots_in_strings_and_comments_are_accepted(tmp_path: Path) -> None:
+    dots = "a." * 200
+    build = f'build = """{dots}\\" \'\'\' # {dots}\n{dots}"""'
+    text = GOOD.replace('build = "make"', build).replace('"blue"', f"'{dots}\" # '")
+    text = text.replace('["KEY"]', f'["KEY"] # {dots} """ \' "')
+    project = load(write(tmp_path, text))
+    assert project.resources["api"].env["COLOUR"] == f'{dots}" # '
+    assert project.resources["front"].build == f"{dots}\" ''' # {dots}\n{dots}"
+
+
+def test_number_of_many_digits_raises_without_advice_to_programmers(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError) as exc_info:
+        load(write(tmp_path, "a = " + "1" * 5000))
+    assert exc_info.value.problems[0].message == "a number has too many digits"
