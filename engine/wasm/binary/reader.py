@@ -73,6 +73,14 @@ class CoreModule:
 
 
 @dataclass(frozen=True, slots=True)
+class NestedComponent:
+    """Byte range of a nested component in the binary."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class ModuleInstance:
     """A core instance of a module; `arguments` are core instances by name."""
 
@@ -101,6 +109,7 @@ Definition: TypeAlias = (
     | LoweredFunction
     | LiftedFunction
     | CoreModule
+    | NestedComponent
     | ModuleInstance
     | InlineInstance
     | ComponentInstance
@@ -159,9 +168,8 @@ def read_outline(data: bytes) -> ComponentOutline:
         if outline_bytes > MAX_OUTLINE_BYTES:
             raise UnsupportedBinary("outline of more than 1 MiB")
         if section in _SINGLE_ITEM_SECTIONS:
-            outline.extend(
-                _SINGLE_ITEM_SECTIONS[section], CoreModule(begin, reader.at, end) if section == 1 else None
-            )
+            item = CoreModule(begin, reader.at, end) if section == 1 else NestedComponent(reader.at, end)
+            outline.extend(_SINGLE_ITEM_SECTIONS[section], item)
         elif section in _COUNTED_SECTIONS:
             count = reader.uleb()
             if count > size:

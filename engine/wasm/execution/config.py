@@ -9,6 +9,8 @@ from enum import StrEnum
 
 from wasmtime import Config, Engine, _ffi
 
+from engine.wasm.binary.memory_limits import MAX_MEMORIES
+
 MIB = 1 << 20
 WARM_RESIDENT_MIB = 16
 WASM_STACK_MIB = 2
@@ -90,7 +92,7 @@ def create_engine(compiler: Compiler, instances: int, memory_mib: int, *, warm: 
         "max_component_instance_size": MIB,
         "max_core_instance_size": MIB,
         "max_core_instances_per_component": 40,
-        "max_memories_per_component": 8,
+        "max_memories_per_component": MAX_MEMORIES,
         "max_tables_per_component": 32,
         "table_elements": 60_000,
         "max_memory_size": memory_mib * MIB,

@@ -39,8 +39,24 @@ def test_module_counts_once_per_instance() -> None:
     assert size_of_each(bytes(wat2wasm(f"(component {twice})")), 64 * MIB) == 32 * MIB
 
 
-def test_unsupported_component_applies_limit_to_each_memory() -> None:
-    assert size_of_each(b"nothing", 64 * MIB) == 64 * MIB
+def nested(inner: str, instances: int) -> bytes:
+    return bytes(wat2wasm(f"(component (component $c {inner}) {'(instance (instantiate $c))' * instances})"))
+
+
+def test_memories_of_nested_components_share_limit() -> None:
+    inner = "(core module $m (memory 1)) (core instance (instantiate $m))"
+    assert size_of_each(nested(inner, 1), 64 * MIB) == 64 * MIB
+    assert size_of_each(nested(inner, 4), 64 * MIB) == 16 * MIB
+    deep = f"(component $d {inner}) (instance (instantiate $d)) (instance (instantiate $d))"
+    assert size_of_each(nested(deep, 2), 64 * MIB) == 16 * MIB
+
+
+def test_component_with_uncounted_memories_gets_limit_of_the_maximum_number() -> None:
+    aliased = "(alias outer 1 0 (core module $m)) (core instance (instantiate $m))"
+    outer = f"(component (core module (memory 1)) (component $c {aliased}) (instance (instantiate $c)))"
+    many = nested("(component $d) " + "(instance (instantiate $d)) " * 40, 40)
+    for binary in (b"nothing", bytes(wat2wasm(outer)), many):
+        assert size_of_each(binary, 64 * MIB) == 8 * MIB
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 2000)), max_size=8), st.integers(16, 1024))
