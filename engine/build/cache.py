@@ -20,7 +20,7 @@ from engine.files.digest import content_digest
 from engine.lane import BuildMode
 from engine.manifest.lanes import build_settings
 from engine.manifest.model import Resource
-from engine.static_files.bundle import BundleCorrupt, blob_path, read_index
+from engine.static_files.bundle import BundleCorrupt, has_blobs, read_index
 
 FORMAT = 1
 MAX_NOTES = 8
@@ -71,7 +71,7 @@ class BuildCache:
             note = json.loads(self._note(resource, root, mode, key, identity).read_bytes())
             if any(content_digest(Path(path)) != digest for path, digest in note["inputs"].items()):
                 return None
-            return _decode(note)
+            return _decode(note, mode)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, BundleCorrupt):
             return None
 
@@ -118,13 +118,12 @@ def _encode(artifact: Artifact, began_ns: int) -> dict[str, Any] | None:
     }
 
 
-def _decode(note: dict[str, Any]) -> Artifact | None:
-    """Return the artifact of a note; `None` if its files are incomplete."""
+def _decode(note: dict[str, Any], mode: BuildMode) -> Artifact | None:
+    """Return the artifact of a note; `None` if its files are incomplete or, in deploy mode, altered."""
     if "folder" in note:
         image = StaticBundle(Path(note["folder"]), note["digest"])
         blobs = {encoding for file in read_index(image) for encoding in file.encodings.values()}
-        complete = all(blob_path(image.folder, digest).stat().st_size == size for digest, size in blobs)
-        return image if complete else None
+        return image if has_blobs(image.folder, blobs, verify=mode == "deploy") else None
     component = Path(note["component"])
     if content_digest(component) != note["digest"]:
         return None

@@ -15,6 +15,7 @@ from typing import Any
 
 from engine.artifact import BundleFile, StaticBundle
 from engine.errors import SvcError
+from engine.files.digest import content_digest
 from engine.static_files.names import is_servable
 
 INDEX = "index.json"
@@ -97,3 +98,13 @@ def read_index(image: StaticBundle) -> tuple[BundleFile, ...]:
 def blob_path(folder: Path, sha256: str) -> Path:
     """Return the path of a blob in the bundle `folder`."""
     return folder / BLOBS / sha256
+
+
+def has_blobs(folder: Path, blobs: Iterable[tuple[str, int]], *, verify: bool) -> bool:
+    """Return whether the bundle `folder` has all blobs, each a sha256 (hex) and a size in bytes.
+
+    `verify` compares digests instead of sizes. Raises OSError for a missing blob.
+    """
+    if verify:
+        return all(content_digest(blob_path(folder, sha256)) == sha256 for sha256, _ in blobs)
+    return all(blob_path(folder, sha256).stat().st_size == size for sha256, size in blobs)

@@ -17,6 +17,8 @@ from typing import IO
 
 import brotli  # type: ignore[import-untyped]
 
+from engine.files.digest import content_digest
+
 _CHUNK = 1024 * 1024
 # Compression costs memory and time. Without these limits a large file would delay a build for minutes.
 _LARGEST = 128 * 1024 * 1024
@@ -39,8 +41,12 @@ class Blob:
 class BlobStore:
     """File contents by sha256. Methods block and can be called on any thread."""
 
-    def __init__(self, folder: Path) -> None:
-        """Store all files below `folder`, which is created if missing."""
+    def __init__(self, folder: Path, *, verify: bool) -> None:
+        """Store all files below `folder`, which is created if missing.
+
+        `verify` compares the digests of cached files, not only their sizes.
+        """
+        self._verify = verify
         self._blobs = folder / "blobs"
         self._packed = folder / "packed"
         self._blobs.mkdir(parents=True, exist_ok=True)
@@ -96,8 +102,10 @@ class BlobStore:
         return result if result.size < blob.size else None
 
     def _holds(self, blob: Blob) -> bool:
-        """Return whether the file of a blob exists and is not truncated, as after a power cut."""
+        """Return whether the file of a blob exists and is not truncated or altered, as after a power cut."""
         try:
+            if self._verify:
+                return content_digest(self.path(blob)) == blob.sha256
             return self.path(blob).stat().st_size == blob.size
         except OSError:
             return False

@@ -70,7 +70,8 @@ async def _serve_or_pack(
     if request.resource.build is None and request.mode == "dev":
         return FolderArtifact(output)
     brotli, gzip = _QUALITY[request.mode]
-    return await pack(output, Packing(request.cache, brotli, gzip, workers, request.report))
+    verify = request.mode == "deploy"
+    return await pack(output, Packing(request.cache, brotli, gzip, workers, request.report, verify=verify))
 
 
 def _check_output(output: Path, request: BuildRequest) -> None:

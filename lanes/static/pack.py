@@ -6,12 +6,12 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from engine.artifact import BundleFile, StaticBundle
 from engine.lane import BuildFailed
-from engine.static_files.bundle import BLOBS, INDEX, blob_path, encode_index, index_digest
+from engine.static_files.bundle import BLOBS, INDEX, blob_path, encode_index, has_blobs, index_digest
 from engine.static_files.content_type import compressible, content_type
 from lanes.static.blobs import Blob, BlobStore, place_blob
 from lanes.static.walk import walk
@@ -21,13 +21,18 @@ _PROGRESS_SECS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Settings of packing: qualities `brotli` (1 to 11) and `gzip` (1 to 9), and `workers` that compress."""
+    """Settings of packing: qualities `brotli` (1 to 11) and `gzip` (1 to 9), and `workers` that compress.
+
+    `verify` compares the digests of cached files, not only their sizes.
+    """
 
     cache: Path
     brotli: int
     gzip: int
     workers: Executor
     report: Callable[[str], None]
+    _: KW_ONLY
+    verify: bool
 
 
 async def pack(root: Path, packing: Packing) -> StaticBundle:
@@ -49,7 +54,7 @@ async def _pack(root: Path, packing: Packing) -> StaticBundle:
     content = await asyncio.to_thread(walk, root)
     for note in content.notes:
         packing.report(note)
-    store = await asyncio.to_thread(BlobStore, packing.cache / "static")
+    store = await asyncio.to_thread(BlobStore, packing.cache / "static", verify=packing.verify)
     loop = asyncio.get_running_loop()
     jobs = {
         loop.run_in_executor(packing.workers, _image_file, store, name, path, packing)
@@ -70,7 +75,7 @@ async def _pack(root: Path, packing: Packing) -> StaticBundle:
         for job in pending:
             job.cancel()
     files = [job.result() for job in jobs]
-    return await asyncio.to_thread(_assemble, files, store, packing.cache / "images")
+    return await asyncio.to_thread(_assemble, files, store, packing)
 
 
 def _image_file(store: BlobStore, name: str, path: Path, packing: Packing) -> BundleFile:
@@ -84,12 +89,12 @@ def _image_file(store: BlobStore, name: str, path: Path, packing: Packing) -> Bu
     return BundleFile(name, content_type(name), encodings)
 
 
-def _assemble(files: list[BundleFile], store: BlobStore, images: Path) -> StaticBundle:
+def _assemble(files: list[BundleFile], store: BlobStore, packing: Packing) -> StaticBundle:
     """Move index and blobs to their final folder by a rename, unless a complete bundle exists there."""
-    index = encode_index(files)
+    index, images, verify = encode_index(files), packing.cache / "images", packing.verify
     blobs = {Blob(*encoding) for file in files for encoding in file.encodings.values()}
     image = StaticBundle(images / index_digest(index), index_digest(index))
-    if _complete(image.folder, index, blobs):
+    if _complete(image.folder, index, blobs, verify=verify):
         return image
     images.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=images, prefix="new-"))
@@ -99,19 +104,19 @@ def _assemble(files: list[BundleFile], store: BlobStore, images: Path) -> Static
             place_blob(store.path(blob), blob_path(temporary, blob.sha256))
         (temporary / INDEX).write_bytes(index)
         temporary.chmod(0o755)
-        _install(temporary, image.folder, index, blobs)
+        _install(temporary, image.folder, index, blobs, verify=verify)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return image
 
 
-def _install(new: Path, folder: Path, index: bytes, blobs: set[Blob]) -> None:
+def _install(new: Path, folder: Path, index: bytes, blobs: set[Blob], *, verify: bool) -> None:
     try:
         new.rename(folder)
         return
     except OSError:
         # Another process was faster, or the existing bundle is incomplete.
-        if _complete(folder, index, blobs):
+        if _complete(folder, index, blobs, verify=verify):
             return
     discarded = Path(tempfile.mkdtemp(dir=folder.parent, prefix="old-"))
     try:
@@ -121,10 +126,10 @@ def _install(new: Path, folder: Path, index: bytes, blobs: set[Blob]) -> None:
         shutil.rmtree(discarded, ignore_errors=True)
 
 
-def _complete(folder: Path, index: bytes, blobs: set[Blob]) -> bool:
+def _complete(folder: Path, index: bytes, blobs: set[Blob], *, verify: bool) -> bool:
     try:
-        return (folder / INDEX).read_bytes() == index and all(
-            blob_path(folder, blob.sha256).stat().st_size == blob.size for blob in blobs
+        return (folder / INDEX).read_bytes() == index and has_blobs(
+            folder, ((blob.sha256, blob.size) for blob in blobs), verify=verify
         )
     except OSError:
         return False

@@ -99,6 +99,11 @@ def test_unchanged_resource_is_not_rebuilt(project: Project) -> None:
     assert (project.root / "runs").read_text() == "\n"
 
 
+def alter(path: Path) -> None:
+    path.chmod(0o644)
+    path.write_bytes(bytes(path.stat().st_size))
+
+
 CHANGES = {
     "a file": lambda p: p.write("web/src/a", "two"),
     "a new file": lambda p: p.write("web/src/b", ""),
@@ -109,6 +114,7 @@ CHANGES = {
     "a variable": lambda p: setattr(p, "environ", {"API": "https://example.com"}),
     "a lost image": lambda p: shutil.rmtree(p.cache / "images"),
     "a lost blob": lambda p: next(path for path in (p.cache / "images").glob("*/blobs/*")).unlink(),
+    "an altered blob": lambda p: alter(next((p.cache / "images").glob("*/blobs/*"))),
     "a lost cache": lambda p: shutil.rmtree(p.cache),
     "a broken note": lambda p: next((p.cache / "builds").rglob("*.json")).write_text("{"),
     "a note of another kind": lambda p: next((p.cache / "builds").rglob("*.json")).write_text("[]"),

@@ -39,7 +39,7 @@ def test_canceled_packing_leaves_no_partial_files_and_can_be_repeated(output: Pa
     async def scenario() -> None:
         started = asyncio.Event()
         with Watched(started.set) as workers:
-            packing = Packing(tmp_path / "cache", 11, 9, workers, lambda line: None)
+            packing = Packing(tmp_path / "cache", 11, 9, workers, lambda line: None, verify=True)
             job = asyncio.create_task(pack(output, packing))
             await started.wait()
             job.cancel()
@@ -58,7 +58,7 @@ def test_file_removed_while_packing_is_reported(output: Path, tmp_path: Path) ->
             (output / f"{number}.js").unlink(missing_ok=True)
 
     with Watched(vanish) as workers:
-        packing = Packing(tmp_path / "cache", 5, 6, workers, lambda line: None)
+        packing = Packing(tmp_path / "cache", 5, 6, workers, lambda line: None, verify=True)
         with pytest.raises(BuildFailed, match=r"/[789]\.js cannot be packed: No such file") as exc_info:
             asyncio.run(pack(output, packing))
     assert "build again" in exc_info.value.hint

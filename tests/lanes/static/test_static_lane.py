@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -184,13 +184,17 @@ def test_unchanged_files_are_not_compressed_again(shop: Workshop) -> None:
     assert first["a.js"] == second["a.js"]
 
 
-def test_truncated_compressed_file_is_made_again(shop: Workshop) -> None:
+@pytest.mark.parametrize("coding", ["br", "identity"])
+@pytest.mark.parametrize("damage", [lambda whole: b"", lambda whole: bytes(len(whole))], ids=["cut", "zeros"])
+def test_damaged_cached_file_is_made_again(
+    shop: Workshop, coding: str, damage: Callable[[bytes], bytes]
+) -> None:
     shop.write("a.js", "function a() {}\n" * 300)
     image = shop.image()
-    path = blob_path(image.folder, shop.files(image)["a.js"].encodings["br"][0])
+    path = blob_path(image.folder, shop.files(image)["a.js"].encodings[coding][0])
     whole = path.read_bytes()
     path.chmod(0o644)
-    path.write_bytes(b"")
+    path.write_bytes(damage(whole))
     assert shop.image() == image
     assert path.read_bytes() == whole
 
