@@ -8,17 +8,21 @@ import annotated_types
 from doors.crypto import derivation, keys
 from doors.crypto import door as crypto
 from doors.crypto import passwords as password_hashes
-from doors.tables.api import file_routes, grid_routes, grid_sessions, query, row_routes
+from doors.tables import migrations
+from doors.tables.api import file_routes, grid_routes, grid_sessions, owner_threads, query, row_routes
 from doors.tables.door import TablesDoor
+from doors.tables.files.format import MAX_COLUMNS as MAX_FILE_COLUMNS
 from doors.tables.files.format import MAX_RECORD
 from doors.tables.guest import protocol, reader, session, writer
 from doors.tables.migrations import MAX_FILE_BYTES as MAX_MIGRATION
 from doors.tables.migrations import script
 from doors.tables.schema.tables import MAX_COLUMNS
 from doors.tables.sqlite.connections import MAX_BYTES, MAX_SQL, MAX_VALUE
+from doors.tables.sqlite.statement_limit import MAX_WRITTEN_BYTES
 from doors.telemetry import record
 from doors.telemetry.http import MAX_REQUEST_BYTES
 from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
+from engine.control.access_watch import MAX_REQUESTS
 from engine.control.app import MAX_BODY_BYTES as MAX_API_BODY
 from engine.control.auth import accounts, login_throttle, passwords, sessions
 from engine.control.routes.deployments import MAX_BLOB_BYTES
@@ -131,7 +135,7 @@ LIMITS: dict[str, list[Row]] = {
         ("time of a read", f"{reader.TIMEOUT_SECONDS:.0f} s", "", "504 `time-limit`"),
         ("time of a request that writes", f"{writer.TIMEOUT_SECONDS:.0f} s", "", "504 `time-limit`"),
         ("turn of a write while others wait", f"{writer.TURN_SECONDS} s", "", "it runs again after them"),
-        ("temporary data of running SQL (Linux)", size(session.MAX_WRITTEN_BYTES), "", "413 `too-large`"),
+        ("temporary data of running SQL (Linux)", size(MAX_WRITTEN_BYTES), "", "413 `too-large`"),
         (
             "requests waiting to write",
             f"{writer.MAX_WAITING:,}, {size(writer.MAX_WAITING_BYTES)}",
@@ -148,8 +152,33 @@ LIMITS: dict[str, list[Row]] = {
     ],
     "Tables, for owners": [
         ("migration file", size(MAX_MIGRATION), "", "error that names the file"),
-        ("one statement of a migration", f"{script.TIMEOUT_SECONDS:.0f} s", "", "`timeout`"),
+        (
+            "one statement of a migration, all that are applied at once",
+            f"{script.TIMEOUT_SECONDS:.0f} s, {migrations.MAX_SECONDS:.0f} s",
+            "",
+            "`timeout`",
+        ),
         ("statement of `svc tables query`", f"{query.TIMEOUT_SECONDS:.0f} s", "", "`timeout`"),
+        ("value in `svc tables query`", size(query.MAX_VALUE_BYTES), "", "`too-large`"),
+        (
+            "temporary data of a statement or a grid (Linux)",
+            size(MAX_WRITTEN_BYTES),
+            "",
+            "`too-large`",
+        ),
+        (
+            "statements and changes of rows at once, of a project",
+            str(owner_threads.MAX_PER_PROJECT),
+            "",
+            "further ones wait",
+        ),
+        (
+            "imports and exports at once, of a project",
+            str(file_routes.MAX_TRANSFERS),
+            "",
+            "503 `unavailable`",
+        ),
+        ("requests of one user at once, with streams", str(MAX_REQUESTS), "", "503 `unavailable`"),
         (
             "result of `svc tables query`",
             f"{query.MAX_ROWS:,} rows, {size(query.MAX_BYTES)}",
@@ -157,6 +186,7 @@ LIMITS: dict[str, list[Row]] = {
             "the rest is left out; stderr reports it",
         ),
         ("row of an import file", size(MAX_RECORD), "", "error with the line"),
+        ("columns of an import file or a pasted range", f"{MAX_FILE_COLUMNS:,}", "", "error"),
         (
             "row changes in one request",
             f"{row_routes.MAX_CHANGES:,}, {size(row_routes.MAX_BYTES)}",
@@ -349,7 +379,7 @@ CONTROL_CODES: dict[str, tuple[str, str]] = {
     "storage-quota": ("API", "The tables have reached the quota of the project. `svc quota show` prints it."),
     "tables": ("API", "SQLite refused the statement; the message is SQLite's."),
     "timeout": ("API", "The operation took too long and was cancelled."),
-    "too-large": ("API", "A grid needs more than 4 GiB of temporary files."),
+    "too-large": ("API", "A value, or the temporary data of a statement or grid, is over its limit."),
     "too-many-attempts": ("API", "Too many failed logins. Wait for the time in `retry-after`."),
     "toolchain-missing": ("command", "A toolchain is missing. `svc doctor` shows the remedy."),
     "unauthenticated": ("API", "Not logged in, or the session or token expired."),

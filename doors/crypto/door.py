@@ -9,10 +9,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from types import ModuleType
 
-from doors.crypto.fair_threads import FairThreads, QueueFull
 from doors.crypto.job import Job, Members, encode
 from doors.crypto.problem import CryptoProblem
 from engine.door import DoorContext, DoorRequest, DoorResponse, OpenDoor, RunBudget
+from engine.fair_threads import FairThreads, QueueFull
 
 QUICK_BYTES = 64 << 10
 """Maximum body of a request that is answered on the event loop."""

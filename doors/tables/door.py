@@ -12,10 +12,10 @@ from doors.tables.guest.errors import explain_full
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.guest.protocol import SqlRequest, read_request
 from doors.tables.guest.reader import NotAQuery, Reader
-from doors.tables.guest.session import MAX_WRITTEN_BYTES
 from doors.tables.guest.writer import Writer
 from doors.tables.guest.written_bytes import CHECK_SECONDS, WrittenBytesLimit
 from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES
+from doors.tables.sqlite.statement_limit import MAX_WRITTEN_BYTES
 from doors.tables.sqlite.storage_quota import set_storage_quota
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
 

@@ -5,6 +5,7 @@ revoked token, an expired session, a removed user or a role that no longer suffi
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 
 from engine.control.access import Authenticator, Principal, Role, Unauthenticated
@@ -12,6 +13,8 @@ from engine.errors import SvcError
 
 CHECK_SECONDS = 0.25
 """Time between two checks of the rights behind open streams."""
+MAX_REQUESTS = 128
+"""Maximum requests of one user in progress, streams included."""
 
 
 def authenticated(principal: Principal | None) -> Principal:
@@ -24,12 +27,15 @@ def authenticated(principal: Principal | None) -> Principal:
 class RequestAccess:
     """The rights of one request: the token of its caller, and the roles that its route required."""
 
-    __slots__ = ("_watch", "on_lost", "required", "token")
+    __slots__ = ("_watch", "on_lost", "required", "token", "user")
 
-    def __init__(self, watch: "AccessWatch", token: str, on_lost: Callable[[SvcError], None]) -> None:
+    def __init__(
+        self, watch: "AccessWatch", token: str, user: str, on_lost: Callable[[SvcError], None]
+    ) -> None:
         """`on_lost` receives the reason at every check that fails."""
         self._watch = watch
         self.token = token
+        self.user = user
         self.on_lost = on_lost
         self.required: list[tuple[str, Role]] = []
 
@@ -52,19 +58,31 @@ class AccessWatch:
         self._authenticator = authenticator
         self._describe = describe
         self._watched: dict[RequestAccess, None] = {}
+        self._of_user: Counter[str] = Counter()
         self._checking: asyncio.Task[None] | None = None
 
-    def add(self, token: str, on_lost: Callable[[SvcError], None]) -> RequestAccess:
-        """Watch a request with this token until `unwatch`."""
-        access = RequestAccess(self, token, on_lost)
+    def add(self, token: str, user: str, on_lost: Callable[[SvcError], None]) -> RequestAccess:
+        """Watch a request with this token until `unwatch`. Raises `SvcError` above `MAX_REQUESTS`."""
+        if self._of_user[user] >= MAX_REQUESTS:
+            raise SvcError(
+                f"{MAX_REQUESTS} requests of {user} are in progress",
+                "Close streams that you do not need, or wait.",
+                code="unavailable",
+            )
+        access = RequestAccess(self, token, user, on_lost)
         self._watched[access] = None
+        self._of_user[user] += 1
         if self._checking is None:
             self._checking = asyncio.create_task(self._check_repeatedly())
         return access
 
     def remove(self, access: RequestAccess) -> None:
         """Stop watching a request."""
-        self._watched.pop(access, None)
+        if access in self._watched:
+            del self._watched[access]
+            self._of_user[access.user] -= 1
+            if not self._of_user[access.user]:
+                del self._of_user[access.user]
 
     async def _check_repeatedly(self) -> None:
         try:

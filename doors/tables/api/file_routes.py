@@ -2,8 +2,9 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -13,7 +14,7 @@ from pydantic import Field
 from quart import Blueprint, Response, request
 from quart_schema import document_response, validate_querystring
 
-from doors.tables.api.thread_stream import ChunkWriter, Stream
+from doors.tables.api.thread_stream import ChunkWriter, Producer, Stream
 from doors.tables.files.clipboard import Header, preview_pasted
 from doors.tables.files.exporter import save
 from doors.tables.files.format import FileProgress, Format
@@ -32,6 +33,8 @@ from engine.control.projects import Projects
 from engine.control.schema import QueryModel
 from engine.errors import SvcError
 
+MAX_TRANSFERS = 8
+"""Maximum imports, previews and exports of a project in progress."""
 PROGRESS_SECONDS = 0.2
 """Interval of progress reports."""
 MAX_PREVIEW_ROWS = 10_000
@@ -119,7 +122,47 @@ class PreviewAnswer:
     header: bool
 
 
-def add_routes(routes: Blueprint, projects: Projects) -> None:
+class Transfers:
+    """The imports, previews and exports in progress, by the data folder of their project."""
+
+    def __init__(self) -> None:
+        self._running: Counter[Path] = Counter()
+
+    @asynccontextmanager
+    async def start(self, data: Path) -> AsyncIterator[Callable[[Producer], Awaitable[Stream]]]:
+        """Yield a function that starts the stream of a transfer, which is counted until its thread ends.
+
+        Raises `SvcError` above `MAX_TRANSFERS`.
+        """
+        if self._running[data] >= MAX_TRANSFERS:
+            raise SvcError(
+                f"{MAX_TRANSFERS} imports and exports of the project are in progress",
+                "Wait until one has ended.",
+                code="unavailable",
+            )
+        self._running[data] += 1
+        started = False
+
+        async def stream(produce: Producer) -> Stream:
+            nonlocal started
+            result = Stream(produce, lambda: self._end(data))
+            started = True
+            await result.start()
+            return result
+
+        try:
+            yield stream
+        finally:
+            if not started:
+                self._end(data)
+
+    def _end(self, data: Path) -> None:
+        self._running[data] -= 1
+        if not self._running[data]:
+            del self._running[data]
+
+
+def add_routes(routes: Blueprint, projects: Projects, transfers: Transfers) -> None:
     """Add the routes of imports and exports."""
 
     @routes.post("/v1/projects/<project>/import")
@@ -131,9 +174,9 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
         """Import the file in the body; needs the role deployer, or owner to create tables."""
         creates = query_args.create or query_args.format in _MULTI_TABLE_FORMATS
         data = require_data_dir(projects, project, "owner" if creates else "deployer")
-        file = await _spool_body(data)
-        stream = Stream(_with_file(file, lambda sink: _load(data, file, query_args, sink)))
-        await stream.start()
+        async with transfers.start(data) as start:
+            file = await _spool_body(data)
+            stream = await start(_with_file(file, lambda sink: _load(data, file, query_args, sink)))
         return ndjson.ndjson_response(stream.chunks())
 
     @routes.post("/v1/projects/<project>/import/preview")
@@ -142,9 +185,10 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
     @document_response(PreviewAnswer)
     async def preview_file(project: str, query_args: PreviewQuery) -> Response:
         """Infer columns and first rows of the file in the body, without changes; needs the role viewer."""
-        file = await _spool_body(require_data_dir(projects, project, "viewer"))
-        stream = Stream(_with_file(file, lambda sink: _preview(file, query_args, sink)))
-        await stream.start()
+        data = require_data_dir(projects, project, "viewer")
+        async with transfers.start(data) as start:
+            file = await _spool_body(data)
+            stream = await start(_with_file(file, lambda sink: _preview(file, query_args, sink)))
         return Response(stream.chunks(), content_type="application/json")
 
     @routes.get("/v1/projects/<project>/export")
@@ -156,14 +200,14 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
         tables = [query_args.table] if isinstance(query_args.table, str) else query_args.table
         format = query_args.format
         return await export_response(
-            data, format, lambda connection, output: save(connection, output, format, tables)
+            transfers, data, format, lambda connection, output: save(connection, output, format, tables)
         )
 
 
-async def export_response(data: Path, format: Format, save: Save) -> Response:
+async def export_response(transfers: Transfers, data: Path, format: Format, save: Save) -> Response:
     """Return a streaming response with the file that `save` writes."""
-    stream = Stream(lambda sink: _save(data, save, sink))
-    await stream.start()
+    async with transfers.start(data) as start:
+        stream = await start(lambda sink: _save(data, save, sink))
     return Response(stream.chunks(), content_type=MEDIA_TYPES[format])
 
 

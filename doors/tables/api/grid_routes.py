@@ -11,7 +11,7 @@ from pydantic import Field
 from quart import Blueprint, Response
 from quart_schema import document_response, validate_querystring, validate_request, validate_response
 
-from doors.tables.api.file_routes import MEDIA_TYPES, export_response, require_data_dir
+from doors.tables.api.file_routes import MEDIA_TYPES, Transfers, export_response, require_data_dir
 from doors.tables.api.grid_sessions import Grids
 from doors.tables.files.exporter import save_view
 from doors.tables.files.format import ROWS, RowsFormat
@@ -160,7 +160,7 @@ class GridState:
     stale: bool
 
 
-def add_routes(routes: Blueprint, projects: Projects) -> None:
+def add_routes(routes: Blueprint, projects: Projects, transfers: Transfers) -> None:
     """Add the routes of grids."""
     grids = Grids()
 
@@ -214,7 +214,7 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
         folder, format = require_data_dir(projects, project, "viewer"), query_args.format
         view = await grids.use(folder, grid, lambda grid: grid.view)
         return await export_response(
-            folder, format, lambda connection, output: save_view(connection, output, format, view)
+            transfers, folder, format, lambda connection, output: save_view(connection, output, format, view)
         )
 
     @routes.post("/v1/projects/<project>/grid/<grid>/refresh")

@@ -1,7 +1,6 @@
 """Execution of one SQL statement of an owner, with limits on time, rows and bytes."""
 
 import json
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,8 +15,9 @@ from doors.tables.migrations import script
 from doors.tables.schema import notes
 from doors.tables.schema.references import find_broken
 from doors.tables.sqlite.catalog import read
-from doors.tables.sqlite.connections import Connection, Cursor
+from doors.tables.sqlite.connections import Connection, Cursor, apsw
 from doors.tables.sqlite.errors import TablesError, transaction
+from doors.tables.sqlite.statement_limit import MAX_WRITTEN_BYTES, StatementLimit
 from doors.tables.sqlite.tokens import ParsedStatement, tokens
 from doors.tables.types.json import encode_rows, parameters
 from doors.tables.types.registry import TypeName
@@ -28,6 +28,8 @@ TIMEOUT_SECONDS = 30.0
 MAX_ROWS = 10_000
 MAX_BYTES = 16 << 20
 """Maximum rows, and bytes of JSON, of a result. The row that exceeds the bytes is the last."""
+MAX_VALUE_BYTES = 64 << 20
+"""Maximum bytes of a value or row, computed ones too."""
 _STEPS_PER_CHECK = 20_000
 _SCHEMA_WORDS = ("CREATE", "ALTER", "DROP")
 _CODES = {"time-limit": "timeout", "busy": "unavailable"}
@@ -68,19 +70,34 @@ def run(connection: Connection, sql: str, params: Sequence[Any], *, write: bool,
         if not write:
             raise _to_error(reads_only())
         return _change_schema(connection, sql, params)
-    authorizer = OwnerAuthorizer(writes=write)
+    authorizer, limits = OwnerAuthorizer(writes=write), StatementLimit(TIMEOUT_SECONDS)
     try:
         connection.authorizer = authorizer
-        with _deadline(connection), _transaction(connection, authorizer, write):
+        connection.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+        connection.set_progress_handler(limits, _STEPS_PER_CHECK)
+        with _transaction(connection, authorizer, write):
             plan = _make_plan(connection, authorizer, sql)
             connection.set_last_insert_rowid(0)
             rows, truncated = _rows(connection, plan, plan.bind(parameters(list(params))), limit)
             changes = connection.changes() if plan.writes else 0
             return _document(plan, rows, truncated, changes, connection.last_insert_rowid())
     except (GuestProblem, *GUEST_ERRORS) as error:
+        if limits.oversized:
+            raise TablesError(
+                f"the statement wrote more than {MAX_WRITTEN_BYTES >> 20} MiB of temporary data",
+                "Sort, group or write fewer rows at once.",
+                code="too-large",
+            ) from error
+        if isinstance(error, apsw.TooBigError):
+            raise TablesError(
+                f"a value or a row has more than {MAX_VALUE_BYTES >> 20} MiB",
+                "Select a part of it with substr().",
+                code="too-large",
+            ) from error
         problem = to_problem(error, sql, authorizer.refusal)
         raise _to_error(explain_full(problem, Path(connection.filename))) from error
     finally:
+        connection.set_progress_handler(None)
         connection.authorizer = None
 
 
@@ -96,16 +113,6 @@ def _make_plan(connection: Connection, authorizer: OwnerAuthorizer, sql: str) ->
         if problem.code == "not-allowed" and authorizer.refusal is None:
             raise kind_refused() from problem
         raise
-
-
-@contextmanager
-def _deadline(connection: Connection) -> Iterator[None]:
-    end = time.monotonic() + TIMEOUT_SECONDS
-    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_PER_CHECK)
-    try:
-        yield
-    finally:
-        connection.set_progress_handler(None)
 
 
 @contextmanager

@@ -135,7 +135,7 @@ def blueprint(projects: Projects) -> Blueprint:
         def run(connection: Connection) -> bytes:
             return run_sql(connection, data.sql, data.params, write=data.write, limit=data.limit)
 
-        result = await (_write(folder, run) if data.write else _read(folder, run))
+        result = await (_write if data.write else _read)(folder, run)
         return Response(result, content_type="application/json")
 
     @routes.get("/v1/projects/<project>/migrations")
@@ -159,8 +159,9 @@ def blueprint(projects: Projects) -> Blueprint:
         names = await _write(folder, lambda connection: migrations.apply(connection, files))
         return MigrationsDone(applied=list(names))
 
-    file_routes.add_routes(routes, projects)
-    grid_routes.add_routes(routes, projects)
+    transfers = file_routes.Transfers()
+    file_routes.add_routes(routes, projects, transfers)
+    grid_routes.add_routes(routes, projects, transfers)
     row_routes.add_routes(routes, projects)
     return routes
 

@@ -45,9 +45,10 @@ class ChunkWriter(io.RawIOBase):
 class Stream:
     """The output of a function that runs on its own thread."""
 
-    def __init__(self, produce: Producer) -> None:
-        """`produce` writes to its argument, and may raise."""
+    def __init__(self, produce: Producer, on_end: Callable[[], None]) -> None:
+        """`produce` writes to its argument, and may raise. `on_end` is called on the event loop after it."""
         self._produce = produce
+        self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._chunks: asyncio.Queue[bytes] = asyncio.Queue(_BUFFERED_CHUNKS)
         self._disconnected = False
@@ -58,6 +59,7 @@ class Stream:
         """Start, and wait for the first chunk. Raises the function's error before that chunk."""
         result: Future[None] = Future()
         self._finished = asyncio.wrap_future(result)
+        self._finished.add_done_callback(lambda _: self._on_end())
         # Its own thread: it takes as long as the client takes to read.
         threading.Thread(target=self._run, args=(result,), name="tables-stream", daemon=True).start()
         try:

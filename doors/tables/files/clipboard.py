@@ -6,10 +6,11 @@ ordinary character, as in typed text. An empty cell is null.
 
 import re
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import BinaryIO, Literal
 
 from doors.tables.files.csv_file import Cells
-from doors.tables.files.format import Preview
+from doors.tables.files.format import Preview, check_width
 from doors.tables.files.text_reader import chunks
 from doors.tables.sqlite.errors import TablesError, fold
 from doors.tables.types.infer import infer, is_plain_text
@@ -27,23 +28,29 @@ def preview_pasted(source: BinaryIO, header: Header, row_count: int) -> Preview:
     are filled with empty cells; longer ones are an error.
     """
     source.seek(0)
-    text = "".join(_limit_size(chunks(source)))
-    rows = list(_rows(text))
-    if not rows:
+    rows = _rows("".join(_limit_size(chunks(source))))
+    head = list(islice(rows, 2))
+    if not head:
         raise TablesError("the clipboard has no cells", "Copy the cells of a spreadsheet first.")
-    has_header = header == "yes" or (header == "auto" and len(rows) > 1 and _is_header(rows[0]))
-    width = len(rows[0])
-    names = [f"column {number}" for number in range(1, width + 1)]
+    first = head[0]
+    has_header = header == "yes" or (header == "auto" and len(head) > 1 and _is_header(first))
+    names = [f"column {number}" for number in range(1, len(first) + 1)]
     if has_header:
-        names = [cell or name for cell, name in zip(rows[0], names, strict=True)]
-    for number, row in enumerate(rows, 1):
+        names = [cell or name for cell, name in zip(first, names, strict=True)]
+    filled = _filled(chain(head[has_header:], rows), len(first), 1 + has_header)
+    return infer(names, filled, row_count, header=has_header)
+
+
+def _filled(rows: Iterator[Cells], width: int, number: int) -> Iterator[Cells]:
+    """Fill rows with empty cells. `number` is that of the first row, from 1."""
+    for row_number, row in enumerate(rows, number):
         if len(row) > width:
             raise TablesError(
-                f"row {number}: there are {len(row)} cells, and {width} in the first row",
+                f"row {row_number}: there are {len(row)} cells, and {width} in the first row",
                 "Copy a range that has as many cells in every row.",
             )
         row.extend([None] * (width - len(row)))
-    return infer(names, rows[has_header:], row_count, header=has_header)
+        yield row
 
 
 def _limit_size(pieces: Iterator[str]) -> Iterator[str]:
@@ -59,16 +66,17 @@ def _limit_size(pieces: Iterator[str]) -> Iterator[str]:
 
 
 def _rows(text: str) -> Iterator[Cells]:
-    position, row = 0, Cells()
+    position, row, number = 0, Cells(), 1
     while position < len(text):
         match = _CELL.match(text, position)
         assert match is not None
         quoted, plain, end = match.groups()
         row.append(quoted.replace('""', '"') if quoted is not None else plain or None)
+        check_width(len(row), number)
         position = match.end()
         if end != "\t":
             yield row
-            row = Cells()
+            row, number = Cells(), number + 1
     if row:
         row.append(None)
         yield row

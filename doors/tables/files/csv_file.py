@@ -7,7 +7,7 @@ distinguish them before Python 3.12, and refuses cells beyond 128 KiB.
 import re
 from collections.abc import Iterator, Sequence
 
-from doors.tables.files.format import MAX_RECORD
+from doors.tables.files.format import MAX_RECORD, check_width
 from doors.tables.files.text_reader import FileLines, too_large
 from doors.tables.sqlite.errors import TablesError, fold
 
@@ -56,14 +56,15 @@ def read(lines: FileLines) -> tuple[list[str], Iterator[tuple[int, Cells]]]:
 
 
 def _header(cells: Cells) -> list[str]:
-    names: list[str] = []
+    names: dict[str, str] = {}
+    check_width(len(cells), 1)
     for number, cell in enumerate(cells, 1):
         if not cell:
             raise TablesError(f"line 1: column {number} has no name", "Name every column in the first line.")
-        if fold(cell) in map(fold, names):
+        if fold(cell) in names:
             raise TablesError(f"line 1: two columns are named {cell}", "Give each its own name.")
-        names.append(cell)
-    return names
+        names[fold(cell)] = cell
+    return list(names.values())
 
 
 def _rows(lines: FileLines, width: int, delimiter: str) -> Iterator[tuple[int, Cells]]:

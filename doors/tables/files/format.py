@@ -26,6 +26,8 @@ _ENDINGS: dict[str, Format] = {
 
 MAX_RECORD = 8 << 20
 """Maximum bytes of one row in a file."""
+MAX_COLUMNS = 2000
+"""Maximum columns of a file, as of a table in SQLite."""
 STEP = 1000
 """Number of rows between progress reports."""
 
@@ -56,6 +58,14 @@ class Preview:
     rows: tuple[tuple[str | None, ...], ...]
     count: int
     header: bool = True
+
+
+def check_width(columns: int, row: int) -> None:
+    """Raise `TablesError` if a file has too many columns. `row` counts from 1."""
+    if columns > MAX_COLUMNS:
+        raise TablesError(
+            f"row {row}: the file has more than {MAX_COLUMNS} columns", "Tables have at most that many."
+        )
 
 
 def format_of(name: str) -> Format:

@@ -80,11 +80,15 @@ class _Reader:
         self.line = 1
         self.bytes = 0
 
-    def _read_more(self) -> bool:
-        piece = next(self._pieces, "")
-        self._text, self._at = self._text[self._at :] + piece, 0
-        self.bytes += len(piece.encode())
-        return piece != ""
+    def _read_more(self, characters: int = 1) -> bool:
+        """Read at least so many characters, if there are any; return whether there are."""
+        pieces, size = [self._text[self._at :]], 0
+        while size < characters and (piece := next(self._pieces, "")):
+            pieces.append(piece)
+            size += len(piece)
+            self.bytes += len(piece.encode())
+        self._text, self._at = "".join(pieces), 0
+        return size > 0
 
     def peek(self) -> str:
         """Return the next character that is not whitespace, or an empty text at the end."""
@@ -113,9 +117,11 @@ class _Reader:
             try:
                 fields, end = _object(self._text, self._at, self.line)
             except _Partial as error:
-                if len(self._text) - self._at > MAX_RECORD:
+                size = len(self._text) - self._at
+                if size > MAX_RECORD:
                     raise too_large(self.line) from None
-                if not self._read_more():
+                # As much again: the object is parsed from its start each time.
+                if not self._read_more(size):
                     raise _mistake(self.line, str(error)) from None
             else:
                 self._advance(end)

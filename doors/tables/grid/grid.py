@@ -6,7 +6,6 @@ block checkpoints of the write-ahead log.
 
 import hashlib
 import json
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,13 +27,14 @@ from doors.tables.sqlite.errors import (
     scalar,
     wrap_error,
 )
+from doors.tables.sqlite.statement_limit import MAX_WRITTEN_BYTES, StatementLimit
 from doors.tables.types.grid_cell import CUT, cell, selected, stored
 from doors.tables.types.parse import integer
 from doors.tables.types.registry import INTEGER
 
 TIMEOUT_SECONDS = 30.0
 """Time limit of each call."""
-MAX_TEMPORARY_BYTES = 4 << 30
+MAX_TEMPORARY_BYTES = MAX_WRITTEN_BYTES
 """Maximum bytes of the temporary file with the order."""
 MAX_CELL_BYTES = 64 << 20
 """Maximum bytes of one complete cell."""
@@ -76,7 +76,7 @@ class Grid:
 
     def __init__(self, path: Path, view: GridView) -> None:
         """Open the file."""
-        self._deadline, self._stopped = 0.0, False
+        self._limit, self._stopped = StatementLimit(TIMEOUT_SECONDS), False
         self.view = view
         self._path = path
         try:
@@ -88,7 +88,7 @@ class Grid:
             ) from None
         except Error as error:
             raise wrap_error(error, _ERROR_PREFIX) from error
-        self._connection.set_progress_handler(self._is_timed_out, _STEPS_PER_CHECK)
+        self._connection.set_progress_handler(self._is_over_limit, _STEPS_PER_CHECK)
 
     def open(self) -> None:
         """Materialize the order of the rows. Call this first."""
@@ -273,7 +273,7 @@ class Grid:
     @contextmanager
     def _snapshot(self, *, check: bool = True) -> Iterator[None]:
         """Read one snapshot. With `check`, raise `TablesError` if the table's columns have changed."""
-        self._deadline = time.monotonic() + TIMEOUT_SECONDS
+        self._limit = StatementLimit(TIMEOUT_SECONDS)
         try:
             self._connection.execute("BEGIN")
             try:
@@ -284,23 +284,23 @@ class Grid:
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
-        except InterruptError:
+        except (InterruptError, FullError) as error:
+            if self._limit.oversized or isinstance(error, FullError):
+                raise TablesError(
+                    f"sorting {self.view.table} exceeds the space for temporary files",
+                    "Add a filter.",
+                    code="too-large",
+                ) from None
             raise TablesError(
                 f"{self.view.table} cannot be sorted within {TIMEOUT_SECONDS:.0f} s",
                 "Add an index on the sorted columns, or a filter.",
                 code="timeout",
             ) from None
-        except FullError:
-            raise TablesError(
-                f"sorting {self.view.table} exceeds the space for temporary files",
-                "Add a filter.",
-                code="too-large",
-            ) from None
         except Error as error:
             raise wrap_error(error, _ERROR_PREFIX) from error
 
-    def _is_timed_out(self) -> bool:
-        return self._stopped or time.monotonic() > self._deadline
+    def _is_over_limit(self) -> bool:
+        return self._stopped or self._limit()
 
     def _require_unchanged(self) -> None:
         """Raise `TablesError` if the table was dropped or altered since the grid was opened."""

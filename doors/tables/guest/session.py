@@ -21,13 +21,12 @@ from doors.tables.guest.problem import GuestProblem
 from doors.tables.guest.protocol import SqlStatement
 from doors.tables.sqlite import catalog
 from doors.tables.sqlite.connections import NO_VALUES, Clock, Connection, apsw
+from doors.tables.sqlite.statement_limit import MAX_WRITTEN_BYTES
 from doors.tables.types.json import Value, encode_rows
 
 MAX_ROWS = 10_000
 MAX_RESULT = 4 << 20
 """Maximum rows, and bytes of JSON, of a response."""
-MAX_WRITTEN_BYTES = 1 << 30
-"""Maximum bytes that the running statements of a project write to temporary files and the write-ahead log."""
 MAX_PLANS = 512
 MAX_CACHED_SQL = 8192
 """Maximum number of cached plans, and characters of a statement that is cached."""

@@ -6,10 +6,9 @@ such limit.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 
-from doors.tables.guest.session import MAX_WRITTEN_BYTES, GuestSession
+from doors.tables.guest.session import GuestSession
+from doors.tables.sqlite.statement_limit import MAX_WRITTEN_BYTES, written_bytes
 
 CHECK_SECONDS = 0.05
 
@@ -26,7 +25,7 @@ class WrittenBytesLimit:
         """Stop the statement that has written most if all together exceed the limit."""
         written = {}
         for session in sessions:
-            total = _written_by_thread(session.thread)
+            total = written_bytes(f"self/task/{session.thread}")
             number, before, last = self._seen.get(session.thread, (-1, 0, 0))
             if number != session.request_number:
                 number, before = session.request_number, last
@@ -36,11 +35,3 @@ class WrittenBytesLimit:
         if sum(written.values()) > self._limit:
             session = max(written, key=lambda each: written[each])
             session.stop_writing(self._seen[session.thread][0])
-
-
-def _written_by_thread(thread: int) -> int:
-    """Return the bytes that a thread of this process has written; 0 if the system does not count them."""
-    with suppress(OSError, ValueError, IndexError):
-        fields = Path(f"/proc/self/task/{thread}/io").read_bytes().split()
-        return int(fields[fields.index(b"wchar:") + 1])
-    return 0

@@ -4,6 +4,7 @@ The database records the name and sha256 of each applied file, so a copy of it h
 """
 
 import hashlib
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ TABLE = f"""CREATE TABLE IF NOT EXISTS {RECORD} (
 ) STRICT, WITHOUT ROWID"""
 MAX_FILE_BYTES = 64 << 20
 """Maximum bytes of one file."""
+MAX_SECONDS = 900.0
+"""Time limit of all migrations that are applied at once, during which other writers wait."""
 ERROR_PREFIX = "the migrations were not applied"
 
 
@@ -131,12 +134,14 @@ def apply(connection: Connection, migrations: Sequence[Migration]) -> tuple[str,
     """
     if not pending(connection, migrations):
         return ()
+    deadline = time.monotonic() + MAX_SECONDS
     with transaction(connection, ERROR_PREFIX):
         todo = pending(connection, migrations)
         connection.execute(TABLE)
         was_valid = not find_broken(connection)
         for migration in todo:
-            script.run(connection, migration.name, statements([migration.sql], script.MAX_STATEMENT_BYTES))
+            parsed = statements([migration.sql], script.MAX_STATEMENT_BYTES)
+            script.run(connection, migration.name, parsed, deadline=deadline)
             connection.execute(
                 f"INSERT INTO {RECORD} (name, sha256) VALUES (?, ?)", (migration.name, migration.sha256)
             )

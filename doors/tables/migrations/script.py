@@ -4,6 +4,7 @@ A script has full access to the project's tables. It cannot use other files, con
 transactions or svc's own tables. Every error names the file and line.
 """
 
+import math
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -64,10 +65,15 @@ _ACTIONS_WITH_NAME = {
 
 
 def run(
-    connection: Connection, name: str, script: Iterable[ParsedStatement], *, seconds: float = TIMEOUT_SECONDS
+    connection: Connection,
+    name: str,
+    script: Iterable[ParsedStatement],
+    *,
+    seconds: float = TIMEOUT_SECONDS,
+    deadline: float = math.inf,
 ) -> None:
     """Run all statements. Arguments and errors are those of `run_steps`."""
-    for _ in run_steps(connection, name, script, seconds=seconds):
+    for _ in run_steps(connection, name, script, seconds=seconds, deadline=deadline):
         pass
 
 
@@ -78,17 +84,19 @@ def run_steps(
     *,
     allow_internal: bool = False,
     seconds: float = TIMEOUT_SECONDS,
+    deadline: float = math.inf,
 ) -> Iterator[int]:
     """Run statements in the caller's transaction; yield the number of completed ones after each.
 
     `name` is the file name for messages; if empty, they have the line alone. With `allow_internal` the script
-    may create and fill svc's own tables, as dumps do. `seconds` is the time limit of each statement. Raises
-    `TablesError`.
+    may create and fill svc's own tables, as dumps do. `seconds` is the time limit of each statement, and
+    `deadline` that of all, in seconds of `monotonic`. Raises `TablesError`.
     """
     with _restricted(connection, notes.INTERNAL_TABLES if allow_internal else ()) as refusals:
         try:
             for count, statement in enumerate(script, 1):
-                _run_statement(connection, name, statement, refusals, seconds)
+                end = min(deadline, time.monotonic() + seconds)
+                _run_statement(connection, name, statement, refusals, end)
                 yield count
         except StatementTooLong as error:
             raise TablesError(
@@ -103,7 +111,7 @@ def _run_statement(
     name: str,
     statement: ParsedStatement,
     refusals: list[tuple[str, str]],
-    seconds: float,
+    end: float,
 ) -> None:
     if "\0" in statement.sql:
         line = statement.line + statement.sql.count("\n", 0, statement.sql.index("\0"))
@@ -113,7 +121,13 @@ def _run_statement(
     renames = statement.sql[:5].lower() == "alter"
     before = _table_columns(connection) if renames else {}
     refusals.clear()
-    end = time.monotonic() + seconds
+    began = time.monotonic()
+    if began > end:
+        raise TablesError(
+            f"{_location(name, statement.line)}: the time limit has passed",
+            "Nothing was changed. Split the migrations.",
+            code="timeout",
+        )
     connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_PER_CHECK)
     try:
         for _ in connection.execute(statement.sql):
@@ -125,7 +139,7 @@ def _run_statement(
         raise
     except InterruptError:
         raise TablesError(
-            f"{_location(name, statement.line)}: the statement took longer than {seconds:.0f} s",
+            f"{_location(name, statement.line)}: the statement took longer than {max(0, end - began):.0f} s",
             "Nothing was changed. Check that it terminates, or split it.",
             code="timeout",
         ) from None

@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, BinaryIO
 
 from doors.tables.files import csv_file
-from doors.tables.files.format import Format, Preview
+from doors.tables.files.format import Format, Preview, check_width
 from doors.tables.files.json_file import objects
 from doors.tables.files.text_reader import FileLines
 from doors.tables.sqlite.catalog import Column
@@ -143,6 +143,7 @@ def _preview_json(source: BinaryIO, format: Any) -> Preview:
             if fold(name) not in stats:
                 stats[fold(name)] = _ColumnStats(name, is_json=True, missing=count > 1)
             stats[fold(name)].add_value(value)
+        check_width(len(stats), count)
         if len(fields) < len(stats):
             for absent in stats.keys() - {fold(name) for name, _, _ in fields}:
                 stats[absent].missing = True

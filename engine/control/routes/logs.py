@@ -21,6 +21,7 @@ from engine.control import ndjson
 from engine.control.app import require, run_blocking
 from engine.control.errors import problem_members
 from engine.control.openapi import sends
+from engine.control.project_threads import ProjectThreads
 from engine.control.projects import Projects
 from engine.control.routes.log_filter import MAX_CURSOR, LogFilter
 from engine.control.schema import QueryModel
@@ -121,7 +122,7 @@ class CursorsLine(BaseModel):
 
 def blueprint(projects: Projects, scan_records: int = SCAN_RECORDS) -> Blueprint:
     """Return the routes, which raise `SvcError`. `stretch` is the number of records scanned per line."""
-    routes = Blueprint("logs", __name__)
+    routes, threads = Blueprint("logs", __name__), ProjectThreads("logs")
 
     @routes.get("/v1/projects/<project>/logs")
     @sends(ndjson.MEDIA_TYPE)
@@ -148,7 +149,10 @@ def blueprint(projects: Projects, scan_records: int = SCAN_RECORDS) -> Blueprint
         if query.after is not None and query.before is not None:
             raise SvcError("`after` and `before` exclude each other", code="invalid")
         return await _answer(
-            projects.data_dir(project), lambda reader: _window(reader, record_filter, query), query.spans
+            threads,
+            projects.data_dir(project),
+            lambda reader: _window(reader, record_filter, query),
+            query.spans,
         )
 
     @routes.get("/v1/projects/<project>/logs/records")
@@ -169,7 +173,7 @@ def blueprint(projects: Projects, scan_records: int = SCAN_RECORDS) -> Blueprint
                 return reader.by_cursors(cursors)
             return reader.between(query.start, query.start + query.n - 1)
 
-        return await _answer(projects.data_dir(project), read, query.spans)
+        return await _answer(threads, projects.data_dir(project), read, query.spans)
 
     @routes.get("/v1/projects/<project>/logs/cursors")
     @sends(ndjson.MEDIA_TYPE)
@@ -197,8 +201,10 @@ def _window(reader: TimelineReader, record_filter: RecordFilter, query: LogWindo
     return reader.tail(query.n, record_filter, after=oldest, last=newest)
 
 
-async def _answer(data: Path, read: Callable[[TimelineReader], list[StoredRecord]], spans: bool) -> Response:
-    text = await asyncio.to_thread(_read, data / database.TIMELINE_FILE, read, spans)
+async def _answer(
+    threads: ProjectThreads, data: Path, read: Callable[[TimelineReader], list[StoredRecord]], spans: bool
+) -> Response:
+    text = await threads.run(str(data), lambda: _read(data / database.TIMELINE_FILE, read, spans))
     return Response(text, content_type="application/json")
 
 

@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from doors.crypto.door import QUICK_BYTES, CryptoDoor
-from doors.crypto.fair_threads import FairThreads, QueueFull
 from engine.door import DoorResponse
+from engine.fair_threads import FairThreads, QueueFull
 from tests.doors.crypto.conftest import Post, answered, opened, request
 
 PBKDF2 = {"algorithm": "PBKDF2", "hash": "SHA-256", "key": "", "salt": "", "length": 32}

@@ -1,5 +1,6 @@
 """The control API over its real listener and the real client."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -8,7 +9,8 @@ from pathlib import Path
 import pytest
 from quart import Blueprint, Response, request
 
-from engine.control.access import ALL_PROJECTS, Forbidden, Principal
+from engine.control.access import ALL_PROJECTS, Forbidden, Principal, StaticToken
+from engine.control.access_watch import MAX_REQUESTS, AccessWatch
 from engine.control.app import principal
 from engine.control.discovery import (
     ENDPOINT_FILE,
@@ -164,3 +166,22 @@ def test_stronger_of_project_and_global_role_applies() -> None:
         principal.require("blog", "deployer")
     with pytest.raises(Forbidden, match="has no role in"):
         Principal("bob", {}).require("shop", "viewer")
+
+
+def test_requests_of_one_user_above_limit_are_refused() -> None:
+    async def main() -> None:
+        watch = AccessWatch(StaticToken("x"), lambda error: SvcError(str(error)))
+        requests = [watch.add("x", "ann", lambda error: None) for _ in range(MAX_REQUESTS)]
+        with pytest.raises(SvcError, match="128 requests of ann are in progress") as exc_info:
+            watch.add("y", "ann", lambda error: None)
+        assert exc_info.value.code == "unavailable"
+        watch.add("y", "bob", lambda error: None).unwatch()
+        requests[0].unwatch()
+        requests[0].unwatch()
+        requests[0] = watch.add("x", "ann", lambda error: None)
+        with pytest.raises(SvcError):
+            watch.add("x", "ann", lambda error: None)
+        for each in requests:
+            each.unwatch()
+
+    asyncio.run(main())

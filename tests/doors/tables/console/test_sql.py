@@ -1,6 +1,8 @@
 """SQL over the control API: results, permissions and limits."""
 
 import base64
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from doors.tables.api import query as console_sql
 from doors.tables.sqlite import connections
 from doors.tables.sqlite.connections import open_owner
+from doors.tables.sqlite.statement_limit import StatementLimit
 from svc_tui.client import ApiError, Client
 from tests.doors.tables.console.conftest import Shop
 
@@ -191,3 +194,18 @@ def test_roles_limit_reads_writes_and_schema_changes(users: Shop, address: str) 
         with pytest.raises(ApiError, match="role deployer"):
             viewer.post("migrations", {"files": []})
         assert viewer.post("migrations", {"files": [], "plan": True}) == {"applied": []}
+
+
+def test_values_above_limit_are_refused(users: Shop) -> None:
+    for sql in ("select zeroblob(900000000)", "select hex(zeroblob(60000000))"):
+        assert refused_query(users, sql).message == "a value or a row has more than 64 MiB"
+    assert users.query("select length(zeroblob(60000000)) as n")["rows"] == [{"n": 60_000_000}]
+
+
+@pytest.mark.skipif(not Path("/proc/thread-self/io").exists(), reason="the system counts no written bytes")
+def test_statement_above_temporary_space_is_stopped(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console_sql, "StatementLimit", partial(StatementLimit, written=8 << 20))
+    numbers = "with recursive n(x) as (select 1 union all select x + 1 from n)"
+    error = refused_query(users, f"{numbers} select x from n order by randomblob(20000)")
+    assert (error.code, "of temporary data" in error.message) == ("too-large", True)
+    assert users.query("select count(*) as n from users")["rows"] == [{"n": 2}]

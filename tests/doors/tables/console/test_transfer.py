@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from doors.tables.api import file_routes
+from doors.tables.sqlite.connections import open_owner
 from engine.errors import SvcError
 from svc_tui.client import ApiError, Client
 from tests.doors.tables.console.conftest import Shop
+from tests.support.waiting import until
 
 
 def test_import_adds_rows_and_reports_progress(users: Shop) -> None:
@@ -201,3 +204,31 @@ def test_invalid_export_is_refused_before_response_body(
 ) -> None:
     with pytest.raises(ApiError, match=words):
         users.save(format, *tables)
+
+
+def test_transfers_above_limit_are_refused(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_routes, "MAX_TRANSFERS", 1)
+    connection = open_owner(users.data / "tables" / "tables.db")
+    connection.execute("create table big as select zeroblob(50000000) as content")
+    connection.close()
+    path, params = "/v1/projects/shop/export", {"format": "csv", "table": ["big"]}
+    with users.client.download(path, params=params) as pieces:
+        next(iter(pieces))
+        for transfer in (
+            lambda: users.save("csv", "users"),
+            lambda: users.load(b"name\nEve\n", table="users"),
+        ):
+            with pytest.raises(ApiError, match="1 imports and exports of the project") as exc_info:
+                transfer()
+            assert exc_info.value.code == "unavailable"
+
+    def exported() -> bool:
+        try:
+            return users.save("csv", "users").count(b"\n") == 3
+        except ApiError:
+            return False
+
+    until(exported)
+    with pytest.raises(ApiError, match="does not exist"):
+        users.load(b"name\nEve\n", table="none")
+    assert users.load(b"name\nEve\n", table="users")[-1]["done"]

@@ -1,9 +1,11 @@
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from doors.tables import migrations
 from doors.tables.migrations import Migration, applied, apply, find, pending, script
 from doors.tables.schema import apply as schema
 from doors.tables.schema.change import CreateTable, SetNote
@@ -263,3 +265,17 @@ def test_concurrent_applies_run_each_migration_once(database: Connection, tmp_pa
         result = list(pool.map(other, range(4)))
     assert sorted(result, key=len) == [(), (), (), ("tables/1.sql", "tables/2.sql")]
     assert rows(database, "select a from t") == [(1,), (2,)]
+
+
+def test_migrations_have_one_time_limit_together(
+    database: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrations, "MAX_SECONDS", 0.3)
+    numbers = "with recursive a(x) as (select 1 union all select x + 1 from a)"
+    slow = f"{numbers} select x from a limit 1 offset 300000;"
+    files = [Migration(f"tables/{number}.sql", slow) for number in range(1000)]
+    began = time.monotonic()
+    with pytest.raises(TablesError) as exc_info:
+        apply(database, files)
+    assert (exc_info.value.code, time.monotonic() - began < 2) == ("timeout", True)
+    assert list(read(database)) == []

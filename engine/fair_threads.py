@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import TypeVar
 
 Answer = TypeVar("Answer")
@@ -19,8 +20,11 @@ class FairThreads:
     Project with the fewest running; equal Projects take turns.
     """
 
-    def __init__(self, threads: int, per_project: int, max_waiting: int) -> None:
-        """`max_waiting` limits the waiting calls of one Project."""
+    def __init__(
+        self, threads: int, per_project: int, max_waiting: int, pool: Executor | None = None
+    ) -> None:
+        """`max_waiting` limits the waiting calls of one Project. `pool` is by default that of the loop."""
+        self._pool = pool
         self._threads = threads
         self._per_project = per_project
         self._max_waiting = max_waiting
@@ -35,7 +39,7 @@ class FairThreads:
         until then.
         """
         await self._enter(project)
-        future = asyncio.get_running_loop().run_in_executor(None, work)
+        future = asyncio.get_running_loop().run_in_executor(self._pool, work)
         future.add_done_callback(lambda _: self._leave(project))
         return await asyncio.shield(future)
 

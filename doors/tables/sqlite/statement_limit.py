@@ -1,0 +1,40 @@
+"""Limits of a statement that an owner runs: its duration, and the bytes that it writes.
+
+SQLite spills large sorts, groups and intermediate results to temporary files and has no limit for them. Linux
+counts the bytes that a thread writes, also to the write-ahead log. Other systems have no such limit.
+"""
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+MAX_WRITTEN_BYTES = 1 << 30
+"""Maximum bytes that a statement, or the running statements of a project's guests, write to the log and to
+temporary files."""
+
+
+class StatementLimit:
+    """SQLite's progress handler for statements of the calling thread."""
+
+    def __init__(self, seconds: float, written: int = MAX_WRITTEN_BYTES) -> None:
+        """Stop after `seconds`, or after `written` bytes."""
+        self._end = time.monotonic() + seconds
+        self._max_written = _written() + written
+        self.oversized = False
+
+    def __call__(self) -> bool:
+        """Return whether to stop."""
+        self.oversized = self.oversized or _written() > self._max_written
+        return self.oversized or time.monotonic() > self._end
+
+
+def _written() -> int:
+    return written_bytes("thread-self")
+
+
+def written_bytes(thread: str) -> int:
+    """Return the bytes that a thread (`thread-self`, `self/task/<number>`) has written, 0 if not counted."""
+    with suppress(OSError, ValueError, IndexError):
+        fields = Path(f"/proc/{thread}/io").read_bytes().split()
+        return int(fields[fields.index(b"wchar:") + 1])
+    return 0
