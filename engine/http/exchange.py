@@ -13,6 +13,8 @@ OnBody = Callable[[bytes | None], bool]
 """Takes a part of a body, `b""` at its end, or `None` on an interruption; returns whether to continue."""
 MAX_BODY = 32 << 20
 """Default limit of a request body, in bytes."""
+SMALL_BYTES = 4096
+"""Parts of a body are joined up to this size while they wait for the application."""
 BODY_BYTES = 256 << 10
 """Bytes of a body that are buffered for the application before the client is throttled."""
 
@@ -50,7 +52,7 @@ class RequestBody:
 
     def __init__(self, data: bytes | None = None) -> None:
         """`data` is the whole body, if it is known."""
-        self._parts: deque[bytes] = deque((data,) if data else ())
+        self._parts: deque[bytes | bytearray] = deque((data,) if data else ())
         self._interrupted = False
         self._ended = data == b""
         self._subscriber: OnBody | None = None
@@ -73,7 +75,13 @@ class RequestBody:
     def feed(self, data: bytes) -> None:
         """Add a part that was received; ignored after an interruption."""
         if data and not self._interrupted:
-            self._parts.append(data)
+            last = self._parts[-1] if self._parts else None
+            if last is None or len(last) + len(data) > SMALL_BYTES:
+                self._parts.append(data)
+            elif isinstance(last, bytearray):
+                last += data
+            else:
+                self._parts[-1] = bytearray(last + data)
             self.size += len(data)
             self._notify()
 
@@ -116,7 +124,7 @@ class RequestBody:
     def _take(self) -> bytes | None:
         if self._parts:
             was_full = self.size > BODY_BYTES
-            part = self._parts.popleft()
+            part = bytes(self._parts.popleft())
             self.size -= len(part)
             if was_full and self.size <= BODY_BYTES and self.on_drained is not None:
                 self.on_drained()

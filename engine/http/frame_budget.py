@@ -10,6 +10,8 @@ FRAMES_PER_SECOND = 200
 """Frames that it may send per second in the long run."""
 SENT_BYTES_PER_FRAME = 1024
 """Bytes received by the client for each further frame, which may be a WINDOW_UPDATE for them."""
+FRAMES_PER_TURN = 128
+"""Frames that are handled in one turn of the event loop, in a few milliseconds."""
 _PREFACE_BYTES = 24
 _HEAD_BYTES = 9
 _DATA, _HEADERS = 0, 1
@@ -19,13 +21,15 @@ _END_STREAM = 1
 class FrameBudget:
     """The budget of one connection. `now` is in seconds."""
 
-    __slots__ = ("_filled_at", "_frames", "_head", "_skip")
+    __slots__ = ("_filled_at", "_frames", "_head", "_skip", "turns")
 
     def __init__(self, now: float) -> None:
         self._frames = float(MAX_FRAMES)
         self._filled_at = now
         self._skip = _PREFACE_BYTES
         self._head = b""
+        self.turns: list[int] = []
+        """Places in the bytes received last at which to leave the turn to others."""
 
     def sent(self, size: int) -> None:
         """Add to the budget for bytes sent to the client."""
@@ -35,10 +39,12 @@ class FrameBudget:
         """Charge the frames that begin in received bytes; return whether the budget suffices."""
         elapsed, self._filled_at = now - self._filled_at, now
         self._frames = min(float(MAX_FRAMES), self._frames + elapsed * FRAMES_PER_SECOND)
-        position, end = self._skip, len(data)
+        position, end, before = self._skip, len(data), 0
         if self._head and position < end:
-            data, end = self._head + data, end + len(self._head)
-        charged = 0
+            before = len(self._head)
+            data, end = self._head + data, end + before
+        charged = frames = 0
+        self.turns.clear()
         while position + _HEAD_BYTES <= end:
             length = int.from_bytes(data[position : position + 3])
             kind, flags = data[position + 3], data[position + 4]
@@ -46,6 +52,9 @@ class FrameBudget:
                 pass
             else:
                 charged += 1
+            frames += 1
+            if frames % FRAMES_PER_TURN == 0 and position > before:
+                self.turns.append(position - before)
             position += _HEAD_BYTES + length
         self._head = data[position:] if position < end else b""
         self._skip = max(0, position - end)

@@ -241,12 +241,24 @@ class Http1Connection(Connection):
             body.feed(part)
             if not self._missing:
                 body.finish()
-        if body.full and not self.lingering:
+        if self.lingering:
+            return
+        unfinished = self._chunks is not None and self._chunks.unfinished
+        if body.full or unfinished:
             self.pause_reading()
+        if not body.full and (unfinished or self.paused):
+            self._resume_body()
 
     def _resume_body(self) -> None:
-        if len(self._buffer) <= PIPELINE_BYTES:
+        if self._chunks is not None and self._chunks.unfinished:
+            self.loop.call_soon(self._continue_body)
+        elif len(self._buffer) <= PIPELINE_BYTES:
             self.resume_reading()
+
+    def _continue_body(self) -> None:
+        """Decode further chunks that were received, in a turn of their own."""
+        if self._chunks is not None and self._chunks.unfinished and not self.lingering:
+            self._receive_body(b"")
 
     def response_complete(self, exchange: Http1Exchange, *, keep_alive: bool) -> None:
         """Continue with the next request, or close the connection."""

@@ -119,7 +119,14 @@ class Http2Connection(Connection):
                 break
             # A stream whose body is full blocks here, and nothing else of the connection is read.
             self.set_timer(timeouts.PEER_CHECK_SECONDS, self._check_peer)
-            await protocol.handle(RawData(data))
+            at = 0
+            for turn in (*self._frames.turns, len(data)):
+                await protocol.handle(RawData(data[at:turn]))
+                at = turn
+                if at < len(data):
+                    await asyncio.sleep(0)
+                if self.lingering:
+                    break
             self._update_timeout()
 
     def _update_timeout(self) -> None:
@@ -164,7 +171,10 @@ class Http2Connection(Connection):
             return
         stream = send.__self__
         buffer = _Buffer(self._protocol.context.event_class)
-        self._protocol.stream_buffers[stream.stream_id] = buffer
+        if stream.stream_id in self._protocol.streams:
+            self._protocol.stream_buffers[stream.stream_id] = buffer
+        else:  # The stream was reset already, and its buffer would never be drained.
+            await buffer.close()
         await self.manager.handle(
             Http2Exchange(self, self._protocol, scope, receive.__self__, send, buffer=buffer)
         )

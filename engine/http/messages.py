@@ -14,6 +14,8 @@ from engine.http.exchange import Headers, RequestBody
 
 HEADER_BYTES = 32 << 10
 """The largest request head, in HTTP/2 too, and the largest trailer section of a chunked body."""
+MAX_CHUNKS_PER_TURN = 2048
+"""Chunks of a body that are decoded in one turn of the event loop, in a few milliseconds."""
 _CHUNK_LINE_BYTES = 4096
 _LENGTH_DIGITS = 18
 _TOKEN = rb"[-!#$%&'*+.^_`|~0-9A-Za-z]+"
@@ -103,9 +105,12 @@ class RequestHead:
 
 
 class ChunkedDecoder:
-    """Decoder of a chunked body (RFC 9112 7.1). Trailer fields are validated and discarded."""
+    """Decoder of a chunked body (RFC 9112 7.1). Trailer fields are validated and discarded.
 
-    __slots__ = ("_buffer", "_delimiter", "_missing", "_trailing")
+    `unfinished` is true if received bytes remain to be decoded: call `decode` in another turn of the loop.
+    """
+
+    __slots__ = ("_buffer", "_delimiter", "_missing", "_trailing", "unfinished")
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -114,20 +119,35 @@ class ChunkedDecoder:
         self._delimiter = False
         """Whether the line end after a chunk comes next."""
         self._trailing = False
+        self.unfinished = False
 
     def decode(self, data: bytes, body: RequestBody) -> bytes | None:
         """Feed a body; return what follows its end, `None` before the end. Raises `MalformedRequest`."""
-        data = self._buffer + data if self._buffer else data
-        self._buffer, position = b"", 0
+        parts: list[bytes] = []
+        try:
+            end = self._decode(self._buffer + data if self._buffer else data, parts)
+        finally:
+            if parts:
+                body.feed(parts[0] if len(parts) == 1 else b"".join(parts))
+        if end is not None:
+            body.finish()
+        return end
+
+    def _decode(self, data: bytes, parts: list[bytes]) -> bytes | None:
+        self._buffer, self.unfinished, position = b"", False, 0
         while not self._trailing:
             if self._missing:
                 part = data[position : position + self._missing]
-                body.feed(part)
+                if part:
+                    parts.append(part)
                 position += len(part)
                 self._missing -= len(part)
                 if self._missing:
                     return None
                 self._delimiter = True
+                if len(parts) >= MAX_CHUNKS_PER_TURN and position < len(data):
+                    self._buffer, self.unfinished = data[position:], True
+                    return None
             if self._delimiter:
                 delimiter = data[position : position + 2]
                 if not b"\r\n".startswith(delimiter):
@@ -140,7 +160,7 @@ class ChunkedDecoder:
             position = self._read_size(data, position)
             if position < 0:
                 return None
-        return self._read_trailers(data[position:], body)
+        return self._read_trailers(data[position:])
 
     def _read_size(self, data: bytes, position: int) -> int:
         """Read the line before a chunk; return where it ends, -1 if it is incomplete."""
@@ -155,7 +175,7 @@ class ChunkedDecoder:
         self._trailing = not self._missing
         return match.end()
 
-    def _read_trailers(self, data: bytes, body: RequestBody) -> bytes | None:
+    def _read_trailers(self, data: bytes) -> bytes | None:
         end = 2 if data.startswith(b"\r\n") else data.find(b"\r\n\r\n") + 4
         if end == 3:
             if len(data) > HEADER_BYTES:
@@ -166,7 +186,6 @@ class ChunkedDecoder:
         names = {name.lower() for name, _ in _FIELD.findall(trailers)}
         if _TRAILERS.fullmatch(trailers) is None or not _FRAMING_FIELDS.isdisjoint(names):
             raise MalformedRequest
-        body.finish()
         return data[end:]
 
 

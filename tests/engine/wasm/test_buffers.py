@@ -3,7 +3,13 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.wasm.execution.buffers import BUFFER_BYTES, InputBuffer, LineSplitter, OutputBuffer
+from engine.wasm.execution.buffers import (
+    BUFFER_BYTES,
+    MAX_LIST_BYTES,
+    InputBuffer,
+    LineSplitter,
+    OutputBuffer,
+)
 
 
 @given(st.lists(st.binary(max_size=50)), st.lists(st.integers(1, 40), min_size=1))
@@ -17,6 +23,17 @@ def test_input_buffer_returns_every_byte_in_order(chunks: list[bytes], reads: li
         got += flow.take(reads[turn % len(reads)])
         turn += 1
     assert got == b"".join(chunks)
+
+
+def test_input_buffer_joins_small_parts() -> None:
+    flow = InputBuffer()
+    for _ in range(5000):
+        flow.feed(b"x")
+    assert [len(flow.take(limit)) for limit in (10, 1 << 63, 1 << 63)] == [
+        10,
+        MAX_LIST_BYTES,
+        5000 - 10 - 4096,
+    ]
 
 
 def test_input_buffer_is_ready_for_bytes_end_or_error() -> None:
