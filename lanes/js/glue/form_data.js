@@ -64,7 +64,7 @@ async function formData() {
       if (name === undefined) throw refuse('a part has no name');
       const value = filename === undefined
         ? new TextDecoder().decode(part.bytes)
-        : new File([part.bytes], unescapeName(filename), { type: mediaType ?? 'application/octet-stream' });
+        : new File(part.content, unescapeName(filename), { type: mediaType ?? 'application/octet-stream' });
       form.append(unescapeName(name), value);
     }
   } catch (error) {
