@@ -393,8 +393,9 @@ class Execution:
                 return "ok", ""
             self.reason = "client-gone"
         if self.reason == "guest-failed":
-            return outcome_of_endless_wait(self._run, self._stderr or StderrTail())
+            return outcome_of_endless_wait(self._run, self._stderr or StderrTail(), self._memory.taken)
         if self.reason is not None:
             limits = self._guest.resource.run_limit_secs, self._request.max_body, *self._overrun_mib
             return self.reason, STOP_DETAILS.get(self.reason, "").format(*limits)
-        return outcome_of_end(self._run, text, self._stderr or StderrTail(), complete=self._complete)
+        stderr, memory = self._stderr or StderrTail(), self._memory.taken
+        return outcome_of_end(self._run, text, stderr, complete=self._complete, memory=memory)

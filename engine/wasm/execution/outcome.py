@@ -5,7 +5,7 @@ from typing import Any
 
 from engine.wasm.execution.failure import StderrTail, classify, memory_failure
 from engine.wasm.execution.request import Outcome
-from engine.wasm.execution.run_state import GuestExit, RunState
+from engine.wasm.execution.run_state import EngineFailed, GuestExit, RunState
 
 UNANSWERED_HEAD = "the handler never answers: fetch() returned a promise that nothing can settle"
 UNANSWERED_BODY = "the response never ends: its stream waits for a promise that nothing can settle"
@@ -25,11 +25,12 @@ _MAX_REASON = 500
 
 
 def outcome_of_end(
-    run: RunState, text: str | None, stderr: StderrTail, *, complete: bool
+    run: RunState, text: str | None, stderr: StderrTail, *, complete: bool, memory: int
 ) -> tuple[Outcome, str]:
     """Return the outcome and detail of a run that was not stopped.
 
-    `text` is wasmtime's error, if any. `complete` is whether the whole response was sent.
+    `text` is wasmtime's error, if any. `complete` is whether the whole response was sent. `memory` is the
+    memory in bytes that the guest took.
     """
     if isinstance(run.failure, GuestExit) and run.failure.status == 0:
         if complete:
@@ -39,7 +40,8 @@ def outcome_of_end(
     body_error = run.head.body.broken if run.head is not None else None
     has_other_length = isinstance(body_error, tuple) and body_error[0] == "HTTP-response-body-size"
     if text is not None and (not has_other_length or run.failure is not None or stderr.panic()):
-        return classify(text, run.failure, stderr, run.last_call)
+        outcome, detail = classify(text, run.failure, stderr, run.last_call)
+        return outcome, detail + (_lack(run, memory) if isinstance(run.failure, EngineFailed) else "")
     if run.refused == ("connection-terminated", None):
         return "aborted", _ABORTED
     if run.refused is not None:
@@ -53,10 +55,21 @@ def outcome_of_end(
     return "ok", ""
 
 
-def outcome_of_endless_wait(run: RunState, stderr: StderrTail) -> tuple[Outcome, str]:
-    """Return the outcome and detail of a run that waits for a promise that nothing can settle."""
+def outcome_of_endless_wait(run: RunState, stderr: StderrTail, memory: int) -> tuple[Outcome, str]:
+    """Return the outcome and detail of a run that waits for a promise that nothing can settle.
+
+    `memory` is the memory in bytes that the guest took.
+    """
     detail = UNANSWERED_HEAD if run.head is None else UNANSWERED_BODY
-    return memory_failure(stderr, run.last_call) or ("guest-failed", detail)
+    return memory_failure(stderr, run.last_call) or ("guest-failed", detail + _lack(run, memory))
+
+
+def _lack(run: RunState, memory: int) -> str:
+    """Return a note if an allocation may have failed, which the JavaScript engine reports in no other way."""
+    if memory <= run.memory_limit // 2:
+        return ""
+    sizes = f"{memory >> 20} of {run.memory_limit >> 20} MiB of memory"
+    return f"; {sizes} were taken, so an allocation may have failed"
 
 
 def _broken(why: Any) -> str:

@@ -9,6 +9,9 @@ const SVC_SHALLOW = 3;
 const SVC_MISSING = {
   WebAssembly: 'a component cannot compile code',
   WebSocket: 'use server-sent events and POST',
+  EventSource: 'read the body of fetch()',
+  Worker: 'a request has one thread',
+  caches: 'store data in tables',
   require: 'use import',
   window: 'use globalThis',
   document: 'there is no page here',

@@ -59,7 +59,7 @@ const routes = {
     let first = true;
     return new Response(new ReadableStream({
       async pull(controller) {
-        await new Promise((resolve) => first && setTimeout(resolve, 20));
+        await new Promise((resolve) => first && setTimeout(resolve, 200));
         first = false;
         controller.enqueue(encoder.encode('a'));
       },
@@ -89,6 +89,9 @@ const routes = {
   },
   '/glue': () => answer(),
   '/regex': () => Response.json(/(a+)+$/.test(`${'a'.repeat(40)}!`)),
+  async '/lack'() {
+    await new Response(new Uint8Array(40 << 20).fill(1)).arrayBuffer();
+  },
   async '/memory'() {
     console.log('step 1');
     await fetch('http://127.0.0.1:9/pay?secret').catch(() => {});

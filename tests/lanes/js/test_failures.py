@@ -1,6 +1,7 @@
 """Failures of user code: equal in both modes, with the user's message."""
 
 import asyncio
+import re
 from dataclasses import replace
 
 import pytest
@@ -45,7 +46,7 @@ def printed(answer: Answer) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def answers(programs: Programs) -> dict[str, dict[str, Answer]]:
-    return {mode: programs.answers("odd", mode, [*DETAILS, *BODIES, "/memory"]) for mode in MODES}
+    return {mode: programs.answers("odd", mode, [*DETAILS, *BODIES, "/memory", "/lack"]) for mode in MODES}
 
 
 @pytest.mark.parametrize("target", DETAILS)
@@ -80,6 +81,18 @@ def test_lack_of_memory_names_the_last_call_and_the_last_output(
     assert report.outcome == "memory-limit"
     assert report.detail.endswith(
         "; the last call was: GET http://127.0.0.1:9/pay; the last output was: step 1"
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_promise_that_lack_of_memory_leaves_pending_names_the_memory(
+    answers: dict[str, dict[str, Answer]], mode: str
+) -> None:
+    report = answers[mode]["/lack"].report
+    assert report.outcome == "guest-failed"
+    assert re.search(
+        r"never answers: .*; \d+ of 128 MiB of memory were taken, so an allocation may have failed$",
+        report.detail,
     )
 
 
