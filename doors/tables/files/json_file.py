@@ -17,7 +17,7 @@ Field = tuple[str, Any, str]
 """Name, value, and source text of the value."""
 
 _BLANK = re.compile(r"[ \t\n\r]*")
-_MINIFY = re.compile(r'("(?:[^"\\]++|\\.)*+")|[ \t\n\r]+')
+_MINIFY = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|[ \t\n\r]+')
 
 
 def _no_constant(name: str) -> None:

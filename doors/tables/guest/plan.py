@@ -18,7 +18,7 @@ from doors.tables.types.json import Convert, Value, tagged_blob
 from doors.tables.types.registry import TYPES
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,4}")
-_BLANK = re.compile(r"(?:[\s;]++|--[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))*+")
+_BLANK = re.compile(r"(?:[\s;]++|--[^\n]*+|/\*[\s\S]*?(?:\*/|\Z))*")
 
 RowForm = Literal["objects", "arrays", "last"]
 """The JSON of a row. In `last`, the last of columns of one name is the member of the object."""
@@ -123,13 +123,14 @@ def make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str, typ
         cursor.close(True)
     if not compiled.get("runs"):
         raise GuestProblem("sql-error", "the SQL has no statement")
-    rest = sql[len(compiled["first"]) :]
-    if not _BLANK.fullmatch(rest):
+    # Not fullmatch, which would extend a comment over the text behind it.
+    rest = _BLANK.match(sql, len(compiled["first"])).end()  # type: ignore[union-attr]
+    if rest < len(sql):
         raise GuestProblem(
             "more-than-one-statement",
             "the SQL has more than one statement",
             "Send statements that belong together to /v1/batch; values go into params, never into the SQL.",
-            position=len(compiled["first"]) + _BLANK.match(rest).end() + 1,  # type: ignore[union-attr]
+            position=rest + 1,
         )
     if not authorizer.action_count:
         raise unknown_action()

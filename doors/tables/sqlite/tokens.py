@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 Kind = Literal["word", "name", "string", "number", "mark"]
@@ -20,19 +21,16 @@ _TOKEN = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
+# Groups repeat greedily, not possessively: Python before 3.11.5 continues such a match at a wrong position.
 _PLAIN = re.compile(
     r"""
-    (?: [^;'"`\[/-]++
-      | '[^']*+(?:''[^']*+)*+' | "[^"]*+(?:""[^"]*+)*+" | `[^`]*+(?:``[^`]*+)*+` | \[[^\]]*+\]
-      | --[^\n]*+\n | /\*(?:[^*]|\*(?!/))*+\*/
-      | -(?=[^-]) | /(?=[^*])
-    )*+
+    (?: [^;'"`\[/-]++ | '[^']*+' | "[^"]*+" | `[^`]*+` | \[[^\]]*+\]
+      | --[^\n]*+\n | /\*.*?\*/ | -(?=[^-]) | /(?=[^*])
+    )*
     """,
-    re.VERBOSE,
+    re.DOTALL | re.VERBOSE,
 )
-_BLANK = re.compile(r"(?:[ \t\n\f\r]++|--[^\n]*+(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))*+")
-_TRIGGER = re.compile(rf"create{_BLANK.pattern}(?:temp(?:orary)?)?{_BLANK.pattern}trigger\b", re.IGNORECASE)
-_END = re.compile(rf"{_BLANK.pattern}end{_BLANK.pattern}", re.IGNORECASE)
+_BLANK = re.compile(r"(?:[ \t\n\f\r]++|--[^\n]*+(?:\n|\Z)|/\*[\s\S]*?(?:\*/|\Z))*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +56,10 @@ class Token:
         return self.text
 
 
-def tokens(sql: str) -> Iterator[Token]:
-    """Yield the tokens of SQL, without spaces and comments."""
+def tokens(sql: str, start: int = 0, end: int | None = None) -> Iterator[Token]:
+    """Yield the tokens of SQL between two positions, without spaces and comments."""
     spaced = False
-    for match in _TOKEN.finditer(sql):
+    for match in _TOKEN.finditer(sql, start, len(sql) if end is None else end):
         kind = match.lastgroup
         if kind == "space":
             spaced = True
@@ -120,10 +118,15 @@ def statements(chunks: Iterable[str], max_length: int) -> Iterator[ParsedStateme
 
 def _is_in_trigger(text: str, start: int, position: int) -> bool:
     """Return whether a semicolon is inside a trigger, which ends at the semicolon after `end`."""
-    blank = _BLANK.match(text, start, position)
-    if not _TRIGGER.match(text, blank.end() if blank else start, position):
+    first = [token.text.lower() for token in islice(tokens(text, start, position), 3)]
+    if (
+        first[:1] != ["create"]
+        or "trigger" not in first[1:]
+        or first[1] not in ("temp", "temporary", "trigger")
+    ):
         return False
-    return _END.fullmatch(text, text.rfind(";", start, position) + 1, position) is None
+    last = tokens(text, text.rfind(";", start, position) + 1, position)
+    return [token.text.lower() for token in islice(last, 2)] != ["end"]
 
 
 def _statement(text: str, line: int) -> Iterator[ParsedStatement]:
