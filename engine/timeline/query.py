@@ -150,15 +150,22 @@ class TimelineReader:
         return max(0, first - max(cursor + 1, self.origin())) if cursor else 0
 
     def tail(
-        self, count: int, record_filter: RecordFilter, *, after: int = 0, last: int | None = None
+        self,
+        count: int,
+        record_filter: RecordFilter,
+        *,
+        after: int = 0,
+        last: int | None = None,
+        whole_requests: bool = False,
     ) -> list[StoredRecord]:
         """Return the last `count` matching records up to the cursor `last`, oldest first.
 
-        Without conditions on single spans, a request counts once and is returned with all its spans.
+        With `whole_requests` and without conditions on single spans, a request counts once and is returned
+        with all its spans.
         """
         if last is None:
             last = self.bounds()[1]
-        requests = (
+        requests = whole_requests and (
             record_filter.resource is None and record_filter.pattern is None and not record_filter.roots
         )
         records: list[StoredRecord] = []

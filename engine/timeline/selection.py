@@ -47,7 +47,7 @@ def _pages(
         begin = max(begin, reader.cursor_before(record_range.since_ns))
     if record_range.tail is not None:
         dropped = reader.count_dropped(begin)
-        records = reader.tail(record_range.tail, record_filter, after=begin, last=last)
+        records = reader.tail(record_range.tail, record_filter, after=begin, last=last, whole_requests=True)
         yield RecordPage(records, max(begin, last), dropped)
         return
     page = reader.after(begin, record_filter)

@@ -159,12 +159,12 @@ def test_tail_counts_requests_and_includes_all_their_spans(path: Path) -> None:
         store.append([inner, other, replace(REQUEST, request_id=f"{number}")], BEGAN)
     store.close()
     reader = TimelineReader(path)
-    last = reader.tail(2, RecordFilter())
+    last = reader.tail(2, RecordFilter(), whole_requests=True)
     assert [(entry.record.request_id, entry.record.resource) for entry in last] == [
         ("2", "api"),
         ("other2", "web"),
         ("2", "web"),
     ]
-    only_api = reader.tail(2, RecordFilter(resource="api"))
+    only_api = reader.tail(2, RecordFilter(resource="api"), whole_requests=True)
     assert [entry.record.request_id for entry in only_api] == ["1", "2"]
     reader.close()
