@@ -8,7 +8,7 @@ from engine.bucket.protocols import Digest
 from engine.deploy.deployment import DeployedResource
 from engine.errors import SvcError
 from engine.wasm.binary.reader import read_outline
-from engine.wasm.compile.check import read_component
+from engine.wasm.compile.component_file import read_component
 from engine.wasm_binary import UnsupportedBinary
 
 

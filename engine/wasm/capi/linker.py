@@ -16,7 +16,8 @@ from engine.wasm.binary.memory_probe import METERED_HANDLE
 from engine.wasm.capi import host_functions
 from engine.wasm.capi.type_budget import bounded_types, count_parts
 from engine.wasm.capi.wasmtime import LinkerInstance, address, interface_counts, item_count
-from engine.wasm.compile.check import ComponentRejected, check_names, interface_name
+from engine.wasm.compile.check import check_names, interface_name
+from engine.wasm.compile.component_file import ComponentRejected
 from engine.wasm.execution.run_state import Trap
 from engine.wasm.wasi.registry import ALIASES, FUNCTIONS, RESOURCES, HostFunction
 

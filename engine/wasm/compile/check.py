@@ -10,14 +10,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.errors import SvcError
 from engine.wasm import wasi
 from engine.wasm.binary.memory_probe import HANDLER_INTERFACE as HANDLER
 from engine.wasm.binary.memory_probe import METERED_HANDLE
 from engine.wasm.binary.reader import read_outline
-from engine.wasm.compile.limits import MAX_COMPONENT_BYTES
+from engine.wasm.compile.component_file import ComponentRejected, read_component
 from engine.wasm.wasi.registry import FUNCTIONS
-from engine.wasm_binary import COMPONENT_HEADER, UnsupportedBinary
+from engine.wasm_binary import UnsupportedBinary
 
 for _module in pkgutil.iter_modules(wasi.__path__, "engine.wasm.wasi."):
     importlib.import_module(_module.name)
@@ -29,12 +28,6 @@ HOSTED_INTERFACES = frozenset(name.split("#")[0] for name in FUNCTIONS) | {
     "wasi:cli/terminal-output",
 }
 _VERSION = re.compile(r"0\.2\.\d+")
-
-
-class ComponentRejected(SvcError):
-    """The file is not a component that this engine can run."""
-
-    code = "component-rejected"
 
 
 def interface_name(name: str) -> str:
@@ -73,26 +66,6 @@ def check_names(imports: Iterable[str], exports: Iterable[str]) -> str:
 def _is_supported_version(name: str) -> bool:
     """Return whether the version is 0.2; packages other than WASI's have no version rule."""
     return not name.startswith("wasi:") or _VERSION.fullmatch(name.partition("@")[2]) is not None
-
-
-def read_component(path: Path) -> bytes:
-    """Return the content of a component file. Raises `ComponentRejected` for any but the binary format."""
-    try:
-        if path.stat().st_size > MAX_COMPONENT_BYTES:
-            raise ComponentRejected(
-                f"{path.name} is larger than {MAX_COMPONENT_BYTES >> 20} MiB",
-                "Leave out files that the component embeds, and debug information.",
-            )
-        binary = path.read_bytes()
-    except OSError as error:
-        raise ComponentRejected(f"cannot read {path.name}: {error.strerror}", "Build it again.") from error
-    # wasmtime also reads text, in which a name can be written so that the rules below miss it.
-    if not binary.startswith(COMPONENT_HEADER):
-        raise ComponentRejected(
-            f"{path.name} is not the binary of a WebAssembly component",
-            "Build a component (not a core module, not text) for WASI 0.2.",
-        )
-    return binary
 
 
 def check_component(path: Path) -> None:

@@ -19,7 +19,8 @@ from wasmtime.component import Component
 from engine.errors import SvcError
 from engine.files.sealed import is_sealed
 from engine.wasm.compile import limits
-from engine.wasm.compile.check import ComponentRejected, check_component
+from engine.wasm.compile.check import check_component
+from engine.wasm.compile.component_file import ComponentRejected
 from engine.wasm.execution.config import EXIT_CACHE_ERROR, Compiler, code_key, compilers
 
 _OUT_OF_MEMORY = ("memory allocation of", "MemoryError", "Cannot allocate memory")

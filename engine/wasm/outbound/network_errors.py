@@ -46,6 +46,10 @@ class BodyError(httpcore.LocalProtocolError):
         self.code = code
 
 
+_ENDED = (anyio.EndOfStream, anyio.BrokenResourceError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+"""Errors of a connection that the peer closed. Python before 3.11.3 reports a TLS error."""
+
+
 def error_code(error: Exception) -> ErrorCode:
     """Return the wasi:http error-code for a network error."""
     if isinstance(error, BodyError):
@@ -55,7 +59,7 @@ def error_code(error: Exception) -> ErrorCode:
     if isinstance(error, httpcore.ConnectError):
         # httpcore reports a failed handshake as a failed connection; its context has the cause.
         hidden = error.__context__
-        if isinstance(hidden, anyio.EndOfStream | anyio.BrokenResourceError):
+        if isinstance(hidden, _ENDED):
             return ("connection-terminated", None)
         if isinstance(hidden, ssl.SSLError):
             return _tls_code(hidden)

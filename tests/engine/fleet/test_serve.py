@@ -92,7 +92,10 @@ def test_invalid_bucket_is_refused_without_its_password(text: str, message: str)
     assert "ann" not in caught.value.text
 
 
-def test_systemd_unit_has_absolute_paths_and_unchanged_urls(tmp_path: Path) -> None:
+def test_systemd_unit_has_absolute_paths_and_unchanged_urls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     options = ["--bucket", "tls://10.0.0.1/shop", "--bucket-creds", "seed", "--bucket-ca=ca.pem"]
     unit = service_unit("svc", ["svc", "serve", *options], tmp_path, grace=1, memory_mib=0)
     assert f"--bucket tls://10.0.0.1/shop --bucket-creds {Path('seed').absolute()} " in unit

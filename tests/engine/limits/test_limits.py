@@ -173,7 +173,7 @@ def test_host_resources_of_run_are_limited(cache: Path, path: str) -> None:
     async def test(site: Hosted) -> tuple[Answer, RequestRecord]:
         return await ask("1.1", site.port, path), await site.recorded()
 
-    answer, record = hosted(cache, test, run_limit_secs=5)
+    answer, record = hosted(cache, test, run_limit_secs=30)
     assert (answer.status, record.code) == (500, "guest-failed")
     assert "more than" in record.detail
 

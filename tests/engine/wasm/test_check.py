@@ -7,8 +7,9 @@ from wasmtime import Engine, wat2wasm
 from wasmtime.component import Component
 
 from engine.wasm.capi.linker import LinkedComponent
-from engine.wasm.compile.check import ComponentRejected, check_component, error_context
+from engine.wasm.compile.check import check_component, error_context
 from engine.wasm.compile.code_cache import CodeCacheError, CompiledComponent, compile_component
+from engine.wasm.compile.component_file import ComponentRejected
 from engine.wasm.compile.limits import MAX_COMPONENT_BYTES
 from engine.wasm.execution.config import Compiler, code_key
 from tests.lanes.components import HANDLER, component

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from engine.wasm.compile import limits
-from engine.wasm.compile.check import ComponentRejected
 from engine.wasm.compile.code_cache import compile_component
+from engine.wasm.compile.component_file import ComponentRejected
 from engine.wasm_binary import MODULE_HEADER, section, uleb, vector
 from tests.engine.wasm import text_guest
 

@@ -15,7 +15,7 @@ from engine.wasm.binary.memory_limits import declared_limits
 from engine.wasm.binary.memory_probe import add_probe
 from engine.wasm.binary.reader import MAX_OUTLINE_BYTES, read_outline
 from engine.wasm.capi.linker import MAX_INTERFACES, LinkedComponent
-from engine.wasm.compile.check import ComponentRejected
+from engine.wasm.compile.component_file import ComponentRejected
 from engine.wasm.execution.config import Compiler, compile_config
 from engine.wasm_binary import COMPONENT_HEADER, MAX_SECTIONS, UnsupportedBinary, read_sections, section, uleb
 from tests.engine.wasm import text_guest

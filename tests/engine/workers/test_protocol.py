@@ -8,7 +8,7 @@ from engine.build.builder import LaneMissing
 from engine.errors import SvcError
 from engine.http.sockets import PortInUse, bind, bind_reuseport
 from engine.lane import BuildFailed, Diagnostic, ToolchainMissing
-from engine.wasm.compile.check import ComponentRejected
+from engine.wasm.compile.component_file import ComponentRejected
 from engine.workers.protocol import Channel, Published
 
 
