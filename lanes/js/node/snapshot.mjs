@@ -1,9 +1,9 @@
 // Snapshots: a core module whose memory and globals are those after its initialization.
 //
 // Unlike wizer, the result is reproducible: the same module, files and input make the same bytes, in any folder
-// and at any time. The clock starts at CLOCK, and random bytes derive from the files. Only modules of the shape
-// that componentize-js produces are supported: one memory, globals of type i32, active data segments, no start
-// function.
+// and at any time. The clock starts at CLOCK, files have no inode and no times, and random bytes derive from the
+// files. Only modules of the shape that componentize-js produces are supported: one memory, globals of type i32,
+// active data segments, no start function.
 import { createHash } from 'node:crypto';
 import { mkdtempSync, openSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,6 +19,7 @@ setFlagsFromString('--liftoff-only');
 const CLOCK = 946_684_800_000_000_000n; // 2000-01-01T00:00:00Z
 const REALTIME = 0; // the clock that starts at CLOCK; the others start at 0
 const TICK = 1000n; // ns between two readings of a clock
+const FILESTAT_VARYING = [0, 8, 40, 48, 56]; // offsets of dev, ino and the times in a filestat
 const GLOBAL = 'svc:global:';
 const PAGE = 65536;
 const GAP = 16; // a shorter run of zeros is smaller than the header of another segment
@@ -209,7 +210,15 @@ function* randomBytes(seed) {
 function imports(module, wasi, memory, seed) {
   const random = randomBytes(seed);
   let passed = 0n;
+  const stat = (name, at, ...args) => {
+    const error = wasi.wasiImport[name](...args, at);
+    const view = new DataView(memory().buffer);
+    for (const field of FILESTAT_VARYING) view.setBigUint64(at + field, 0n, true);
+    return error;
+  };
   const reproducible = {
+    fd_filestat_get: (fd, at) => stat('fd_filestat_get', at, fd),
+    path_filestat_get: (fd, flags, path, length, at) => stat('path_filestat_get', at, fd, flags, path, length),
     clock_time_get(clock, _precision, at) {
       passed += TICK;
       new DataView(memory().buffer).setBigUint64(at, (clock === REALTIME ? CLOCK : 0n) + passed, true);
