@@ -52,4 +52,5 @@ def test_equal_sources_build_equal_packages(name: str, tmp_path: Path, cache: Pa
     author = ("-c", "user.name=a", "-c", "user.email=a@example.com")
     for command in (("init", "--quiet"), ("commit", "--quiet", "--allow-empty", "--message=one")):
         subprocess.run(["git", *author, *command], cwd=places[1], check=True)
-    assert len({package(name, place, cache) for place in places}) == 1
+    packages = [package(name, place, cache) for place in places]
+    assert packages[0] == packages[1]

@@ -189,7 +189,7 @@ def test_time_of_the_host_is_compute_time_of_the_request(
     answers: dict[str, dict[str, Answer]], mode: str
 ) -> None:
     report = answers[mode]["/pbkdf2-100000"].report
-    assert 10_000_000 < report.compute_ns < 200_000_000
+    assert 10_000_000 < report.compute_ns < report.wall_ns
 
 
 def test_jose_verifies_tokens_and_a_key_is_generated_at_load(sources: Sources) -> None:
