@@ -2,6 +2,7 @@
 
 import asyncio
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
@@ -26,7 +27,9 @@ from svc_tui.deploy.build import build_each, build_resource
 
 MAX_CONCURRENT_UPLOADS = 4
 CHUNK_BYTES = 256 << 10
-MAX_ATTEMPTS = 5
+MAX_ATTEMPTS = 8
+BUSY_SECONDS = 0.1
+"""Time until another attempt while another client uploads the same content; doubled each time."""
 GIT_TIMEOUT_SECONDS = 10
 
 
@@ -176,9 +179,10 @@ def _send(client: Client, project: str, digest: str, contents: Mapping[Digest, b
         except ApiError as error:
             if error.code not in ("conflict", "upload-busy") or attempt == MAX_ATTEMPTS - 1:
                 raise
-            offset = client.call("GET", path)["received"]
-            if offset >= size:
-                return digest
+            if error.code == "upload-busy":
+                time.sleep(BUSY_SECONDS * 2**attempt)
+            # A blob of which all bytes were received is not complete before a request that ends there.
+            offset = min(client.call("GET", path)["received"], size)
     raise AssertionError
 
 

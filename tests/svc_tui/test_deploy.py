@@ -5,6 +5,7 @@ import errno
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 
 import httpx
@@ -107,6 +108,18 @@ def test_tampered_upload_is_rejected(hosted: Hosted, project: Path) -> None:
         path = f"/v1/projects/shop/blobs/{'0' * 64}"
         client.call("PUT", path, content=[b"tampered"], params={"size": 8, "offset": 0})
     assert exc_info.value.code == "digest-mismatch"
+
+
+def test_upload_that_was_received_but_not_completed_is_completed(hosted: Hosted, project: Path) -> None:
+    """A service that is killed between the last byte and the commit of an upload leaves it in this state."""
+    content = b"<p>received</p>" * 100
+    (project / "site" / "index.html").write_bytes(content)
+    left = hosted.data / "uploads" / sha256(content).hexdigest()
+    left.write_bytes(content)
+    with hosted.claim() as client:
+        deploy(client, project)
+    assert hosted.get().content == content
+    assert not left.exists()
 
 
 def test_interrupted_upload_resumes_at_its_offset(hosted: Hosted, project: Path) -> None:
