@@ -37,10 +37,28 @@ CHECKS = [
     status_code_conformance,
     unsupported_method,
 ]
-SELDOM_VALID = {
-    ("GET", "/v1/projects/{project}/blobs/{digest}"),
+PART_OF = "/v1/projects/{project}"
+UNGENERATED = {
+    *GUESSES,
+    ("DELETE", "/v1/tokens/{token}"),
+    ("GET", f"{PART_OF}/grid/{{grid}}"),
+    ("GET", f"{PART_OF}/grid/{{grid}}/cell"),
+    ("GET", f"{PART_OF}/grid/{{grid}}/export"),
+    ("GET", f"{PART_OF}/grid/{{grid}}/rows"),
+    ("GET", f"{PART_OF}/logs/records"),
+    ("GET", f"{PART_OF}/table"),
+    ("POST", f"{PART_OF}/deployments"),
+    ("POST", f"{PART_OF}/grid"),
+    ("POST", f"{PART_OF}/import"),
+    ("POST", f"{PART_OF}/manifest/plan"),
+    ("POST", f"{PART_OF}/manifest/write"),
+    ("POST", f"{PART_OF}/plan"),
+    ("POST", f"{PART_OF}/rollback"),
+    ("POST", f"{PART_OF}/rows"),
+    ("POST", f"{PART_OF}/schema"),
+    ("POST", f"{PART_OF}/sql"),
 }
-"""Routes whose valid requests have content that is not generated: documents, files and texts of SQL."""
+"""Routes whose requests must name tables, revisions or other content to succeed; tests of their own do."""
 Route = tuple[str, str]
 
 
@@ -50,7 +68,8 @@ class Owned:
     def __init__(self, hosted: Hosted, client: Client) -> None:
         self.hosted = hosted
         self.url = hosted.control
-        self._token = self._login()
+        self._token = self._login("ann")
+        client.call("PUT", "/v1/users/zoe", {"password": PASSWORD, "roles": {}})
         self.document = client.call("GET", "/openapi.json")
         history = client.call("GET", "/v1/projects/shop/deployments")
         grid = client.call("POST", "/v1/projects/shop/grid", {"table": "note"})
@@ -66,12 +85,13 @@ class Owned:
         }
 
     def headers(self, route: Route) -> dict[str, str]:
-        token = self._login() if route == LOGOUT else self._token
+        """Return the session of the owner; to log out, that of another user, which ends."""
+        token = self._login("zoe") if route == LOGOUT else self._token
         return {"authorization": f"Bearer {token}"}
 
-    def _login(self) -> str:
+    def _login(self, user: str) -> str:
         with Client(self.url, "") as client:
-            return str(client.call("POST", "/v1/login", {"user": "ann", "password": PASSWORD})["token"])
+            return str(client.call("POST", "/v1/login", {"user": user, "password": PASSWORD})["token"])
 
 
 class Developed:
@@ -111,28 +131,31 @@ def owned(tmp_path: Path) -> Iterator[Owned]:
 @pytest.mark.fuzz
 @pytest.mark.parametrize("mode", GenerationMode)
 def test_service_responses_match_openapi_document(owned: Owned, mode: GenerationMode) -> None:
-    assert _compare_all_routes(owned, mode) > 40
+    count, failed = _compare_all_routes(owned, mode)
+    assert count > 40
+    assert mode == GenerationMode.NEGATIVE or failed <= UNGENERATED
 
 
 @pytest.mark.slow
 @pytest.mark.fuzz
 @pytest.mark.parametrize("mode", GenerationMode)
 def test_dev_responses_match_openapi_document(developed: Developed, mode: GenerationMode) -> None:
-    assert _compare_all_routes(developed, mode) > 15
+    assert _compare_all_routes(developed, mode)[0] > 15
 
 
-def _compare_all_routes(api: Owned | Developed, mode: GenerationMode) -> int:
-    """Compare the responses of all routes with the document; return the number of routes."""
-    schema = schemathesis.openapi.from_dict(api.document)
+def _compare_all_routes(api: Owned | Developed, mode: GenerationMode) -> tuple[int, set[Route]]:
+    """Compare the responses of all routes with the document.
+
+    Returns the number of routes, and the routes of which every request failed.
+    """
+    schema = schemathesis.openapi.from_dict(_without_security(api.document))
     operations = {
         (operation.method.upper(), operation.path): operation
         for operation in (found.ok() for found in schema.get_all_operations())
     }
     failures: list[Exception] = []
     never: set[Route] = set()
-    for route in sorted(
-        operations, key=lambda route: (GUESSES.index(route) if route in GUESSES else -1, route)
-    ):
+    for route in sorted(operations, key=_order):
         operation = operations[route]
         if mode == GenerationMode.NEGATIVE and not _has_parameters(operation):
             continue
@@ -145,8 +168,29 @@ def _compare_all_routes(api: Owned | Developed, mode: GenerationMode) -> int:
             failures.append(error)
     if failures:
         raise ExceptionGroup("routes that differ from the document", failures)
-    print(mode, "never", sorted(never))
-    return len(operations)
+    return len(operations), never
+
+
+def _order(route: Route) -> tuple[int, int, Route]:
+    """Sort guesses of passwords last, and deletions before them, of parts before that of the whole."""
+    deletion = route[0] == "DELETE"
+    return GUESSES.index(route) if route in GUESSES else -1, deletion * (1000 - len(route[1])), route
+
+
+def _without_security(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document without its authentication.
+
+    Otherwise schemathesis removes the session from some requests, which then test nothing else.
+    """
+    components = {key: value for key, value in document["components"].items() if key != "securitySchemes"}
+    paths = {
+        path: {
+            method: {key: value for key, value in operation.items() if key != "security"}
+            for method, operation in operations.items()
+        }
+        for path, operations in document["paths"].items()
+    }
+    return {**document, "components": components, "paths": paths, "security": []}
 
 
 def _compare_route(api: Owned | Developed, route: Route, requests: Any, mode: GenerationMode) -> set[int]:
