@@ -353,7 +353,7 @@ CONTROL_CODES: dict[str, tuple[str, str]] = {
     "digest-mismatch": ("API", "An uploaded file does not match its SHA-256."),
     "failed": ("API", "Any other failure; the message says which."),
     "filter": ("API", "A filter or sort of a grid is not valid."),
-    "fleet": ("command", "The folder of a fleet or node cannot be created or used."),
+    "fleet": ("API", "The fleet cannot do this, or its files cannot be used. The message says why."),
     "fleet-not-installed": ("command", "The packages of the extra `fleet` are missing."),
     "forbidden": ("API", "Your role does not permit this. An owner can change it."),
     "garbage": ("API", "Garbage collection cannot determine what a deployment needs."),

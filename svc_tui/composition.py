@@ -30,13 +30,15 @@ def lanes() -> "dict[str, Lane]":
     return {lane.spec.name: lane for lane in (StaticLane(), GoLane(), RustLane(), JsLane())}
 
 
-def doors() -> "tuple[Door, ...]":
-    """Return an instance of each Door."""
+def doors(tables_on: str | None = None) -> "tuple[Door, ...]":
+    """Return an instance of each Door. `tables_on` is the machine with the tables if it is another one."""
     from doors.crypto.door import CryptoDoor
     from doors.tables.door import TablesDoor
+    from doors.tables.elsewhere import TablesElsewhere
     from doors.telemetry.door import TelemetryDoor
 
-    return (TablesDoor(), TelemetryDoor(), CryptoDoor())
+    tables: Door = TablesElsewhere(tables_on) if tables_on is not None else TablesDoor()
+    return (tables, TelemetryDoor(), CryptoDoor())
 
 
 def door_stats() -> "dict[str, Callable[[Path], tuple[int, int] | None] | None]":

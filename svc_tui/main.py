@@ -47,7 +47,7 @@ COMMANDS = {
     "open": Command("open", "open_resource", "Open a deployed resource in the browser."),
     "serve": Command("serve", "serve", "Run the service: serve deployed projects and accept deploys."),
     "bucket": Command("bucket", "bucket", "Copy, back up, restore and verify a service's storage."),
-    "fleet": Command("fleet", "fleet", "Create and run the nats-servers that store a service."),
+    "fleet": Command("fleet", "fleet", "Run a service on several machines."),
     "login": Command("login", "login", "Log in to a service, or claim a new one."),
     "logout": Command("login", "logout", "Log out of the service."),
     "whoami": Command("login", "whoami", "Show your user name and roles on the service."),

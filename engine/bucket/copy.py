@@ -25,19 +25,63 @@ class CopyReport:
     size: int = 0
 
 
-async def copy_bucket(source: Bucket, target: Bucket, progress: Callable[[CopyReport], None]) -> CopyReport:
+def _ignore(report: CopyReport) -> None: ...
+
+
+async def copy_bucket(
+    source: Bucket,
+    target: Bucket,
+    progress: Callable[[CopyReport], None] = _ignore,
+    *,
+    skip: str | None = None,
+    overwrite: bool = False,
+) -> CopyReport:
     """Copy all values and blobs to a bucket that is empty or has parts of the same copy; then compare both.
 
-    `progress` is called after each blob. Raises `BucketError` for a target with other values.
+    `progress` is called after each blob. Keys that begin with `skip` are not copied. Raises `BucketError` for
+    a target with other values; with `overwrite`, it replaces and removes them.
     """
     report = CopyReport()
-    values = {value.key: value.value for value in await source.kv.list("")}
-    present = {value.key: value.value for value in await target.kv.list("")}
-    for key in present:
-        if values.get(key) != present[key]:
+    values = await _values(source, skip)
+    present = {value.key: value for value in await target.kv.list("")}
+    for key, value in present.items():
+        if not overwrite and values.get(key) != value.value:
             raise BucketError(
                 f"the target bucket is not empty: it has another value of {key}", "Use an empty bucket."
             )
+    infos = await copy_blobs(source, target, report, progress)
+    changed = [key for key in values if key not in present or present[key].value != values[key]]
+    changed += [key for key in present if key not in values]
+    for start in range(0, len(changed), PARALLEL_VALUES):
+        keys = changed[start : start + PARALLEL_VALUES]
+        answers = await asyncio.gather(
+            *(
+                target.kv.cas(key, values.get(key), present[key].revision if key in present else None)
+                for key in keys
+            )
+        )
+        for key, answer in zip(keys, answers, strict=True):
+            if isinstance(answer, StaleRevision):
+                raise BucketError(
+                    f"the target bucket changed during the copy: {key}",
+                    "Stop the service that uses it, then repeat the copy.",
+                )
+    report.values = len(values)
+    digests = {info.digest async for info in target.blobs.list()}
+    if await _values(target) != values or not digests.issuperset(info.digest for info in infos):
+        raise BucketError("the copy differs from its source", "Repeat the copy while no service uses either.")
+    return report
+
+
+async def _values(bucket: Bucket, skip: str | None = None) -> dict[str, bytes]:
+    values = await bucket.kv.list("")
+    return {value.key: value.value for value in values if skip is None or not value.key.startswith(skip)}
+
+
+async def copy_blobs(
+    source: Bucket, target: Bucket, report: CopyReport, progress: Callable[[CopyReport], None] = _ignore
+) -> list[BlobInfo]:
+    """Copy the blobs that the target lacks; return all of the source. Raises `BucketError`."""
     have = {info.digest async for info in target.blobs.list()}
     infos = [info async for info in source.blobs.list()]
     waiting = iter(infos)
@@ -58,22 +102,7 @@ async def copy_bucket(source: Bucket, target: Bucket, progress: Callable[[CopyRe
                 group.create_task(copy())
     except BaseExceptionGroup as failed:
         raise failed.exceptions[0] from failed
-    missing = [key for key in values if key not in present]
-    for start in range(0, len(missing), PARALLEL_VALUES):
-        keys = missing[start : start + PARALLEL_VALUES]
-        answers = await asyncio.gather(*(target.kv.cas(key, values[key], None) for key in keys))
-        for key, answer in zip(keys, answers, strict=True):
-            if isinstance(answer, StaleRevision):
-                raise BucketError(
-                    f"the target bucket changed during the copy: {key}",
-                    "Stop the service that uses it, then repeat the copy.",
-                )
-    report.values = len(values)
-    copied = {value.key: value.value for value in await target.kv.list("")}
-    digests = {info.digest async for info in target.blobs.list()}
-    if copied != values or not digests.issuperset(info.digest for info in infos):
-        raise BucketError("the copy differs from its source", "Repeat the copy while no service uses either.")
-    return report
+    return infos
 
 
 async def _copy_blob(source: Bucket, target: Bucket, info: BlobInfo) -> None:

@@ -20,6 +20,8 @@ UPLOADS = "uploads"
 DAMAGED = "damaged"
 CONTROL = "control.db"
 LOCK = "lock"
+MOVED = "moved"
+"""File of a bucket whose content was moved; it names the place."""
 MAX_HOLDER_BYTES = 200
 
 CURRENT = 1
@@ -33,6 +35,7 @@ _LINE = re.compile(r"svc bucket, layout ([1-9][0-9]{0,8})\n")
 def prepare(root: Path, *, current: int = CURRENT, steps: Mapping[int, Step] = STEPS) -> None:
     """Create or upgrade the bucket in a folder whose lock is held. Raises `BucketError`."""
     try:
+        _check_not_moved(root)
         version = _version(root)
         if version is None:
             check_format(root)
@@ -52,6 +55,23 @@ def prepare(root: Path, *, current: int = CURRENT, steps: Mapping[int, Step] = S
         durable.sync_folder(root)
     except OSError as error:
         raise disk_error(Path(error.filename or root), error) from error
+
+
+def mark_moved(root: Path, place: str) -> None:
+    """Mark a bucket as moved to a place, so that it is not opened again. Raises `BucketError`."""
+    try:
+        durable.write(root / MOVED, place.encode())
+    except OSError as error:
+        raise disk_error(root, error) from error
+
+
+def _check_not_moved(root: Path) -> None:
+    if (root / MOVED).exists():
+        place = (root / MOVED).read_text()
+        raise BucketError(
+            f"the bucket {root} was moved to {place}",
+            f"Use that. To use the old content here, remove {root / MOVED}.",
+        )
 
 
 def _version(root: Path) -> int | None:

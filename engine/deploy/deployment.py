@@ -5,6 +5,8 @@ and no value of a secret.
 """
 
 import json
+import secrets
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
@@ -117,3 +119,9 @@ def decode(record: bytes) -> Deployment:
     except (ValueError, KeyError, TypeError, RecursionError, BadName) as error:
         raise RecordError("the deployment record is corrupt", "Deploy the Project again.") from error
     return deployment
+
+
+def new_deployment_id(now_ns: int) -> str:
+    """Return a deployment id: the UTC time, so that ids sort by time, and random digits."""
+    moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_ns // 10**9))
+    return f"{moment}-{now_ns // 10**6 % 1000:03}{secrets.token_hex(2)}"

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITY_DAYS = 3650
-_BACKDATED = datetime.timedelta(hours=1)
+_BACKDATED = datetime.timedelta(days=1)
 """Certificates are valid at once on nodes whose clock is behind."""
 
 
@@ -59,14 +59,27 @@ class Authority:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the certificate (DER), in hexadecimal digits."""
-        return hashlib.sha256(self._certificate.public_bytes(Encoding.DER)).hexdigest()
+        return fingerprint(self.pair.certificate)
 
     def issue(self, node: str, addresses: Sequence[str], days: int) -> KeyPair:
-        """Return a certificate for a node with its host names and IP addresses."""
+        """Return a certificate and a new key for a node with these host names and IP addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
+        return KeyPair(self._certify(node, addresses, days, key.public_key()), _pem(key))
+
+    def sign(self, request: bytes, node: str, addresses: Sequence[str], days: int) -> bytes:
+        """Return a certificate for the key of a signing request (PEM). Raises `ValueError`."""
+        signing = x509.load_pem_x509_csr(request)
+        key = signing.public_key()
+        if not signing.is_signature_valid or not isinstance(key, ec.EllipticCurvePublicKey):
+            raise ValueError("not a valid signing request")
+        return self._certify(node, addresses, days, key)
+
+    def _certify(
+        self, node: str, addresses: Sequence[str], days: int, key: ec.EllipticCurvePublicKey
+    ) -> bytes:
         names = [x509.DNSName(node), *map(_general_name, addresses)]
         builder = (
-            _builder(_name(node), self._certificate.subject, key.public_key(), days)
+            _builder(_name(node), self._certificate.subject, key, days)
             .add_extension(x509.BasicConstraints(False, None), critical=True)
             .add_extension(_key_usage(signs=False), critical=True)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
@@ -78,7 +91,19 @@ class Authority:
                 x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
             )
         )
-        return KeyPair(builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM), _pem(key))
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+def signing_request() -> KeyPair:
+    """Return a certificate signing request (as `certificate`) and its new key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    request = x509.CertificateSigningRequestBuilder().subject_name(_name("node")).sign(key, hashes.SHA256())
+    return KeyPair(request.public_bytes(Encoding.PEM), _pem(key))
+
+
+def fingerprint(certificate: bytes) -> str:
+    """Return the SHA-256 of a certificate (PEM), in hexadecimal digits. Raises `ValueError`."""
+    return hashlib.sha256(x509.load_pem_x509_certificate(certificate).public_bytes(Encoding.DER)).hexdigest()
 
 
 def _name(common_name: str) -> x509.Name:

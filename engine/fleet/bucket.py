@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from engine.fleet.blobs import StreamBlobs
 from engine.fleet.connection import ClusterAddress, NatsConnection
+from engine.fleet.errors import UnsuitableCluster
 from engine.fleet.kv import StreamKeyValue
 from engine.fleet.lease import Lease
 from engine.fleet.requirements import check_cluster
@@ -25,23 +26,34 @@ class JetStreamBucket:
 
     def __init__(self, connection: NatsConnection, namespace: str) -> None:
         """Use streams that exist (`open`)."""
-        self._connection = connection
+        self.connection, self.namespace = connection, namespace
         records = StreamKeyValue(JetStream(connection, "svc-records", f"{namespace}.blobs"))
         self.kv = StreamKeyValue(JetStream(connection, "svc-kv", namespace))
         self.blobs = StreamBlobs(JetStream(connection, "svc-blobs", namespace), records)
         self._leases = StreamKeyValue(JetStream(connection, "svc-records", f"{namespace}.lease"))
+        self.fleet = StreamKeyValue(JetStream(connection, "svc-records", f"{namespace}.fleet"))
+        """Records of the fleet itself, which backups do not contain."""
 
     @classmethod
-    async def open(cls, address: ClusterAddress, namespace: str) -> "JetStreamBucket":
-        """Connect, check the cluster and create the streams.
+    async def open(
+        cls, address: ClusterAddress, namespace: str, *, first_revision: int = 1, create: bool = True
+    ) -> "JetStreamBucket":
+        """Connect, check the cluster and create the streams; without `create` they must exist.
 
-        Raises `FleetNotInstalled`, `ClusterRefused`, `UnsuitableCluster` and `Unavailable`.
+        Revisions of a new cluster begin with `first_revision`. Raises `FleetNotInstalled`,
+        `ClusterRefused`, `UnsuitableCluster` and `Unavailable`.
         """
         connection = await NatsConnection.open(address)
         try:
             await check_cluster(connection)
             for name, config in _STREAMS.items():
-                await JetStream(connection, name, namespace).create(**config)
+                stream = JetStream(connection, name, namespace)
+                if create:
+                    await stream.create(first_sequence=first_revision if name == "svc-kv" else 1, **config)
+                elif not await stream.exists({}):
+                    raise UnsuitableCluster(
+                        f"the NATS cluster {address.shown} has no stream {name}", "Start the fleet first."
+                    )
         except BaseException:
             await connection.aclose()
             raise
@@ -53,4 +65,4 @@ class JetStreamBucket:
 
     async def aclose(self) -> None:
         """See the protocol."""
-        await self._connection.aclose()
+        await self.connection.aclose()

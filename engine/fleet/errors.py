@@ -1,6 +1,7 @@
 """Errors of the fleet."""
 
 from engine.bucket.errors import BucketError
+from engine.errors import SvcError
 
 INSTALL = "Install it: pip install 'svc-tui[fleet]'"
 
@@ -12,6 +13,19 @@ class FleetNotInstalled(BucketError):
 
     def __init__(self, package: str) -> None:
         super().__init__(f"the package {package} is not installed", INSTALL)
+
+
+class FleetError(SvcError):
+    """The fleet, or the files of its nodes, cannot be created, joined or used."""
+
+    code = "fleet"
+
+
+class FleetStopped(FleetError):
+    """The service was stopped while it waited for its fleet."""
+
+    def __init__(self) -> None:
+        super().__init__("the service was stopped while it waited for its fleet")
 
 
 class Unavailable(BucketError):

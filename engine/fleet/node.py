@@ -1,6 +1,7 @@
-"""Files of a fleet's nodes: one folder each, which a machine needs to run its nats-server.
+"""Files of a fleet's nodes: one folder each, which a machine needs to take part.
 
-The folder of the authority stays with the operator. It has the key that issues certificates.
+`svc fleet create` makes the folders of all nodes; the key of the authority stays with the operator.
+`svc fleet start` and `svc serve --join` make the folder of one node, with the key of the authority.
 """
 
 import json
@@ -8,14 +9,18 @@ import os
 import secrets
 import shutil
 import socket
+import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from engine.bucket import durable
 from engine.bucket.errors import disk_error
-from engine.errors import SvcError
-from engine.fleet.authority import AUTHORITY_DAYS, Authority
+from engine.files.atomic import write_atomic
+from engine.fleet.authority import AUTHORITY_DAYS, Authority, KeyPair
+from engine.fleet.connection import ClusterAddress
+from engine.fleet.errors import FleetError
 from engine.fleet.nats_server import NatsServerSettings
 from engine.fleet.nkeys import Nkey
 
@@ -24,18 +29,12 @@ FILE = "fleet.json"
 AUTHORITY, CERTIFICATE, KEY, SEED = "ca.pem", "node.pem", "node.key", "client.seed"
 AUTHORITY_FOLDER, AUTHORITY_KEY = "authority", "ca.key"
 DEFAULT_PORT = 4222
-ROUTE_OFFSET, MONITOR_OFFSET = 2000, 4000
-"""Ports of routes and monitoring are this much above the port for clients."""
+JOIN_OFFSET, ROUTE_OFFSET, MONITOR_OFFSET = 1000, 2000, 4000
+"""Ports for joining nodes, routes and monitoring are this much above the port for clients."""
 MAX_PORT = 65535 - MONITOR_OFFSET
 DISK_SHARE = 0.8
 """Share of the free disk space that the store may fill."""
 NODE_COUNTS = (3, 5)
-
-
-class FleetError(SvcError):
-    """The files of a fleet cannot be written or used."""
-
-    code = "fleet"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -52,6 +51,11 @@ class NodeAddress:
         return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
 
     @property
+    def join(self) -> "NodeAddress":
+        """Address for nodes that join."""
+        return NodeAddress(self.host, self.port + JOIN_OFFSET)
+
+    @property
     def route(self) -> str:
         """Address for other nodes."""
         return self._at(self.port + ROUTE_OFFSET)
@@ -60,6 +64,76 @@ class NodeAddress:
     def monitor(self) -> str:
         """Address for health checks, on loopback."""
         return f"127.0.0.1:{self.port + MONITOR_OFFSET}"
+
+
+State = Literal["static", "founding", "moving", "joining", "member"]
+"""`static`: made by `svc fleet create`. `founding`: serves from its data folder until there are three nodes.
+`moving`: as `founding`, but other nodes may serve already. `joining`: waits for the fleet to serve."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """The document of a node's folder. `nodes` are the addresses of nodes that run a nats-server.
+
+    `client` and `system` are public nkeys. `store_key` encrypts this node's store. `token` and the signing
+    `request` (PEM) are those of a node that waits for the fleet.
+    """
+
+    fleet: str
+    node: str
+    address: NodeAddress
+    nodes: tuple[NodeAddress, ...]
+    client: str
+    system: str
+    store_key: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    keeper: bool = True
+    state: State = "static"
+    token: str = ""
+    request: str = ""
+
+    def encode(self) -> bytes:
+        """Return the JSON form."""
+        addresses = {
+            "address": [self.address.host, self.address.port],
+            "nodes": [[node.host, node.port] for node in self.nodes],
+        }
+        return json.dumps({"format": FORMAT, **asdict(self), **addresses}, indent=2).encode() + b"\n"
+
+    @classmethod
+    def read(cls, folder: Path) -> "Node":
+        """Read the document of a folder. Raises `SvcError`."""
+        path = folder / FILE
+        try:
+            document: dict[str, Any] = json.loads(path.read_bytes())
+            if (form := document.pop("format")) != FORMAT:
+                raise FleetError(f"{path} has format {form}; this svc supports {FORMAT}", "Update svc.")
+            document["address"] = NodeAddress(*document["address"])
+            document["nodes"] = tuple(NodeAddress(host, port) for host, port in document["nodes"])
+            return cls(**document)
+        except FileNotFoundError as error:
+            raise FleetError(
+                f"{path} not found", "Pass the folder of a node: `svc fleet create` makes it."
+            ) from error
+        except OSError as error:
+            raise disk_error(path, error) from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise FleetError(
+                f"{path} is corrupt", "Copy the node's folder from the fleet's folder again."
+            ) from error
+
+    def save(self, folder: Path, **changes: Any) -> "Node":
+        """Change fields, replace the document of the folder, and return the new node. Raises `SvcError`."""
+        node = replace(self, **changes)
+        try:
+            write_atomic(folder / FILE, node.encode(), sync=True)
+        except OSError as error:
+            raise disk_error(folder, error) from error
+        return node
+
+
+def node_id(number: int) -> str:
+    """Return a new id, which contains the node's number."""
+    return f"n{number}-{secrets.token_hex(3)}"
 
 
 def create_fleet(folder: Path, nodes: Sequence[NodeAddress]) -> list[Path]:
@@ -79,27 +153,17 @@ def create_fleet(folder: Path, nodes: Sequence[NodeAddress]) -> list[Path]:
         )
         folders = []
         for number, address in enumerate(nodes, 1):
-            name = f"n{number}-{secrets.token_hex(3)}"
-            pair = authority.issue(name, [address.host], AUTHORITY_DAYS)
-            document = {
-                "format": FORMAT,
-                "fleet": fleet,
-                "node": name,
-                "address": [address.host, address.port],
-                "nodes": [[node.host, node.port] for node in nodes],
-                "client": client.public,
-                "system": system.public,
-                "store_key": secrets.token_urlsafe(32),
-            }
-            files = {
-                FILE: json.dumps(document, indent=2).encode() + b"\n",
-                AUTHORITY: authority.pair.certificate,
-                CERTIFICATE: pair.certificate,
-                KEY: pair.key,
-                SEED: client.seed.encode() + b"\n",
-            }
+            node = Node(
+                fleet=fleet,
+                node=node_id(number),
+                address=address,
+                nodes=tuple(nodes),
+                client=client.public,
+                system=system.public,
+            )
+            pair = authority.issue(node.node, [address.host], AUTHORITY_DAYS)
             folders.append(folder / f"node{number}")
-            _write(folders[-1], files)
+            _write(folders[-1], _files(node, authority.pair.certificate, pair, client.seed))
     except FileExistsError as error:
         raise FleetError(f"{folder} exists", "Name a new folder.") from error
     except OSError as error:
@@ -107,58 +171,110 @@ def create_fleet(folder: Path, nodes: Sequence[NodeAddress]) -> list[Path]:
     return folders
 
 
+def create_node(folder: Path, node: Node, authority: KeyPair, pair: KeyPair, seed: str) -> None:
+    """Create the folder of one node, with the key of the authority. Raises `SvcError`.
+
+    A folder without a document, as an interrupted call leaves it, is replaced.
+    """
+    try:
+        if (folder / FILE).exists():
+            raise FleetError(f"{folder} belongs to a node already", "Use another data directory.")
+        new = folder.with_name(folder.name + ".new")
+        for path in (new, folder):
+            if path.exists():
+                shutil.rmtree(path)
+        _write(new, {**_files(node, authority.certificate, pair, seed), AUTHORITY_KEY: authority.key})
+        durable.rename(new, folder)
+    except OSError as error:
+        raise disk_error(folder, error) from error
+
+
+def _files(node: Node, authority: bytes, pair: KeyPair, seed: str) -> dict[str, bytes]:
+    return {
+        AUTHORITY: authority,
+        CERTIFICATE: pair.certificate,
+        KEY: pair.key,
+        SEED: seed.encode() + b"\n",
+        FILE: node.encode(),
+    }
+
+
 def _write(folder: Path, files: dict[str, bytes]) -> None:
     folder.mkdir(mode=0o700)
     for name, content in files.items():
         with os.fdopen(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content)
+            file.flush()
+            durable.sync(file.fileno())
+
+
+def server_settings(folder: Path, node: Node) -> NatsServerSettings:
+    """Return how to run a node's nats-server. Raises `SvcError`."""
+    store = folder / "nats"
+    try:
+        used = sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise disk_error(folder, error) from error
+    return NatsServerSettings(
+        name=node.node,
+        cluster=f"svc-{node.fleet}",
+        folder=store,
+        listen=str(node.address),
+        route=node.address.route,
+        monitor=node.address.monitor,
+        routes=[each.route for each in node.nodes],
+        certificate=folder / CERTIFICATE,
+        key=folder / KEY,
+        authority=folder / AUTHORITY,
+        client_nkey=node.client,
+        system_nkey=node.system,
+        store_key=node.store_key,
+        max_bytes=int(DISK_SHARE * (used + free)),
+    )
 
 
 def load_node(folder: Path) -> tuple[NatsServerSettings, list[NodeAddress]]:
     """Return how to run a node's nats-server, and the addresses of all nodes. Raises `SvcError`."""
-    path = folder / FILE
+    node = Node.read(folder)
+    return server_settings(folder, node), list(node.nodes)
+
+
+def cluster_address(folder: Path, node: Node) -> ClusterAddress:
+    """Return how a node reaches the cluster: its own server first. Raises `SvcError`."""
+    tls = client_context(folder / AUTHORITY)
     try:
-        document: dict[str, Any] = json.loads(path.read_bytes())
-        if document["format"] != FORMAT:
-            raise FleetError(
-                f"{path} has format {document['format']}; this svc supports {FORMAT}", "Update svc."
-            )
-        nodes = [NodeAddress(host, port) for host, port in document["nodes"]]
-        address = NodeAddress(*document["address"])
-        store = folder / "nats"
-        used = sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
-        settings = NatsServerSettings(
-            name=document["node"],
-            cluster=f"svc-{document['fleet']}",
-            folder=store,
-            listen=str(address),
-            route=address.route,
-            monitor=address.monitor,
-            routes=[node.route for node in nodes],
-            certificate=folder / CERTIFICATE,
-            key=folder / KEY,
-            authority=folder / AUTHORITY,
-            client_nkey=document["client"],
-            system_nkey=document["system"],
-            store_key=document["store_key"],
-            max_bytes=int(DISK_SHARE * (used + shutil.disk_usage(folder).free)),
-        )
-    except FileNotFoundError as error:
+        tls.load_cert_chain(folder / CERTIFICATE, folder / KEY)
+    except (OSError, ssl.SSLError) as error:
         raise FleetError(
-            f"{path} not found", "Pass the folder of a node: `svc fleet create` makes it."
+            f"the certificate of the node in {folder} cannot be used: {error}", "Restore the folder."
         ) from error
-    except OSError as error:
-        raise disk_error(path, error) from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise FleetError(
-            f"{path} is corrupt", "Copy the node's folder from the fleet's folder again."
-        ) from error
-    return settings, nodes
+    servers = sorted(node.nodes, key=lambda address: address != node.address)
+    return ClusterAddress(
+        servers=tuple(f"tls://{address}" for address in servers), tls=tls, nkey=Nkey.read(folder / SEED)
+    )
+
+
+def client_context(authority: Path) -> ssl.SSLContext:
+    """Return a TLS context that trusts one authority. Raises `FleetError`."""
+    try:
+        return ssl.create_default_context(cafile=authority)
+    except (OSError, ssl.SSLError) as error:
+        raise FleetError(f"cannot read {authority}: {error}", "Restore the folder of the node.") from error
 
 
 def check_addresses(settings: NatsServerSettings) -> None:
-    """Raise `FleetError` if the node cannot listen on one of its addresses."""
-    for text in (settings.listen, settings.route, settings.monitor):
+    """Raise `FleetError` if the node cannot listen on one of the addresses of its nats-server."""
+    _check_free(settings.listen, settings.route, settings.monitor)
+
+
+def check_address(address: NodeAddress) -> None:
+    """Raise `FleetError` if a node cannot listen on one of its ports."""
+    _check_free(str(address), str(address.join), address.route, address.monitor)
+
+
+def _check_free(*addresses: str) -> None:
+    for text in addresses:
         host, _, port = text.rpartition(":")
         host = host.strip("[]")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -167,5 +283,5 @@ def check_addresses(settings: NatsServerSettings) -> None:
         except OSError as error:
             raise FleetError(
                 f"cannot listen on {text}: {error.strerror}",
-                "Run the folder of this machine's node, and stop other programs that use the port.",
+                "Use an address of this machine with a free port, or stop the program that uses the port.",
             ) from error

@@ -35,6 +35,7 @@ _NO_MESSAGE = 10037
 _NO_PEERS, _NOT_CLUSTERED = 10005, 10074
 _NOT_READY = 10008
 _NAME_IN_USE = 10058
+_NO_STREAM = 10059
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,11 @@ class JetStream:
         self._root = f"{name}.{namespace}."
         self._seen = 0
 
-    async def create(self, **config: Any) -> None:
-        """Create the stream, or check that it exists. Raises `UnsuitableCluster` without three servers."""
+    async def create(self, *, first_sequence: int = 1, **config: Any) -> None:
+        """Create the stream, or check that it exists. Raises `UnsuitableCluster` without three servers.
+
+        Sequences of a new stream begin with `first_sequence`.
+        """
         settings = {
             "name": self.name,
             "subjects": [f"{self.name}.>"],
@@ -70,8 +74,9 @@ class JetStream:
             **config,
         }
         deadline = asyncio.get_running_loop().time() + 15
-        while True:
-            answer = await self._connection.api(f"STREAM.CREATE.{self.name}", settings)
+        while not await self.exists(settings):
+            first = {"first_seq": first_sequence} if first_sequence > 1 else {}
+            answer = await self._connection.api(f"STREAM.CREATE.{self.name}", {**settings, **first})
             code = answer.get("error", {}).get("err_code")
             if code is None:
                 return
@@ -85,12 +90,22 @@ class JetStream:
                     f" {answer['error'].get('description')}",
                     "Run at least three nats-servers with JetStream and free disk space.",
                 )
-            if code == _NAME_IN_USE:
-                raise UnsuitableCluster(
-                    f"the stream {self.name} of the NATS cluster has other settings than svc uses",
-                    "Use another account or cluster, or remove that stream.",
-                )
+            if code != _NAME_IN_USE:  # Otherwise another node created it meanwhile.
+                raise self._refused(answer)
+
+    async def exists(self, settings: Mapping[str, Any]) -> bool:
+        """Return whether the stream exists. Raises `UnsuitableCluster` if it has other settings."""
+        answer = await self._connection.api(f"STREAM.INFO.{self.name}", {})
+        if (error := answer.get("error")) is not None:
+            if error.get("err_code") in (_NO_STREAM, _NOT_READY):
+                return False
             raise self._refused(answer)
+        if any(answer["config"].get(name) != value for name, value in settings.items()):
+            raise UnsuitableCluster(
+                f"the stream {self.name} of the NATS cluster has other settings than svc uses",
+                "Use another account or cluster, or remove that stream.",
+            )
+        return True
 
     async def publish(
         self,

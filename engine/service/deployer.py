@@ -7,7 +7,6 @@ version is live.
 
 import asyncio
 import logging
-import secrets
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -19,7 +18,7 @@ from typing import Any, TypeVar
 from engine.artifact import Artifact
 from engine.bucket.protocols import Bucket, Digest, StaleRevision
 from engine.deploy import package_store
-from engine.deploy.deployment import DeployedResource, Deployment
+from engine.deploy.deployment import DeployedResource, Deployment, new_deployment_id
 from engine.deploy.doors import Tenants
 from engine.deploy.gc import GcReport, collect_garbage
 from engine.deploy.history import DeploymentHistory, Live
@@ -29,8 +28,9 @@ from engine.errors import SvcError, internal_error
 from engine.manifest.lanes import kind_of
 from engine.manifest.model import Project
 from engine.quota import Quota
+from engine.service.conflict import revision_conflict
 from engine.service.health_check import check_health
-from engine.service.policy import Change, PolicyViolation, changes, component_imports, enforce_policy
+from engine.service.policy import Change, changes, component_imports, enforce_policy, require_secrets
 from engine.service.quotas import QuotaStore
 from engine.service.secrets import SecretStore
 from engine.service.secrets_key import SecretsKey
@@ -38,12 +38,6 @@ from engine.service.spec import DeploySpec, InvalidDeploySpec
 
 _log = logging.getLogger("svc.server")
 T = TypeVar("T")
-
-
-class RevisionConflict(SvcError):
-    """Another change went live since the client read the revision; this change was not applied."""
-
-    code = "conflict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +93,7 @@ class Deployer:
         self._now_ns = now_ns
         self._committing: set[asyncio.Task[Any]] = set()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._published: dict[str, Publication] = {}
 
     async def start(self, warn: Callable[[SvcError], None]) -> None:
         """Serve all live deployments. Calls `warn` for projects that cannot be served, whatever the error."""
@@ -147,7 +142,7 @@ class Deployer:
             differences = changes(await self._live_resources(name), candidate.deployment.resources, {})
             enforce_policy(differences, allow=spec.allow_new_capability)
             publication = await self._publication(candidate)
-            _check_secrets(publication)
+            require_secrets(publication)
             steps.put_nowait(Step("policy", "compiling and linking components"))
             ready = await self._site.prepare(publication)
             if spec.tables and self._migrate is not None:
@@ -200,7 +195,7 @@ class Deployer:
                 revision=revision,
             )
             if isinstance(activated, StaleRevision):
-                raise await self._conflict(deployment.project)
+                raise revision_conflict(deployment.project, await self.history.live(deployment.project))
             await self._activate(publication, ready)
         finally:
             self._committing.discard(job)
@@ -226,7 +221,7 @@ class Deployer:
             deployment = await self.history.get(project, id_)
             candidate = await self._unpack(deployment)
             publication = await self._publication(candidate)
-            _check_secrets(publication)
+            require_secrets(publication)
             ready = await self._site.prepare(publication)
             await self._go_live(deployment, publication, ready, revision=revision, by=by, message=message)
         return deployment
@@ -275,6 +270,18 @@ class Deployer:
             if live is not None:
                 await self._serve(live)
 
+    async def refresh(self, project: str) -> None:
+        """Serve the live version if it, its secrets or its quota differ from what is served."""
+        async with self._locks[project]:
+            live, served = await self.history.live(project), self._published.get(project)
+            if live is not None and (
+                served is None
+                or served.deployment != live.deployment
+                or served.secrets != await self.secrets.values(project)
+                or served.quota != await self.quotas.get(project)
+            ):
+                await self._serve(live)
+
     async def _uninterruptible(self, steps: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to completion even if the caller is cancelled."""
         job = asyncio.create_task(steps)
@@ -304,7 +311,7 @@ class Deployer:
             parts[name] = DeployedResource.of(resource, spec.packages[name], package.artifact, imported)
         now = self._now_ns()
         deployment = Deployment(
-            new_id(now),
+            new_deployment_id(now),
             spec.project.name,
             created_ns=now,
             by=spec.by,
@@ -372,41 +379,11 @@ class Deployer:
 
     async def _activate(self, publication: Publication, ready: PreparedProject) -> None:
         self._site.activate(ready)
+        self._published[publication.project.name] = publication
         if self._publish_to_workers is not None:
             await self._publish_to_workers(publication)
 
     async def _check_revision(self, project: str, revision: int | None) -> None:
         live = await self.history.live(project)
         if (live.revision if live is not None else None) != revision:
-            raise await self._conflict(project)
-
-    async def _conflict(self, project: str) -> RevisionConflict:
-        live: Live | None = await self.history.live(project)
-        if live is None:
-            return RevisionConflict(
-                f"{project} is not live any more", "Look again with --plan, and deploy again."
-            )
-        activation = live.activations[-1]
-        when = time.strftime("%H:%M:%S", time.gmtime(activation.at_ns // 10**9))
-        return RevisionConflict(
-            f"{activation.by or 'another user'} deployed {activation.deployment} of {project} at {when} UTC,"
-            " after this deploy started; nothing was changed",
-            "Run `svc deploy --plan` to see the changes, then deploy again.",
-        )
-
-
-def new_id(now_ns: int) -> str:
-    """Return a deployment id: the UTC time, so that ids sort by time, and random digits."""
-    moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_ns // 10**9))
-    return f"{moment}-{now_ns // 10**6 % 1000:03}{secrets.token_hex(2)}"
-
-
-def _check_secrets(publication: Publication) -> None:
-    """Raise `PolicyViolation` for a secret that a resource needs and that has no value."""
-    for name, resource in publication.project.resources.items():
-        for secret in resource.secrets:
-            if secret not in publication.secrets:
-                raise PolicyViolation(
-                    f"resource {name} needs the secret {secret}, which has no value",
-                    f"Give it one: svc secret set {secret}",
-                )
+            raise revision_conflict(project, live)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from engine.artifact import Artifact, ComponentArtifact
 from engine.bucket.protocols import Digest
 from engine.deploy.deployment import DeployedResource
+from engine.deploy.versions import Publication
 from engine.errors import SvcError
 from engine.wasm.binary.reader import read_outline
 from engine.wasm.compile.component_file import read_component
@@ -122,3 +123,14 @@ def _imports(name: str, before: Set[str], after: Set[str]) -> Iterator[Change]:
 
 def _access(resource: DeployedResource) -> str:
     return "public" if resource.public else "private"
+
+
+def require_secrets(publication: Publication) -> None:
+    """Raise `PolicyViolation` for a secret that a resource needs and that has no value."""
+    for name, resource in publication.project.resources.items():
+        for secret in resource.secrets:
+            if secret not in publication.secrets:
+                raise PolicyViolation(
+                    f"resource {name} needs the secret {secret}, which has no value",
+                    f"Give it one: svc secret set {secret}",
+                )

@@ -6,7 +6,7 @@ import re
 import signal
 import socket
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +18,7 @@ from engine.http.connection_limits import PER_ADDRESS, is_loopback
 from engine.http.exchange import MAX_BODY
 from engine.http.sockets import PortInUse, authority, bind, bind_reuseport, raise_fd_limit
 from engine.http.tls import Certificate
+from svc_tui.commands.fleet import parse_address
 from svc_tui.commands.options import (
     BucketAuthority,
     BucketCertificate,
@@ -59,6 +60,21 @@ def serve(
     bucket_ca: BucketAuthority = None,
     bucket_cert: BucketCertificate = None,
     bucket_key: BucketKey = None,
+    join: Annotated[
+        str,
+        typer.Option(
+            "--join", metavar="TOKEN", help="Join the fleet of a token; later starts of this node ignore it."
+        ),
+    ] = "",
+    fleet_listen: Annotated[
+        str,
+        typer.Option(
+            "--fleet-listen",
+            metavar="HOST[:PORT]",
+            help="With --join: address of this machine for other nodes (default: its address towards them, "
+            "port 4222).",
+        ),
+    ] = "",
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Address to serve applications on.")
     ] = "127.0.0.1:8080",
@@ -171,11 +187,14 @@ def serve(
             max_body=max_body << 20,
             memory=(memory or 0) << 20,
             bucket=location,
+            join=join,
+            fleet_listen=parse_address("--fleet-listen", fleet_listen) if fleet_listen else None,
         )
         asyncio.run(_run(settings, "https" if certificate else "http", supervisor))
 
 
 async def _run(settings: "ServiceSettings", scheme: str, supervisor: SystemdHandoff) -> None:
+    from engine.fleet.errors import FleetStopped
     from svc_tui.serve.server import run_service
 
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -186,11 +205,12 @@ async def _run(settings: "ServiceSettings", scheme: str, supervisor: SystemdHand
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal)
-    async with run_service(settings, stop) as serving:
-        stdout.line(f"control API   {scheme}://{authority(settings.control[0])}")
-        stdout.line(f"applications  {settings.origin.format('<resource>--<project>.' + settings.domain)}")
-        supervisor.notify("READY=1")
-        await serving
+    with suppress(FleetStopped):
+        async with run_service(settings, stop) as serving:
+            stdout.line(f"control API   {scheme}://{authority(settings.control[0])}")
+            stdout.line(f"applications  {settings.origin.format('<resource>--<project>.' + settings.domain)}")
+            supervisor.notify("READY=1")
+            await serving
 
 
 def _cluster(url: str, keys: ClusterKeys) -> ClusterLocation | None:

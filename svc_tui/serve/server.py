@@ -5,8 +5,7 @@ import contextlib
 import os
 import secrets
 import socket
-import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,11 +13,9 @@ from typing import Any
 
 from quart import Quart
 
-from doors.tables.api.owner_threads import run_with_connection
 from doors.tables.api.routes import blueprint as tables
-from doors.tables.migrations import ERROR_PREFIX, FOLDER, Migration, apply, find
-from doors.tables.sqlite.owner import open_for_writing
 from engine.bucket.protocols import Bucket
+from engine.bucket.switch import SwitchableBucket
 from engine.control import projects
 from engine.control.access import AnyOf, Authenticator, StaticToken
 from engine.control.app import create_app
@@ -30,14 +27,20 @@ from engine.control.auth.routes import AuthServices
 from engine.control.auth.sessions import Sessions
 from engine.control.discovery import ControlEndpoint, publish_endpoint, remove_endpoint
 from engine.control.projects import unknown_project
-from engine.control.routes import deployments, gc, logs, manifest, quotas, state, usage
+from engine.control.routes import deployments, fleet, gc, logs, manifest, quotas, state, usage
 from engine.control.routes.manifest import DeployedManifest
 from engine.control.routes.state import StatusSource
 from engine.control.schemas.memory import MemoryState
 from engine.deploy.doors import Tenants
+from engine.deploy.history import LIVE
 from engine.deploy.serving import ServingTable
 from engine.deploy.versions import VersionFactory
 from engine.errors import SvcError
+from engine.fleet.bucket import JetStreamBucket
+from engine.fleet.errors import FleetError
+from engine.fleet.fleet import Fleet
+from engine.fleet.login_attempts import share_attempts
+from engine.fleet.node import NodeAddress
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.asgi import asgi_handler
 from engine.http.connection_limits import PER_ADDRESS, ConnectionLimiter
@@ -48,7 +51,10 @@ from engine.http.tls import Certificate
 from engine.log_forwarding import LogForwarder
 from engine.manifest.schema import is_name
 from engine.service.deployer import Deployer
+from engine.service.following import Follower
 from engine.service.gc_schedule import run_gc_daily
+from engine.service.quotas import KEY_PREFIX as QUOTAS
+from engine.service.secrets import KEY_PREFIX as SECRETS
 from engine.service.secrets_key import SecretsKey
 from engine.timeline import database
 from engine.timeline.bus import TimelineBus
@@ -60,8 +66,10 @@ from engine.wasm.execution.memory_budget import ResidentSet, default_budget
 from engine.wasm.execution.runner import Runner
 from engine.workers.pool import WorkerPool
 from engine.workers.protocol import WorkerConfig
+from svc_tui import version
 from svc_tui.composition import door_stats, doors
 from svc_tui.serve.bucket_location import ClusterLocation, FolderLocation, lock_data, open_exclusively
+from svc_tui.serve.migrations import migrate
 
 OWN_MEMORY_SHARE = 8
 """One of so many parts of the memory budget is for the process that supervises workers."""
@@ -95,6 +103,10 @@ class ServiceSettings:
     """Memory budget of all processes in bytes, 0 for the default."""
     bucket: ClusterLocation | None = None
     """Where deployments, accounts and secrets are (default: in the data folder)."""
+    join: str = ""
+    """Token of a fleet to join."""
+    fleet_listen: NodeAddress | None = None
+    """Address of this node in the fleet it joins (default: this machine's towards the fleet)."""
     passwords: Passwords = field(default_factory=Passwords)
     """Password hashing and its cost."""
 
@@ -169,9 +181,9 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         stack.callback(forwarder.uninstall)
         lost: list[SvcError] = []
         stack.push_async_exit(partial(_raise_first, lost))
-        bucket = await stack.enter_async_context(_open(settings, lost, stop))
+        bucket, node = await stack.enter_async_context(_open(settings, lost, stop))
         stack.callback(close_recorders)
-        tenants = Tenants(doors(), lambda project: project_dir(settings.data, project), record)
+        tenants = Tenants(doors(node.first_node), lambda project: project_dir(settings.data, project), record)
         stack.push_async_callback(tenants.aclose)
         runner = Runner(settings.data / "cache", memory=settings.memory_shares()[0])
         stack.push_async_callback(runner.aclose)
@@ -187,8 +199,12 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             domain=settings.domain,
             key=SecretsKey.open(settings.data),
             publish=workers.publish if workers else None,
-            migrate=partial(_migrate, settings.data),
+            migrate=partial(migrate, partial(project_dir, settings.data), node),
         )
+        throttle = LoginThrottle()
+        follower = Follower(deployer.refresh, (LIVE, SECRETS, QUOTAS))
+        stack.push_async_callback(follower.aclose)
+        stack.push_async_callback(node.stop)
         collecting = asyncio.create_task(run_gc_daily(bucket.kv, deployer.collect_garbage, settings.log))
         stack.push_async_callback(asyncio.wait, [collecting])
         stack.push_async_callback(deployer.aclose)
@@ -221,7 +237,15 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             memory=memory,
             quota=serving.quota,
         )
-        api = asgi_handler(create_control_api(deployer, settings, StaticToken(endpoint.token), status))
+        api = asgi_handler(
+            create_control_api(deployer, settings, StaticToken(endpoint.token), status, node, throttle)
+        )
+
+        async def on_cluster(cluster: JetStreamBucket) -> None:
+            await follower.start(cluster.kv.watch)
+            await share_attempts(cluster.connection, cluster.namespace, throttle)
+
+        await node.start(bucket, on_cluster)
         publish_endpoint(settings.data, endpoint)
 
         async def serve_tls(handler: Handler, sockets: list[socket.socket]) -> None:
@@ -256,46 +280,45 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
 @contextlib.asynccontextmanager
 async def _open(
     settings: ServiceSettings, lost: list[SvcError], stop: asyncio.Event
-) -> AsyncIterator[Bucket]:
-    """Open the bucket. Once another service has taken it, add the error to `lost` and stop."""
+) -> AsyncIterator[tuple[SwitchableBucket, Fleet]]:
+    """Open the bucket and the service's node of a fleet; wait for the fleet. Raises `FleetStopped`.
+
+    Once another service has taken the bucket, add the error to `lost` and stop.
+    """
 
     def on_lost(error: SvcError) -> None:
         lost.append(error)
         stop.set()
 
-    with lock_data(settings.data, "svc serve") if settings.bucket is not None else contextlib.nullcontext():
-        location = settings.bucket or FolderLocation(settings.data)
-        async with open_exclusively(location, "svc serve", on_lost) as bucket:
-            yield bucket
+    async with contextlib.AsyncExitStack() as stack:
+        locked = stack.enter_context(contextlib.ExitStack())
+        node = Fleet(settings.data, version(), settings.log, fleet.join_handler)
+        stack.push_async_callback(node.stop_server)
+        if settings.bucket is not None and (settings.join or node.node is not None):
+            raise FleetError(
+                f"{settings.data} belongs to a fleet, which stores the data of this service",
+                "Omit --bucket, or pass another --data.",
+            )
+        if settings.bucket is not None or settings.join or node.node is not None:
+            locked.enter_context(lock_data(settings.data, "svc serve"))
+        if settings.join:
+            await node.join(settings.join, settings.fleet_listen)
+        if node.first_node is not None and len(settings.public) > 1:
+            raise FleetError("a machine that joined a fleet serves with one process", "Omit --workers.")
+        bucket: Bucket | None = await node.open(stop)
+        if bucket is None:
+            if settings.bucket is None:
+                locked.close()  # The bucket locks the folder itself.
+            location = settings.bucket or FolderLocation(settings.data)
+            bucket = await stack.enter_async_context(open_exclusively(location, "svc serve", on_lost))
+        switch = SwitchableBucket(bucket)
+        stack.push_async_callback(switch.aclose)
+        yield switch, node
 
 
 async def _raise_first(errors: list[SvcError], *_exception: object) -> None:
     if errors:
         raise errors[0]
-
-
-async def _migrate(data: Path, project: str, files: Mapping[str, str]) -> None:
-    """Apply a project's migrations by file name."""
-
-    def read() -> tuple[Migration, ...]:
-        with tempfile.TemporaryDirectory(prefix="svc-migrations-") as folder:
-            tables = Path(folder) / FOLDER
-            tables.mkdir()
-            for name, text in files.items():
-                (tables / name).write_bytes(text.encode("utf-8", "surrogatepass"))
-            return find(Path(folder))
-
-    try:
-        if migrations := await asyncio.to_thread(read):
-            owned = project_dir(data, project)
-            await run_with_connection(
-                owned, open_for_writing(owned, ERROR_PREFIX), lambda connection: apply(connection, migrations)
-            )
-    except OSError as error:
-        raise SvcError(
-            f"cannot apply the migrations of {project}: {error.strerror}",
-            "Check that the service's disk and the disk for temporary files have space.",
-        ) from error
 
 
 def _worker_pool(settings: ServiceSettings, tenants: Tenants) -> WorkerPool:
@@ -325,23 +348,29 @@ def _worker_pool(settings: ServiceSettings, tenants: Tenants) -> WorkerPool:
 
 
 def create_control_api(
-    service: Deployer, settings: ServiceSettings, local: Authenticator, status: StatusSource
+    service: Deployer,
+    settings: ServiceSettings,
+    local: Authenticator,
+    status: StatusSource,
+    node: Fleet,
+    throttle: LoginThrottle,
 ) -> Quart:
     """Return the service's control API. `local` authenticates readers of the data folder."""
     accounts = Accounts(service.bucket.kv, settings.passwords)
     sessions = Sessions(service.bucket.kv, accounts)
-    auth = AuthServices(accounts, sessions, LoginThrottle())
+    auth = AuthServices(accounts, sessions, throttle)
     subjects = (
         routes.blueprint(auth),
         user_routes.blueprint(auth),
         projects.blueprint(project_dirs := ProjectDirs(settings.data, service)),
-        tables(project_dirs),
+        *((tables(project_dirs),) if node.first_node is None else ()),
         usage.blueprint(project_dirs, status.memory),
         logs.blueprint(project_dirs),
         manifest.blueprint(DeployedManifest(service.history)),
         state.blueprint(status, project_dirs, door_stats()),
         quotas.blueprint(service),
         gc.blueprint(service.collect_garbage),
+        fleet.blueprint(node),
         deployments.blueprint(service, settings.url_of),
     )
     return create_app(AnyOf(local, sessions), subjects)

@@ -36,6 +36,7 @@ KINDS = {
     "storage-damaged": ProblemKind(500, "The database file is damaged."),
     "storage": ProblemKind(500, "The database file cannot be read or written."),
     "busy": ProblemKind(503, "Another writer is active; try again in a moment."),
+    "elsewhere": ProblemKind(503, "The tables are on another machine of the fleet."),
     "time-limit": ProblemKind(504, "The statement exceeded its time limit."),
     "storage-full": ProblemKind(507, "The disk or the database is full."),
     "storage-quota": ProblemKind(507, "The tables have reached the quota of their project."),

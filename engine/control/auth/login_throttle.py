@@ -1,7 +1,7 @@
 """Rate limit for failed logins, per user name and per client address.
 
-Counts are in memory only. After a few failures, each further attempt must wait, twice as long each time, up
-to a minute.
+Counts are in memory only; the nodes of a fleet send each other their attempts. After a few failures, each
+further attempt must wait, twice as long each time, up to a minute.
 """
 
 import math
@@ -25,15 +25,25 @@ class _Count:
     last: float = -math.inf
 
 
+@dataclass(frozen=True, slots=True)
+class LoginEvent:
+    """An attempt of a client, or its success. `user` is empty for the claim of a service."""
+
+    address: str
+    user: str
+    success: bool = False
+
+
 class LoginThrottle:
     """Counts login attempts. `clock` returns monotonic seconds.
 
-    `address` groups clients, for example by IPv6 /64 prefix.
+    `address` groups clients, for example by IPv6 /64 prefix. `announce` is called with each event here.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._counts: OrderedDict[tuple[str, str], _Count] = OrderedDict()
+        self.announce: Callable[[LoginEvent], None] = lambda event: None
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -44,11 +54,26 @@ class LoginThrottle:
         Raises `TooManyAttempts`; a rejected attempt is not counted.
         """
         now = self._clock()
-        keys = self._keys(address, user)
-        wait = max(self._wait(key, free, now) for key, free in keys)
+        wait = max(self._wait(key, free, now) for key, free in self._keys(address, user))
         if wait > 0:
             raise TooManyAttempts("too many failed logins", math.ceil(wait))
-        for key, _ in keys:
+        event = LoginEvent(address, user or "")
+        self.apply(event)
+        self.announce(event)
+
+    def record_success(self, address: str, user: str | None = None) -> None:
+        """Reset the failures of the user, and remove this attempt from those of the address."""
+        event = LoginEvent(address, user or "", success=True)
+        self.apply(event)
+        self.announce(event)
+
+    def apply(self, event: LoginEvent) -> None:
+        """Count an attempt or a success, also of another node."""
+        if event.success:
+            self._reset(event.address, event.user or None)
+            return
+        now = self._clock()
+        for key, _ in self._keys(event.address, event.user or None):
             count = self._counts.setdefault(key, _Count())
             if now - count.last > RESET_AFTER_SECONDS:
                 count.failures = 0
@@ -58,8 +83,7 @@ class LoginThrottle:
         while len(self._counts) > MAX_TRACKED:
             self._counts.popitem(last=False)
 
-    def record_success(self, address: str, user: str | None = None) -> None:
-        """Reset the failures of the user, and remove this attempt from those of the address."""
+    def _reset(self, address: str, user: str | None) -> None:
         (address_key, _), *user_keys = self._keys(address, user)
         for user_key, _ in user_keys:
             self._counts.pop(user_key, None)

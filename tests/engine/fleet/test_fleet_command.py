@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.fleet.node import FILE, FleetError, NodeAddress, create_fleet, load_node
+from engine.fleet.errors import FleetError
+from engine.fleet.node import FILE, NodeAddress, create_fleet, load_node
 from tests.engine.fleet.cluster import Cluster, free_addresses
 from tests.support.service import environ_of, run, svc
 

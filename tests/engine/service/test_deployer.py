@@ -11,7 +11,7 @@ from engine.deploy.history import DeploymentError
 from engine.deploy.package import pack
 from engine.deploy.versions import Publication
 from engine.manifest.problems import ManifestError
-from engine.service.deployer import RevisionConflict
+from engine.service.conflict import RevisionConflict
 from engine.service.health_check import HealthCheckFailed
 from engine.service.policy import Change, PolicyViolation
 from engine.service.secrets import SecretError

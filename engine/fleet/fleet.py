@@ -1,0 +1,399 @@
+"""A service's part in a fleet: founding, joining, its nats-server, and the move from the folder to the fleet.
+
+A fleet is founded by a service with a data folder, which continues to serve from it. When the third node has
+joined, all of them start their nats-servers. The founder copies its bucket, then all nodes serve the copy.
+"""
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from engine.bucket.errors import BucketError
+from engine.bucket.layout import mark_moved
+from engine.bucket.protocols import Bucket, KeyValue
+from engine.bucket.switch import SwitchableBucket
+from engine.errors import SvcError
+from engine.fleet.authority import AUTHORITY_DAYS, Authority, KeyPair, fingerprint
+from engine.fleet.bucket import JetStreamBucket
+from engine.fleet.errors import FleetError, FleetStopped
+from engine.fleet.join_client import Admission
+from engine.fleet.joining import join_fleet, wait_for_nodes
+from engine.fleet.members import Presence
+from engine.fleet.moving import move_bucket
+from engine.fleet.nats_server import NatsServer, find_program
+from engine.fleet.nkeys import Nkey
+from engine.fleet.node import (
+    AUTHORITY,
+    AUTHORITY_KEY,
+    CERTIFICATE,
+    FILE,
+    KEY,
+    SEED,
+    Node,
+    NodeAddress,
+    check_address,
+    cluster_address,
+    create_node,
+    node_id,
+    server_settings,
+)
+from engine.fleet.registry import KEEPERS, JoinRequest, Member, Registry
+from engine.fleet.status import FleetStatus, observe
+from engine.fleet.token import JoinToken
+from engine.http.exchange import Handler
+from engine.http.server import serve
+from engine.http.sockets import bind
+from engine.http.tls import Certificate
+from engine.service.secrets_key import SecretsKey
+
+FOLDER = "fleet"
+"""Folder of the node within the data folder."""
+NAMESPACE = "svc"
+POLL_SECONDS = 0.5
+RETRY_SECONDS = 2.0
+SLOW_SECONDS = 10.0
+"""After this time of waiting, the log says for what."""
+READY_SECONDS = 60.0
+_log = logging.getLogger("svc.fleet")
+
+
+class Fleet:
+    """This service's node. Use on one event loop."""
+
+    def __init__(
+        self, data: Path, version: str, log: Callable[[str, str], None], handler: Callable[["Fleet"], Handler]
+    ) -> None:
+        """`handler` returns that of joining nodes; `log` takes a level and a line."""
+        self._data, self._folder = data, data / FOLDER
+        self._version, self._log, self._handler = version, log, handler
+        node = Node.read(self._folder) if (self._folder / FILE).exists() else None
+        self.node = node if node is not None and node.state != "static" else None
+        self.presence: Presence | None = None
+        self._server: NatsServer | None = None
+        self._bucket: SwitchableBucket | None = None
+        self._on_cluster: Callable[[JetStreamBucket], Awaitable[None]] | None = None
+        self._stop = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._admitting = asyncio.Lock()
+        self._moving = False
+
+    # -- start and stop ----------------------------------------------------------------------------------
+
+    async def open(self, stop: asyncio.Event) -> JetStreamBucket | None:
+        """Return the bucket of the fleet once it serves; `None` while this service uses its folder.
+
+        Waits for other nodes, until `stop` is set. Raises `SvcError`.
+        """
+        if self.node is None or self.node.state == "founding":
+            return None
+        if self.node.state == "joining":
+            nodes = await wait_for_nodes(self.node, self._version, self._log, stop)
+            self.node = self.node.save(self._folder, nodes=nodes)
+        await self._start_server()
+        bucket = await self._open_cluster(stop)
+        if self.node.state == "moving" and not await self._registry(bucket.fleet).serves():
+            await bucket.aclose()
+            self.node = self.node.save(self._folder, state="founding")
+            return None
+        await self._wait_until(self._registry(bucket.fleet).serves, stop, "waiting for the first node's data")
+        self._become_member()
+        return bucket
+
+    async def start(
+        self, bucket: SwitchableBucket, on_cluster: Callable[[JetStreamBucket], Awaitable[None]]
+    ) -> None:
+        """Accept joining nodes. Calls `on_cluster` once the service uses the bucket of the fleet."""
+        self._bucket, self._on_cluster = bucket, on_cluster
+        if self.node is None:
+            return
+        if isinstance(bucket.current, JetStreamBucket):
+            await self._use_cluster(bucket.current)
+        self._listen(self._bind())
+        await self._move_when_complete()
+
+    async def stop(self) -> None:
+        """Stop accepting nodes and following the fleet. The bucket stays open."""
+        self._stop.set()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def stop_server(self) -> None:
+        """Stop the nats-server, after the bucket was closed."""
+        if self._server is not None:
+            await self._server.stop()
+            self._server = None
+
+    def _spawn(self, work: Awaitable[None], name: str) -> None:
+        async def run() -> None:
+            try:
+                await work
+            except SvcError as error:
+                self._log("error", error.text)
+            except Exception:
+                _log.exception("%s failed", name)
+
+        task = asyncio.create_task(run(), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _bind(self) -> list[socket.socket]:
+        node = self._require_node()
+        return bind(node.address.join.host, node.address.join.port) if node.keeper else []
+
+    def _listen(self, sockets: list[socket.socket]) -> None:
+        if not sockets:
+            return
+        certificate = Certificate(self._folder / CERTIFICATE, self._folder / KEY)
+        handler = self._handler(self)
+        self._spawn(
+            serve(handler, sockets, stop=self._stop, grace=1, certificate=certificate), "join listener"
+        )
+
+    async def _start_server(self) -> None:
+        node = self._require_node()
+        if node.keeper and self._server is None:
+            self._server = NatsServer(server_settings(self._folder, node), self._log)
+            await self._server.start()
+
+    async def _open_cluster(self, stop: asyncio.Event) -> JetStreamBucket:
+        """Open the bucket of the fleet, which other nodes may still create."""
+        address = cluster_address(self._folder, self._require_node())
+        buckets: list[JetStreamBucket] = []
+
+        async def opened() -> bool:
+            buckets.append(await JetStreamBucket.open(address, NAMESPACE, create=False))
+            return True
+
+        await self._wait_until(opened, stop, "waiting for a majority of the fleet's nodes")
+        return buckets[0]
+
+    async def _wait_until(
+        self, condition: Callable[[], Awaitable[bool]], stop: asyncio.Event, waiting: str
+    ) -> None:
+        """Wait for a condition, which may raise `BucketError`. Raises `FleetStopped` when `stop` is set."""
+        begin, logged = time.monotonic(), False
+        while True:
+            reason = ""
+            try:
+                if await condition():
+                    return
+            except BucketError as error:
+                reason = f": {error.message}"
+            if not logged and time.monotonic() - begin > SLOW_SECONDS:
+                self._log("warning", f"{waiting}{reason}")
+                logged = True
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), POLL_SECONDS)
+                raise FleetStopped
+
+    async def _use_cluster(self, bucket: JetStreamBucket) -> None:
+        node = self._require_node()
+        self.presence = Presence(bucket.connection, bucket.namespace, node.node)
+        self._spawn(self.presence.run({"version": self._version}), "heartbeats")
+        if self._on_cluster is not None:
+            await self._on_cluster(bucket)
+
+    def _become_member(self) -> None:
+        node = self._require_node()
+        if node.state != "member":
+            self.node = node.save(self._folder, state="member", token="")
+            self._log("info", f"the node {node.node} serves the fleet {node.fleet}")
+
+    def _require_node(self) -> Node:
+        if self.node is None:
+            raise FleetError("this service is not part of a fleet", "Create one with `svc fleet start`.")
+        return self.node
+
+    def _registry(self, kv: KeyValue | None = None) -> Registry:
+        if kv is None:
+            assert self._bucket is not None
+            current = self._bucket.current
+            kv = current.fleet if isinstance(current, JetStreamBucket) else current.kv
+        return Registry(kv, self._version)
+
+    @property
+    def first_node(self) -> str | None:
+        """The address of the fleet's first node, unless this service is that node or has no fleet."""
+        node = self.node
+        return str(node.nodes[0]) if node is not None and node.nodes[0] != node.address else None
+
+    # -- founding and admission --------------------------------------------------------------------------
+
+    async def found(self, address: NodeAddress) -> None:
+        """Create a fleet with this service as its first node. Raises `SvcError`."""
+        assert self._bucket is not None
+        if self.node is not None:
+            raise FleetError(
+                f"this service is the node {self.node.node} of the fleet {self.node.fleet}",
+                "Run `svc fleet token` to add a node.",
+            )
+        if isinstance(self._bucket.current, JetStreamBucket):
+            raise FleetError(
+                "this service stores its data on a NATS cluster",
+                "Copy it into a folder with `svc bucket migrate`, and serve that.",
+            )
+        find_program()
+        check_address(address)
+        sockets = bind(address.join.host, address.join.port)
+        name, id_, client = _new_fleet(), node_id(1), Nkey.create()
+        authority = Authority.create(name)
+        node = Node(
+            fleet=name,
+            node=id_,
+            address=address,
+            nodes=(address,),
+            client=client.public,
+            system=Nkey.create().public,
+            state="founding",
+        )
+        pair = authority.issue(id_, [address.host], AUTHORITY_DAYS)
+        create_node(self._folder, node, authority.pair, pair, client.seed)
+        self.node = node
+        await self._registry().add(
+            Member(
+                id=id_,
+                host=address.host,
+                port=address.port,
+                keeper=True,
+                version=self._version,
+                joined_ns=time.time_ns(),
+            )
+        )
+        self._listen(sockets)
+
+    async def new_token(self, lifetime_ns: int) -> JoinToken:
+        """Return a new token for one node. Raises `SvcError`."""
+        node = self._require_node()
+        if not node.keeper:
+            raise FleetError(
+                f"the node {node.node} cannot admit nodes",
+                f"Run this on the machine of another node: {node.nodes[0].host}",
+            )
+        others = [address for address in node.nodes if address != node.address]
+        token = JoinToken.create((node.address, *others), self._authority().fingerprint)
+        await self._registry().add_token(token, lifetime_ns)
+        return token
+
+    def _authority(self) -> Authority:
+        certificate, key = (self._folder / name for name in (AUTHORITY, AUTHORITY_KEY))
+        return Authority(KeyPair(certificate.read_bytes(), key.read_bytes()))
+
+    def authority_certificate(self) -> str:
+        """Return the certificate of the fleet's authority, as PEM."""
+        return (self._folder / AUTHORITY).read_text()
+
+    async def admit(self, request: JoinRequest) -> Admission:
+        """Admit a node, or return what it received. Raises `FleetError`, and as `Registry.admit` does."""
+        node = self._require_node()
+        async with self._admitting:
+            member = await self._registry().admit(request)
+            members = await self._registry().members()
+        authority = self._authority()
+        try:
+            certificate = authority.sign(
+                request.signing_request.encode(), member.id, [member.host], AUTHORITY_DAYS
+            )
+        except ValueError as error:
+            raise FleetError("the signing request of the node is not valid") from error
+        keepers = tuple(each.address for each in members if each.keeper)
+        admission = Admission(
+            fleet=node.fleet,
+            node=member.id,
+            keeper=member.keeper,
+            nodes=keepers,
+            members=len(members),
+            complete=len(keepers) >= KEEPERS,
+            certificate=certificate.decode(),
+            authority=authority.pair.certificate.decode(),
+            authority_key=authority.pair.key.decode() if member.keeper else "",
+            seed=(self._folder / SEED).read_text().strip(),
+            client=node.client,
+            system=node.system,
+            secrets_key=SecretsKey.open(self._data).text,
+        )
+        await self._move_when_complete()
+        return admission
+
+    async def join(self, text: str, listen: NodeAddress | None) -> None:
+        """Join the fleet of a token, unless this node is part of it. Raises `SvcError`."""
+        token = JoinToken.parse(text)
+        if self.node is None:
+            self.node = await join_fleet(self._data, self._folder, token, listen, self._version)
+        elif fingerprint(self.authority_certificate().encode()) != token.authority:
+            raise FleetError(
+                f"{self._data} belongs to the fleet {self.node.fleet}, which is not that of the token",
+                "Pass another --data, or omit --join.",
+            )
+
+    async def _move_when_complete(self) -> None:
+        node = self._require_node()
+        if node.state != "founding" or self._moving:
+            return
+        keepers = tuple(member.address for member in await self._registry().members() if member.keeper)
+        if len(keepers) >= KEEPERS and not self._moving:
+            self._moving = True
+            self.node = node.save(self._folder, nodes=keepers)
+            self._spawn(self._move(), "move to the fleet")
+
+    async def _move(self) -> None:
+        """Move the bucket to the fleet; repeat after failures."""
+        while True:
+            try:
+                bucket = await self._try_move()
+                break
+            except SvcError as error:
+                self._log("warning", f"the data could not be moved to the fleet; svc tries again: {error}")
+                await asyncio.sleep(RETRY_SECONDS)
+        await self._use_cluster(bucket)
+        mark_moved(self._data, f"the fleet {self._require_node().fleet}")
+        self._become_member()
+
+    async def _try_move(self) -> JetStreamBucket:
+        assert self._bucket is not None
+        begin = time.monotonic()
+        await self._start_server()
+        assert self._server is not None
+        await self._server.ready(READY_SECONDS)
+
+        def on_frozen() -> None:
+            self.node = self._require_node().save(self._folder, state="moving")
+
+        async def hand_over(source: Bucket, target: JetStreamBucket) -> None:
+            async with self._admitting:
+                await self._registry(source.kv).copy_to(self._registry(target.fleet))
+
+        bucket, report = await move_bucket(
+            self._bucket,
+            cluster_address(self._folder, self._require_node()),
+            NAMESPACE,
+            on_frozen=on_frozen,
+            hand_over=hand_over,
+        )
+        seconds = time.monotonic() - begin
+        self._log(
+            "info", f"moved {report.values} values and {report.blobs} blobs to the fleet in {seconds:.1f} s"
+        )
+        return bucket
+
+    async def status(self) -> FleetStatus:
+        """Return the state of all members as this node observes it. Raises `SvcError`."""
+        node = self._require_node()
+        members = await self._registry().members()
+        return FleetStatus(
+            fleet=node.fleet,
+            node=node.node,
+            serving=node.state == "member",
+            healthy=self._server is None or await self._server.healthy(),
+            needed=KEEPERS,
+            members=[observe(member, node.node, self.presence) for member in members],
+        )
+
+
+def _new_fleet() -> str:
+    return node_id(0).partition("-")[2]

@@ -1,0 +1,67 @@
+"""Presence of nodes: each publishes a heartbeat, and all observe those of the others.
+
+Heartbeats are not stored. A node is present while its last heartbeat is recent on the observer's own clock.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.bucket.errors import BucketError
+from engine.fleet.connection import NatsConnection
+
+HEARTBEAT_SECONDS = 0.5
+PRESENT_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The last heartbeat of a node: when it arrived (monotonic seconds), its content, and its clock.
+
+    `skew_ns` is how far the node's clock was ahead of this one's.
+    """
+
+    arrived: float
+    content: Mapping[str, Any]
+    skew_ns: int
+
+
+class Presence:
+    """Publishes this node's heartbeats, and records those of all nodes."""
+
+    def __init__(self, connection: NatsConnection, namespace: str, node: str) -> None:
+        self._connection, self._node = connection, node
+        self._subject = f"svc-nodes.{namespace}"
+        self._last: dict[str, Heartbeat] = {}
+
+    async def run(self, content: Mapping[str, Any]) -> None:
+        """Publish heartbeats until cancelled or until the connection closes."""
+
+        async def receive(message: Any) -> None:
+            document = json.loads(message.data)
+            skew = document["time_ns"] - time.time_ns()
+            self._last[message.subject.rpartition(".")[2]] = Heartbeat(time.monotonic(), document, skew)
+
+        subscription = await self._connection.subscribe(f"{self._subject}.*", receive)
+        try:
+            while True:
+                try:
+                    beat = json.dumps({**content, "time_ns": time.time_ns()}).encode()
+                    await self._connection.publish(f"{self._subject}.{self._node}", beat)
+                except BucketError:  # The next heartbeat may reach another server.
+                    self._connection.check_open()
+                await asyncio.sleep(HEARTBEAT_SECONDS)
+        finally:
+            await subscription.unsubscribe()
+
+    def last(self, node: str) -> Heartbeat | None:
+        """Return the last heartbeat of a node."""
+        return self._last.get(node)
+
+    def present(self) -> set[str]:
+        """Return the nodes that are present."""
+        oldest = time.monotonic() - PRESENT_SECONDS
+        return {node for node, beat in self._last.items() if beat.arrived > oldest}

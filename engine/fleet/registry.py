@@ -1,0 +1,166 @@
+"""Members of a fleet and the tokens of joining nodes, as values of a key-value store.
+
+The store is that of the founder's data folder until the fleet serves, then the cluster.
+"""
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from engine.bucket.protocols import KeyValue, StaleRevision
+from engine.fleet.errors import FleetError
+from engine.fleet.node import NodeAddress, node_id
+from engine.fleet.token import JoinToken
+
+PREFIX = "fleet/"
+MEMBERS, TOKENS, SERVES = PREFIX + "members/", PREFIX + "tokens/", PREFIX + "serves"
+KEEPERS = 3
+"""The first nodes run a nats-server each; further nodes are clients of theirs."""
+MAX_SKEW_NS = 60 * 10**9
+_NEW_TOKEN = "Create a token with `svc fleet token` on a node of the fleet."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A node of the fleet. `keeper` says whether it runs a nats-server; `joined_ns` is Unix time."""
+
+    id: str
+    host: str
+    port: int
+    keeper: bool
+    version: str
+    joined_ns: int
+
+    @property
+    def address(self) -> NodeAddress:
+        """The address for clients."""
+        return NodeAddress(self.host, self.port)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRequest:
+    """What a joining node sends. `signing_request` is PEM; `time_ns` is the Unix time of its clock."""
+
+    secret: str
+    signing_request: str
+    host: str
+    port: int
+    version: str
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Token:
+    """A stored token. `request` is the SHA-256 of the signing request that used it."""
+
+    until_ns: int
+    request: str = ""
+    member: Member | None = None
+
+    @classmethod
+    def decode(cls, value: bytes) -> "_Token":
+        document = json.loads(value)
+        member = document.pop("member")
+        return cls(**document, member=Member(**member) if member else None)
+
+
+class Registry:
+    """Reads and changes members and tokens. Methods raise `BucketError` too."""
+
+    def __init__(self, kv: KeyValue, version: str, now_ns: Callable[[], int] = time.time_ns) -> None:
+        """`version` is that of this svc, which joining nodes must have."""
+        self._kv, self._version, self._now_ns = kv, version, now_ns
+
+    async def members(self) -> list[Member]:
+        """Return the members in the order of joining."""
+        values = await self._kv.list(MEMBERS)
+        members = [Member(**json.loads(value.value)) for value in values]
+        return sorted(members, key=lambda member: (member.joined_ns, member.id))
+
+    async def add(self, member: Member) -> None:
+        """Add a member; nothing changes if it exists."""
+        await self._kv.cas(MEMBERS + member.id, json.dumps(asdict(member)).encode(), None)
+
+    async def add_token(self, token: JoinToken, lifetime_ns: int) -> None:
+        """Store a new token, valid from now on. Removes tokens that have expired."""
+        now = self._now_ns()
+        for value in await self._kv.list(TOKENS):
+            if _Token.decode(value.value).until_ns < now - lifetime_ns:
+                await self._kv.cas(value.key, None, value.revision)
+        stored = _Token(until_ns=now + lifetime_ns)
+        await self._kv.cas(TOKENS + token.digest, json.dumps(asdict(stored)).encode(), None)
+
+    async def admit(self, request: JoinRequest) -> Member:
+        """Return the member that a joining node is; a repeated request returns the same one.
+
+        Raises `FleetError` for a token that is forged, expired or used, for another version of svc, for a
+        wrong clock, and for the address of another member.
+        """
+        self._check(request)
+        key = TOKENS + hashlib.sha256(request.secret.encode()).hexdigest()
+        digest = hashlib.sha256(request.signing_request.encode()).hexdigest()
+        while True:
+            value = await self._kv.get(key)
+            if value is None:
+                raise FleetError("the token is not one of this fleet", _NEW_TOKEN)
+            token = _Token.decode(value.value)
+            if token.member is None:
+                if self._now_ns() >= token.until_ns:
+                    raise FleetError("the token has expired", _NEW_TOKEN)
+                token = _Token(
+                    until_ns=token.until_ns, request=digest, member=await self._new_member(request)
+                )
+                content = json.dumps(asdict(token)).encode()
+                if isinstance(await self._kv.cas(key, content, value.revision), StaleRevision):
+                    continue
+            assert token.member is not None
+            if token.request != digest:
+                raise FleetError(f"the token was used by the node {token.member.id}", _NEW_TOKEN)
+            await self.add(token.member)
+            return token.member
+
+    def _check(self, request: JoinRequest) -> None:
+        if request.version != self._version:
+            raise FleetError(
+                f"this machine has svc {request.version}, the fleet {self._version}",
+                f"Install the same version here: pip install 'svc-tui[fleet]=={self._version}'",
+            )
+        skew = request.time_ns - self._now_ns()
+        if abs(skew) > MAX_SKEW_NS:
+            state = "ahead of" if skew > 0 else "behind"
+            raise FleetError(
+                f"the clock of this machine is {abs(skew) // 10**9} s {state} the fleet's",
+                "Synchronize the clocks of all machines, for example with chrony.",
+            )
+
+    async def _new_member(self, request: JoinRequest) -> Member:
+        members = await self.members()
+        for member in members:
+            if (member.host, member.port) == (request.host, request.port):
+                raise FleetError(
+                    f"{member.address} is the address of the node {member.id}",
+                    "Pass another address with --fleet-listen.",
+                )
+        return Member(
+            id=node_id(len(members) + 1),
+            host=request.host,
+            port=request.port,
+            keeper=len(members) < KEEPERS,
+            version=request.version,
+            joined_ns=self._now_ns(),
+        )
+
+    async def serves(self) -> bool:
+        """Return whether the fleet serves from this store."""
+        return await self._kv.get(SERVES) is not None
+
+    async def copy_to(self, target: "Registry") -> None:
+        """Copy members and tokens to another store, then mark that store as serving."""
+        for value in await self._kv.list(PREFIX):
+            existing = await target._kv.get(value.key)
+            if existing is None or existing.value != value.value:
+                await target._kv.cas(value.key, value.value, existing.revision if existing else None)
+        await target._kv.cas(SERVES, secrets.token_hex(8).encode(), None)

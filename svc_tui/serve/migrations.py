@@ -1,0 +1,47 @@
+"""Migrations of a deploy, applied to the tables in a service's data folder."""
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from doors.tables.api.owner_threads import run_with_connection
+from doors.tables.migrations import ERROR_PREFIX, FOLDER, Migration, apply, find
+from doors.tables.sqlite.owner import open_for_writing
+from engine.errors import SvcError
+from engine.fleet.errors import FleetError
+from engine.fleet.fleet import Fleet
+
+
+async def migrate(
+    folder_of: Callable[[str], Path], node: Fleet, project: str, files: Mapping[str, str]
+) -> None:
+    """Apply a project's migrations by file name. `folder_of` returns the data folder of a project.
+
+    Raises `FleetError` if its tables are on another machine.
+    """
+    if node.first_node is not None:
+        raise FleetError(
+            f"{project} has migrations, and the tables of this fleet are on {node.first_node}",
+            "Deploy to the service on that machine.",
+        )
+
+    def read() -> tuple[Migration, ...]:
+        with tempfile.TemporaryDirectory(prefix="svc-migrations-") as folder:
+            tables = Path(folder) / FOLDER
+            tables.mkdir()
+            for name, text in files.items():
+                (tables / name).write_bytes(text.encode("utf-8", "surrogatepass"))
+            return find(Path(folder))
+
+    try:
+        if migrations := await asyncio.to_thread(read):
+            owned = folder_of(project)
+            await run_with_connection(
+                owned, open_for_writing(owned, ERROR_PREFIX), lambda connection: apply(connection, migrations)
+            )
+    except OSError as error:
+        raise SvcError(
+            f"cannot apply the migrations of {project}: {error.strerror}",
+            "Check that the service's disk and the disk for temporary files have space.",
+        ) from error

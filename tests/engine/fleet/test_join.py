@@ -1,0 +1,183 @@
+"""A fleet of three services on loopback, from `svc fleet start` to its third node."""
+
+import json
+import signal
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from engine.bucket import layout
+from engine.bucket.errors import BucketError
+from engine.fleet.token import JoinToken
+from tests.engine.fleet.cluster import Cluster, free_addresses
+from tests.support.service import Server, environ_of, login, prepare, run, static_project
+from tests.support.waiting import until
+
+
+class Machines:
+    """Three services, which tests use in the order of this file."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.environ = environ_of(root / "home")
+        self.project = static_project(root / "shop")
+        self.addresses = free_addresses(4)
+        self.servers = [Server(root / "m1", self.environ)]
+        login(self.servers[0], self.project, self.environ)
+        prepare(self.project, self.environ, "deploy")
+        prepare(self.project, self.environ, "secret", "set", "KEY", text="value")
+        self.tokens: list[str] = []
+        self.api_token = ""
+
+    def fleet(self, *arguments: str, node: int = 1) -> dict[str, object]:
+        """Run `svc fleet` with the data directory of a node, and return its JSON document."""
+        data = ("--data", str(self.root / f"m{node}"))
+        done = run(self.project, self.environ, "fleet", *arguments, *data, "--json")
+        assert done.returncode == 0, done.stderr
+        return dict(json.loads(done.stdout))
+
+    def join(self, number: int, token: str) -> Server:
+        """Start the service of a node; returns once it serves."""
+        listen = ("--fleet-listen", str(self.addresses[number - 1]))
+        return Server(self.root / f"m{number}", self.environ, "--join", token, *listen)
+
+    def close(self) -> None:
+        for server in self.servers:
+            server.process.kill()
+            server.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def machines(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+    """`cluster` skips the tests without nats-server."""
+    machines = Machines(tmp_path_factory.mktemp("machines ü"))
+    try:
+        yield machines
+    finally:
+        machines.close()
+
+
+def test_start_creates_tokens_and_the_service_continues(machines: Machines) -> None:
+    project, environ, data = machines.project, machines.environ, str(machines.root / "m1")
+    missing = run(project, environ, "fleet", "status", "--data", data)
+    assert missing.returncode == 1
+    assert "not part of a fleet" in missing.stderr
+    with socket.create_server(("127.0.0.1", machines.addresses[0].port)):
+        taken = run(
+            project, environ, "fleet", "start", "--data", data, "--listen", str(machines.addresses[0])
+        )
+    assert taken.returncode == 1
+    assert f"cannot listen on {machines.addresses[0]}: Address already in use" in taken.stderr
+
+    started = run(project, environ, "fleet", "start", "--data", data, "--listen", str(machines.addresses[0]))
+    assert started.returncode == 0, started.stderr
+    machines.tokens = [line.split()[-1] for line in started.stdout.splitlines() if "--join" in line]
+    assert len(set(machines.tokens)) == 2
+    again = run(project, environ, "fleet", "start", "--data", data, "--listen", str(machines.addresses[1]))
+    assert again.returncode == 1
+    assert "this service is the node n1-" in again.stderr
+    state = run(project, environ, "fleet", "status", "--data", data)
+    assert "1 of 3 nodes; this service serves alone" in state.stdout
+    assert machines.servers[0].get().text == "one"
+
+
+def test_unsuitable_machines_are_refused(machines: Machines) -> None:
+    project, environ = machines.project, machines.environ
+    token = JoinToken.parse(machines.tokens[0])
+    forged = JoinToken(addresses=token.addresses, authority=token.authority, secret="x" * 43).text
+    wrong_fleet = JoinToken(addresses=token.addresses, authority="0" * 64, secret=token.secret).text
+    address = str(machines.addresses[3])
+    for text, message in (
+        (forged, "the token is not one of this fleet"),
+        (wrong_fleet, "is not a node of the fleet of this token"),
+        (machines.tokens[0][:-20], "the token is not valid"),
+    ):
+        refused = run(
+            project, environ, "serve", "--data", str(machines.root / "x"), "--join", text,
+            "--fleet-listen", address, "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0",
+        )  # fmt: skip
+        assert (refused.returncode, message in refused.stderr) == (1, True), refused.stderr
+
+
+def test_fleet_serves_from_the_third_node_on(machines: Machines) -> None:
+    with ThreadPoolExecutor() as threads:
+        joining = [threads.submit(machines.join, 2, machines.tokens[0])]
+        until(lambda: len(machines.fleet("status")["nodes"]) == 2)  # type: ignore[arg-type]
+        assert machines.servers[0].get().text == "one"
+        joining.append(threads.submit(machines.join, 3, machines.tokens[1]))
+        machines.servers += [each.result() for each in joining]
+    assert [server.get().text for server in machines.servers] == ["one"] * 3
+    until(lambda: all(node["present"] for node in machines.fleet("status", node=3)["nodes"]))  # type: ignore[attr-defined]
+    state = machines.fleet("status", node=2)
+    assert (state["serving"], state["healthy"], len(state["nodes"])) == (True, True, 3)  # type: ignore[arg-type]
+
+
+def as_user_of(machines: Machines, server: Server) -> dict[str, str]:
+    """Return an environment that uses another node with the same session."""
+    return {**machines.environ, "SVC_URL": server.control, "SVC_TOKEN": machines.api_token}
+
+
+def change_page(machines: Machines, text: str) -> None:
+    (machines.project / "site" / "index.html").write_text(text)
+
+
+def test_deploy_on_any_node_is_served_by_all(machines: Machines) -> None:
+    first, second, third = machines.servers
+    created = run(machines.project, machines.environ, "token", "create", "ci", "--role", "owner")
+    machines.api_token = created.stdout.split()[-1]
+    change_page(machines, "two")
+    deployed = run(machines.project, as_user_of(machines, second), "deploy")
+    assert deployed.returncode == 0, deployed.stderr
+    for server in (first, third):
+        until(lambda server=server: server.get().text == "two", 5)
+    names = run(machines.project, as_user_of(machines, third), "secret", "list")
+    assert names.stdout.split() == ["KEY"]
+
+
+def test_two_nodes_that_change_one_project_at_once_activate_one(machines: Machines) -> None:
+    headers = {"authorization": f"Bearer {machines.api_token}"}
+    with ThreadPoolExecutor() as threads, httpx.Client(headers=headers, timeout=60) as client:
+        controls = [server.control for server in machines.servers]
+        listed = client.get(f"{controls[0]}/v1/projects/shop/deployments").json()
+        older = listed["deployments"][-1]["id"]
+        plan = client.get(f"{controls[1]}/v1/projects/shop/deployments/{older}/rollback").json()
+        body = {"deployment": older, "revision": plan["revision"]}
+        answers = list(
+            threads.map(lambda url: client.post(f"{url}/v1/projects/shop/rollback", json=body), controls)
+        )
+    assert sorted(answer.status_code for answer in answers) == [200, 409, 409]
+    assert {answer.json()["code"] for answer in answers if answer.status_code == 409} == {"conflict"}
+    for server in machines.servers:
+        until(lambda server=server: server.get().text == "one", 10)
+
+
+def test_failed_logins_count_on_all_nodes(machines: Machines) -> None:
+    body = {"user": "ann", "password": "wrong password"}
+    statuses = []
+    for number in range(7):
+        control = machines.servers[number % 3].control
+        statuses.append(httpx.post(f"{control}/v1/login", json=body, timeout=60).status_code)
+    assert statuses[:5] == [401] * 5
+    assert 429 in statuses[5:]
+
+
+def test_fleet_continues_when_a_node_is_killed_and_takes_it_back(machines: Machines) -> None:
+    first, second, third = machines.servers
+    first.process.send_signal(signal.SIGKILL)
+    first.process.communicate()
+    change_page(machines, "three")
+    deployed = run(machines.project, as_user_of(machines, second), "deploy")
+    assert deployed.returncode == 0, deployed.stderr
+    until(lambda: third.get().text == "three", 30)
+    until(lambda: [node["present"] for node in machines.fleet("status", node=2)["nodes"]].count(False) == 1)
+    machines.servers[0] = Server(machines.root / "m1", machines.environ)
+    assert machines.servers[0].get().text == "three"
+    assert (machines.root / "m1" / "moved").exists()
+    with pytest.raises(BucketError, match="was moved to the fleet"):
+        layout.prepare(machines.root / "m1")
+    for server in machines.servers:
+        assert server.stop() == 0

@@ -1,0 +1,103 @@
+"""Admission of nodes: tokens, versions and clocks."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.bucket.folder import FolderBucket
+from engine.fleet.authority import Authority, fingerprint, signing_request
+from engine.fleet.errors import FleetError
+from engine.fleet.node import NodeAddress
+from engine.fleet.registry import JoinRequest, Registry
+from engine.fleet.token import PREFIX, JoinToken
+
+HOUR_NS = 3600 * 10**9
+NOW_NS = 1_800_000_000 * 10**9
+TOKEN = JoinToken.create((NodeAddress("fd00::1", 4300),), "ab" * 32)
+REQUEST = JoinRequest(
+    secret=TOKEN.secret,
+    signing_request="first",
+    host="127.0.0.1",
+    port=4222,
+    version="1.0",
+    time_ns=NOW_NS,
+)
+
+
+class Clock:
+    now_ns = NOW_NS
+
+
+def registered(folder: Path, test: Callable[[Registry, Clock], Awaitable[None]]) -> None:
+    """Run a test on a registry with one token, which is valid for an hour."""
+
+    async def main() -> None:
+        bucket, clock = FolderBucket(folder), Clock()
+        try:
+            registry = Registry(bucket.kv, "1.0", lambda: clock.now_ns)
+            await registry.add_token(TOKEN, HOUR_NS)
+            await test(registry, clock)
+        finally:
+            await bucket.aclose()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (replace(REQUEST, secret="x"), "the token is not one of this fleet"),
+        (replace(REQUEST, version="1.1"), r"this machine has svc 1\.1, the fleet 1\.0"),
+        (replace(REQUEST, time_ns=NOW_NS + HOUR_NS), "clock of this machine is 3600 s ahead of the fleet's"),
+        (replace(REQUEST, time_ns=NOW_NS - HOUR_NS), "clock of this machine is 3600 s behind the fleet's"),
+    ],
+)
+def test_unsuitable_node_is_refused_without_using_the_token(
+    tmp_path: Path, request_: JoinRequest, message: str
+) -> None:
+    async def test(registry: Registry, clock: Clock) -> None:
+        with pytest.raises(FleetError, match=message):
+            await registry.admit(request_)
+        assert (await registry.admit(REQUEST)).id.startswith("n1-")
+
+    registered(tmp_path, test)
+
+
+def test_token_admits_one_node_until_it_expires(tmp_path: Path) -> None:
+    async def test(registry: Registry, clock: Clock) -> None:
+        other = JoinToken.create(TOKEN.addresses, TOKEN.authority)
+        await registry.add_token(other, HOUR_NS)
+        first, again = await asyncio.gather(registry.admit(REQUEST), registry.admit(REQUEST))
+        assert first == again
+        with pytest.raises(FleetError, match=f"used by the node {first.id}"):
+            await registry.admit(replace(REQUEST, signing_request="second"))
+        second = replace(REQUEST, secret=other.secret, signing_request="second")
+        with pytest.raises(FleetError, match=rf"127\.0\.0\.1:4222 is the address of the node {first.id}"):
+            await registry.admit(second)
+        clock.now_ns += HOUR_NS
+        with pytest.raises(FleetError, match="the token has expired"):
+            await registry.admit(replace(second, port=4223, time_ns=clock.now_ns))
+        assert await registry.admit(replace(REQUEST, time_ns=clock.now_ns)) == first
+        assert await registry.members() == [first]
+
+    registered(tmp_path, test)
+
+
+def test_token_text_is_complete_and_checked() -> None:
+    assert JoinToken.parse(f" {TOKEN.text}\n") == TOKEN
+    for text in ("", PREFIX, TOKEN.text[:-9], TOKEN.text.removeprefix(PREFIX), PREFIX + "e30"):
+        with pytest.raises(FleetError, match="the token is not valid"):
+            JoinToken.parse(text)
+
+
+def test_authority_signs_requests_of_joining_nodes() -> None:
+    authority = Authority.create("test")
+    pair = signing_request()
+    certificate = authority.sign(pair.certificate, "n2-abc", ["127.0.0.1"], 1)
+    assert certificate.startswith(b"-----BEGIN CERTIFICATE")
+    assert authority.fingerprint == fingerprint(authority.pair.certificate)
+    with pytest.raises(ValueError):
+        authority.sign(b"nothing", "n2-abc", [], 1)
