@@ -22,7 +22,13 @@ from hypercorn.asyncio.task_group import TaskGroup
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
-from hypercorn.protocol.h2 import BUFFER_LOW_WATER, BufferCompleteError, H2Protocol, StreamBuffer
+from hypercorn.protocol.h2 import (
+    BUFFER_HIGH_WATER,
+    BUFFER_LOW_WATER,
+    BufferCompleteError,
+    H2Protocol,
+    StreamBuffer,
+)
 from hypercorn.protocol.http_stream import ASGIHTTPState
 from hypercorn.typing import ConnectionState
 from hyperframe.frame import GoAwayFrame
@@ -33,7 +39,7 @@ from engine.http.connection import Connection
 from engine.http.exchange import Disconnected, Headers, Request, RequestBody
 from engine.http.frame_budget import FrameBudget
 from engine.http.messages import HEADER_BYTES
-from engine.http.unsent import ResponseBytes
+from engine.http.unsent import SMALL_PART_BYTES, ResponseBytes
 
 if TYPE_CHECKING:
     from engine.http.server import Server
@@ -277,11 +283,11 @@ class Http2Exchange:
         """Send a part of the body."""
         if data and not self._complete:
             unsent, start = self.unsent, 0
-            while len(data) - start > (size := unsent.part_bytes) and not self._complete:
-                part = data[start : start + size]
+            while len(data) - start > SMALL_PART_BYTES and unsent.crowded and not self._complete:
+                part = data[start : start + SMALL_PART_BYTES]
                 await self._send({"type": "http.response.body", "body": part, "more_body": True})
-                start += size
-            data = data[start:]
+                start += SMALL_PART_BYTES
+            data = data[start:] if start else data
         if not self._complete:
             await self._send({"type": "http.response.body", "body": data, "more_body": not end})
             self._complete = self._complete or end
@@ -358,7 +364,7 @@ class _Buffer(StreamBuffer):
         await self._is_empty.clear()
         self.buffer.extend(data)
         self.unsent.set_buffered(len(self.buffer))
-        if len(self.buffer) >= self.unsent.part_bytes:
+        if len(self.buffer) >= (SMALL_PART_BYTES if self.unsent.crowded else BUFFER_HIGH_WATER):
             await self._paused.wait()
 
     async def pop(self, max_length: int) -> bytes:

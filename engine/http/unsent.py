@@ -13,10 +13,8 @@ ADDRESS_BYTES = 16 << 20
 """Limit of the connections of a client address."""
 PROJECT_BYTES = 64 << 20
 """Limit of the responses of a project."""
-PART_BYTES = 32 << 10
-"""Size of the parts in which a response is buffered."""
 SMALL_PART_BYTES = 4 << 10
-"""Size of its parts, and of all that it may buffer, while a limit is exceeded."""
+"""Size of the parts of a response, and of all that it may buffer, while a limit is exceeded."""
 
 
 class UnsentBytes:
@@ -42,11 +40,6 @@ class ResponseBytes:
     def crowded(self) -> bool:
         """Return whether a limit is exceeded."""
         return any(count.size > count.limit for count in self._counts)
-
-    @property
-    def part_bytes(self) -> int:
-        """Return how many bytes may be buffered at once."""
-        return SMALL_PART_BYTES if self.crowded else PART_BYTES
 
     def set_buffered(self, size: int) -> None:
         """Count the bytes that are buffered now."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 
 from engine.bucket.protocols import KeyValue, StaleRevision, VersionedValue
+from engine.errors import SvcError
 from engine.quota import Quota
 
 KEY_PREFIX = "quotas/"
@@ -36,5 +37,16 @@ class QuotaStore:
 
 
 def _quota(cell: VersionedValue | None) -> Quota:
-    limits = json.loads(cell.value) if cell is not None else {}
-    return Quota(**{name: limit for name, limit in limits.items() if name in _NAMES})
+    """Return a stored quota. Limits of a newer svc are ignored. Raises `SvcError` for a corrupt value."""
+    if cell is None:
+        return Quota()
+    try:
+        limits = {name: limit for name, limit in json.loads(cell.value).items() if name in _NAMES}
+        if all(type(limit) is int and limit > 0 for limit in limits.values()):
+            return Quota(**limits)
+    except (ValueError, AttributeError, RecursionError):
+        pass
+    project = cell.key.removeprefix(KEY_PREFIX)
+    raise SvcError(
+        f"the stored quota of {project} is corrupt", "Restore control.db from a backup.", code="record"
+    )

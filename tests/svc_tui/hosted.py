@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from engine.artifact import Artifact
-from engine.http.sockets import bind
+from engine.http.sockets import bind, bind_reuseport
 from engine.http.tls import Certificate
 from engine.manifest.load import load
 from engine.manifest.model import Resource
@@ -53,17 +53,18 @@ class RecordingReporter:
 class Hosted:
     """A service that runs on a thread: its control API, its public address, and its messages."""
 
-    def __init__(self, data: Path, certificate: Certificate | None = None) -> None:
+    def __init__(self, data: Path, certificate: Certificate | None = None, workers: int = 1) -> None:
         self.data = data
         self.said: list[str] = []
         self.token = ""
-        public, control = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
+        public = bind_reuseport("127.0.0.1", 0, workers) if workers > 1 else [bind("127.0.0.1", 0)]
+        control = bind("127.0.0.1", 0)
         scheme = "https" if certificate else "http"
-        self.public = f"{scheme}://127.0.0.1:{public[0].getsockname()[1]}"
+        self.public = f"{scheme}://127.0.0.1:{public[0][0].getsockname()[1]}"
         self.control = f"{scheme}://127.0.0.1:{control[0].getsockname()[1]}"
         settings = ServiceSettings(
             data=data,
-            public=[public],
+            public=public,
             control=control,
             domain="apps.example",
             origin=f"{scheme}://{{}}:8080",

@@ -129,6 +129,22 @@ def test_only_owners_of_the_service_change_a_quota(hosted: Hosted, root: Path) -
     assert httpx.get(f"{hosted.control}{QUOTA}").status_code == 401
 
 
+@pytest.mark.slow
+def test_workers_share_a_quota(tmp_path: Path, root: Path) -> None:
+    with Hosted(tmp_path / "data", workers=2) as hosted, hosted.claim() as client:
+        deploy(client, root)
+        assert {hosted.get().status_code for _ in range(20)} == {200}
+        client.call("PUT", QUOTA, {"requests": 2})
+        began, statuses = time.monotonic(), [hosted.get().status_code for _ in range(40)]
+        seconds = time.monotonic() - began
+        assert set(statuses) == {200, 429}
+        assert statuses.count(200) <= 2 * (seconds + 1)  # One a second for each worker, and a burst of one.
+        memory = client.call("GET", "/v1/projects/shop/state")["memory"]
+        assert memory["used"] > 3 * (20 << 20)  # Each of the three processes has at least this.
+        client.call("DELETE", QUOTA)
+        assert {hosted.get().status_code for _ in range(20)} == {200}
+
+
 @pytest.mark.parametrize("body", [{"requests": 0}, {"requests": -1}, {"requests": 10**10}, {"cpu": 1}])
 def test_invalid_limit_is_refused(hosted: Hosted, body: dict[str, int]) -> None:
     with Client(hosted.control, hosted.token) as client, pytest.raises(ApiError) as exc_info:
