@@ -136,6 +136,12 @@ def test_form_data_reads_what_form_data_writes(post: Post) -> None:
     ]
 
 
+def test_form_data_counts_parts_before_it_parses_headers(post: Post) -> None:
+    answer = post("/error", part('name="a"; filename="a"', b"", "text/plain") * 10_001 + END)
+    assert "10000" in answer.body.decode()
+    assert answer.report.compute_ns < 2_000_000_000
+
+
 @pytest.mark.parametrize(
     ("body", "content_type", "reason"),
     [
