@@ -22,8 +22,12 @@ _INLINE = re.compile(
 _WHOLE = re.compile(r"^svcApp(?:</?|$)|/svcApp(?=[/<]*$)")
 """A bundle is wrapped in a function `svcApp`, which the names of functions within it begin or end with."""
 _MAX_BYTES = 64 << 20
+_MAX_SOURCES = 4 << 20
 _MAX_MAPPINGS = 8 << 20
 """Limits in bytes and characters. Decoding blocks the event loop for one second at most."""
+_MAPPINGS = re.compile(rb'"mappings"\s*+:\s*+"([A-Za-z0-9+/,;]*+)"')
+_SOURCES = re.compile(rb'"sources"\s*+:\s*+(?=\[)')
+"""Members of a map, which is not parsed as a whole. A quote within a string has a backslash before it."""
 _MAX_BITS = 60
 
 Segment = tuple[int, int, int, int]
@@ -41,14 +45,15 @@ class SourceMap:
     @classmethod
     def parse(cls, data: bytes) -> "SourceMap":
         """Parse a map. An invalid or too large one maps nothing."""
+        mappings, sources = (each.search(data, 0, _MAX_BYTES) for each in (_MAPPINGS, _SOURCES))
+        if mappings is None or sources is None or len(mappings[1]) > _MAX_MAPPINGS:
+            return cls([], "")
+        text = data[sources.end() : sources.end() + _MAX_SOURCES].decode(errors="replace")
         try:
-            document = json.loads(data) if len(data) <= _MAX_BYTES else {}
-            mappings = str(document["mappings"])
-            if len(mappings) <= _MAX_MAPPINGS:
-                return cls([unquote(str(source)) for source in document["sources"]], mappings)
-        except (ValueError, KeyError, TypeError, RecursionError):
-            pass
-        return cls([], "")
+            names, _ = json.JSONDecoder().raw_decode(text)
+        except (ValueError, RecursionError):
+            return cls([], "")
+        return cls([unquote(str(source)) for source in names], mappings[1].decode())
 
     def locate(self, line: int, column: int) -> tuple[str, int, int] | None:
         """Return file, line and column (from 1) for a position in the bundle (from 1)."""

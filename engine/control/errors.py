@@ -35,6 +35,8 @@ STATUS: Mapping[str, int] = {
 """HTTP status by error code. Every other code is a client error: 422."""
 _TITLES = {404: "the control API has no such path", 405: "the control API does not support this method here"}
 DEFAULT_STATUS = 422
+MAX_DETAILED_ERRORS = 1000
+"""Maximum mistakes in a request of which the first is described."""
 _log = logging.getLogger("svc.control")
 
 
@@ -106,6 +108,14 @@ def from_http(error: HTTPException) -> Response:
 def from_validation(error: RequestSchemaValidationError) -> Response:
     """Return the problem response for a body or query that does not match its schema."""
     cause = error.validation_error
+    if hasattr(cause, "error_count") and cause.error_count() > MAX_DETAILED_ERRORS:
+        return problem_response(
+            SvcError(
+                f"the request does not match its schema in {cause.error_count()} places",
+                "/openapi.json has the schema.",
+                code="invalid",
+            )
+        )
     details = (
         cause.errors(include_url=False, include_context=False, include_input=False)
         if hasattr(cause, "errors")

@@ -201,16 +201,19 @@ def _image(package: Package, root: Path) -> StaticBundle:
 
 async def _each(step: Callable[[Name], Awaitable[T]], names: Iterable[Name]) -> list[T]:
     """Run `step` for each name, a few at once, and return the results; the first failure cancels the rest."""
-    slots = asyncio.Semaphore(MAX_CONCURRENT)
+    ordered = list(names)
+    results: dict[Name, T] = {}
+    remaining = iter(ordered)
 
-    async def one(name: Name) -> T:
-        async with slots:
-            return await step(name)
+    async def work() -> None:
+        for name in remaining:
+            results[name] = await step(name)
 
-    steps = [asyncio.ensure_future(one(name)) for name in names]
+    tasks = [asyncio.ensure_future(work()) for _ in range(min(MAX_CONCURRENT, len(ordered)))]
     try:
-        return await asyncio.gather(*steps)
+        await asyncio.gather(*tasks)
     finally:
-        for task in steps:
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*steps, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return [results[name] for name in ordered]

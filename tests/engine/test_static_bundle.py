@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.artifact import BundleFile
-from engine.static_files.bundle import decode_index, encode_index, index_digest
+from engine.static_files.bundle import SMALL_BYTES, decode_index, encode_index, index_digest
 from engine.static_files.names import is_servable
 
 _NAME = st.text(
@@ -98,3 +98,17 @@ def test_decode_index_with_unsafe_values_raises_value_error(entry: object) -> No
     assert len(decode_index(json.dumps(right).encode())) == 1
     with pytest.raises(ValueError):
         decode_index(json.dumps({"version": 1, "files": [entry]}).encode())
+
+
+def test_large_index_is_read_file_by_file() -> None:
+    names = [f'a/{number}}},{{"encodings":.css' for number in range(10_000)]
+    files = [BundleFile(name, "text/css", {"identity": (f"{n:064x}", n)}) for n, name in enumerate(names)]
+    index = encode_index(files)
+    assert len(index) > SMALL_BYTES
+    assert decode_index(index) == tuple(sorted(files, key=lambda file: file.path))
+    long = index.replace(b'"text/css"', b'"' + b"x" * 20_000 + b'"', 1)
+    for invalid in (index[:-1], index.replace(b'"version":1', b'"version":2'), b" " + index, long):
+        with pytest.raises(ValueError):
+            decode_index(invalid)
+    with pytest.raises(ValueError):
+        decode_index(b'{"files":[{"encodings":' + b"[]," * (1 << 20) + b'[]}],"version":1}')

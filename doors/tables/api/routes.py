@@ -45,7 +45,7 @@ from engine.control.errors import NotFound
 from engine.control.projects import Projects
 from engine.control.schema import QueryModel, StrictModel
 
-MAX_MIGRATION_BYTES = 128 << 20
+MAX_MIGRATION_BYTES = 16 << 20
 """Maximum bytes of all migrations in a request."""
 _ROWS_HINT = "Rows are for `svc tables import`."
 _T = TypeVar("_T")
@@ -79,7 +79,7 @@ class MigrationFile(StrictModel):
 class Migrations(StrictModel):
     """All migrations of a project. With `plan` none is applied."""
 
-    files: list[MigrationFile]
+    files: list[MigrationFile] = Field(max_length=10_000)
     plan: bool = False
 
 

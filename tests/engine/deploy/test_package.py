@@ -1,5 +1,6 @@
 """Artifacts round-trip through packages of blobs; unchanged blobs are not sent again."""
 
+import asyncio
 import json
 from dataclasses import replace
 from hashlib import sha256
@@ -13,7 +14,7 @@ from engine.bucket.errors import BlobCorrupt, BlobMissing
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Digest
 from engine.deploy import package_store
-from engine.deploy.package import PackageError, decode, pack
+from engine.deploy.package import SMALL_BYTES, Package, PackageError, PackageFile, decode, pack
 from engine.deploy.package_store import load, missing, touch, unpack
 from engine.gateway.static.file import StaticFile
 from engine.gateway.static.source import BundleSource
@@ -270,3 +271,42 @@ def test_package_of_newer_svc_raises() -> None:
     assert decode(json.dumps(GOOD).encode()).artifact == Digest("0" * 64)
     with pytest.raises(PackageError, match="newer svc"):
         decode(json.dumps(GOOD | {"version": 2, "kind": "other"}).encode())
+
+
+def large_package(files: int) -> Package:
+    digests = [sha256(str(number).encode()).hexdigest() for number in range(files)]
+    entries = {f"blobs/{digest}": PackageFile(Digest(digest), size) for size, digest in enumerate(digests)}
+    return Package("image", {"index.json": PackageFile(Digest(digests[0]), 1)} | entries)
+
+
+def test_large_document_is_read_file_by_file() -> None:
+    package = large_package(10_000)
+    document = package.encode()
+    assert len(document) > SMALL_BYTES
+    assert decode(document) == package
+    with pytest.raises(PackageError, match="newer svc"):
+        decode(document.replace(b'"version":1', b'"version":2'))
+    spaced, nested = document.replace(b":", b": "), document.replace(b'"files":{', b'"files":{"a":[],', 1)
+    for invalid in (
+        spaced,
+        nested,
+        document[:-1],
+        b"[" * len(document),
+        b'{"files":[' + b"[]," * (1 << 20) + b"[]]}",
+    ):
+        with pytest.raises(PackageError, match="not a package document"):
+            decode(invalid)
+
+
+def test_missing_blob_ends_the_check_of_many(tmp_path: Path) -> None:
+    package = large_package(3000)
+
+    async def scenario(bucket: FolderBucket) -> None:
+        assert await missing(bucket.blobs, package) == package.digests
+        tasks = len(asyncio.all_tasks())
+        check = asyncio.create_task(missing(bucket.blobs, package))
+        await asyncio.sleep(0.01)
+        assert len(asyncio.all_tasks()) < tasks + 20
+        await check
+
+    opened(tmp_path / "bucket", scenario)
