@@ -56,3 +56,13 @@ def test_serve_with_control_port_in_use_closes_the_public_socket(
         assert run(["serve", *arguments]) == 1
     assert "another port with --control." in capsys.readouterr().err
     assert bound and all(each.fileno() == -1 for each in bound)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "[::]"])
+def test_control_api_beyond_the_machine_requires_tls(
+    bound: list[socket.socket], tmp_path: Path, capsys: pytest.CaptureFixture[str], host: str
+) -> None:
+    arguments = ["--listen", "127.0.0.1:0", "--control", f"{host}:8081", "--data", str(tmp_path / "data")]
+    assert run(["serve", *arguments]) == 2
+    assert "would receive passwords without TLS" in capsys.readouterr().err
+    assert bound == [] and not (tmp_path / "data").exists()

@@ -1,0 +1,75 @@
+"""Each promise of the security page has a test."""
+
+import re
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+PAGE = TESTS.parent / "docs" / "explanation" / "security.md"
+PROMISES = {
+    "reads memory of another request": "isolation/test_runs.py::test_concurrent_runs_are_isolated",
+    "opens files, sockets": "isolation/test_host.py::test_files_and_sockets_cannot_be_opened",
+    "computes endlessly": "engine/limits/test_limits.py::test_run_limit_before_head_returns_504",
+    "allocates too much": "engine/limits/test_limits.py::test_guest_above_memory_limit_is_ended",
+    "takes more than its share": "svc_tui/test_quota.py::test_quota_limits_requests_instances_and_storage",
+    "allocates too much in many": "engine/limits/test_memory_budget.py::test_run_furthest_above_its_usual_peak_is_stopped",
+    "prints endlessly": "engine/limits/test_limits.py::test_excess_lines_are_truncated",
+    "calls another server": "engine/manifest/test_egress.py::test_unlisted_origin_is_denied",
+    "calls a private address": "isolation/test_egress.py::test_name_resolving_to_private_address_is_denied_with_hint",
+    "takes the compiler long": "engine/wasm/test_compile_limits.py::test_compiler_stops_at_its_limits_and_names_them",
+    "queries tables of another project": "doors/tables/test_isolation.py::test_same_sql_reads_rows_of_own_project_only",
+    "sorts more than fits": "doors/tables/test_limits.py::test_statements_above_temporary_space_are_stopped",
+    "changes the schema": "doors/tables/test_sandbox.py::test_schema_changes_are_refused",
+    "svc resolves a name first": "engine/wasm/test_dialer.py::test_checked_address_is_the_dialed_address",
+    "svc follows no redirects": "isolation/test_egress.py::test_redirect_is_returned_to_the_guest",
+    "send bodies in parts": "engine/http/test_small_parts.py::test_small_parts_of_bodies_leave_turns_to_others",
+    "flood a connection": "engine/http/test_frame_budget.py::test_flood_closes_its_connection",
+    "read nothing": "engine/http/test_unsent.py::test_windows_of_zero_bound_the_bytes_of_their_connections",
+    "run endless SQL": "svc_tui/test_owner_sql.py::test_endless_sql_delays_no_other_project_and_ends_with_its_client",
+    "import files": "doors/tables/transfer/test_hostile_files.py::test_preview_of_too_many_columns_is_refused",
+    "follow logs after": "svc_tui/test_revoked_streams.py::test_stream_ends_when_its_rights_are_revoked",
+    "Passwords are stored": "engine/control/test_login.py::test_bucket_contains_no_password_token_or_claim_code",
+    "Failed logins": "engine/control/test_login.py::test_failed_logins_are_throttled_per_user",
+    "Sessions end": "engine/control/test_sessions.py::test_used_session_expires_at_maximum_age",
+    "A token has a role": "engine/control/test_sessions.py::test_token_roles_are_limited_by_roles_of_user",
+    "The control API requires TLS": "svc_tui/test_serve.py::test_control_api_beyond_the_machine_requires_tls",
+    "In development, an error": "engine/gateway/test_gateway.py::test_dev_error_page_shows_message_and_stack_of_guest",
+    "A deployed application": "engine/gateway/test_gateway.py::test_failure_before_response_returns_problem",
+    "Private, unknown": "engine/gateway/test_gateway.py::test_unknown_and_private_hosts_return_equal_responses",
+    "`svc console --web` prints": "e2e/test_console_web.py::test_page_requires_key_that_works_once",
+    "Anyone with the key": "e2e/test_console_web.py::test_page_shows_console_and_receives_keys",
+    "The page is": "e2e/test_console_web.py::test_non_loopback_host_requires_insecure",
+}
+"""Tests by the start of the promise: the first cell of a row, or a sentence."""
+
+
+def promises() -> list[str]:
+    """Return the rows and sentences of the page, without those about what svc does not protect."""
+    sections = PAGE.read_text().split("\n## ")[1:]
+    result = []
+    for section in sections:
+        title, _, text = section.partition("\n")
+        if title == "What svc does not protect":
+            continue
+        rows = re.findall(r"^\| (?!---|your code \||others \|)(.+?) \|", text, re.MULTILINE)
+        prose = " ".join(line for line in text.splitlines() if not line.startswith("|"))
+        result += [
+            *rows,
+            *(sentence.strip() for sentence in re.split(r"(?<=\.) (?=[`A-Zs])", prose) if sentence.strip()),
+        ]
+    return result
+
+
+def test_each_promise_of_the_security_page_has_a_test() -> None:
+    starts = sorted(PROMISES, key=len, reverse=True)
+    used = [next((start for start in starts if promise.startswith(start)), promise) for promise in promises()]
+    assert [promise for promise in used if promise not in PROMISES] == []
+    assert set(used) == PROMISES.keys()
+
+
+def test_tests_of_the_security_page_exist() -> None:
+    missing = []
+    for named in PROMISES.values():
+        file, _, name = named.partition("::")
+        if not (TESTS / file).is_file() or f"def {name}(" not in (TESTS / file).read_text():
+            missing.append(named)
+    assert missing == []
