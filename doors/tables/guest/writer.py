@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from doors.tables.guest.errors import GUEST_ERRORS, to_problem
@@ -35,6 +35,7 @@ MAX_WAITING_BYTES = 64 << 20
 _STEPS_PER_CHECK = 2000
 
 Answer = DoorResponse | BaseException
+_NEVER = threading.Event()
 
 
 @dataclass(slots=True, eq=False)
@@ -45,6 +46,7 @@ class _QueuedWrite:
     answer: Answer | None = None
     deferred_at: float | None = None
     """When it was deferred, in seconds of `monotonic`."""
+    canceled: threading.Event = field(default_factory=threading.Event)
 
 
 class Writer:
@@ -75,9 +77,13 @@ class Writer:
         self._thread.start()
 
     def write(self, request: SqlRequest) -> "asyncio.Future[DoorResponse]":
-        """Queue a write. The future gets the response once the write is on disk. Raises `GuestProblem`."""
+        """Queue a write. The future gets the response once the write is on disk. Raises `GuestProblem`.
+
+        Cancelling the future stops the write, unless it is being committed.
+        """
         loop = asyncio.get_running_loop()
         work = _QueuedWrite(request, loop, loop.create_future())
+        work.future.add_done_callback(lambda _: work.canceled.set())
         with self._queued:
             if self._closed:
                 raise GuestProblem("busy", "the service is stopping")
@@ -181,13 +187,18 @@ class Writer:
     def _run_in_savepoint(self, work: _QueuedWrite) -> bool:
         """Run a request in a savepoint; return whether the transaction is still open."""
         session = self._session
+        if work.canceled.is_set():
+            work.answer = GuestProblem("busy", "the client has disconnected")
+            return True
         session.begin(TIMEOUT_SECONDS, TURN_SECONDS if work.deferred_at is None else math.inf)
+        session.watch(work.canceled)
         try:
             session.execute("savepoint request")
             work.answer = self._run(work.request)
             session.execute("release request")
             session.end()
         except GuestProblem as problem:
+            session.watch(_NEVER)
             if session.end() and problem.code == "time-limit":
                 work.deferred_at, work.answer = time.monotonic(), None
             else:
@@ -196,6 +207,8 @@ class Writer:
                 return False
             session.execute("rollback to request")
             session.execute("release request")
+        finally:
+            session.watch(_NEVER)
         return True
 
     def _run(self, request: SqlRequest) -> DoorResponse:

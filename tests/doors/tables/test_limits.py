@@ -185,6 +185,28 @@ def test_canceled_read_is_interrupted(tables: Tables, monkeypatch: pytest.Monkey
     assert time.monotonic() - began < 30
 
 
+def test_canceled_write_is_stopped_and_rolled_back(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "TIMEOUT_SECONDS", 60.0)
+    tables.schema("create table kept (a integer)")
+    body = json.dumps({"sql": f"insert into kept {FOREVER} select i from n"}).encode()
+
+    async def cancel_writes() -> Answer:
+        endless = [asyncio.ensure_future(tables.send_async("/v1/exec", body)) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        for each in endless:
+            each.cancel()
+        store = tables.opened._database
+        assert store is not None
+        while store._writer.session.running:
+            assert time.monotonic() - began < 30
+            await asyncio.sleep(0.02)
+        return await tables.send_async("/v1/exec", b'{"sql": "insert into kept values (1)"}')
+
+    began = time.monotonic()
+    assert tables.run(cancel_writes()).status == 200
+    assert tables.query("select a from kept").rows == [{"a": 1}]
+
+
 BLOBS = f"{NUMBERS} select randomblob(100000) as z, i from n"
 
 
