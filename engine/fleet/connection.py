@@ -61,6 +61,8 @@ class ClusterAddress:
     servers: tuple[str, ...]
     tls: ssl.SSLContext | None = None
     nkey: Nkey | None = None
+    ordered: bool = False
+    """Whether the first server is preferred. Otherwise connections spread over all."""
 
     @property
     def shown(self) -> str:
@@ -99,7 +101,7 @@ class NatsConnection:
             if _is_refusal(error):
                 refused.set()
 
-        options: dict[str, Any] = {"reconnect_time_wait": 0.1}
+        options: dict[str, Any] = {"reconnect_time_wait": 0.1, "dont_randomize": address.ordered}
         if address.tls is not None:
             options["tls"] = address.tls
         client = Client()

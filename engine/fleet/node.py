@@ -251,7 +251,10 @@ def cluster_address(folder: Path, node: Node) -> ClusterAddress:
         ) from error
     servers = sorted(node.nodes, key=lambda address: address != node.address)
     return ClusterAddress(
-        servers=tuple(f"tls://{address}" for address in servers), tls=tls, nkey=Nkey.read(folder / SEED)
+        servers=tuple(f"tls://{address}" for address in servers),
+        tls=tls,
+        nkey=Nkey.read(folder / SEED),
+        ordered=True,
     )
 
 

@@ -94,6 +94,7 @@ class Deployer:
         self._committing: set[asyncio.Task[Any]] = set()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._published: dict[str, Publication] = {}
+        self.ready_elsewhere: Callable[[str, str], Awaitable[None]] | None = None
 
     async def start(self, warn: Callable[[SvcError], None]) -> None:
         """Serve all live deployments. Calls `warn` for projects that cannot be served, whatever the error."""
@@ -153,8 +154,11 @@ class Deployer:
                 await check_health(
                     spec.project, spec.project.check, ready, self._domain, self._tenants.timeline
                 )
-            steps.put_nowait(Step("activate", "activating routes"))
             await self.history.add(candidate.deployment)
+            if self.ready_elsewhere is not None:
+                steps.put_nowait(Step("policy", "preparing the other nodes"))
+                await self.ready_elsewhere(name, candidate.deployment.id)
+            steps.put_nowait(Step("activate", "activating routes"))
             await self._go_live(
                 candidate.deployment,
                 publication,
@@ -223,6 +227,8 @@ class Deployer:
             publication = await self._publication(candidate)
             require_secrets(publication)
             ready = await self._site.prepare(publication)
+            if self.ready_elsewhere is not None:
+                await self.ready_elsewhere(project, id_)
             await self._go_live(deployment, publication, ready, revision=revision, by=by, message=message)
         return deployment
 
@@ -269,6 +275,11 @@ class Deployer:
             live = await self.history.live(project)
             if live is not None:
                 await self._serve(live)
+
+    async def prepare(self, project: str, id_: str) -> None:
+        """Unpack and compile a deployment that another node will activate. Raises `SvcError`."""
+        candidate = await self._unpack(await self.history.get(project, id_))
+        await self._site.prepare(await self._publication(candidate))
 
     async def refresh(self, project: str) -> None:
         """Serve the live version if it, its secrets or its quota differ from what is served."""

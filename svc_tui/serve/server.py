@@ -41,6 +41,7 @@ from engine.fleet.errors import FleetError
 from engine.fleet.fleet import Fleet
 from engine.fleet.login_attempts import share_attempts
 from engine.fleet.node import NodeAddress
+from engine.fleet.preparing import Preparation
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.asgi import asgi_handler
 from engine.http.connection_limits import PER_ADDRESS, ConnectionLimiter
@@ -244,6 +245,13 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         async def on_cluster(cluster: JetStreamBucket) -> None:
             await follower.start(cluster.kv.watch)
             await share_attempts(cluster.connection, cluster.namespace, throttle)
+            assert node.node is not None
+            assert node.presence is not None
+            preparation = Preparation(
+                cluster.connection, cluster.namespace, node.node.node, node.presence.present
+            )
+            await preparation.answer(deployer.prepare)
+            deployer.ready_elsewhere = preparation.everywhere
 
         await node.start(bucket, on_cluster)
         publish_endpoint(settings.data, endpoint)
