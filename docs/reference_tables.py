@@ -13,6 +13,7 @@ from doors.tables.api import file_routes, grid_routes, grid_sessions, owner_thre
 from doors.tables.door import TablesDoor
 from doors.tables.files.format import MAX_COLUMNS as MAX_FILE_COLUMNS
 from doors.tables.files.format import MAX_RECORD
+from doors.tables.grid.grid import MAX_TEMPORARY_BYTES as MAX_GRID_BYTES
 from doors.tables.guest import protocol, reader, session, writer
 from doors.tables.migrations import MAX_FILE_BYTES as MAX_MIGRATION
 from doors.tables.migrations import script
@@ -161,8 +162,8 @@ LIMITS: dict[str, list[Row]] = {
         ("statement of `svc tables query`", f"{query.TIMEOUT_SECONDS:.0f} s", "", "`timeout`"),
         ("value in `svc tables query`", size(query.MAX_VALUE_BYTES), "", "`too-large`"),
         (
-            "temporary data of a statement or a grid (Linux)",
-            size(MAX_WRITTEN_BYTES),
+            "temporary data of a statement that reads, that writes, of a grid (Linux)",
+            f"{size(query.MAX_READ_BYTES)}, {size(MAX_WRITTEN_BYTES)}, {size(MAX_GRID_BYTES)}",
             "",
             "`too-large`",
         ),

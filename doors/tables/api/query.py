@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from doors.tables.api.owner_authorizer import OwnerAuthorizer, kind_refused, reads_only
+from doors.tables.api.owner_threads import MAX_PER_PROJECT
 from doors.tables.guest.errors import GUEST_ERRORS, explain_full, to_problem
 from doors.tables.guest.plan import ARRAYS_HINT, Plan, make_plan, types_in
 from doors.tables.guest.problem import GuestProblem
@@ -30,6 +31,8 @@ MAX_BYTES = 16 << 20
 """Maximum rows, and bytes of JSON, of a result. The row that exceeds the bytes is the last."""
 MAX_VALUE_BYTES = 64 << 20
 """Maximum bytes of a value or row, computed ones too."""
+MAX_READ_BYTES = MAX_WRITTEN_BYTES // MAX_PER_PROJECT
+"""Maximum bytes of temporary data of a statement that reads."""
 _STEPS_PER_CHECK = 20_000
 _SCHEMA_WORDS = ("CREATE", "ALTER", "DROP")
 _CODES = {"time-limit": "timeout", "busy": "unavailable"}
@@ -70,7 +73,7 @@ def run(connection: Connection, sql: str, params: Sequence[Any], *, write: bool,
         if not write:
             raise _to_error(reads_only())
         return _change_schema(connection, sql, params)
-    authorizer, limits = OwnerAuthorizer(writes=write), StatementLimit(TIMEOUT_SECONDS)
+    authorizer, limits = OwnerAuthorizer(writes=write), StatementLimit(TIMEOUT_SECONDS, _max_written(write))
     try:
         connection.authorizer = authorizer
         connection.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
@@ -84,7 +87,7 @@ def run(connection: Connection, sql: str, params: Sequence[Any], *, write: bool,
     except (GuestProblem, *GUEST_ERRORS) as error:
         if limits.oversized:
             raise TablesError(
-                f"the statement wrote more than {MAX_WRITTEN_BYTES >> 20} MiB of temporary data",
+                f"the statement wrote more than {_max_written(write) >> 20} MiB of temporary data",
                 "Sort, group or write fewer rows at once.",
                 code="too-large",
             ) from error
@@ -99,6 +102,11 @@ def run(connection: Connection, sql: str, params: Sequence[Any], *, write: bool,
     finally:
         connection.set_progress_handler(None)
         connection.authorizer = None
+
+
+def _max_written(write: bool) -> int:
+    """Return the temporary data of a statement: only one writes at a time, several read."""
+    return MAX_WRITTEN_BYTES if write else MAX_READ_BYTES
 
 
 def _make_plan(connection: Connection, authorizer: OwnerAuthorizer, sql: str) -> Plan:

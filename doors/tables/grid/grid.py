@@ -27,14 +27,14 @@ from doors.tables.sqlite.errors import (
     scalar,
     wrap_error,
 )
-from doors.tables.sqlite.statement_limit import MAX_WRITTEN_BYTES, StatementLimit
+from doors.tables.sqlite.statement_limit import StatementLimit
 from doors.tables.types.grid_cell import CUT, cell, selected, stored
 from doors.tables.types.parse import integer
 from doors.tables.types.registry import INTEGER
 
 TIMEOUT_SECONDS = 30.0
 """Time limit of each call."""
-MAX_TEMPORARY_BYTES = MAX_WRITTEN_BYTES
+MAX_TEMPORARY_BYTES = 512 << 20
 """Maximum bytes of the temporary file with the order."""
 MAX_CELL_BYTES = 64 << 20
 """Maximum bytes of one complete cell."""
@@ -76,7 +76,7 @@ class Grid:
 
     def __init__(self, path: Path, view: GridView) -> None:
         """Open the file."""
-        self._limit, self._stopped = StatementLimit(TIMEOUT_SECONDS), False
+        self._limit, self._stopped = StatementLimit(TIMEOUT_SECONDS, MAX_TEMPORARY_BYTES), False
         self.view = view
         self._path = path
         try:
@@ -273,7 +273,7 @@ class Grid:
     @contextmanager
     def _snapshot(self, *, check: bool = True) -> Iterator[None]:
         """Read one snapshot. With `check`, raise `TablesError` if the table's columns have changed."""
-        self._limit = StatementLimit(TIMEOUT_SECONDS)
+        self._limit = StatementLimit(TIMEOUT_SECONDS, MAX_TEMPORARY_BYTES)
         try:
             self._connection.execute("BEGIN")
             try:

@@ -16,7 +16,7 @@ temporary files."""
 class StatementLimit:
     """SQLite's progress handler for statements of the calling thread."""
 
-    def __init__(self, seconds: float, written: int = MAX_WRITTEN_BYTES) -> None:
+    def __init__(self, seconds: float, written: int) -> None:
         """Stop after `seconds`, or after `written` bytes."""
         self._end = time.monotonic() + seconds
         self._max_written = _written() + written

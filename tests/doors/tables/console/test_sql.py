@@ -1,7 +1,6 @@
 """SQL over the control API: results, permissions and limits."""
 
 import base64
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 from doors.tables.api import query as console_sql
 from doors.tables.sqlite import connections
 from doors.tables.sqlite.connections import open_owner
-from doors.tables.sqlite.statement_limit import StatementLimit
 from svc_tui.client import ApiError, Client
 from tests.doors.tables.console.conftest import Shop
 
@@ -204,8 +202,8 @@ def test_values_above_limit_are_refused(users: Shop) -> None:
 
 @pytest.mark.skipif(not Path("/proc/thread-self/io").exists(), reason="the system counts no written bytes")
 def test_statement_above_temporary_space_is_stopped(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console_sql, "StatementLimit", partial(StatementLimit, written=8 << 20))
+    monkeypatch.setattr(console_sql, "MAX_READ_BYTES", 8 << 20)
     numbers = "with recursive n(x) as (select 1 union all select x + 1 from n)"
     error = refused_query(users, f"{numbers} select x from n order by randomblob(20000)")
-    assert (error.code, "of temporary data" in error.message) == ("too-large", True)
+    assert (error.code, "more than 8 MiB of temporary data" in error.message) == ("too-large", True)
     assert users.query("select count(*) as n from users")["rows"] == [{"n": 2}]
