@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from engine.artifact import Artifact, ComponentArtifact
+from engine.artifact import Artifact, ComponentArtifact, FolderArtifact
 from engine.build.builder import Builder
 from engine.deploy.serving import BuildStatus, ResourceStatus, ServingTable
 from engine.deploy.versions import BuildResult, Publication
@@ -26,12 +26,17 @@ from engine.manifest.model import Project, Resource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildFinished:
-    """A finished build. `error` is `None` if the new version serves; `rebuild` is false for the first one."""
+    """A finished build. `error` is `None` if the new version serves; `rebuild` is false for the first one.
+
+    `recovered` means that the build before failed, `from_folder` that files are served from disk as they are.
+    """
 
     resource: str
     seconds: float
     error: SvcError | None
     rebuild: bool
+    recovered: bool = False
+    from_folder: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,11 +232,17 @@ class DevProject:
                 await self._publish(resource, error)
         if self._outdated(resource):
             return
+        last = self._last.get(name)
         self._last[name] = event = BuildFinished(
-            resource=name, seconds=time.perf_counter() - start, error=error, rebuild=rebuild
+            resource=name,
+            seconds=time.perf_counter() - start,
+            error=error,
+            rebuild=rebuild,
+            recovered=error is None and last is not None and last.error is not None,
+            from_folder=isinstance(self._parts.get(name), FolderArtifact),
         )
         self._first_result[name].set()
-        if changed:
+        if changed or event.recovered:
             self._config.on_built(event)
 
     async def aclose(self) -> None:

@@ -70,6 +70,7 @@ class SourceListener:
         self._root = dev.project.root
         self._ignored = IgnoreRules(self._root)
         self._build_writes: dict[str, BuildWriteFilter] = {}
+        self._invalid = False
 
     async def __call__(self, paths: set[Path]) -> None:
         """Handle a batch of changed paths."""
@@ -101,8 +102,12 @@ class SourceListener:
         try:
             project = self._load(self._root)
         except SvcError as error:
+            self._invalid = True
             self._on_invalid(error)
             return
+        if self._invalid:
+            self._invalid = False
+            self._on_notice(f"{MANIFEST} is valid again")
         if project != self._dev.project:
             await self._dev.apply(project)
 

@@ -6,14 +6,22 @@ from typing import Annotated
 
 import typer
 
-from svc_tui.project.scaffold import create_project
-from svc_tui.terminal import stderr, stdout
+from engine.manifest import MANIFEST
+from svc_tui.project.scaffold import TEMPLATES, create_project
+from svc_tui.terminal import prompt, stderr, stdout
+
+DEFAULT_TEMPLATE = "notes"
 
 
 def new(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Folder to create; its last part is the project's name.")
-    ],
+        str,
+        typer.Argument(
+            metavar="[NAME]",
+            show_default=False,
+            help="Folder to create, or `.`; its last part is the project's name. Asks for it on a terminal.",
+        ),
+    ] = "",
     template: Annotated[
         str,
         typer.Option(
@@ -22,11 +30,26 @@ def new(
             metavar="TEMPLATE",
             help="notes, pulse, guestbook, members, polyglot, static, js, go or rust.",
         ),
-    ] = "notes",
+    ] = DEFAULT_TEMPLATE,
 ) -> None:
     """Create a project from a template."""
+    if not name:
+        name, template = _ask(template)
     target = Path(name)
-    create_project(target, template)
+    outer = next((path for path in target.absolute().parents if (path / MANIFEST).is_file()), None)
+    create_project(target if target.name else target.resolve(), template)
+    if outer is not None:
+        stderr.warn(f"{target} is inside the project in {outer}", "Move it, if it is a project of its own.")
     stderr.note(f"created {target} from the {template} template; next:")
-    stdout.line(f"  cd {shlex.quote(str(target))}")
-    stdout.line("  svc dev")
+    if target.name:
+        stdout.line(f"  cd {shlex.quote(str(target))}")
+    stdout.line("  svc")
+
+
+def _ask(template: str) -> tuple[str, str]:
+    """Ask for the name and the template. Raises `NotInteractive`."""
+    name = prompt.line("name", hint="Pass the name: `svc new my-app`.")
+    width = max(map(len, TEMPLATES))
+    for known, summary in TEMPLATES.items():
+        stderr.note(f"  {known:<{width}}  {summary}")
+    return name, prompt.line("template", template)

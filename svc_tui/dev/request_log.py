@@ -91,7 +91,7 @@ class RequestLog:
             return
         del self._open[record.request_id]
         self._ended.append(record.request_id)
-        self._write(request_line(entry.spans, clock(entry.spans[-1].time_ns)))
+        self._write(request_line(entry.spans, clock(record.time_ns + record.wall_ns)))
         for line in entry.lines:
             self._write(record_line(line, "", ""))
 

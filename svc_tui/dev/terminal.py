@@ -70,9 +70,12 @@ class _Reporter:
     def built(self, event: BuildFinished) -> None:
         if event.error is not None:
             stderr.render(event.error)
-            stderr.note(f"{event.resource}: still serving the last successful build" if event.rebuild else "")
+            serving = "the last successful build"
+            if event.from_folder:
+                serving = "its folder: a missing file answers 404"
+            stderr.note(f"{event.resource}: still serving {serving}" if event.rebuild else "")
             return
-        verb = "rebuilt" if event.rebuild else "ready"
+        verb = "builds again," if event.recovered else "rebuilt" if event.rebuild else "ready"
         stderr.note(f"{event.resource} {verb} in {duration(int(event.seconds * 1e9))}")
 
 

@@ -106,5 +106,7 @@ def _copy(source: Path, target: Path, name: str, extra_files: tuple[Path, ...]) 
                 path.write_text(replaced, encoding="utf-8")
         write_schema(project)
         if target.is_dir():
-            target.rmdir()
-        project.replace(target)
+            for path in project.iterdir():  # The folder may be the current one of a shell.
+                path.replace(target / path.name)
+        else:
+            project.replace(target)

@@ -18,9 +18,9 @@ class NotInteractive(InvalidUsage):
     """A prompt without a terminal to show it on."""
 
 
-def line(question: str, default: str = "") -> str:
-    """Ask for a line; an empty answer selects `default`. Raises `NotInteractive`."""
-    _require_terminal(question, _CREDENTIALS_HINT)
+def line(question: str, default: str = "", hint: str = _CREDENTIALS_HINT) -> str:
+    """Ask for a line; an empty answer selects `default`. Raises `NotInteractive` with the `hint`."""
+    _require_terminal(question, hint)
     return _read_answer(question, default)
 
 

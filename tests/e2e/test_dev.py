@@ -71,8 +71,24 @@ def test_deleted_folder_is_an_error_until_it_returns(pulse: DevServer, pulse_pro
     pulse.wait_for("error", after=before)
     assert pulse.get("/api/now").status_code == 200
     (pulse_project / "away").rename(pulse_project / "api" / "src")
+    pulse.wait_for("api builds again, in", after=before)
     edit(pulse_project / "api" / "src" / "index.js", "Response.json({", "Response.json({ back: true,")
     pulse.until("/api/now", lambda answer: answer.json().get("back") is True)
+
+
+def test_end_of_an_error_is_reported_for_a_static_folder_and_the_manifest(
+    pulse: DevServer, pulse_project: Path
+) -> None:
+    before = len(pulse.lines)
+    (pulse_project / "front").rename(pulse_project / "away")
+    pulse.wait_for("front: still serving its folder: a missing file answers 404", after=before)
+    (pulse_project / "away").rename(pulse_project / "front")
+    pulse.wait_for("front builds again, in", after=before)
+    manifest = (pulse_project / "svc.toml").read_text()
+    (pulse_project / "svc.toml").write_text(f"{manifest}\nx = [")
+    pulse.wait_for("error", after=len(pulse.lines))
+    (pulse_project / "svc.toml").write_text(manifest)
+    pulse.wait_for("svc.toml is valid again", after=before)
 
 
 def test_guest_failure_is_shown_in_the_terminal_and_on_the_page(

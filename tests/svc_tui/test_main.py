@@ -53,7 +53,8 @@ def test_svc_without_a_command_prints_help(capsys: pytest.CaptureFixture[str]) -
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     for name in COMMANDS:
         assert run([name, "--help"]) == 0
-        assert f"svc {name}" in capsys.readouterr().out
+        assert f"svc {name}" in (text := capsys.readouterr().out)
+        assert (run([name, "-h"]), capsys.readouterr().out) == (0, text)
 
 
 @pytest.mark.parametrize(

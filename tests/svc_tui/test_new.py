@@ -1,5 +1,6 @@
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from engine.manifest.load import load
 from svc_tui.main import run
 from svc_tui.project.scaffold import SCHEMA_FILE, templates
+from tests.svc_tui.terminal.test_prompt import Terminal
 
 
 def new(*arguments: str) -> int:
@@ -65,7 +67,7 @@ def test_new_in_an_empty_folder_succeeds(tmp_path: Path) -> None:
     [
         (["My App"], "a-z"),
         (["app", "-t", "puls"], 'Did you mean "pulse"?'),
-        ([], "NAME"),
+        ([], "svc new my-app"),
     ],
 )
 def test_new_with_invalid_arguments_fails(
@@ -109,7 +111,36 @@ def test_new_prints_the_next_commands(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert new("weit weg/my-app", "-t", "static") == 0
-    assert capsys.readouterr().out == "  cd 'weit weg/my-app'\n  svc dev\n"
+    assert capsys.readouterr().out == "  cd 'weit weg/my-app'\n  svc\n"
+
+
+def test_new_with_a_dot_uses_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my-app").mkdir()
+    monkeypatch.chdir(tmp_path / "my-app")
+    assert new(".", "-t", "static") == 0
+    assert capsys.readouterr().out == "  svc\n"
+    assert load(Path.cwd()).name == "my-app"
+
+
+def test_new_without_a_name_lists_the_templates_and_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert new() == 2
+    assert "svc new my-app" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stdin", Terminal("my-app\nstatic\n"))
+    assert new() == 0
+    assert "a page, a js API and a table" in capsys.readouterr().err
+    assert load(tmp_path / "my-app").front is not None
+
+
+def test_new_inside_a_project_warns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert new(str(tmp_path / "app"), "-t", "static") == 0
+    assert "warning" not in capsys.readouterr().err
+    assert new(str(tmp_path / "app" / "sub"), "-t", "static") == 0
+    assert f"is inside the project in {tmp_path / 'app'}" in capsys.readouterr().err
 
 
 def test_new_with_a_trailing_slash_uses_the_last_part_as_name(tmp_path: Path) -> None:

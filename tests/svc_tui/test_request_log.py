@@ -64,3 +64,9 @@ def test_request_log_prints_late_records_at_once() -> None:
     assert "web  late" in rendered and rendered.endswith("id2999")
     log.tick(1 << 62)
     assert len(lines) == 6000
+
+
+def test_request_log_prints_the_time_at_which_a_request_ended() -> None:
+    start = shown(replace(ROOT, time_ns=59 * SECOND, wall_ns=0))[0]
+    end = shown(replace(ROOT, time_ns=57 * SECOND, wall_ns=2 * SECOND))[0]
+    assert start.split()[0] == end.split()[0]
