@@ -6,7 +6,7 @@ A sliding window with one sum per second and resource. The cost of a record is c
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.manifest.model import Mount, Project
@@ -25,7 +25,8 @@ class Rate:
 
     `failures` is the share of requests with a status of 500 and above, without the responses of svc before
     the first build (`not-ready`). `p95_ns` is `None` without requests, and `peak_memory` (bytes) without
-    guests. `records` are the structured records sent by its guests.
+    guests. `records` are the structured records sent by its guests. `history` is the number of requests in
+    each second of the window, oldest first.
     """
 
     requests: float = 0.0
@@ -33,6 +34,7 @@ class Rate:
     p95_ns: int | None = None
     peak_memory: int | None = None
     records: float = 0.0
+    history: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,11 @@ class RateMeter:
             elapsed = max(1.0, min(now - first, now - self._began))
             names = {name for second in seconds_in_window for name in second.sums}
             resources = {
-                name: _rate([s.sums[name] for s in seconds_in_window if name in s.sums], elapsed)
+                name: _rate(
+                    {s.number: s.sums[name] for s in seconds_in_window if name in s.sums},
+                    elapsed,
+                    range(first + 1, int(now) + 1),
+                )
                 for name in names
                 if name
             }
@@ -148,10 +154,11 @@ class RateMeter:
         return RateWindow(elapsed, resources, mounts)
 
 
-def _rate(sums: Iterable[_Sum], seconds: float) -> Rate:
+def _rate(sums: Mapping[int, _Sum], elapsed: float, window: Iterable[int]) -> Rate:
+    """Return the rate for the sums of each active second; `window` has the numbers of all seconds."""
     requests = failures = records = 0
     peak, walls = -1, dict[int, int]()
-    for each in sums:
+    for each in sums.values():
         requests += each.requests
         failures += each.failures
         records += each.records
@@ -159,11 +166,12 @@ def _rate(sums: Iterable[_Sum], seconds: float) -> Rate:
         for wall, count in each.durations.items():
             walls[wall] = walls.get(wall, 0) + count
     return Rate(
-        requests / seconds,
+        requests / elapsed,
         failures / requests if requests else 0.0,
         _percentile(walls, requests, 0.95),
         peak if peak >= 0 else None,
-        records / seconds,
+        records / elapsed,
+        tuple(sums[number].requests if number in sums else 0 for number in window),
     )
 
 

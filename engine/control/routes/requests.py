@@ -4,31 +4,39 @@ Available in development only: a service does not record bodies.
 """
 
 import asyncio
-from base64 import b64encode
+import re
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field, StringConstraints
 from quart import Blueprint
-from quart_schema import validate_response
+from quart_schema import validate_request, validate_response
 
 from engine.control.app import require
 from engine.control.errors import NotFound
 from engine.control.projects import Projects
 from engine.control.schema import StrictModel
 from engine.dev.project import DevProject
+from engine.errors import SvcError
 from engine.gateway.replay import Replayer, replay_note
 from engine.manifest import MANIFEST
 from engine.timeline import database
 from engine.timeline.json_format import format_utc, to_json
 from engine.timeline.query import RecordFilter, open_reader
 from engine.timeline.record import PlatformRecord, Record, RequestRecord
-from engine.timeline.recording import RecordedExchange, RecordedMessage
+from engine.timeline.recording import MAX_BODY_BYTES, RecordedExchange, RecordedMessage
 from engine.timeline.stored_record import StoredRecord
 
 MAX_RECORDS = 20_000
+MAX_HEADERS, MAX_TARGET_LENGTH = 100, 8192
+"""Maximum header fields of an edited request, and characters of its target."""
 Header = tuple[str, str]
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]{1,100}")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]{0,8192}")
 
 
 class RecordedRequestOut(StrictModel):
@@ -87,6 +95,41 @@ class ReplayOut(RecordedExchangeOut):
     omitted_headers: list[str]
 
 
+class EditedRequest(StrictModel):
+    """A request to send instead of a recorded one. `headers` are pairs, `body` is base64.
+
+    Fields with the value `[redacted]` are not sent. `content-length` follows from the body, and a missing
+    `host` from the recording.
+    """
+
+    method: Annotated[str, StringConstraints(pattern="^[A-Z]{1,20}$")]
+    target: Annotated[str, StringConstraints(pattern='^/[!"$-~]*$', max_length=MAX_TARGET_LENGTH)]
+    headers: Annotated[list[list[str]], Field(max_length=MAX_HEADERS)]
+    body: Annotated[str, StringConstraints(max_length=MAX_BODY_BYTES * 4 // 3 + 4)]
+
+    def applied(self, exchange: RecordedExchange) -> RecordedExchange:
+        """Return a recording with this request. Raises `SvcError`."""
+        try:
+            body = b64decode(self.body, validate=True)
+        except ValueError as error:
+            raise SvcError("the body is not base64", code="invalid") from error
+        headers = [_header(field) for field in self.headers]
+        headers = [field for field in headers if field[0] not in ("content-length", "transfer-encoding")]
+        headers += [("content-length", str(len(body)))] if body else []
+        if not any(name == "host" for name, _ in headers):
+            headers.append(("host", exchange.authority))
+        request = RecordedMessage(tuple(headers), body, len(body), ended=True)
+        return replace(exchange, method=self.method, target=self.target, request=request)
+
+
+def _header(field: list[str]) -> Header:
+    if len(field) != 2 or not _HEADER_NAME.fullmatch(field[0]) or not _HEADER_VALUE.fullmatch(field[1]):
+        raise SvcError(
+            f"{': '.join(field)[:100]!r} is not a header field", "Use a lower-case name.", code="invalid"
+        )
+    return field[0], field[1]
+
+
 def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Blueprint:
     """Return the routes."""
     routes = Blueprint("requests", __name__)
@@ -110,6 +153,18 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
         """
         require(project, "deployer")
         exchange, _ = await asyncio.to_thread(_read, projects.data_dir(project) / database.TIMELINE_FILE, id)
+        return await _replayed(exchange)
+
+    @routes.post("/v1/projects/<project>/requests/<id>/resend")
+    @validate_request(EditedRequest)
+    @validate_response(ReplayOut)
+    async def resend(project: str, id: str, data: EditedRequest) -> ReplayOut:
+        """Send an edited form of a recorded request, like a replay. Requires the role deployer."""
+        require(project, "deployer")
+        exchange, _ = await asyncio.to_thread(_read, projects.data_dir(project) / database.TIMELINE_FILE, id)
+        return await _replayed(data.applied(exchange))
+
+    async def _replayed(exchange: RecordedExchange) -> ReplayOut:
         done = await replayer.replay(exchange, dev.project.recorded or frozenset())
         entries = [StoredRecord(0, record) for record in done.records]
         return ReplayOut(**_members(done.exchange, entries), omitted_headers=list(done.omitted_headers))

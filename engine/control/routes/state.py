@@ -21,7 +21,7 @@ from engine.control.schemas.quotas import QuotaOut, QuotaSource, no_quota
 from engine.deploy.doors import DoorUsage
 from engine.deploy.serving import ResourceStatus, State
 from engine.errors import SvcError
-from engine.lane import BuildFailed
+from engine.lane import BuildFailed, Diagnostic
 from engine.manifest.model import Project, Resource
 from engine.timeline.rates import WINDOW_SECONDS, Rate, RateMeter, RateWindow
 
@@ -40,11 +40,18 @@ class StateQuery(QueryModel):
 
 
 class FailureOut(StrictModel):
-    """Why a resource's last build failed or why it cannot run; `output` is the compiler's output."""
+    """Why a resource's last build failed or why it cannot run.
+
+    `output` is the compiler's output. `file` (relative to the project's folder), `line` and `column` are the
+    position of the first error; empty and 0 if it is unknown.
+    """
 
     message: str
     hint: str
     output: str
+    file: str
+    line: int
+    column: int
 
 
 class ResourceState(StrictModel):
@@ -54,7 +61,8 @@ class ResourceState(StrictModel):
     an earlier build. `build_seconds` is the duration of the last build; a service does not build. `requests`
     and `records` (sent to the telemetry Door) are per second, `failures` is the share of responses with
     status 500 or above, `p95_ms` the 95th percentile (within 7 %), `peak_memory` the maximum bytes of one
-    request; both are `null` without requests.
+    request; both are `null` without requests. `history` is the number of requests in each second of the
+    window, oldest first; empty without activity.
     """
 
     name: str
@@ -68,6 +76,7 @@ class ResourceState(StrictModel):
     p95_ms: float | None
     peak_memory: int | None
     records: float
+    history: list[int]
 
 
 class MountState(StrictModel):
@@ -207,8 +216,18 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Meas
 
 
 def _failure(error: SvcError) -> FailureOut:
-    output = error.output_text if isinstance(error, BuildFailed) else ""
-    return FailureOut(message=error.public_message, hint=error.hint, output=output)
+    output, first = "", Diagnostic("")
+    if isinstance(error, BuildFailed):
+        output = error.output_text
+        first = next((each for each in error.diagnostics if each.file), first)
+    return FailureOut(
+        message=error.public_message,
+        hint=error.hint,
+        output=output,
+        file=first.file,
+        line=first.line,
+        column=first.column,
+    )
 
 
 def _resource(resource: Resource, address: str | None, status: ResourceStatus, rate: Rate) -> ResourceState:
@@ -225,6 +244,7 @@ def _resource(resource: Resource, address: str | None, status: ResourceStatus, r
         p95_ms=rate.p95_ns / 1e6 if rate.p95_ns is not None else None,
         peak_memory=rate.peak_memory,
         records=_rounded(rate.records),
+        history=list(rate.history),
     )
 
 

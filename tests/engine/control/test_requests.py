@@ -1,7 +1,7 @@
 """Recorded and replayed requests over the control API of a Project in development."""
 
 import asyncio
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +167,27 @@ def test_replay_sends_request_to_current_build(root: Path, cache: Path) -> None:
         assert second["wall_ns"] > second["compute_ns"] > 0 and second["peak_memory"] > 0
         assert second["records"][-1]["trace_id"] != first["records"][-1]["trace_id"]
         assert (await recorded(shop, second["request_id"]))["replay_of"] == first["request_id"]
+
+        edited = {
+            "method": "PUT",
+            "target": "/api/a?d",
+            "headers": [["x-kind", "edited"], ["cookie", REDACTED_VALUE], ["content-length", "9"]],
+            "body": b64encode(b"five!").decode(),
+        }
+        path = f"/requests/{first['request_id']}/resend"
+        third = await shop.call("POST", path, json=edited)
+        assert body(third["response"]) == b"PUT|?d|edited|||five!"
+        assert third["replay_of"] == first["request_id"] and third["omitted_headers"] == ["cookie"]
+        for wrong in (
+            {"method": "P T"},
+            {"target": "//a b"},
+            {"target": "http://a"},
+            {"headers": [["x", "a\r\nb: c"]]},
+            {"headers": [["X", "a"]]},
+            {"headers": [["x"]]},
+            {"body": "?"},
+        ):
+            assert (await shop.call("POST", path, 422, json=edited | wrong))["code"] == "invalid"
 
         (root / "api" / "index.js").write_text(HANDLER.replace("four", "").replace("201", "202"))
         await replayed_as(202, shop, first["request_id"])

@@ -49,6 +49,7 @@ def test_state_has_addresses_rates_mounts_and_doors(root: Path) -> None:
         assert [each["state"] for each in (web, api)] == ["ready", "ready"] and web["serves"]
         assert web["build_seconds"] > 0 and web["error"] is None
         assert web["requests"] / api["requests"] == pytest.approx(4 / 3, rel=0.01)
+        assert (len(web["history"]), sum(web["history"])) == (60, 4)
         assert web["p95_ms"] > 0 and (web["failures"], web["peak_memory"]) == (0, None)
         assert state["mounts"] == [
             {"resource": "web", "pattern": "/api/*", "target": "api", "requests": api["requests"]}

@@ -163,3 +163,14 @@ def test_responses_before_the_first_build_are_no_failures(rates: RateMeter) -> N
     rates(replace(request("api", status=503), code="crashed"))
     resources = rates.window().resources
     assert (resources["web"].failures, resources["api"].failures) == (0.0, 1.0)
+
+
+def test_history_has_the_requests_of_each_second(rates: RateMeter, clock: Clock) -> None:
+    rates(request())
+    clock.now += 2
+    rates(request())
+    rates(request())
+    window = rates.window()
+    history = window.resources["web"].history
+    assert len(history) == 60 and history[-3:] == (1, 0, 2)
+    assert rates.window(1).resources["web"].history == (2,)
