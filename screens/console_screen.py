@@ -25,6 +25,8 @@ _STATES: dict[LinkState, tuple[str, str]] = {
     "live": ("● live", "$text-success"),
     "lost": ("○ lost, reconnecting", "$text-error"),
 }
+_CHIP = "[b $background on $primary]"
+"""The style of the current tab."""
 WIDE_CELLS = 96
 """Minimum screen width for showing the address and the palette's key in the top line."""
 
@@ -95,11 +97,13 @@ class TopBar(Horizontal):
         text, tone = _STATES[self._client.state]
         address = f" {info.address}" if wide and info.address else ""
         markup = f" [b]svc[/b]  [b $primary]$project[/] [dim]─ {info.kind}$address[/] [{tone}]{text}[/]"
-        tabs = "  ".join(
-            f"[@click=app.tab('{tab}')]{'[b $primary]' if tab == self._tab else '[dim]'}{number} {name}[/][/]"
+        tabs = "".join(
+            f"{_CHIP} {number} {name} [/]"
+            if tab == self._tab
+            else f"[@click=app.tab('{tab}')][dim] {number} {name} [/][/]"
             for number, (tab, name) in enumerate(TABS.items(), 1)
         )
-        key = "    [dim @click=app.command_palette]ctrl+p[/]" if wide else ""
+        key = "   [dim @click=app.command_palette]ctrl+p palette[/]" if wide else ""
         self.query_one("#where", Static).update(self._content(markup, project=info.project, address=address))
         self.query_one("#tabs", Static).update(self._content(f"{tabs}{key} "))
 

@@ -10,6 +10,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from screens.palette import by_use
+
 Keys = dict[str, list[tuple[str, str]]]
 """Pairs of keys and description by group, in the order of the key bindings."""
 
@@ -87,10 +89,11 @@ class HelpScreen(ModalScreen[None]):
 def visible_keys(active: Iterable[ActiveBinding], display: FormatKey, first: str = "") -> Keys:
     """Return the described bindings by group; keys with the same description share a row.
 
-    The group `first` is the first one, and the group of the application the last one.
+    The group `first` is the first one, and the group of the application the last one. Movements are last in
+    their group.
     """
     groups: dict[str, dict[str, list[str]]] = {}
-    for node, binding, *_ in active:
+    for node, binding, *_ in sorted(active, key=by_use):
         if binding.id and binding.description and (group := binding_group(node)):
             groups.setdefault(group, {}).setdefault(binding.description, []).append(display(binding))
     return {

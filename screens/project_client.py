@@ -17,12 +17,14 @@ LinkState = Literal["starting", "live", "lost"]
 class ConnectionInfo:
     """The project that the Console shows, and where it runs.
 
-    `address` is shown in the top line: the project's URL in development, or the service's.
+    `address` is shown in the top line: the project's URL in development, or the service's. `folder` is the
+    project's folder on this machine, or empty.
     """
 
     project: str
     kind: Literal["dev", "service"]
     address: str
+    folder: str = ""
 
 
 class ProjectClient:

@@ -14,6 +14,7 @@ from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Event, Key, Paste
 from textual.filter import LineFilter
+from textual.keys import format_key
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
@@ -21,14 +22,23 @@ from screens import paste
 from screens.key_sequencer import KeySequencer
 from screens.terminal_driver import TerminalDriver
 from screens.terminal_text import AsciiFilter, ControlCharFilter, supports_unicode
-from screens.theme import DARK, THEMES
+from screens.theme import DARK, THEMES, with_gray_surfaces
 
 Result = TypeVar("Result")
+_SPELLED_KEYS = frozenset({"enter", "backspace", "tab", "space", "home", "end"})
+"""Keys that are shown by their names."""
 
 
 class TerminalApp(App[Result]):
     """A Textual application that adapts to the terminal."""
 
+    DEFAULT_CSS = """
+    TerminalApp {
+        & Footer.-compact { padding: 0 1; }
+        & Footer.-compact FooterKey { margin-right: 2; }
+        & Toast { width: auto; max-width: 80%; padding: 0 1; margin-top: 0; }
+    }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "ctrl+z", "suspend_process", "Suspend until fg", show=False, priority=True, id="console.stop"
@@ -42,7 +52,8 @@ class TerminalApp(App[Result]):
         self._keys = KeySequencer(self)
         self._ascii = AsciiFilter(enabled=not supports_unicode())
         for theme in THEMES:
-            self.register_theme(theme)
+            few_colors = theme.dark and self.console.color_system == "256"
+            self.register_theme(with_gray_surfaces(theme) if few_colors else theme)
         self.theme = DARK.name
 
     def get_driver_class(self) -> type[Driver]:
@@ -73,6 +84,13 @@ class TerminalApp(App[Result]):
             for number in (0, 1, 2):
                 os.dup2(nowhere, number)
         self.exit()
+
+    def get_key_display(self, binding: Binding) -> str:
+        """Return a key as dialogs and the documentation spell it: `enter`, `ctrl+s`."""
+        if binding.key_display:
+            return binding.key_display
+        modifiers, key = binding.parse_key()
+        return "+".join([*modifiers, key if key in _SPELLED_KEYS else format_key(key)])
 
     async def on_event(self, event: Event) -> None:
         """Handle keys one at a time, and reject pastes that are too large for the focused widget."""

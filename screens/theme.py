@@ -1,12 +1,19 @@
-"""Themes of the Console, dark and light: one accent color, dim structure, bright changes and errors."""
+"""Themes of the Console, dark and light: dim structure, bright changes and errors.
+
+`primary` is for the selection and keys, `accent` for Doors, `secondary` for names.
+"""
+
+from dataclasses import replace
 
 from textual.theme import Theme
 
+YELLOW, ORANGE = "#b08a2e", "#c4703d"
+"""Hues between light and dark, readable on the background of every theme."""
 DARK = Theme(
     name="svc-dark",
     primary="#7aa2f7",
-    secondary="#7dcfff",
-    accent="#7aa2f7",
+    secondary="#73c9c4",
+    accent="#bb9af7",
     success="#9ece6a",
     warning="#e0af68",
     error="#f7768e",
@@ -27,8 +34,8 @@ DARK = Theme(
 LIGHT = Theme(
     name="svc-light",
     primary="#2455c3",
-    secondary="#0f6e8c",
-    accent="#2455c3",
+    secondary="#0b6f6c",
+    accent="#7340b5",
     success="#35702b",
     warning="#8a5a00",
     error="#b3203f",
@@ -44,3 +51,16 @@ LIGHT = Theme(
     },
 )
 THEMES = (DARK, LIGHT)
+
+
+def with_gray_surfaces(theme: Theme) -> Theme:
+    """Return the dark theme for a terminal of 256 colors, which would show all its surfaces as black."""
+    background, surface, panel = "#121212", "#1c1c1c", "#262626"
+    variables = {
+        **theme.variables,
+        "footer-background": surface,
+        "scrollbar": "#3a3a3a",
+        "scrollbar-background": background,
+        "scrollbar-corner-color": background,
+    }
+    return replace(theme, background=background, surface=surface, panel=panel, variables=variables)

@@ -7,6 +7,7 @@ BOARD_BINDINGS: list[BindingType] = [
     Binding("enter", "join", "Connect to", id="board.join"),
     Binding("enter", "open", "Open", id="board.open"),
     Binding("e", "pattern", "Edit", id="board.pattern"),
+    Binding("e", "edit_source", "Edit source", id="board.edit-source"),
     Binding("d", "remove", "Remove", id="board.remove"),
     Binding("ctrl+s", "write", "Save svc.toml", id="board.write"),
     Binding("u", "undo", "Undo", id="board.undo"),

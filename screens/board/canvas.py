@@ -33,7 +33,7 @@ from screens.board.render import (
     Hit,
     route_masks,
 )
-from screens.widgets.component_styles import ComponentStyles
+from screens.widgets.component_styles import ComponentStyles, tone_rules
 from screens.widgets.row_source import TONES, Tone
 
 
@@ -47,17 +47,10 @@ class Canvas(ScrollView, can_focus=True):
         scrollbar-size: 1 1;
         & > .canvas--line { color: $foreground 35%; }
         & > .canvas--label { color: $foreground 60%; }
-        & > .canvas--selected { color: $accent; text-style: bold; }
-        & > .canvas--bold { text-style: bold; }
-        & > .canvas--dim { color: $foreground 60%; }
-        & > .canvas--accent { color: $accent; }
-        & > .canvas--good { color: $text-success; }
-        & > .canvas--notice { color: $text-primary; }
-        & > .canvas--warn { color: $text-warning; }
-        & > .canvas--bad { color: $text-error; text-style: bold; }
+        & > .canvas--selected { color: $primary; text-style: bold; }
         & > .canvas--dimmed { color: $foreground 25%; }
     }
-    """
+    """ + tone_rules("Canvas", "canvas")
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         f"canvas--{name}" for name in ("line", "label", "selected", "dimmed", *TONES) if name
     }

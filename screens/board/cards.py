@@ -11,8 +11,8 @@ from screens.widgets.row_source import Piece, Tone
 from svc_tui.terminal.units import size
 
 Line = tuple[Piece, ...]
-CARD_LINES = 3
-"""Lines per resource card."""
+CARD_LINES, TALL_CARD_LINES = 3, 4
+"""Lines per resource card; a tall one shows the requests of the last minute."""
 NARROW, NARROW_DOOR = 22, 18
 """Widths below which a resource card and a Door card are abbreviated."""
 MIN_WIDTH = 16
@@ -21,24 +21,63 @@ MIN_WIDTH = 16
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """One-cell signs for the states of a node, distinguishable without colors."""
+    """One-cell signs for the states of a node, distinguishable without colors, and the levels of a bar."""
 
     stages: dict[Stage, str]
     door: str
+    levels: str
 
 
-UNICODE_SIGNS = Signs({"waiting": "○", "building": "◌", "ready": "●", "failed": "▲"}, "◆")
-ASCII_SIGNS = Signs({"waiting": "o", "building": "~", "ready": "*", "failed": "!"}, "#")
+UNICODE_SIGNS = Signs({"waiting": "○", "building": "◌", "ready": "●", "failed": "▲"}, "◆", "▁▂▃▄▅▆▇█")
+ASCII_SIGNS = Signs({"waiting": "o", "building": "~", "ready": "*", "failed": "!"}, "#", "_.-:=+*#")
 TONES: dict[Stage, Tone] = {"waiting": "dim", "building": "warn", "ready": "good", "failed": "bad"}
+LANE_TONES: dict[str, Tone] = {"js": "yellow", "go": "teal", "rust": "orange"}
+"""The hues of lanes; others are dim."""
+MANY_ERRORS = 0.1
+"""The share of failed requests from which a resource counts as failing."""
 
 
-def resource_card(resource: BoardResource, health: Health, width: int, signs: Signs) -> tuple[Line, ...]:
+def lane_tone(lane: str) -> Tone:
+    """Return the hue of a lane."""
+    return LANE_TONES.get(lane, "dim")
+
+
+def health_tone(health: Health) -> Tone:
+    """Return the tone of a resource's state; a ready one warns of failed requests."""
+    if health.stage == "ready" and health.rates.errors:
+        return "bad" if health.rates.errors >= MANY_ERRORS else "warn"
+    return TONES[health.stage]
+
+
+def resource_card(
+    resource: BoardResource, health: Health, width: int, signs: Signs, lines: int = CARD_LINES
+) -> tuple[Line, ...]:
     """Return the card of a resource: name and lane, visibility and request rate, health.
 
-    A narrow card has the name, the visibility, and the rate or the most important problem.
+    A narrow card has the name, the visibility, and the rate or the most important problem. A card of
+    `TALL_CARD_LINES` lines ends with the requests of the last minute.
     """
+    card = _resource_lines(resource, health, width, signs)
+    if lines < TALL_CARD_LINES:
+        return card
+    return (*card, (("  ", ""), *sparkline(health.history, width - 2, signs.levels)))
+
+
+def sparkline(history: Sequence[int], cells: int, levels: str) -> Line:
+    """Return bars of the last numbers of a history; several numbers may share a cell."""
+    share = max(len(history) // cells, 1)
+    ends = range(len(history), 0, -share)[:cells]
+    sums = [sum(history[max(end - share, 0) : end]) for end in reversed(ends)]
+    peak, highest = max(sums, default=0) or 1, len(levels) - 1
+    bars: list[Piece] = [
+        (levels[-(-count * highest // peak)], "teal" if count else "faint") for count in sums
+    ]
+    return ((levels[0] * (cells - len(bars)), "faint"), *bars)
+
+
+def _resource_lines(resource: BoardResource, health: Health, width: int, signs: Signs) -> tuple[Line, ...]:
     stage, narrow = health.stage, width < NARROW
-    name: Sequence[Piece] = ((f"{signs.stages[stage]} ", TONES[stage]), (resource.name, "bold"))
+    name: Sequence[Piece] = ((f"{signs.stages[stage]} ", health_tone(health)), (resource.name, "bold"))
     tone: Tone = "" if health.rates.per_second else "dim"
     access: Piece = ("public", "") if resource.public else ("private", "dim")
     if width < MIN_WIDTH:
@@ -48,7 +87,7 @@ def resource_card(resource: BoardResource, health: Health, width: int, signs: Si
             _line(width, _headline(health), ()),
         )
     return (
-        _line(width, name, ((resource.lane, "dim"),)),
+        _line(width, name, ((resource.lane, lane_tone(resource.lane)),)),
         _line(width, (("  ", ""), access), ((_rate(health.rates, width - len(access[0]) - 3), tone),)),
         _line(width, *_third(health, narrow=narrow)),
     )
@@ -97,7 +136,7 @@ def door_card(name: str, door: BoardDoor, width: int, signs: Signs) -> tuple[Lin
         texts = [format_frequency(door.records, unit) for unit in (" records", " rec", "")]
         left = next((text for text in texts if len(text) <= width - 2), texts[-1])
     return (
-        _line(width, ((f"{signs.door} ", "accent"), (name, "bold")), ()),
+        _line(width, ((f"{signs.door} ", "violet"), (name, "bold")), ()),
         _line(width, ((f"  {left}", "dim"),), ((right, "dim"),)),
     )
 

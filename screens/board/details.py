@@ -5,7 +5,15 @@ from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, chop_cells
 
-from screens.board.cards import TONES, Line, format_milliseconds, format_percent, format_rate
+from screens.board.cards import (
+    TONES,
+    Line,
+    format_frequency,
+    format_milliseconds,
+    format_percent,
+    format_rate,
+    health_tone,
+)
 from screens.board.edits import DrawnMount
 from screens.board.project import (
     BoardDoor,
@@ -22,6 +30,7 @@ from svc_tui.terminal.units import size
 
 _KEY = 11
 """Width of the labels in cells."""
+_PURPOSES = {True: "SQL tables for every resource", False: "logs and traces of every resource"}
 _STAGES: dict[Stage, str] = {
     "waiting": "waiting for its build",
     "building": "building",
@@ -95,9 +104,10 @@ def resource_details(
     """
     return _table(
         room,
-        ("state", [((_stage_line(health), TONES[health.stage]),)]),
+        ("state", [((_stage_line(health), health_tone(health)),)]),
         ("", [((line, "bad"),) for line in health.failure.splitlines()]),
         ("", [((line, ""),) for line in health.output.splitlines()]),
+        ("", [(("e opens the first error in your editor", "dim"),)] if health.source else []),
         ("", [((line, ""),) for line in health.hint.splitlines()]),
         ("address", [((health.address or "private: 404 from outside", "" if health.address else "dim"),)]),
         ("mounted at", [((address, ""),) for address in addresses]),
@@ -139,11 +149,32 @@ def _rates(rates: Rates) -> Line:
 
 def door_summary(name: str, door: BoardDoor) -> Line:
     """Return the summary of a Door."""
-    purpose = (
-        "SQL tables for every resource" if door.tables is not None else "logs and traces of every resource"
+    purpose = _PURPOSES[door.tables is not None]
+    return (name, "bold"), ("  ", ""), (f"Door, an API for your code: {purpose}", "dim")
+
+
+def door_details(name: str, door: BoardDoor, room: int) -> list[Line]:
+    """Return the details of a Door: what it is for, its size and its users."""
+    is_store = door.tables is not None
+    variable = "SVC_TABLES_ENDPOINT" if is_store else "SVC_TELEMETRY_ENDPOINT"
+    calls = sorted(door.users.items(), key=lambda user: -user[1])
+    width = max((len(user) for user, _ in calls), default=0)
+    contents: list[Line] = []
+    if is_store:
+        contents = [((f"{door.tables:,}, {size(door.size or 0)}", ""),)]
+    return _table(
+        room,
+        ("Door", [((_PURPOSES[is_store], ""),)]),
+        ("address", [((f"in the variable {variable}", ""),)]),
+        ("tables", contents),
+        ("records", [((format_frequency(door.records, ""), ""),)] if door.records is not None else []),
+        (
+            "called by",
+            [((f"{user:<{width}}  ", ""), (f"{count:,}", "teal")) for user, count in calls]
+            or [(("no resource since the start", "dim"),)],
+        ),
+        ("", [(("enter opens Tables" if is_store else "enter opens Logs", "dim"),)]),
     )
-    variable = "SVC_TABLES_ENDPOINT" if door.tables is not None else "SVC_TELEMETRY_ENDPOINT"
-    return (name, "bold"), ("  ", ""), (f"Door: {purpose}, at {variable}", "dim")
 
 
 def use_summary(resource: str, door: str, calls: int) -> Line:

@@ -27,6 +27,8 @@ class DetailsPanel(Vertical):
         display: none; height: auto; max-height: 50%;
         border-top: solid $foreground 20%; border-title-color: $foreground; border-title-style: bold;
         border-title-background: $background; padding: 0 1;
+        &.fills { height: 1fr; max-height: 100%; }
+        &.fills > VerticalScroll { height: 1fr; }
         & > Input { border: none; height: 1; padding: 0; background: $background; }
         & > Input:focus { border: none; background-tint: $foreground 0%; }
         & > VerticalScroll { height: auto; max-height: 100%; scrollbar-size-vertical: 1; }
@@ -36,6 +38,10 @@ class DetailsPanel(Vertical):
 
     class Text(VerticalScroll, can_focus=False):
         """The text of the panel; scrolled by the keys of the screen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: list[Line] = []
 
     def compose(self) -> ComposeResult:
         """Compose the input and the text."""
@@ -55,7 +61,7 @@ class DetailsPanel(Vertical):
     @property
     def line_width(self) -> int:
         """The width of a line without the scrollbar, in cells."""
-        return self.screen.size.width - 3
+        return self.screen.size.width - 4
 
     def show(self, title: str, lines: Iterable[Line]) -> None:
         """Show a title and a text; a visible input stays."""
@@ -64,8 +70,10 @@ class DetailsPanel(Vertical):
 
     def set_lines(self, lines: Iterable[Line]) -> None:
         """Show a text below the current title."""
-        self.query_one(Static).update(to_content(lines))
         self.display = True
+        if (content := list(lines)) != self._lines:
+            self._lines = content
+            self.query_one(Static).update(to_content(content))
 
     def prompt(self, title: str, value: str) -> None:
         """Show an input with a title and an initial value."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from screens.board.cards import CARD_LINES
+from screens.board.cards import CARD_LINES, TALL_CARD_LINES
 from screens.board.edits import DrawnMount, Mark, MountEdit, mounts_to_draw
 from screens.board.graph import BoardColumn, Edge, Graph, Node
 from screens.board.layout import GraphLayout, layout
@@ -18,8 +18,17 @@ WIDTHS = ((28, 20, 1), (22, 18, 1), (17, 12, 1), (16, 11, 1), (12, 11, 1), (10, 
 """
 MAX_SPREAD = 24
 """Maximum extra cells between two columns."""
-ROW_GAPS = (4, 2)
-"""Extra rows between nodes, tried in this order."""
+SPACINGS = (
+    (TALL_CARD_LINES, 4),
+    (TALL_CARD_LINES, 2),
+    (TALL_CARD_LINES, 0),
+    (CARD_LINES, 4),
+    (CARD_LINES, 2),
+    (CARD_LINES, 0),
+)
+"""Lines per resource card and extra rows between nodes, tried in this order."""
+TALL_ROWS = 15
+"""Minimum height of the diagram, in rows, for tall cards."""
 _DOOR_LINES = 2
 _SIGNS: dict[Mark, str] = {"": "", "added": "+ ", "removed": "- "}
 
@@ -61,12 +70,16 @@ def build_diagram(
         if name in users
     }
     for width, door_width, padding in WIDTHS:
-        graph = _graph(manifest, drawn_mounts, doors, uses, width + 2 * padding, door_width + 2 * padding)
+        widths = width + 2 * padding, door_width + 2 * padding
+        graph = _graph(manifest, drawn_mounts, doors, uses, *widths)
         graph_layout = layout(graph)
         if graph_layout.width <= room:
             columns = {node.column for node in graph.nodes}
             spread = min((room - graph_layout.width) // max(len(columns) - 1, 1), MAX_SPREAD)
-            for row_gap in (*ROW_GAPS, 0):
+            for lines, row_gap in SPACINGS:
+                if lines == TALL_CARD_LINES and rows < TALL_ROWS:
+                    continue
+                graph = _graph(manifest, drawn_mounts, doors, uses, *widths, lines)
                 graph_layout = layout(graph, spread, row_gap)
                 if graph_layout.height <= rows:
                     break
@@ -86,6 +99,7 @@ def _graph(
     uses: Mapping[str, Use],
     width: int,
     door_width: int,
+    lines: int = CARD_LINES,
 ) -> Graph:
     targets = {drawn.mount.target for drawn in drawn_mounts.values()}
     sources = {drawn.mount.source for drawn in drawn_mounts.values()}
@@ -93,7 +107,7 @@ def _graph(
         name for name, resource in manifest.resources.items() if resource.kind == "image" or name in sources
     } - targets
     nodes = [
-        Node(name, BoardColumn.FRONT_ENDS if name in front_ends else BoardColumn.DYNAMIC, width, CARD_LINES)
+        Node(name, BoardColumn.FRONT_ENDS if name in front_ends else BoardColumn.DYNAMIC, width, lines)
         for name in manifest.resources
     ]
     nodes += [Node(door_key(door), BoardColumn.DOORS, door_width, _DOOR_LINES) for door in doors]

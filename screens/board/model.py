@@ -5,9 +5,11 @@ Does not import Textual.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from screens.board import details
-from screens.board.cards import Line, Signs, door_card, resource_card
+from screens.board.activity import GAP, REQUEST_CELLS, beside, request_lines
+from screens.board.cards import Line, Signs, door_card, resource_card, sparkline
 from screens.board.diagram import Diagram, Use, build_diagram, door_key, door_of
 from screens.board.edits import DrawnMount, MountEdit
 from screens.board.project import BoardDoor, BoardMount, Health, Manifest, ProjectStatus
@@ -17,6 +19,8 @@ from screens.widgets.row_source import Tone
 
 _READ_ONLY = "This is the live version. Mounts are edited in svc.toml and change with the next deploy."
 _ADD_RESOURCE = "Add a table [resource.NAME] to svc.toml and it appears here at once."
+RECENT_SECONDS = 4
+"""Age of requests that may not have been fetched yet."""
 _NO_MOUNTS = "No mounts yet. Press c, or drag from one resource to another, to mount it under a path."
 
 
@@ -28,6 +32,7 @@ class BoardModel:
         self.status = ProjectStatus()
         self.diagram: Diagram | None = None
         self._inputs: tuple[object, ...] = ()
+        self._requests: tuple[str, Sequence[Mapping[str, Any]]] = ("", ())
 
     async def fetch(self, client: ProjectClient) -> bool:
         """Fetch manifest and status; return whether svc.toml has changed. Raises `SvcError`."""
@@ -35,6 +40,22 @@ class BoardModel:
         self.status = ProjectStatus.from_json(await client.call("GET", "/state"))
         previous, self.manifest = self.manifest, manifest
         return previous is not None and manifest.digest != previous.digest
+
+    async def fetch_requests(self, client: ProjectClient, hit: Hit | None, count: int) -> bool:
+        """Fetch the last requests of an item's resource; return False if there are no new ones.
+
+        Raises `SvcError`.
+        """
+        name = self.requested(hit)
+        if name is None or (
+            name == self._requests[0] and not any(self.health(name).history[-RECENT_SECONDS:])
+        ):
+            return False
+        params = {"resource": name, "status": ">=100", "since": 3600, "n": count}
+        document = await client.call("GET", "/logs/window", params=params)
+        changed = (name, document["records"]) != self._requests
+        self._requests = name, document["records"]
+        return changed
 
     async def layout(self, edits: Sequence[MountEdit], width: int, rows: int) -> bool:
         """Compute the diagram with unsaved edits; return False if it is the same as before.
@@ -77,6 +98,14 @@ class BoardModel:
         if self.manifest is None or hit is None or hit.kind != "node":
             return None
         return hit.key if hit.key in self.manifest.resources else None
+
+    def requested(self, hit: Hit | None) -> str | None:
+        """Return the resource whose requests belong to an item: itself, the target or user of an edge."""
+        if (edge := self.mount(hit)) is not None:
+            return edge.mount.target
+        if (use := self.use(hit)) is not None:
+            return use.resource
+        return self.resource(hit)
 
     def use(self, hit: Hit | None) -> Use | None:
         """Return the Door use of an edge."""
@@ -123,11 +152,40 @@ class BoardModel:
             return details.door_summary(door, self._door(door))
         return ()
 
-    def details(self, hit: Hit | None, width: int) -> tuple[str, list[Line]] | None:
-        """Return title and text of the details of a mount or resource, or None for other items."""
+    def details(self, hit: Hit | None, width: int, levels: str) -> tuple[str, list[Line]] | None:
+        """Return title and text of an item with its last requests, or None without an item.
+
+        `levels` are the characters of a bar.
+        """
+        name = self.requested(hit)
+        left = width
+        is_wide = width >= 2 * REQUEST_CELLS + GAP
+        if name is not None and is_wide and self.health(name).stage != "failed":
+            left = width // 2 - GAP
+        if (content := self._details(hit, left)) is None or name is None:
+            return content
+        title, lines = content
+        if left < width:
+            return title, beside(lines, self._activity(name, width - left - GAP, levels), left)
+        return title, [*lines, (), *self._activity(name, width, levels)]
+
+    def _activity(self, name: str, room: int, levels: str) -> list[Line]:
+        """Return the request rate of a resource in the last minute, and its last requests."""
+        history = self.health(name).history
+        label = f"{name}, last minute  "
+        bars = sparkline(history, max(min(len(history) or 60, room - len(label)), 1), levels)
+        requests = self._requests[1] if self._requests[0] == name else None
+        lines: list[Line] = [((label, "dim"), *bars), ()]
+        return lines if requests is None else [*lines, *request_lines(requests, room)]
+
+    def _details(self, hit: Hit | None, width: int) -> tuple[str, list[Line]] | None:
         if (edge := self.mount(hit)) is not None:
             lines = details.mount_details(edge, self._mount_rate(edge.mount), width)
             return f"{edge.mount.source}{edge.mount.pattern}", lines
+        if (use := self.use(hit)) is not None:
+            return f"{use.resource} → {use.door}", details.door_details(use.door, self._door(use.door), width)
+        if hit is not None and (door := door_of(hit.key)) is not None:
+            return f"{door}  Door", details.door_details(door, self._door(door), width)
         if (name := self.resource(hit)) is None or self.manifest is None:
             return None
         resource, mounts = self.manifest.resources[name], self.manifest.mounts
@@ -150,7 +208,7 @@ class BoardModel:
             if (door := door_of(node.key)) is not None:
                 cards[node.key] = door_card(door, self._door(door), width, signs)
             elif (resource := self.manifest.resources.get(node.key)) is not None:
-                cards[node.key] = resource_card(resource, self.health(node.key), width, signs)
+                cards[node.key] = resource_card(resource, self.health(node.key), width, signs, node.height)
         return cards
 
     def tones(self) -> Mapping[str, Tone]:

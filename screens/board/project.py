@@ -85,6 +85,10 @@ def _error_text(error: Mapping[str, Any] | None) -> str:
     return f"svc.toml{line}: {error['message']}{others}\n{error['hint']}".strip()
 
 
+def _source(error: Mapping[str, Any] | None) -> tuple[str, int] | None:
+    return (error["file"], error["line"]) if error and error["file"] else None
+
+
 @dataclass(frozen=True, slots=True)
 class Rates:
     """Statistics of the last minute; `p95_ms` and `peak_memory` (bytes) are None without requests.
@@ -103,7 +107,8 @@ class Health:
     """The health of a resource; `seconds` is the duration of its last build.
 
     `failure` and `hint` describe a failed build, `output` is the compiler output. `serves` is True if any
-    version is serving; `records` is the number of telemetry records per second.
+    version is serving; `records` is the number of telemetry records per second. `history` is the number of
+    requests in each of the last seconds. `source` is the file and line of the first build error.
     """
 
     stage: Stage = "waiting"
@@ -115,6 +120,8 @@ class Health:
     rates: Rates = Rates()
     records: float = 0.0
     output: str = ""
+    history: tuple[int, ...] = ()
+    source: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +169,8 @@ class ProjectStatus:
                 ),
                 records=resource["records"],
                 output=resource["error"]["output"] if resource["error"] else "",
+                history=tuple(resource["history"]),
+                source=_source(resource["error"]),
             )
             for resource in document["resources"]
         }

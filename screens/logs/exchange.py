@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -42,11 +42,31 @@ def _message(message: Mapping[str, Any]) -> Iterator[Line]:
         yield [(f"  {line}", "")]
 
 
-def curl_command(request: Mapping[str, Any]) -> str:
-    """Return a curl command for bash or zsh that sends a recorded request.
+def request_text(request: Mapping[str, Any]) -> str:
+    """Return a recorded request as text to edit. Raises `ValueError` if its body is binary or incomplete."""
+    fields = [f"{name}: {value}" for name, value in request["headers"] if name != "content-length"]
+    return "\n".join([f"{request['method']} {request['target']}", *fields, "", _text_body(request)])
 
-    Fields that are not recorded are omitted. Raises `ValueError` if the body is binary or incomplete.
-    """
+
+def parse_request(text: str) -> dict[str, Any]:
+    """Return the request of an edited text, for the control API. Raises `ValueError`."""
+    head, _, body = text.partition("\n\n")
+    first, *fields = head.splitlines() or [""]
+    method, blank, target = first.strip().partition(" ")
+    if not blank or not target.strip().startswith("/"):
+        raise ValueError("the first line must have a method and a path, as in GET /")
+    headers = []
+    for field in fields:
+        name, colon, value = field.partition(":")
+        if not colon:
+            raise ValueError(f"{sanitize(field[:40])} is not a header field")
+        headers.append([name.strip().lower(), value.strip()])
+    encoded = b64encode(body.encode()).decode()
+    return {"method": method.upper(), "target": target.strip(), "headers": headers, "body": encoded}
+
+
+def _text_body(request: Mapping[str, Any]) -> str:
+    """Return the body of a recorded request as text. Raises `ValueError` if it is binary or incomplete."""
     if request["truncated"]:
         raise ValueError(f"only the first {size(len(b64decode(request['body'])))} of the body are recorded")
     try:
@@ -55,6 +75,15 @@ def curl_command(request: Mapping[str, Any]) -> str:
         raise ValueError("the body is binary") from error
     if "\0" in body:
         raise ValueError("the body is binary")
+    return body
+
+
+def curl_command(request: Mapping[str, Any]) -> str:
+    """Return a curl command for bash or zsh that sends a recorded request.
+
+    Fields that are not recorded are omitted. Raises `ValueError` if the body is binary or incomplete.
+    """
+    body = _text_body(request)
     words, target = ["curl", "-i"], request["target"]
     words += ["--globoff"] if set("[]{}") & set(target) else []
     words += ["--path-as-is"] if "/." in target else []

@@ -49,6 +49,15 @@ _BADGES: dict[str, Tone] = {
     "STDERR": "warn",
 }
 _STATUS: dict[int, Tone] = {2: "good", 3: "notice", 4: "warn", 5: "bad"}
+_METHODS: dict[str, Tone] = {
+    "GET": "dim",
+    "HEAD": "dim",
+    "OPTIONS": "dim",
+    "POST": "violet",
+    "PUT": "yellow",
+    "PATCH": "yellow",
+    "DELETE": "orange",
+}
 _QUIET = frozenset({"aborted", "client-gone", "stopping"})
 _BAD = frozenset({"ERROR", "FATAL"})
 _GAP: Piece = ("  ", "")
@@ -118,7 +127,8 @@ def highlight(cell: Cell, search: str) -> Cell:
 def line(document: Document, mounted: Sequence[Document] = ()) -> str:
     """Return a record as one complete text line."""
     if document["kind"] == "request":
-        cells = _request_cells(document, mounted)
+        _, route, request, usage = _request_cells(document, mounted)
+        cells: tuple[Cell, ...] = route, ((f"{document['method']} ", ""), *request), usage
     else:
         parts = document["body"].rstrip("\n"), _format_attributes(document.get("attributes", {}), None)
         cells = (badge(document),), ((document["resource"], ""),), *(((text, ""),) for text in parts)
@@ -169,6 +179,11 @@ def status(code: int) -> Piece:
     return f"{code:>3}", _STATUS.get(code // 100, "bold")
 
 
+def method(name: str) -> Piece:
+    """Return the method of a request in 6 cells; those that change data have a hue."""
+    return f"{sanitize(name)[:6]:<6}", _METHODS.get(name, "bold")
+
+
 def badge(document: Document) -> Piece:
     """Return the level badge of a log record in 6 cells."""
     kind = document["kind"]
@@ -186,17 +201,19 @@ def _request_cells(document: Document, mounted: Sequence[Document]) -> tuple[Cel
     """Return badge, route, request and usage cells; usage is that of the innermost span."""
     inner = mounted[0] if mounted else document
     route = " → ".join(span["resource"] or "–" for span in (document, *reversed(mounted)))
-    request: Cell = ((document["method"], "bold"), (f" {document['target']}", ""))
+    request: Cell = ((document["target"], ""),)
     if code := inner["code"]:
-        request = ((f"{code} ", "dim" if code in _QUIET else "bad"), *request)
+        tone: Tone = "dim" if code in _QUIET else "bad" if document["status"] >= 500 else "warn"
+        request = ((f"{code} ", tone), *request)
     compute = f"{duration(inner['compute_ns'])} cpu" if inner["compute_ns"] else ""
     usage: Cell = (
         status(document["status"]),
         (f"  {duration(document['wall_ns']):>7}", ""),
         (f"  {compute:>11}  {size(inner['peak_memory']):>8}", "dim"),
     )
-    sign: Piece = ("REQ", "bad" if document["level"] in _BAD else "dim")
-    return (sign,), ((route, "accent"),), request, usage
+    name, hue = method(document["method"])
+    sign: Piece = (name, "bad" if document["level"] in _BAD else hue)
+    return (sign,), ((route, "teal"),), request, usage
 
 
 def _log_cells(document: Document) -> tuple[Cell, ...]:
@@ -204,7 +221,7 @@ def _log_cells(document: Document) -> tuple[Cell, ...]:
     tone: Tone = "bad" if document["level"] in _BAD else ""
     text = (document["body"].rstrip("\n"), tone)
     attributes: Piece = (_format_attributes(document.get("attributes", {})), "dim")
-    return (badge(document),), ((document["resource"], "accent"),), (text,), (attributes,)
+    return (badge(document),), ((document["resource"], "teal"),), (text,), (attributes,)
 
 
 def _format_attributes(attributes: Mapping[str, str], max_length: int | None = _ATTRIBUTES) -> str:

@@ -1,11 +1,13 @@
 """Request view: spans and records of one request, and its replay."""
 
 import asyncio
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
-from textual.app import ComposeResult
+from textual import work
+from textual.app import ComposeResult, SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import ModalScreen
@@ -13,7 +15,8 @@ from textual.widgets import Footer, Static
 
 from screens.console_screen import StopWorkersFirst
 from screens.dialog import ConfirmDialog
-from screens.logs.exchange import curl_command, exchange_lines
+from screens.external_editor import edit_text, editor_command
+from screens.logs.exchange import curl_command, exchange_lines, parse_request, request_text
 from screens.logs.replay import compare
 from screens.logs.trace import lines
 from screens.project_client import ProjectClient
@@ -47,6 +50,7 @@ class RequestView(StopWorkersFirst, ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "replay", "Replay", id="request.replay"),
+        Binding("e", "resend", "Edit and resend", id="request.resend"),
         Binding("c", "curl", "Copy as curl", id="request.curl"),
         Binding("escape,q", "back", "Back", id="request.back"),
         Binding("j,down", "scroll(1)", "Down", show=False, id="request.down"),
@@ -167,6 +171,33 @@ class RequestView(StopWorkersFirst, ModalScreen[None]):
         self.query_one("#title", Static).update(Content(f"replay of {method} {target}"))
         self._draw()
 
+    @work(exclusive=True)
+    async def action_resend(self) -> None:
+        """Edit the request in the user's editor, while the Console is suspended, and send it."""
+        try:
+            text = request_text(self._exchange["request"])
+            command = editor_command(os.environ)
+            with self.app.suspend():
+                edited = edit_text(text, "request.http", command)
+            if edited is None:
+                self.notify("the request is unchanged; r sends it again", timeout=3)
+                return
+            request = parse_request(edited)
+            self._show_text(f"{request['method']} {request['target']} …")
+            after = await self._client.call("POST", f"/requests/{self._request}/resend", request)
+        except SuspendNotSupported:
+            self.notify("no terminal is available for an editor", severity="warning")
+        except ValueError as error:
+            self.notify(f"the request was not sent: {error}", severity="error", markup=False)
+        except SvcError as error:
+            self.notify(error.text, severity="error", markup=False)
+            self._draw()
+        else:
+            self._pair = self._exchange, after
+            title = Content(f"edited: {request['method']} {request['target']}")
+            self.query_one("#title", Static).update(title)
+            self._draw()
+
     def action_back(self) -> None:
         """Return from a replay to the request, or close the view."""
         if self._pair is not None and self._records:
@@ -189,8 +220,8 @@ class RequestView(StopWorkersFirst, ModalScreen[None]):
         self._text.scroll_to(y=self._text.max_scroll_y if end > 0 else 0, animate=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the curl command while no recorded request is known."""
-        return action != "curl" or self._exchange is not None
+        """Disable actions on the recorded request while none is known."""
+        return action not in ("curl", "resend") or self._exchange is not None
 
     def action_curl(self) -> None:
         """Copy a curl command that sends the request."""

@@ -17,7 +17,7 @@ from screens.logs.filter import RecordSelection
 from screens.logs.format import COLUMNS, NARROW, WIDE_CELLS
 from screens.logs.record_source import RecordSource
 from screens.logs.request_view import REPLAY_UNAVAILABLE, RequestView
-from screens.logs.status_bar import FilterLine, NewRecordsPill, StatusBar
+from screens.logs.status_bar import FilterLine, StatusBar
 from screens.logs.trace import record_details
 from screens.project_client import ProjectClient
 from screens.widgets.columns import layout_columns
@@ -47,7 +47,6 @@ class LogsScreen(ConsoleScreen):
     AUTO_FOCUS = "VirtualRows"
     DEFAULT_CSS = """
     LogsScreen {
-        layers: base above;
         & VirtualRows { height: 1fr; }
         & FilterLine { display: none; height: 1; border: none; padding: 0 1; background: $surface; }
         & FilterLine:focus { border: none; }
@@ -92,12 +91,10 @@ class LogsScreen(ConsoleScreen):
         yield VirtualRows(self._source, COLUMNS, head=False, live=True)
         yield VirtualList(TextLines(), LINE_COLUMNS, head=False, id="details")
         yield FilterLine(select_on_focus=False)
-        yield NewRecordsPill()
 
     def on_mount(self) -> None:
         """Start updating the status bar."""
         self.set_interval(1 / BAR_HZ, self._update_state)
-        self.watch(self.rows, "unseen", self._update_new_records, init=False)
         self._update_filter_bar()
 
     def on_resize(self) -> None:
@@ -168,7 +165,8 @@ class LogsScreen(ConsoleScreen):
             self.rows.shift_rows(shifted)
         self._restore_cursor()
         live = self.client.state == "live"
-        self.query_one(StatusBar).show_state(timeline, live=live, following=self.rows.following)
+        bar = self.query_one(StatusBar)
+        bar.show_state(timeline, live=live, following=self.rows.following, unseen=self.rows.unseen)
 
     def _restore_cursor(self) -> None:
         """Move the cursor to its former record as soon as its row is known."""
@@ -177,13 +175,6 @@ class LogsScreen(ConsoleScreen):
         if row < self.rows.count:
             self._anchor_cursor = None
             self.rows.go_to(row)
-
-    def _update_new_records(self, count: int) -> None:
-        panel = self.query_one("#details")
-        panel_rows = (
-            int(panel.styles.height.value) if panel.display and panel.styles.height is not None else 0
-        )
-        self.query_one(NewRecordsPill).show_count(count, panel_rows)
 
     def action_bottom(self) -> None:
         """Follow new records again."""
@@ -335,7 +326,6 @@ class LogsScreen(ConsoleScreen):
         panel = self.query_one("#details")
         panel.display = not panel.display
         self.on_virtual_rows_moved()
-        self._update_new_records(self.rows.unseen)
         self.refresh_bindings()
 
     async def _update_details(self) -> None:
@@ -345,7 +335,6 @@ class LogsScreen(ConsoleScreen):
             panel = self.query_one("#details", VirtualList)
             panel.styles.height = min(len(lines), max(int(self.size.height * DETAILS_SHARE), 2))
             panel.set_source(TextLines(lines))
-            self._update_new_records(self.rows.unseen)
 
     def action_scroll_details(self, rows: int) -> None:
         """Scroll the details."""

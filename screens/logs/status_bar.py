@@ -1,4 +1,4 @@
-"""Widgets around the log list: filter input, status bar, and the counter of new records."""
+"""Widgets around the log list: filter input and status bar."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -44,7 +44,8 @@ class StatusBar(Horizontal):
     StatusBar {
         height: 1; padding: 0 1;
         & > #parts { width: 1fr; height: 1; text-wrap: nowrap; link-style: none; link-color: $foreground; }
-        & > #state { width: auto; height: 1; color: $foreground-muted; }
+        & > #state { width: auto; height: 1; color: $foreground-muted; link-style: none; }
+        & > #state { link-color: $background; }
     }
     """
 
@@ -64,8 +65,8 @@ class StatusBar(Horizontal):
             Content(" ").join(parts) if parts else Content.from_markup(_HINT)
         )
 
-    def show_state(self, source: RecordSource, *, live: bool, following: bool) -> None:
-        """Show the number of records and the state of the stream."""
+    def show_state(self, source: RecordSource, *, live: bool, following: bool, unseen: int) -> None:
+        """Show the number of records, of those below the visible rows, and the state of the stream."""
         count = f"{source.read():,}"
         if not source.complete:
             text = f"loading {count}" if live else ""
@@ -77,22 +78,6 @@ class StatusBar(Horizontal):
             text = f"{count} records   {'following ●' if following else '○ G follows'}"
         if source.dropped:
             text = f"{source.dropped:,} dropped: too many   {text}"
-        self.query_one("#state", Static).update(Content(text))
-
-
-class NewRecordsPill(Static):
-    """The number of new records below the visible rows; a click scrolls there."""
-
-    DEFAULT_CSS = """
-    NewRecordsPill {
-        layer: above; display: none; dock: bottom; width: auto; height: 1; padding: 0 1;
-        background: $primary; color: $background; text-style: bold; link-color: $background; link-style: none;
-    }
-    """
-
-    def show_count(self, count: int, panel_rows: int) -> None:
-        """Show the number of new records, `panel_rows` above the bottom; 0 hides the counter."""
-        self.display = count > 0
-        content = Content.from_markup("[@click=screen.bottom]$count new ↓[/]", count=f"{count:,}")
-        self.update(content)
-        self.styles.offset = (max(self.screen.size.width - content.cell_length - 5, 0), -2 - panel_rows)
+        new = "[b $background on $primary @click=screen.bottom] $unseen new ↓ [/]   " if unseen else ""
+        content = Content.from_markup(f"{new}$text", unseen=f"{unseen:,}", text=text)
+        self.query_one("#state", Static).update(content)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from screens.logs.format import badge, began, clock, day, duration, size, status
+from screens.logs.format import badge, began, clock, day, duration, method, size, status
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Line
 
@@ -55,7 +55,7 @@ def lines(documents: Sequence[Document], width: int) -> list[Line]:
         text.append([])
         text += _bars(tree, width)
         text += [
-            [(name, "accent"), (f"  {span.document['code']}", "bad"), (f"  {sanitize(detail)}", "")]
+            [(name, "teal"), (f"  {span.document['code']}", "bad"), (f"  {sanitize(detail)}", "")]
             for span in tree
             if span.document["code"]
             for name, detail in [(span.document["resource"] or "–", span.document["detail"])]
@@ -77,12 +77,12 @@ def record_details(document: Document) -> list[Line]:
     request = document["kind"] == "request"
     text: list[Line] = [
         [
-            ("REQ   ", "dim") if request else badge(document),
+            method(document["method"]) if request else badge(document),
             ("  ", ""),
             (f"{day(began(document))} {clock(began(document))}", "dim"),
             ("  ", ""),
-            (document["resource"], "accent"),
-            *((f" → {span['resource']}", "accent") for span in reversed(document.get("spans", ()))),
+            (document["resource"], "teal"),
+            *((f" → {span['resource']}", "teal") for span in reversed(document.get("spans", ()))),
         ]
     ]
     if request:
@@ -132,7 +132,7 @@ def _bars(tree: Sequence[Span], width: int) -> Iterator[Line]:
         usage = f"  {compute:>11}  {size(document['peak_memory']):>8}"
         transfer = f"  ↑{size(document['bytes_in'])} ↓{size(document['bytes_out'])}"
         yield [
-            (f"{name:<{_NAME}}", "accent"),
+            (f"{name:<{_NAME}}", "teal"),
             status(document["status"]),
             (f" {duration(document['wall_ns']):>8}  ", ""),
             (
@@ -148,7 +148,7 @@ def _log_cells(document: Document, start: int, width: int) -> Iterator[Line]:
     head: list[tuple[str, Any]] = [
         (f"{offset:>9}  ", "dim"),
         badge(document),
-        (f"  {document['resource']:<12}  ", "accent"),
+        (f"  {document['resource']:<12}  ", "teal"),
     ]
     text = document["body"].rstrip("\n")
     attributes = document.get("attributes", {})

@@ -11,8 +11,8 @@ from base64 import b64decode
 from binascii import Error
 from typing import Any
 
-from screens.widgets.row_source import Piece
-from svc_tui.column_types import TypeInfo
+from screens.widgets.row_source import Piece, Tone
+from svc_tui.column_types import COMPUTED, TypeInfo
 from svc_tui.terminal.units import size
 
 NOW = "now()"
@@ -29,6 +29,24 @@ def piece(value: Any) -> Piece:
             return f"{value['text']}…", ""
         return f"blob, {_size(value)}", "dim"
     return as_text(value), ""
+
+
+_TONES: dict[str, Tone] = {
+    "int": "teal",
+    "float": "teal",
+    "bool": "orange",
+    "format": "violet",
+    "document": "yellow",
+}
+
+
+def typed_piece(value: Any, type: TypeInfo) -> Piece:
+    """Return the short text of a cell, in the hue of its type; a computed column has that of its value."""
+    text, tone = piece(value)
+    form = type.form
+    if type is COMPUTED:
+        form = "bool" if isinstance(value, bool) else "int" if isinstance(value, int | float) else form
+    return text, tone or _TONES.get(form, "")
 
 
 def as_text(value: Any) -> str:

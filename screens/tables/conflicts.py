@@ -68,12 +68,10 @@ def lines(key: Key, change: Mapping[str, Any], now: Mapping[str, Any] | None) ->
         theirs, mine = now.get(column), edit.get("set", {}).get(column)
         if theirs == was and "set" not in edit:
             continue
-        yield [
-            (f"  {sanitize(column)}  ", "dim"),
-            (f"was {_text(was)}  ", "dim"),
-            (f"theirs {_text(theirs)}  ", "notice" if theirs != was else "dim"),
-            (f"mine {_text(mine) if 'set' in edit else 'deleted'}", "warn"),
-        ]
+        yield [(f"  {sanitize(column)}", "bold")]
+        yield [("    was     ", "dim"), (_text(was), "dim")]
+        yield [("    theirs  ", "dim"), (_text(theirs), "notice" if theirs != was else "dim")]
+        yield [("    mine    ", "dim"), (_text(mine) if "set" in edit else "deleted", "warn")]
 
 
 def _text(value: Any) -> str:

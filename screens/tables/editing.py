@@ -12,12 +12,12 @@ from textual.app import SuspendNotSupported
 from textual.content import Content
 from textual.widgets import Input, Static
 
+from screens.external_editor import edit_text, editor_command
 from screens.files import parse_path
 from screens.tables.cell_input import CellInput
 from screens.tables.cells import NOW, as_text, is_cut, read
 from screens.tables.clipboard_range import MAX_ROWS, PastedRange, cells, targets
 from screens.tables.draft import NewRow
-from screens.tables.external_editor import edit_text, editor_command
 from screens.tables.files import CHUNK_BYTES, read_blob
 from screens.tables.grid import RemoteGrid, TableColumn, TableRow, default_text
 from screens.tables.paste_screen import PasteScreen
@@ -77,7 +77,7 @@ class TableEditor(TableView):
             self.app.push_screen(TextScreen(title, text, column.type), partial(self._set_text, row, column))
         else:
             self._editing = (row, column)
-            self._open_line(title, text, self._rule(column))
+            self._open_line(self.query_one(CellInput), title, text, self._rule(column))
 
     @work(group="edit", exclusive=True)
     async def action_edit_outside(self) -> None:
@@ -90,7 +90,8 @@ class TableEditor(TableView):
                 value = await self._full_value(row, column)
                 command = editor_command(os.environ)
                 with self.app.suspend():
-                    text = edit_text(as_text(value), column.type, command)
+                    name = "cell.json" if column.type.form == "document" else "cell.txt"
+                    text = edit_text(as_text(value), name, command)
                 self._set_text(row, column, text)
             except SuspendNotSupported:
                 self.notify("no terminal is available for an editor", severity="warning")
@@ -122,7 +123,7 @@ class TableEditor(TableView):
             parts.insert(0, "base64, or @ and the path of a file")
         return " · ".join([*parts, *([column.note] if column.note else [])])
 
-    @on(Input.Changed, "CellInput")
+    @on(Input.Changed, "#cell")
     def _typed(self, event: Input.Changed) -> None:
         """Validate the typed value and show the error."""
         if self._editing is None:
@@ -141,13 +142,20 @@ class TableEditor(TableView):
             rule="" if problem else self._rule(column),
         )
         self.query_one("#prompt", Static).update(content)
+        self._place_cell_input()
 
-    @on(Input.Submitted, "CellInput")
-    def _submitted(self, event: Input.Submitted) -> None:
-        if self._editing is None:
-            self._filter(self._current_grid(), event.value)
-        else:
-            self._stage_line()
+    @on(Input.Submitted, "#filter")
+    def _filter_submitted(self, event: Input.Submitted) -> None:
+        self._filter(self._current_grid(), event.value)
+
+    def on_descendant_focus(self) -> None:
+        """Stage the value of a cell when the rows are clicked; an invalid one stays open."""
+        if self.rows.has_focus and self._editing is not None and not self._stage_line() and self._editing:
+            self.query_one(CellInput).focus()
+
+    @on(Input.Submitted, "#cell")
+    def _cell_submitted(self) -> None:
+        self._stage_line()
 
     def _stage_line(self) -> bool:
         """Stage the value of the input line. Return whether it is staged; a file is read later.

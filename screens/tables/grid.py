@@ -10,7 +10,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from screens.project_client import ProjectClient
-from screens.tables.cells import is_cut, piece
+from screens.tables.cells import is_cut, piece, typed_piece
 from screens.tables.column_layout import ColumnLayout
 from screens.tables.draft import CellEdit, Draft, Key, NewRow
 from screens.tables.query import RowQuery
@@ -237,7 +237,7 @@ class RemoteGrid:
             return ((piece(value)[0], "dim"),)
         if edit is not None and column.name in edit.now:
             return ((piece(edit.now[column.name])[0], "warn"),)
-        return (piece(value),)
+        return (typed_piece(value, column.type),)
 
     def _new_row(self, row: NewRow) -> Row:
         cells = (self._new_cell(row, column) for column in self.shown_columns())
@@ -252,7 +252,7 @@ class RemoteGrid:
 
 def column_title(column: TableColumn) -> str:
     """Return the title of a column."""
-    return f"{column.name} ⚷" if column.primary_key else column.name
+    return f"{column.name} key" if column.primary_key else column.name
 
 
 def default_text(column: TableColumn) -> str:

@@ -5,7 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from screens.tables.cells import as_text, counted, piece
+from screens.tables.cells import as_text, counted, piece, typed_piece
+from screens.tables.widths import MEASURED_ROWS, measure_widths
 from screens.widgets.columns import ListColumn
 from screens.widgets.row_source import Piece, Row
 from svc_tui.column_types import COMPUTED, ColumnTypes, TypeInfo
@@ -19,31 +20,37 @@ class ResultRows:
     def __init__(self, result: Mapping[str, Any], types: ColumnTypes) -> None:
         """Create the rows. `result` is the response of `POST /sql`."""
         self._names = [(column["name"], types[column["type"]]) for column in result["columns"]]
-        self._rows: Sequence[Mapping[str, Any]] = result["rows"]
+        self.names: list[str] = [name for name, _ in self._names]
+        self.rows: Sequence[Mapping[str, Any]] = result["rows"]
 
     def columns(self) -> tuple[ListColumn, ...]:
         """Return the columns."""
+        measured = measure_widths(
+            self.names,
+            [type for _, type in self._names],
+            [[_piece(row[name], type)[0] for name, type in self._names] for row in self.rows[:MEASURED_ROWS]],
+        )
         return tuple(
             ListColumn(
                 name,
-                max(type.width or COMPUTED.width, min(len(name), 24)),
+                width.default,
                 right=type.align_right or (type is COMPUTED and self._numbers(name)),
-                grow=type.is_long,
+                preferred=width.longest,
             )
-            for name, type in self._names
+            for (name, type), width in zip(self._names, measured, strict=True)
         )
 
     def _numbers(self, name: str) -> bool:
         """Return whether the first value of a computed column is a number."""
-        return bool(self._rows) and isinstance(self._rows[0][name], int | float)
+        return bool(self.rows) and isinstance(self.rows[0][name], int | float)
 
     def count(self) -> int:
         """Return the number of rows."""
-        return len(self._rows)
+        return len(self.rows)
 
     def window(self, start: int, n: int) -> Sequence[Row]:
         """Return rows."""
-        rows = self._rows[start : start + n]
+        rows = self.rows[start : start + n]
         return [
             Row(start + index, tuple((_piece(row[name], type),) for name, type in self._names))
             for index, row in enumerate(rows)
@@ -51,7 +58,7 @@ class ResultRows:
 
     def cell(self, row: int, column: int) -> str:
         """Return a cell as text."""
-        value = self._rows[row][self._names[column][0]]
+        value = self.rows[row][self._names[column][0]]
         return as_text(value) if not isinstance(value, dict | list) else json.dumps(value, ensure_ascii=False)
 
 
@@ -81,5 +88,5 @@ def _piece(value: Any, type: TypeInfo) -> Piece:
     if type.form == "bytes" and isinstance(value, str):
         return piece({"base64": value})
     if isinstance(value, dict | list):
-        return json.dumps(value, ensure_ascii=False), ""
-    return piece(value)
+        value = json.dumps(value, ensure_ascii=False)
+    return typed_piece(value, type)

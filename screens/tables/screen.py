@@ -48,14 +48,16 @@ class TablesScreen(TableEditor):
     AUTO_FOCUS = "VirtualRows"
     DEFAULT_CSS = """
     TablesScreen {
+        layers: base above;
         & #status { height: 1; padding: 0 1; }
         & #table { width: 1fr; height: 1; text-wrap: nowrap; link-style: none; link-color: $foreground; }
         & #staged { width: auto; height: 1; color: $text-warning; }
         & VirtualRows { height: 1fr; }
         & #line { display: none; height: auto; background: $surface; padding: 0 1; }
         & #line > #prompt { height: auto; color: $foreground-muted; }
-        & CellInput { height: 1; border: none; padding: 0; background: $surface; }
-        & CellInput:focus { border: none; }
+        & LineInput { height: 1; border: none; padding: 0; background: $surface; }
+        & LineInput:focus { border: none; }
+        & #cell { display: none; layer: above; background: $warning-muted; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

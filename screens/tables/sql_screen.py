@@ -1,31 +1,86 @@
 """SQL screen: a statement with history, and its result below."""
 
+from contextlib import suppress
 from typing import ClassVar
 
+from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.geometry import Region
 from textual.screen import Screen
+from textual.strip import Strip
 from textual.widgets import Footer, Static, TextArea
 
 from screens.console_screen import StopWorkersFirst
 from screens.project_client import ProjectClient
 from screens.tables.history import StatementHistory
 from screens.tables.result import ResultRows, describe_result, error_position, line_and_column
+from screens.tables.result_export import ResultExportForm
+from screens.tables.sql_text import MAX_COLORED, Span, completion, spans_by_line
+from screens.widgets.component_styles import ComponentStyles, tone_rules
 from screens.widgets.lines import TextLines
+from screens.widgets.row_source import TONES
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
 
 
 class SqlInput(TextArea):
-    """Text area for the statement. Up on its first line and down on its last one browse the history."""
+    """Text area for the statement, with colors and completion of the names of `names`.
+
+    Up on its first line and down on its last one browse the history.
+    """
 
     GROUP: ClassVar[str] = "SQL"
+    DEFAULT_CSS = tone_rules("SqlInput", "sql")
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"sql--{tone}" for tone in TONES if tone}
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "complete", "Complete", show=False, id="sql.complete"),
         Binding("up", "up", "Up", show=False, id="sql.up"),
         Binding("down", "down", "Down", show=False, id="sql.down"),
     ]
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, show_line_numbers=False)
+        self.names: frozenset[str] = frozenset()
+        self._tone_style = ComponentStyles(self, "sql--")
+        self._colored_text = ""
+        self._spans: dict[int, list[Span]] = {}
+
+    def notify_style_update(self) -> None:
+        """Clear cached styles."""
+        super().notify_style_update()
+        self._tone_style.clear()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Render lines with the colors of the current statement."""
+        text = "\n".join(self.document.lines)
+        if text != self._colored_text:
+            self._colored_text, self._spans = text, spans_by_line(text)
+        return super().render_lines(crop)
+
+    def get_line(self, line_index: int) -> Text:
+        """Return a line with its colors."""
+        line = super().get_line(line_index)
+        for span in self._spans.get(line_index, ()):
+            line.stylize(self._tone_style(span.tone), span.start, span.end)
+        return line
+
+    def update_suggestion(self) -> None:
+        """Suggest the rest of the word at the end of a line."""
+        row, column = self.cursor_location
+        self.suggestion = ""
+        if column == len(self.document.get_line(row)):
+            before = self.document.get_text_range((0, 0), (row, column))
+            self.suggestion = completion(before, self.names) if len(before) <= MAX_COLORED else ""
+
+    def action_complete(self) -> None:
+        """Insert the suggestion, or go to the rows."""
+        if self.suggestion:
+            self.insert(self.suggestion)
+        else:
+            self.screen.focus_next()
 
     def action_up(self) -> None:
         """Go up, or to the previous statement."""
@@ -61,6 +116,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         Binding("ctrl+s,f9", "run", "Run", priority=True, id="sql.run"),
         Binding("ctrl+t", "writes", "Allow writing", priority=True, id="sql.writes"),
         Binding("y", "copy", "Copy", show=False, id="sql.copy"),
+        Binding("x", "export", "Export", show=False, id="sql.export"),
         Binding("escape", "leave", "Back", priority=True, id="sql.back"),
     ]
 
@@ -73,7 +129,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
     def compose(self) -> ComposeResult:
         """Compose the statement, its outcome and its rows."""
         yield Static(id="head")
-        yield SqlInput(self._text, show_line_numbers=False)
+        yield SqlInput(self._text)
         yield Static(id="outcome")
         yield VirtualRows(TextLines(), (), cursor="cell")
         yield Footer(compact=True, show_command_palette=False)
@@ -83,10 +139,21 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         field = self.query_one(SqlInput)
         field.move_cursor(field.document.end)
         self._update_head()
-        self._show_outcome("tab goes to the rows, ↑ to earlier statements", "$foreground 60%")
+        self._show_outcome(
+            "tab completes a word or goes to the rows, ↑ to earlier statements", "$foreground 60%"
+        )
+        self._load_names()
+
+    @work(group="names")
+    async def _load_names(self) -> None:
+        """Load the names of tables and columns for the completion."""
+        with suppress(SvcError):  # A statement can be typed without.
+            tables = (await self._client.call("GET", "/tables"))["tables"]
+            columns = {column["name"] for table in tables for column in table["columns"]}
+            self.query_one(SqlInput).names = frozenset({table["name"] for table in tables} | columns)
 
     def _update_head(self) -> None:
-        mode = "[$text-warning]may write[/]" if self._writes else "[dim]only reads[/]"
+        mode = "[$text-warning]may write[/]" if self._writes else "[dim]read-only[/]"
         text = f" [b]SQL[/]  [b $primary]$project[/]  [@click=screen.writes]{mode}[/]"
         content = Content.from_markup(text, project=self._client.info.project)
         self.query_one("#head", Static).update(content)
@@ -147,6 +214,11 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         if self._result is not None and rows.count:
             self.app.copy_to_clipboard(self._result.cell(rows.cursor_row, rows.cursor_column))
             self.notify("copied the cell", timeout=2)
+
+    def action_export(self) -> None:
+        """Export the rows of the result."""
+        if self._result is not None and self._result.names:
+            self.app.push_screen(ResultExportForm(self._result))
 
     def action_leave(self) -> None:
         """Return to the table."""

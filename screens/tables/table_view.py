@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from screens.console_screen import ConsoleScreen
 from screens.project_client import ProjectClient
-from screens.tables.cell_input import CellInput
+from screens.tables.cell_input import CellInput, LineInput
 from screens.tables.cells import counted, piece, read
 from screens.tables.column_layout import ColumnLayout
 from screens.tables.columns_screen import ColumnsScreen
@@ -52,18 +52,24 @@ class TableView(ConsoleScreen):
         self._editing: tuple[NewRow | TableRow, TableColumn] | None = None
 
     def body(self) -> ComposeResult:
-        """Compose the status line, the grid and the input line."""
+        """Compose the status line, the grid, the line for a prompt or filter, and the input of a cell."""
         with Horizontal(id="status"):
             yield Static(id="table")
             yield Static(id="staged")
         yield VirtualRows(TextLines(), (), cursor="cell")
         with Vertical(id="line"):
             yield Static(id="prompt")
-            yield CellInput(select_on_focus=False)
+            yield LineInput(select_on_focus=False, id="filter")
+        yield CellInput(select_on_focus=False, id="cell")
 
     def on_mount(self) -> None:
         """Start polling for changes by others."""
         self.set_interval(POLL_SECONDS, self._poll)
+        self.watch(self.rows, "scroll_y", self._place_cell_input, init=False)
+
+    def on_resize(self) -> None:
+        """Leave the input over its cell."""
+        self.call_after_refresh(self._place_cell_input)
 
     def engine_connected(self) -> None:
         """Open the current table again, or the first one. Staged edits stay."""
@@ -189,6 +195,7 @@ class TableView(ConsoleScreen):
         """Draw the rows again, with their staged edits."""
         self.rows.reload()
         self._update_status()
+        self._place_cell_input()
 
     def on_virtual_list_failed(self, event: VirtualRows.Failed) -> None:
         """Show why rows could not be loaded. Staged edits stay."""
@@ -231,27 +238,44 @@ class TableView(ConsoleScreen):
 
     # Filter, columns and sort order
 
-    def _open_line(self, prompt: str, value: str, rule: str) -> None:
+    def _open_line(self, line: LineInput, prompt: str, value: str, rule: str) -> None:
+        """Edit a value in the filter or over the cell at the cursor, with a prompt at the bottom."""
         self.query_one("#prompt", Static).update(
             Content.from_markup("[b]$prompt[/]  [dim]$rule[/]", prompt=prompt, rule=rule)
         )
-        line = self.query_one(CellInput)
         line.value = value
         line.cursor_position = len(value)
+        for each in self.query(LineInput):
+            each.display = each is line
         self.query_one("#line").display = True
+        self._place_cell_input()
+        self.call_after_refresh(self._place_cell_input)  # The prompt may scroll the rows.
         line.focus()
+
+    def _place_cell_input(self) -> None:
+        if self._editing is None or (grid := self._grid) is None:
+            return
+        row, column = self._editing
+        if isinstance(row, NewRow):
+            index = next((at for at, new in enumerate(grid.draft.new) if new.number == row.number), None)
+        else:
+            index = grid.row_of(row.key)
+        shown_row = self.rows.cursor_row if index is None else index
+        cell = self.rows.cell_region(shown_row, grid.position(column.name) or 0)
+        self.query_one(CellInput).place(cell, self.size)
 
     def action_close_line(self) -> None:
         """Close the input line without a change."""
         self._editing = None
-        self.query_one("#line").display = False
+        self.query_one("#line").display = self.query_one(CellInput).display = False
         self.rows.focus()
 
     def action_filter(self) -> None:
         """Edit the filter."""
         if self._grid is not None:
             self._editing = None
-            self._open_line("filter", self._grid.query.text(), FILTERS)
+            line = self.query_one("#filter", LineInput)
+            self._open_line(line, "filter", self._grid.query.text(), FILTERS)
 
     @work(group="open", exclusive=True)
     async def _filter(self, grid: RemoteGrid, line: str) -> None:

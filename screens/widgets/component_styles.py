@@ -1,7 +1,46 @@
-"""Component styles of widgets that render their own lines, blended with the background."""
+"""Styles of tones, and component styles of widgets that render their own lines."""
 
 from rich.style import Style
 from textual.widget import Widget
+
+from screens.theme import ORANGE, YELLOW
+from screens.widgets.row_source import Tone
+
+TONE_STYLES: dict[Tone, str] = {
+    "": "",
+    "bold": "bold",
+    "dim": "$foreground 60%",
+    "faint": "$foreground 20%",
+    "accent": "$primary",
+    "good": "$text-success",
+    "notice": "$text-primary",
+    "warn": "$text-warning",
+    "bad": "bold $text-error",
+    "match": "bold $background on $warning",
+    "violet": "$accent",
+    "teal": "$secondary",
+    "yellow": YELLOW,
+    "orange": ORANGE,
+}
+"""The style of each tone: `bold`, a color, and the background after `on`."""
+
+
+def tone_rules(widget: str, prefix: str) -> str:
+    """Return the CSS of a widget's component classes for all tones, as in `rows--good`."""
+    return "\n".join(
+        f"{widget} > .{prefix}--{tone} {{ {_declarations(style)} }}"
+        for tone, style in TONE_STYLES.items()
+        if tone
+    )
+
+
+def _declarations(style: str) -> str:
+    text, _, background = style.partition(" on ")
+    color = text.removeprefix("bold").strip()
+    parts = ["text-style: bold"] if text.startswith("bold") else []
+    parts += [f"color: {color}"] if color else []
+    parts += [f"background: {background}"] if background else []
+    return "; ".join(parts) + ";"
 
 
 class ComponentStyles:

@@ -4,8 +4,23 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
-Tone = Literal["", "bold", "dim", "accent", "good", "notice", "warn", "bad", "match"]
-"""The meaning of a piece of text. The theme maps it to a style."""
+Tone = Literal[
+    "",
+    "bold",
+    "dim",
+    "faint",
+    "accent",
+    "good",
+    "notice",
+    "warn",
+    "bad",
+    "match",
+    "violet",
+    "teal",
+    "yellow",
+    "orange",
+]
+"""The meaning of a piece of text, or its hue where kinds of things differ. The theme maps it to a style."""
 TONES: tuple[Tone, ...] = get_args(Tone)
 Piece = tuple[str, Tone]
 Cell = tuple[Piece, ...]

@@ -13,7 +13,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from screens.widgets.columns import COLUMN_GAP, ListColumn, PlacedColumn, fit_cell, layout_columns, line_width
-from screens.widgets.component_styles import ComponentStyles
+from screens.widgets.component_styles import ComponentStyles, tone_rules
 from screens.widgets.row_cache import FetchWindow, RowCache
 from screens.widgets.row_source import TONES, Cell, Row, RowSource, RowsUnavailable
 
@@ -34,17 +34,10 @@ class VirtualList(ScrollView, can_focus=False):
         overflow-y: scroll;
         scrollbar-size: 1 1;
         & > .rows--head { color: $text-muted; text-style: underline; }
-        & > .rows--cursor { background: $boost; }
-        & > .rows--cell { background: $accent 40%; }
-        & > .rows--bold { text-style: bold; }
-        & > .rows--dim { color: $text-muted; }
-        & > .rows--accent { color: $accent; }
-        & > .rows--good { color: $text-success; }
-        & > .rows--notice { color: $text-primary; }
-        & > .rows--warn { color: $text-warning; }
-        & > .rows--bad { color: $text-error; text-style: bold; }
+        & > .rows--cursor { background: $primary 14%; }
+        & > .rows--cell { background: $primary 45%; }
     }
-    """
+    """ + tone_rules("VirtualList", "rows")
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         f"rows--{name}" for name in ("head", "cursor", "cell", *TONES) if name
     }

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import clamp
+from textual.geometry import Region, clamp
 from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
@@ -28,9 +28,6 @@ class VirtualRows(VirtualList, can_focus=True):
     `unseen` counts the rows added since; `G` follows again.
     """
 
-    DEFAULT_CSS = """
-    VirtualRows > .rows--match { color: $background; background: $warning; text-style: bold; }
-    """
     GROUP: ClassVar[str] = "Rows"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", "Down", show=False, id="rows.down"),
@@ -195,6 +192,13 @@ class VirtualRows(VirtualList, can_focus=True):
             elif placed.x + placed.width > left + room:
                 self.scroll_to(x=placed.x + placed.width - room, animate=False)
         self.post_message(self.Moved(self, self.cursor_row, column))
+
+    def cell_region(self, row: int, column: int) -> Region:
+        """Return the region of a cell on the screen, limited to the visible rows."""
+        placed = self._placed[column]
+        row = clamp(row - self.scroll_offset.y, 0, self._page - 1)
+        x = self.region.x + GUTTER + placed.x - self.scroll_offset.x
+        return Region(x, self.region.y + self._header_rows + row, placed.width, 1)
 
     def go_to(self, row: int) -> None:
         """Move the cursor to a row and stop following; show neighboring rows if it was not visible."""

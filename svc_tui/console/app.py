@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, cast
 
-from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
+from textual.command import CommandPalette
 from textual.dom import DOMNode
 from textual.message import Message
 from textual.screen import Screen
@@ -24,6 +24,7 @@ from screens.dialog import ConfirmDialog
 from screens.help_screen import EVERYWHERE, HelpScreen, binding_group, visible_keys
 from screens.login.screen import LoginScreen
 from screens.logs.screen import LogsScreen
+from screens.palette import EntryProvider, PaletteEntry, by_use, command_entries, is_movement
 from screens.project_client import LinkState, ProjectClient
 from screens.start.screen import Choice, StartChoices, StartScreen
 from screens.tables.history import HistoryStore
@@ -46,6 +47,7 @@ class Console(TerminalApp[None]):
     TITLE = "svc"
     GROUP: ClassVar[str] = EVERYWHERE
     DEFAULT_MODE = "board"
+    COMMANDS: ClassVar = {EntryProvider}
     # The icon is an emoji: two cells wide, with colors of its own.
     CSS = "CommandPalette SearchIcon { display: none; }"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -185,6 +187,9 @@ class Console(TerminalApp[None]):
 
     def _commands(self) -> list[ConsoleCommand]:
         screen_commands = self.screen.commands() if isinstance(self.screen, ConsoleScreen) else ()
+        return [*screen_commands, *self._general_commands()]
+
+    def _general_commands(self) -> list[ConsoleCommand]:
         tabs = [
             ConsoleCommand(
                 f"{tab} [WORDS]", f"Open {name}; WORDS select what it shows", partial(self._open_tab, tab)
@@ -192,7 +197,6 @@ class Console(TerminalApp[None]):
             for tab, name in TABS.items()
         ]
         return [
-            *screen_commands,
             *tabs,
             ConsoleCommand("theme NAME", "Change the theme", self._theme, sorted(self.available_themes)),
             ConsoleCommand("help", "Show the keys that work now", lambda words: self.action_keys()),
@@ -230,18 +234,22 @@ class Console(TerminalApp[None]):
             )
         self.theme = words[0]
 
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Yield the entries of the palette: active key bindings, commands, and those of Textual."""
-        entries: dict[str, tuple[Callable[[], Awaitable[bool]], list[str]]] = {}
-        for node, binding, enabled, _ in screen.active_bindings.values():
-            group = binding_group(node)
-            if enabled and binding.id and group not in ("", "Rows") and binding.description:
-                run: Callable[[], Awaitable[bool]] = partial(self.run_action, binding.action, node)
-                _, keys = entries.setdefault(f"{group}: {binding.description}", (run, []))
-                keys.append(self.get_key_display(binding))
-        for title, (run, keys) in entries.items():
-            yield SystemCommand(title, " ".join(dict.fromkeys(keys)), run)
-        yield from super().get_system_commands(screen)
+    def palette_entries(self) -> list[PaletteEntry]:
+        """Return the entries of the palette: actions with their keys, then commands with their values."""
+        screen = self.screen_stack[-2] if isinstance(self.screen, CommandPalette) else self.screen
+        first = binding_group(screen)
+        active = [each for each in screen.active_bindings.values() if each.enabled and each.binding.id]
+        rows: dict[str, tuple[Callable[[], Awaitable[bool]], list[str]]] = {}
+        for each in sorted(active, key=lambda each: (binding_group(each.node) != first, by_use(each))):
+            binding = each.binding
+            if binding.description and not is_movement(binding) and binding.action != "command_palette":
+                run: Callable[[], Awaitable[bool]] = partial(self.run_action, binding.action, each.node)
+                rows.setdefault(binding.description, (run, []))[1].append(self.get_key_display(binding))
+        entries = [
+            PaletteEntry(title, " ".join(dict.fromkeys(keys)), run) for title, (run, keys) in rows.items()
+        ]
+        commands = screen.commands() if isinstance(screen, ConsoleScreen) else ()
+        return [*entries, *command_entries([*commands, *self._general_commands()])]
 
     def _console_screens(self) -> Iterator[ConsoleScreen]:
         for stack in self._screen_stacks.values():

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from engine.dev.project import BuildFinished
 
 DEFAULT_PORT = 3000
-_BUILD_HINT = "Press enter on it on the Board for all errors."
+_BUILD_HINT = "Select it on the Board: enter shows all errors, e opens the file."
 REQUEST_TIMEOUT_SECONDS = 60.0
 RECONNECT_SECONDS = 1.0
 START_WAIT_SECONDS = 1.0
@@ -69,7 +69,7 @@ class RunningDevServer(EngineConnection):
     """A project served by an `svc dev` in another process."""
 
     def __init__(self, project: str, folder: Path, address: str = "") -> None:
-        super().__init__(ConnectionInfo(project, "dev", address))
+        super().__init__(ConnectionInfo(project, "dev", address, str(folder)))
         self._data = folder / DATA_DIR
 
     def connect(self) -> Client:
@@ -118,7 +118,7 @@ class EmbeddedEngine(EngineConnection):
     def __init__(self, folder: Path, project: str, sockets: list[socket.socket]) -> None:
         """`sockets` are already bound, so that early requests wait instead of being refused."""
         self._port = int(sockets[0].getsockname()[1])
-        super().__init__(ConnectionInfo(project, "dev", f"http://localhost:{self._port}"))
+        super().__init__(ConnectionInfo(project, "dev", f"http://localhost:{self._port}", str(folder)))
         self._folder = folder
         self._sockets = sockets
         self._notify: Notify = lambda severity, message, hint: None
@@ -230,7 +230,6 @@ class _NotifyReporter:
 
     def __init__(self, notify: Notify) -> None:
         self._notify = notify
-        self._broken: set[str] = set()
 
     def error(self, error: SvcError) -> None:
         self._notify("error", error.message, error.hint)
@@ -246,10 +245,8 @@ class _NotifyReporter:
 
     def built(self, event: "BuildFinished") -> None:
         if event.error is not None:
-            self._broken.add(event.resource)
             self._notify("error", f"{event.resource}: {_first_problem(event.error)}", _BUILD_HINT)
-        elif event.resource in self._broken:
-            self._broken.discard(event.resource)
+        elif event.recovered:
             self._notify("information", f"{event.resource} builds again", "")
 
 

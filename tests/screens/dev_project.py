@@ -8,11 +8,11 @@ from typing import Any
 
 import httpx
 import pytest
-from textual.app import App
 from textual.pilot import Pilot
 
 from screens.console_screen import ConsoleScreen
 from screens.project_client import ConnectionInfo, ProjectClient
+from screens.terminal_app import TerminalApp
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
 from tests.engine.control import developing
@@ -91,13 +91,18 @@ def shop(root: Path, tmp_path: Path) -> Iterator[Shop]:
         yield shop
 
 
-class Console(App[None]):
+class Console(TerminalApp[None]):
     """An application with one screen; records the tabs that the screen opens."""
 
     def __init__(self, screen: ConsoleScreen) -> None:
         super().__init__()
         self._first = screen
         self.visits: list[tuple[str, ...]] = []
+        self.messages: list[str] = []
+
+    def notify(self, message: str, **options: Any) -> None:
+        self.messages.append(message)
+        super().notify(message, **options)
 
     def on_mount(self) -> None:
         self.push_screen(self._first)

@@ -12,16 +12,18 @@ from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Input, Static
+from textual.widgets import Input, OptionList, Static
 
+from engine.dev.project import BuildFinished
 from engine.errors import SvcError
 from engine.http.sockets import bind
+from engine.lane import BuildFailed, Diagnostic
 from screens.command_line import CommandLine
 from screens.console_screen import ConsoleScreen
 from screens.dialog import ConfirmDialog
 from screens.help_screen import HelpScreen
 from svc_tui.console.app import Console, binding_ids
-from svc_tui.console.engine import EmbeddedEngine, RunningDevServer
+from svc_tui.console.engine import EmbeddedEngine, RunningDevServer, _NotifyReporter
 from svc_tui.console.preferences import ThemePreference, read_keymap
 from svc_tui.console.start import LoginActions
 from tests.screens.conftest import SECONDS, until
@@ -157,6 +159,20 @@ async def test_help_lists_keys_of_rows_behind_those_of_the_tab(project: Path) ->
         assert len(halves) == 2
 
 
+def test_build_error_is_notified_with_file_and_line() -> None:
+    notes: list[tuple[str, ...]] = []
+    reporter = _NotifyReporter(lambda *note: notes.append(note))
+    first = Diagnostic('Expected identifier but found "{"', "js/src/index.js", 37, 17)
+    error = BuildFailed("resource js does not build: 2 errors", diagnostics=(first, Diagnostic("more")))
+    reporter.built(BuildFinished(resource="js", seconds=0.1, error=error, rebuild=True))
+    reporter.built(BuildFinished(resource="js", seconds=0.1, error=None, rebuild=True, recovered=True))
+    reporter.built(BuildFinished(resource="js", seconds=0.1, error=None, rebuild=True))
+    assert [note[1] for note in notes] == [
+        'js: js/src/index.js:37:17  Expected identifier but found "{" (and 1 more)',
+        "js builds again",
+    ]
+
+
 async def test_theme_is_remembered(project: Path, tmp_path: Path) -> None:
     look = ThemePreference(tmp_path / "own folder")
     async with opened(project, look=look) as (app, pilot, _):
@@ -192,13 +208,21 @@ async def test_help_shows_active_keys(project: Path) -> None:
         assert isinstance(app.screen, ConsoleScreen)
 
 
-async def test_palette_lists_each_action_once_with_keys(project: Path) -> None:
+async def test_palette_lists_what_keys_do_and_values_of_commands_on_one_line_each(project: Path) -> None:
     async with opened(project) as (app, pilot, _):
         await until(pilot, lambda: "● live" in top(app))
-        result = [(each.title, each.help) for each in app.get_system_commands(app.screen)]
-        titles = [title for title, _ in result]
-        assert sorted(set(titles)) == sorted(titles)
-        assert ("Board: Down", "↓ j") in result
+        await pilot.press("ctrl+p")
+        options = app.screen.query_one(OptionList)
+        await until(pilot, lambda: options.option_count > 10)
+        titles = [str(options.get_option_at_index(at).prompt) for at in range(options.option_count)]
+        assert len(set(titles)) == len(titles) and not any("\n" in title for title in titles)
+        assert titles[0].split() == ["Connect", "c"]
+        assert not any(title.startswith(("Down", "Page")) for title in titles)
+        assert "theme svc-light" in titles
+        await pilot.press(*"svc-li")
+        await until(pilot, lambda: options.option_count == 1)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.theme == "svc-light")
 
 
 async def test_quit_asks_only_with_pending_edits(project: Path) -> None:

@@ -109,6 +109,18 @@ async def test_missing_session_opens_login_dialog(here: Path, hosted: Hosted) ->
     assert LoginActions().last_url() == hosted.control
 
 
+async def test_service_that_does_not_answer_is_named_beside_the_login(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SVC_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("SVC_TOKEN", "token")
+    async with opened(here) as (app, pilot):
+        login = app.screen.query_one(OptionList)
+        await until(pilot, lambda: "does not answer" in str(login.get_option("login").prompt))
+        assert not app._notifications
+        await pilot.press("q")
+
+
 async def test_cancelled_login_returns_none(here: Path) -> None:
     app = LoginApp(LoginActions(), {})
     async with app.run_test(size=(80, 24)) as pilot:

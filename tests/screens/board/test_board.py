@@ -37,6 +37,38 @@ def test_board_shows_project_as_diagram(open_app: OpenApp, shop: Shop, snapshot:
     run(open_app, shop, test)
 
 
+def test_tall_screen_shows_details_and_last_requests(open_app: OpenApp, shop: Shop) -> None:
+    async def test(ui: Board) -> None:
+        shop.get("/docs/x")
+        ui.screen.navigate(["docs"])
+        await ui.shows("mounted at", "docs, last minute", "GET", "/docs/x", "200", "█")
+        ui.screen.navigate(["tables"])
+        await ui.shows("SQL tables for every resource", "called by")
+        await ui.press("escape")
+        assert "called by" not in ui.text
+        ui.screen.navigate(["docs"])
+        await ui.press("enter")
+        await ui.shows("/docs/x", "limits")
+        select(ui, "edge", "web /docs/* docs")
+        await ui.press("d")
+        await ui.shows("1 unsaved edit", '-mounts = { "/docs/*" = "docs" }')
+        await ui.press("escape")
+        await ui.shows("answered by")
+
+    run(open_app, shop, test, size=(120, 40))
+
+
+def test_small_screen_shows_details_after_enter(open_app: OpenApp, shop: Shop) -> None:
+    async def test(ui: Board) -> None:
+        foot = ui.text.splitlines()[-1]
+        assert "c Connect" in foot and "enter Open" in foot and "esc" not in foot
+        assert "last minute" not in ui.text
+        await ui.press("enter")
+        await ui.shows("last minute", "limits")
+
+    run(open_app, shop, test)
+
+
 def test_selected_edge_highlights_complete_route_on_shared_trunk(open_app: OpenApp, shop: Shop) -> None:
     async def test(ui: Board) -> None:
         shop.write(SHOP.replace('"/docs/*" = "docs"', '"/docs/*" = "docs", "/blog/*" = "blog"'))
@@ -157,13 +189,13 @@ def test_removed_mount_is_restored_by_undo(open_app: OpenApp, shop: Shop, snapsh
         snapshot(ui.app)
         await ui.press("ctrl+s")
         assert '"/docs/*"' not in shop.manifest
+        assert ui.app.messages[-1].endswith("u undoes it")
         await ui.press("u")
         await ui.shows('"/docs/*" = "docs"')
         assert ui.screen.pending == 1
         await ui.press("ctrl+s")
         assert '"/docs/*" = "docs"' in shop.manifest
-        notifications = [note.message for note in ui.app._notifications]
-        assert notifications[0].endswith("u undoes it") and notifications[1].endswith("U redoes it")
+        assert ui.app.messages[-1].endswith("U redoes it")
         await ui.press("u")
         assert ui.screen.pending == 0
         await ui.press("U", "ctrl+s")

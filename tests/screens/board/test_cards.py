@@ -5,7 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, door_card, format_rate, resource_card
+from screens.board.cards import (
+    ASCII_SIGNS,
+    TALL_CARD_LINES,
+    UNICODE_SIGNS,
+    door_card,
+    format_rate,
+    health_tone,
+    resource_card,
+    sparkline,
+)
 from screens.board.details import fold_line, resource_details, service_limits
 from screens.board.diagram import WIDTHS
 from screens.board.project import BoardDoor, BoardResource, Health, ProjectStatus, Rates
@@ -27,6 +36,7 @@ HEALTHS = st.builds(
     failure=st.text(),
     hint=st.text(),
     rates=RATES,
+    history=st.lists(st.integers(0, 10**6), max_size=60).map(tuple),
 )
 RESOURCES = st.builds(
     BoardResource,
@@ -54,6 +64,8 @@ def test_resource_card_fills_node_width(
 ) -> None:
     assert signs is UNICODE_SIGNS or signs is ASCII_SIGNS
     assert widths(resource_card(resource, health, room[0], signs)) == {room[0]}
+    tall = resource_card(resource, health, room[0], signs, TALL_CARD_LINES)
+    assert widths(tall) == {room[0]} and len(tall) == TALL_CARD_LINES
 
 
 @given(NAMES, st.none() | st.integers(0, 10**6), st.none() | st.floats(0, 1e6), st.sampled_from(WIDTHS))
@@ -98,3 +110,17 @@ def test_details_fit_panel_width(resource: BoardResource, health: Health, room: 
     text = " ".join("".join(part for part, _ in line).strip() for line in lines)
     assert "300 MiB of 1.0 GiB of memory used" in text or room < 60
     assert "quota of the project: 20 requests a second, 10 MiB of tables" in text or room < 80
+
+
+def test_sparkline_shows_the_last_numbers_at_the_right() -> None:
+    levels = UNICODE_SIGNS.levels
+    text = [
+        "".join(part for part, _ in sparkline(history, 6, levels)) for history in ((), (0, 1, 7), range(12))
+    ]
+    assert text == ["▁▁▁▁▁▁", "▁▁▁▁▂█", "▂▃▄▆▇█"]
+
+
+def test_dot_of_a_ready_resource_warns_of_failed_requests() -> None:
+    tones = [health_tone(Health(stage="ready", rates=Rates(1.0, 5.0, share))) for share in (0.0, 0.02, 0.5)]
+    assert tones == ["good", "warn", "bad"]
+    assert health_tone(Health(stage="building", rates=Rates(1.0, 5.0, 0.5))) == "warn"

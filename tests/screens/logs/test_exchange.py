@@ -1,11 +1,11 @@
 import asyncio
 import shutil
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from typing import Any
 
 import pytest
 
-from screens.logs.exchange import curl_command, exchange_lines
+from screens.logs.exchange import curl_command, exchange_lines, parse_request, request_text
 
 
 def message(body: bytes, **more: Any) -> dict[str, Any]:
@@ -103,3 +103,22 @@ async def test_curl_command_sends_the_recorded_request(recorded: Any, line: str,
 def test_curl_command_of_binary_or_truncated_body_raises_error(recorded: Any, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         curl_command(recorded)
+
+
+def test_edited_request_is_parsed_from_its_text() -> None:
+    text = request_text(request())
+    assert text == 'POST /a?b=c\ncontent-type: application/json\ncookie: [redacted]\n\n{"a": "ü"}'
+    edited = parse_request(text.replace("POST /a", "put /b").replace("cookie: [redacted]", "X-A:  1 "))
+    assert (edited["method"], edited["target"]) == ("PUT", "/b?b=c")
+    assert edited["headers"] == [["content-type", "application/json"], ["x-a", "1"]]
+    assert b64decode(edited["body"]) == BODY
+    assert parse_request("GET /")["body"] == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("", "a method"), ("GET", "a method"), ("GET a", "a method"), ("GET /\nx", "x is not")],
+)
+def test_invalid_text_of_a_request_raises_error(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        parse_request(text)

@@ -51,7 +51,7 @@ def tones(record: Record, cell: int) -> list[str]:
 
 def test_row_of_request_shows_target_and_usage() -> None:
     line = " ".join(shown(SPAN).split())
-    assert line == f"12:00:00.008 REQ web POST /api/entries 201 8.2 ms 5.1 ms cpu 3.0 MiB {REQUEST_ID[-8:]}"
+    assert line == f"12:00:00.008 POST web /api/entries 201 8.2 ms 5.1 ms cpu 3.0 MiB {REQUEST_ID[-8:]}"
 
 
 def test_row_of_mounted_request_shows_route_and_target_usage() -> None:
@@ -67,18 +67,18 @@ def narrow(record: Record, room: int = 41, **more: Any) -> str:
 
 
 def test_narrow_row_shows_status_and_duration_first() -> None:
-    assert narrow(SPAN) == "201   8.2 ms  POST /api/entries"
-    slow = narrow(replace(SPAN, wall_ns=30_000 * MS, method="GET"))
-    assert slow.index("GET") == narrow(SPAN).index("POST")
+    assert narrow(SPAN) == "201   8.2 ms  /api/entries  5.1 ms cpu"
+    slow = narrow(replace(SPAN, wall_ns=30_000 * MS))
+    assert slow.index("/api") == narrow(SPAN).index("/api")
 
 
 def test_narrow_row_omits_values_that_do_not_fit() -> None:
-    full = "201   8.2 ms  POST /api/entries  5.1 ms cpu  3.0 MiB"
+    full = "201   8.2 ms  /api/entries  5.1 ms cpu  3.0 MiB"
     for room in range(32, 80):
         result = narrow(SPAN, room)
-        assert result in (full, full[:43], full[:31])
+        assert result in (full, full[:38], full[:26])
         assert len(result) <= room
-    assert narrow(SPAN, 20) == "201 POST /api/entries" and narrow(SPAN, 29) == "201 POST /api/entries  8.2 ms"
+    assert narrow(SPAN, 15) == "201 /api/entries" and narrow(SPAN, 29) == "201 /api/entries  8.2 ms"
 
 
 def test_highlight_marks_all_matches_only() -> None:
@@ -111,7 +111,7 @@ def test_status_tone_depends_on_class(status: int, tone: str) -> None:
 
 def test_failure_code_precedes_target() -> None:
     failed = replace(SPAN, status=504, code="run-limit", target="/" + "long/" * 50)
-    assert "run-limit POST /long/" in shown(failed)
+    assert "run-limit /long/" in shown(failed)
     assert tones(failed, 1) == ["bad"] and tones(failed, 3)[0] == "bad"
     assert tones(replace(SPAN, code="client-gone"), 3)[0] == "dim"
 

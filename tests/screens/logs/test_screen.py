@@ -66,10 +66,10 @@ class Logs(Driven):
 async def test_new_records_appear_live(shop: Shop) -> None:
     async with open_logs(shop) as logs:
         await asyncio.to_thread(shop.get, "/docs/x")
-        await logs.shows("web → docs", "GET /docs/x", "200")
+        await logs.shows("web → docs", "/docs/x", "200")
         await asyncio.to_thread(shop.get, "/none")
-        await logs.shows("not-found", "GET /none", "404")
-        count = len([line for line in logs.text.splitlines() if "REQ" in line])
+        await logs.shows("not-found", "/none", "404")
+        count = len([line for line in logs.text.splitlines() if "GET" in line])
         assert count == 2
 
 
@@ -77,7 +77,7 @@ async def test_scrolling_up_counts_new_records_until_following(shop: Shop) -> No
     for _ in range(30):
         shop.get("/")
     async with open_logs(shop) as logs:
-        await logs.shows("GET /")
+        await logs.shows("GET")
         await logs.press("g")
         await logs.shows("G follows")
         for _ in range(3):
@@ -85,7 +85,7 @@ async def test_scrolling_up_counts_new_records_until_following(shop: Shop) -> No
         await logs.shows("3 new ↓")
         assert "/new" not in logs.text
         await logs.press("G")
-        await logs.shows("GET /new", "following ●")
+        await logs.shows("/new", "following ●")
         assert "new ↓" not in logs.text
 
 
@@ -104,29 +104,29 @@ async def test_filter_shows_removable_parts(shop: Shop) -> None:
     for path in ("/", "/missing", "/docs/x"):
         shop.get(path)
     async with open_logs(shop) as logs:
-        await logs.shows("GET /missing", "GET /docs/x")
+        await logs.shows("/missing", "/docs/x")
         await logs.press("f")
         await logs.say("status:4xx resource:web")
-        await logs.shows("status:4xx ×", "GET /missing")
-        await logs.hides("GET /docs/x")
+        await logs.shows("status:4xx ×", "/missing")
+        await logs.hides("/docs/x")
         await logs.press("f")
         await logs.say("status:9xx")
         await logs.until(lambda: bool(logs.pilot.app._notifications))
         await logs.press("escape", "x")
         await logs.hides("status:4xx")
         await logs.press("x")
-        await logs.shows("GET /docs/x", "f filter")
+        await logs.shows("/docs/x", "f filter")
 
 
 async def test_cursor_stays_on_record_when_filter_is_removed(shop: Shop) -> None:
     for number in range(40):
         shop.get("/docs/x" if number == 5 else f"/{number}")
     async with open_logs(shop) as logs:
-        await logs.shows("GET /39")
+        await logs.shows("/39")
         logs.screen.navigate(["GET", "/docs/x"])
-        await logs.shows("1 records", "GET /docs/x")
+        await logs.shows("1 records", "/docs/x")
         await logs.press("k", "x")
-        await logs.until(lambda: "GET /docs/x" in at(logs) and "GET /6" in logs.text)
+        await logs.until(lambda: "/docs/x" in at(logs) and "/6" in logs.text)
         await logs.shows("G follows")
 
 
@@ -138,7 +138,7 @@ async def test_filter_with_until_does_not_follow(shop: Shop) -> None:
         await logs.hides("following")
         await asyncio.to_thread(shop.get, "/now")
         await logs.press("x")
-        await logs.shows("GET /now", "following ●")
+        await logs.shows("/now", "following ●")
 
 
 def tell_of_a_past_hour(shop: Shop) -> None:
@@ -151,7 +151,7 @@ def tell_of_a_past_hour(shop: Shop) -> None:
 async def test_search_highlights_matches_until_back(shop: Shop) -> None:
     shop.get("/one")
     async with open_logs(shop) as logs:
-        await logs.shows("GET /one")
+        await logs.shows("/one")
         await logs.press("slash")
         await logs.say("ONE")
         await logs.shows("/ONE ×")
@@ -163,9 +163,9 @@ async def test_search_highlights_matches_until_back(shop: Shop) -> None:
             )
         )
         await logs.press("s")
-        await logs.shows("REQ     20")
+        await logs.shows("GET     20")
         await logs.press("escape")
-        await logs.hides("REQ     20")
+        await logs.hides("GET     20")
         await logs.shows("/ONE ×")
         await logs.press("escape")
         await logs.shows("f filter")
@@ -185,7 +185,7 @@ async def test_jumps_to_errors_matches_and_records_of_request(shop: Shop) -> Non
     for path in ("/one", "/", "/two", "/", "/docs/x", "/"):
         shop.get(path)
     async with open_logs(shop) as logs:
-        await logs.shows("GET /docs/x")
+        await logs.shows("/docs/x")
         await logs.press("slash")
         await logs.say("/two")
         await logs.until(lambda: "/two" in at(logs))
@@ -206,7 +206,7 @@ def at(logs: Logs) -> str:
 async def test_enter_opens_request_and_escape_returns(shop: Shop) -> None:
     shop.get("/docs/x")
     async with open_logs(shop) as logs:
-        await logs.shows("GET /docs/x")
+        await logs.shows("/docs/x")
         await logs.press("enter")
         await logs.shows("└ docs", "━", "trace")
         assert isinstance(logs.pilot.app.screen, RequestView)
@@ -224,7 +224,7 @@ async def test_enter_opens_request_and_escape_returns(shop: Shop) -> None:
 async def test_replay_runs_against_working_copy(shop: Shop) -> None:
     shop.get("/docs/x")
     async with open_logs(shop) as logs:
-        await logs.shows("GET /docs/x")
+        await logs.shows("/docs/x")
         (shop.root / "site" / "docs" / "x").write_text("changed")
         await asyncio.to_thread(shop.answers, "/docs/x", "changed")
         logs.screen.navigate(["resource:docs", "GET"])
@@ -253,7 +253,7 @@ async def test_replay_of_unsafe_method_asks_first(shop: Shop) -> None:
 async def test_replay_in_service_shows_message(shop: Shop) -> None:
     shop.get("/docs/x")
     async with open_logs(shop, kind="service") as logs:
-        await logs.shows("GET /docs/x")
+        await logs.shows("/docs/x")
         await logs.press("r")
         await logs.until(
             lambda: any("development only" in note.message for note in logs.pilot.app._notifications)
@@ -268,7 +268,7 @@ async def test_replay_in_service_shows_message(shop: Shop) -> None:
 async def test_record_details_and_copy(shop: Shop) -> None:
     shop.get("/" + "long" * 60)
     async with open_logs(shop) as logs:
-        await logs.shows("GET /long")
+        await logs.shows("/long")
         await logs.press("s")
         await logs.shows("request 01")
         await logs.press("y")
@@ -321,9 +321,9 @@ async def test_engine_restart_loses_and_repeats_no_records(shop: Shop) -> None:
 async def test_small_terminal_shows_essentials(shop: Shop) -> None:
     async with open_logs(shop, size=(60, 20)) as logs:
         await asyncio.to_thread(shop.get, "/docs/x")
-        await logs.shows("REQ     web → docs    200 GET /docs/x")
+        await logs.shows("GET     web → docs    200 /docs/x")
         await logs.pilot.resize_terminal(120, 30)
-        await logs.shows("REQ     web → docs      GET /docs/x  ")
+        await logs.shows("GET     web → docs      /docs/x  ")
         await logs.pilot.resize_terminal(80, 24)
         await logs.shows("REQ     web → docs    200  ", "ms  GET /docs/x")
         assert isinstance(logs.screen.query_one("#state"), Static)

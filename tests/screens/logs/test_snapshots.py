@@ -103,7 +103,7 @@ def write_records(root: Path) -> None:
 async def shown(logs: Logs) -> None:
     """Show only the written records."""
     logs.screen.navigate(["entry"])
-    await logs.shows("text:entry", "6 records   following", "GET /entry")
+    await logs.shows("text:entry", "6 records   following", "run-limit /entry")
 
 
 async def test_logs_in_80_columns(shop: Shop, snapshot: Snapshot) -> None:

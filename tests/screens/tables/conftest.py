@@ -90,7 +90,7 @@ class Tables(Driven):
     @property
     def notifications(self) -> str:
         """All notifications."""
-        return "\n".join(each.message for each in self.app._notifications)
+        return "\n".join(self.app.messages)
 
     @property
     def foot(self) -> str:

@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App
 
+from screens.external_editor import edit_text, editor_command
 from screens.tables.column_layout import MAX_WIDTH, MIN_WIDTH, ColumnLayout
-from screens.tables.external_editor import edit_text, editor_command
 from svc_tui.client import SvcError
 from tests.screens.tables.conftest import Shop, tables
-from tests.support.column_types import TYPES
 
 Snapshot = Callable[[App[Any]], None]
 NAMES = ["a", "b", "c", "d"]
@@ -59,12 +58,12 @@ def program(tmp_path: Path, body: str) -> list[str]:
 
 def test_editor_changes_text(tmp_path: Path) -> None:
     append = program(tmp_path, "file.write_text(file.read_text() + ' more\\n')")
-    assert edit_text("één\ntwo", TYPES["text"], append) == "één\ntwo more"
+    assert edit_text("één\ntwo", "cell.txt", append) == "één\ntwo more"
 
 
 def test_editor_without_change_returns_none(tmp_path: Path) -> None:
-    assert edit_text("one", TYPES["text"], program(tmp_path, "")) is None
-    assert edit_text("one", TYPES["text"], program(tmp_path, "file.write_text('one\\n')")) is None
+    assert edit_text("one", "cell.txt", program(tmp_path, "")) is None
+    assert edit_text("one", "cell.txt", program(tmp_path, "file.write_text('one\\n')")) is None
 
 
 @pytest.mark.parametrize(
@@ -77,9 +76,9 @@ def test_editor_without_change_returns_none(tmp_path: Path) -> None:
 )
 def test_failed_editor_raises_error(tmp_path: Path, body: str, message: str) -> None:
     with pytest.raises(SvcError, match=message):
-        edit_text("one", TYPES["text"], program(tmp_path, body))
+        edit_text("one", "cell.txt", program(tmp_path, body))
     with pytest.raises(SvcError, match="cannot be run"):
-        edit_text("one", TYPES["text"], [str(tmp_path / "none")])
+        edit_text("one", "cell.txt", [str(tmp_path / "none")])
 
 
 def test_editor_command_comes_from_environment() -> None:
@@ -98,7 +97,7 @@ async def test_columns_are_hidden_moved_and_widened(people: Shop, snapshot: Snap
         snapshot(ui.app)
         await ui.press("escape")
         head = ui.text.splitlines()[2].split()
-        assert head == ["mail", "id", "⚷", "name"]
+        assert head == ["mail", "id", "key", "name"]
         await ui.press("h", "h", "h", "l", "e")
         await ui.write("a@b")
         await ui.press("ctrl+s")

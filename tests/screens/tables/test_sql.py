@@ -9,7 +9,10 @@ from textual.app import App
 from textual.widgets import TextArea
 
 from screens.tables.history import StatementHistory
-from screens.tables.result import describe_result, error_position, line_and_column
+from screens.tables.result import ResultRows, describe_result, error_position, line_and_column
+from screens.tables.result_export import chunks
+from screens.tables.sql_screen import SqlInput
+from svc_tui.column_types import ColumnTypes
 from svc_tui.console.preferences import SqlHistory
 from tests.screens.tables.conftest import Shop, tables
 
@@ -48,6 +51,56 @@ def test_error_position_maps_to_line_and_column() -> None:
     assert line_and_column("select", 2) == (0, 2)
 
 
+RESULT = {
+    "columns": [{"name": "id", "type": "integer"}, {"name": "note", "type": ""}],
+    "rows": [{"id": 1, "note": 'a "b"'}, {"id": None, "note": {"size": "x"}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("format", "text"),
+    [
+        ("csv", 'id,note\n1,"a ""b"""\n,"{""size"": ""x""}"\n'),
+        ("json", '[\n{"id": 1, "note": "a \\"b\\""},\n{"id": null, "note": {"size": "x"}}\n]\n'),
+        ("jsonl", '{"id": 1, "note": "a \\"b\\""}\n{"id": null, "note": {"size": "x"}}\n'),
+    ],
+)
+def test_result_is_exported_in_each_format(format: str, text: str) -> None:
+    assert b"".join(chunks(ResultRows(RESULT, ColumnTypes()), format)).decode() == text
+
+
+def test_empty_result_is_exported() -> None:
+    result = ResultRows(RESULT | {"rows": []}, ColumnTypes())
+    assert [b"".join(chunks(result, format)) for format in ("csv", "json", "jsonl")] == [
+        b"id,note\n",
+        b"[\n\n]\n",
+        b"",
+    ]
+
+
+def test_columns_of_a_result_are_as_wide_as_their_values() -> None:
+    assert [column.width for column in ResultRows(RESULT, ColumnTypes()).columns()] == [4, 13]
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_word_is_completed_by_tab_and_result_exported(
+    people: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with tables(people) as ui:
+        await ui.press("Q")
+        field = ui.app.screen.query_one(SqlInput)
+        await ui.until(lambda: "people" in field.names)
+        await ui.press(*"select nam", "tab", *" from peo", "tab")
+        assert field.text == "select name from people"
+        await ui.press("ctrl+s")
+        await ui.shows("3 rows")
+        await ui.press("tab", "x", "enter")
+        await ui.until(lambda: (tmp_path / "result.csv").exists())
+        assert (tmp_path / "result.csv").read_text().splitlines()[0] == "name"
+
+
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_query_shows_rows(people: Shop, snapshot: Snapshot) -> None:
@@ -79,7 +132,7 @@ async def test_sql_error_is_shown_and_selected_in_text(people: Shop) -> None:
 async def test_write_requires_write_mode_and_updates_grid(people: Shop) -> None:
     async with tables(people) as ui:
         ui.screen.action_sql("delete from people where id < 3")
-        await ui.shows("only reads")
+        await ui.shows("read-only")
         await ui.press("ctrl+s")
         await ui.shows("writ")
         assert "rows changed" not in ui.text
