@@ -41,7 +41,7 @@ class SwitchableBucket:
 
     @asynccontextmanager
     async def frozen(self) -> AsyncIterator[None]:
-        """Let changes of values wait within the context; those in progress end first."""
+        """Delay changes of values within the context; those in progress end first."""
         self._thawed.clear()
         try:
             await self._unchanged.wait()

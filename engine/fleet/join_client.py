@@ -25,7 +25,7 @@ class NodeUnreachable(FleetError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """What a joining node receives. `nodes` are those with a nats-server, `complete` once there are enough.
+    """The answer to a joining node. `nodes` are those with a nats-server, `complete` once there are enough.
 
     Certificates and keys are PEM; `seed` is the nkey of clients.
     """

@@ -42,7 +42,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
-    """What a joining node sends. `signing_request` is PEM; `time_ns` is the Unix time of its clock."""
+    """The request of a joining node. `signing_request` is PEM; `time_ns` is the Unix time of its clock."""
 
     secret: str
     signing_request: str

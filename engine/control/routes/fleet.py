@@ -81,7 +81,7 @@ class JoinBody(StrictModel):
 
 
 class AdmissionOut(StrictModel):
-    """What a joining node receives."""
+    """The answer to a joining node: its identity, its keys and the other nodes."""
 
     fleet: str
     node: str

@@ -101,6 +101,12 @@ def test_unsuitable_machines_are_refused(machines: Machines) -> None:
             "--fleet-listen", address, "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0",
         )  # fmt: skip
         assert (refused.returncode, message in refused.stderr) == (1, True), refused.stderr
+    refused = run(
+        project, environ, "serve", "--data", str(machines.root / "x"), "--join", machines.tokens[0],
+        "--fleet-listen", str(machines.addresses[0]), "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0",
+    )  # fmt: skip
+    assert refused.returncode == 1
+    assert f"cannot listen on {machines.addresses[0].join}" in refused.stderr
 
 
 def test_fleet_serves_from_the_third_node_on(machines: Machines) -> None:
