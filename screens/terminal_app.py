@@ -36,7 +36,7 @@ class TerminalApp(App[Result]):
     TerminalApp {
         & Footer.-compact { padding: 0 1; }
         & Footer.-compact FooterKey { margin-right: 2; }
-        & Toast { width: auto; max-width: 80%; padding: 0 1; margin-top: 0; }
+        & Toast { width: auto; max-width: 50%; padding: 0 1; margin-top: 0; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -42,7 +42,7 @@ class SqlInput(TextArea):
     ]
 
     def __init__(self, text: str) -> None:
-        super().__init__(text, show_line_numbers=False)
+        super().__init__(text, show_line_numbers=False, highlight_cursor_line=False)
         self.names: frozenset[str] = frozenset()
         self._tone_style = ComponentStyles(self, "sql--")
         self._colored_text = ""
