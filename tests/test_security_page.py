@@ -25,6 +25,7 @@ PROMISES = {
     "flood a connection": "engine/http/test_frame_budget.py::test_flood_closes_its_connection",
     "read nothing": "engine/http/test_unsent.py::test_windows_of_zero_bound_the_bytes_of_their_connections",
     "run endless SQL": "svc_tui/test_owner_sql.py::test_endless_sql_delays_no_other_project_and_ends_with_its_client",
+    "leave while their SQL runs": "doors/tables/test_limits.py::test_canceled_write_is_stopped_and_rolled_back",
     "import files": "doors/tables/transfer/test_hostile_files.py::test_preview_of_too_many_columns_is_refused",
     "follow logs after": "svc_tui/test_revoked_streams.py::test_stream_ends_when_its_rights_are_revoked",
     "Passwords are stored": "engine/control/test_login.py::test_bucket_contains_no_password_token_or_claim_code",
@@ -37,6 +38,7 @@ PROMISES = {
     "Private, unknown": "engine/gateway/test_gateway.py::test_unknown_and_private_hosts_return_equal_responses",
     "`svc console --web` prints": "e2e/test_console_web.py::test_page_requires_key_that_works_once",
     "Anyone with the key": "e2e/test_console_web.py::test_page_shows_console_and_receives_keys",
+    "Requests of other sites": "e2e/test_console_web.py::test_page_of_another_site_cannot_act_or_fix_a_session",
     "The page is": "e2e/test_console_web.py::test_non_loopback_host_requires_insecure",
 }
 """Tests by the start of the promise: the first cell of a row, or a sentence."""

@@ -33,7 +33,7 @@ from engine.fleet.node import (
     FILE,
     KEY,
     SEED,
-    Node,
+    FleetNode,
     NodeAddress,
     check_address,
     cluster_address,
@@ -70,7 +70,7 @@ class Fleet:
         """`handler` returns that of joining nodes; `log` takes a level and a line."""
         self._data, self._folder = data, data / FOLDER
         self._version, self._log, self._handler = version, log, handler
-        node = Node.read(self._folder) if (self._folder / FILE).exists() else None
+        node = FleetNode.read(self._folder) if (self._folder / FILE).exists() else None
         self.node = node if node is not None and node.state != "static" else None
         self.presence: Presence | None = None
         self._server: NatsServer | None = None
@@ -205,7 +205,7 @@ class Fleet:
             self.node = node.save(self._folder, state="member", token="")
             self._log("info", f"the node {node.node} serves the fleet {node.fleet}")
 
-    def _require_node(self) -> Node:
+    def _require_node(self) -> FleetNode:
         if self.node is None:
             raise FleetError("this service is not part of a fleet", "Create one with `svc fleet start`.")
         return self.node
@@ -243,7 +243,7 @@ class Fleet:
         sockets = bind(address.join.host, address.join.port)
         name, id_, client = _new_fleet(), node_id(1), Nkey.create()
         authority = Authority.create(name)
-        node = Node(
+        node = FleetNode(
             fleet=name,
             node=id_,
             address=address,

@@ -14,7 +14,7 @@ from engine.fleet.authority import KeyPair, signing_request
 from engine.fleet.errors import FleetError, FleetStopped
 from engine.fleet.join_client import NodeUnreachable, join, local_host
 from engine.fleet.nats_server import find_program
-from engine.fleet.node import DEFAULT_PORT, Node, NodeAddress, check_address, create_node
+from engine.fleet.node import DEFAULT_PORT, FleetNode, NodeAddress, check_address, create_node
 from engine.fleet.registry import KEEPERS, JoinRequest
 from engine.fleet.token import JoinToken
 from engine.service.secrets_key import FILE as SECRETS_FILE
@@ -26,7 +26,7 @@ POLL_SECONDS = 0.5
 
 async def join_fleet(
     data: Path, folder: Path, token: JoinToken, listen: NodeAddress | None, version: str
-) -> Node:
+) -> FleetNode:
     """Join the fleet of a token: create the folder of the node, and return it. Raises `SvcError`.
 
     `data` is the data folder; `listen` the address of the node (default: this machine's towards the fleet).
@@ -39,7 +39,7 @@ async def join_fleet(
     pair = _signing_request(data / REQUEST_FILE, token)
     request = _join_request(token, pair.certificate.decode(), address, version)
     admission = await asyncio.to_thread(join, token, request)
-    node = Node(
+    node = FleetNode(
         fleet=admission.fleet,
         node=admission.node,
         address=address,
@@ -89,7 +89,7 @@ def _join_request(token: JoinToken, signing_request: str, address: NodeAddress, 
 
 
 async def wait_for_nodes(
-    node: Node, version: str, log: Callable[[str, str], None], stop: asyncio.Event
+    node: FleetNode, version: str, log: Callable[[str, str], None], stop: asyncio.Event
 ) -> tuple[NodeAddress, ...]:
     """Repeat the request to join until the fleet has enough nodes; return those with a nats-server.
 

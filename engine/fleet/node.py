@@ -72,7 +72,7 @@ State = Literal["static", "founding", "moving", "joining", "member"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class FleetNode:
     """The document of a node's folder. `nodes` are the addresses of nodes that run a nats-server.
 
     `client` and `system` are public nkeys. `store_key` encrypts this node's store. `token` and the signing
@@ -100,7 +100,7 @@ class Node:
         return json.dumps({"format": FORMAT, **asdict(self), **addresses}, indent=2).encode() + b"\n"
 
     @classmethod
-    def read(cls, folder: Path) -> "Node":
+    def read(cls, folder: Path) -> "FleetNode":
         """Read the document of a folder. Raises `SvcError`."""
         path = folder / FILE
         try:
@@ -121,7 +121,7 @@ class Node:
                 f"{path} is corrupt", "Copy the node's folder from the fleet's folder again."
             ) from error
 
-    def save(self, folder: Path, **changes: Any) -> "Node":
+    def save(self, folder: Path, **changes: Any) -> "FleetNode":
         """Change fields, replace the document of the folder, and return the new node. Raises `SvcError`."""
         node = replace(self, **changes)
         try:
@@ -153,7 +153,7 @@ def create_fleet(folder: Path, nodes: Sequence[NodeAddress]) -> list[Path]:
         )
         folders = []
         for number, address in enumerate(nodes, 1):
-            node = Node(
+            node = FleetNode(
                 fleet=fleet,
                 node=node_id(number),
                 address=address,
@@ -171,7 +171,7 @@ def create_fleet(folder: Path, nodes: Sequence[NodeAddress]) -> list[Path]:
     return folders
 
 
-def create_node(folder: Path, node: Node, authority: KeyPair, pair: KeyPair, seed: str) -> None:
+def create_node(folder: Path, node: FleetNode, authority: KeyPair, pair: KeyPair, seed: str) -> None:
     """Create the folder of one node, with the key of the authority. Raises `SvcError`.
 
     A folder without a document, as an interrupted call leaves it, is replaced.
@@ -189,7 +189,7 @@ def create_node(folder: Path, node: Node, authority: KeyPair, pair: KeyPair, see
         raise disk_error(folder, error) from error
 
 
-def _files(node: Node, authority: bytes, pair: KeyPair, seed: str) -> dict[str, bytes]:
+def _files(node: FleetNode, authority: bytes, pair: KeyPair, seed: str) -> dict[str, bytes]:
     return {
         AUTHORITY: authority,
         CERTIFICATE: pair.certificate,
@@ -208,7 +208,7 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
             durable.sync(file.fileno())
 
 
-def server_settings(folder: Path, node: Node) -> NatsServerSettings:
+def server_settings(folder: Path, node: FleetNode) -> NatsServerSettings:
     """Return how to run a node's nats-server. Raises `SvcError`."""
     store = folder / "nats"
     try:
@@ -236,11 +236,11 @@ def server_settings(folder: Path, node: Node) -> NatsServerSettings:
 
 def load_node(folder: Path) -> tuple[NatsServerSettings, list[NodeAddress]]:
     """Return how to run a node's nats-server, and the addresses of all nodes. Raises `SvcError`."""
-    node = Node.read(folder)
+    node = FleetNode.read(folder)
     return server_settings(folder, node), list(node.nodes)
 
 
-def cluster_address(folder: Path, node: Node) -> ClusterAddress:
+def cluster_address(folder: Path, node: FleetNode) -> ClusterAddress:
     """Return how a node reaches the cluster: its own server first. Raises `SvcError`."""
     tls = client_context(folder / AUTHORITY)
     try:

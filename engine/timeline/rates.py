@@ -19,7 +19,7 @@ _BUCKET_BITS = 3
 _MAX_OPEN_FRONTS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
     """Activity of a resource in a window. Rates are per second.
 
@@ -166,12 +166,12 @@ def _rate(sums: Mapping[int, _Sum], elapsed: float, window: Iterable[int]) -> Ra
         for wall, count in each.durations.items():
             walls[wall] = walls.get(wall, 0) + count
     return Rate(
-        requests / elapsed,
-        failures / requests if requests else 0.0,
-        _percentile(walls, requests, 0.95),
-        peak if peak >= 0 else None,
-        records / elapsed,
-        tuple(sums[number].requests if number in sums else 0 for number in window),
+        requests=requests / elapsed,
+        failures=failures / requests if requests else 0.0,
+        p95_ns=_percentile(walls, requests, 0.95),
+        peak_memory=peak if peak >= 0 else None,
+        records=records / elapsed,
+        history=tuple(sums[number].requests if number in sums else 0 for number in window),
     )
 
 

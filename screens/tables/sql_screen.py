@@ -18,7 +18,7 @@ from screens.project_client import ProjectClient
 from screens.tables.history import StatementHistory
 from screens.tables.result import ResultRows, describe_result, error_position, line_and_column
 from screens.tables.result_export import ResultExportForm
-from screens.tables.sql_text import MAX_COLORED, Span, completion, spans_by_line
+from screens.tables.sql_text import MAX_COLORED, StyledRange, completion, spans_by_line
 from screens.widgets.component_styles import ComponentStyles, tone_rules
 from screens.widgets.lines import TextLines
 from screens.widgets.row_source import TONES
@@ -46,7 +46,7 @@ class SqlInput(TextArea):
         self.names: frozenset[str] = frozenset()
         self._tone_style = ComponentStyles(self, "sql--")
         self._colored_text = ""
-        self._spans: dict[int, list[Span]] = {}
+        self._spans: dict[int, list[StyledRange]] = {}
 
     def notify_style_update(self) -> None:
         """Clear cached styles."""

@@ -43,7 +43,7 @@ _TONES: dict[str, Tone] = {
 _LAST_WORD = re.compile(r"[^\W\d]\w*\Z")
 
 
-class Span(NamedTuple):
+class StyledRange(NamedTuple):
     """A part of a statement, by the indexes of its first character and of the one behind its last."""
 
     start: int
@@ -51,22 +51,22 @@ class Span(NamedTuple):
     tone: Tone
 
 
-def spans(text: str) -> list[Span]:
+def spans(text: str) -> list[StyledRange]:
     """Return the parts of a statement that have a color; none for a very long one."""
     found = _TOKEN.finditer(text) if len(text) <= MAX_COLORED else ()
-    parts = (Span(*match.span(), _tone(match)) for match in found)
+    parts = (StyledRange(*match.span(), _tone(match)) for match in found)
     return [part for part in parts if part.tone]
 
 
-def spans_by_line(text: str) -> dict[int, list[Span]]:
+def spans_by_line(text: str) -> dict[int, list[StyledRange]]:
     """Return the colored parts of a statement by line, with indexes in their line."""
-    lines: dict[int, list[Span]] = {}
+    lines: dict[int, list[StyledRange]] = {}
     ends = list(accumulate(len(line) + 1 for line in text.split("\n")))
     for start, end, tone in spans(text):
         for line in range(bisect_right(ends, start), bisect_left(ends, end) + 1):
             first = ends[line - 1] if line else 0
             lines.setdefault(line, []).append(
-                Span(max(start - first, 0), min(end, ends[line] - 1) - first, tone)
+                StyledRange(max(start - first, 0), min(end, ends[line] - 1) - first, tone)
             )
     return lines
 

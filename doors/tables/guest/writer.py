@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from doors.tables.guest.errors import GUEST_ERRORS, to_problem
@@ -43,6 +43,7 @@ class _QueuedWrite:
     request: SqlRequest
     loop: asyncio.AbstractEventLoop
     future: "asyncio.Future[DoorResponse]"
+    _: KW_ONLY
     answer: Answer | None = None
     deferred_at: float | None = None
     """When it was deferred, in seconds of `monotonic`."""

@@ -19,7 +19,12 @@ from engine.wasm.execution.config import MIB, WARM_RESIDENT_MIB
 from engine.wasm.execution.failure import StderrTail
 from engine.wasm.execution.invocation import Invocation
 from engine.wasm.execution.memory_budget import RunMemory, touched_bytes
-from engine.wasm.execution.outcome import STOP_DETAILS, outcome_of_end, outcome_of_endless_wait
+from engine.wasm.execution.outcome import (
+    STOP_DETAILS,
+    UNANSWERED_LINE,
+    outcome_of_end,
+    outcome_of_endless_wait,
+)
 from engine.wasm.execution.reclaimer import SMALL_BYTES
 from engine.wasm.execution.request import GuestRequest, Outcome, RunReport
 from engine.wasm.execution.run_state import RunState
@@ -39,11 +44,6 @@ HEAD_GRACE_SECONDS = 0.05
 """How long a stopped run may continue to send its head, because half a head is not a response."""
 DISCONNECT_GRACE_SECONDS = 0.5
 """How long a guest may continue after its client has disconnected; its next write fails."""
-_UNANSWERED = "Warning: JS event loop terminated without completing the request."
-"""The line that StarlingMonkey prints when a handler waits for a promise that nothing can settle.
-
-It then ends the response as if it were complete, or breaks a rule of the streams.
-"""
 _BODILESS = frozenset({204, 304})
 
 
@@ -333,7 +333,7 @@ class Execution:
             line = self._guest.rewrite(text)
             if line is None:
                 continue
-            if line == _UNANSWERED and stream == "stderr":
+            if line == UNANSWERED_LINE and stream == "stderr":
                 self.stop("guest-failed")
                 continue
             self._stderr = self._stderr or StderrTail()

@@ -7,6 +7,11 @@ from engine.wasm.execution.failure import StderrTail, classify, memory_failure
 from engine.wasm.execution.request import Outcome
 from engine.wasm.execution.run_state import EngineFailed, GuestExit, RunState
 
+UNANSWERED_LINE = "Warning: JS event loop terminated without completing the request."
+"""The line that StarlingMonkey prints when a handler waits for a promise that nothing can settle.
+
+It then ends the response as if it were complete, or breaks a rule of the streams.
+"""
 UNANSWERED_HEAD = "the handler never answers: fetch() returned a promise that nothing can settle"
 UNANSWERED_BODY = "the response never ends: its stream waits for a promise that nothing can settle"
 STOP_DETAILS: Mapping[str, str] = {
