@@ -71,7 +71,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["-C", __file__, "dev"], 2, "Pass -C a folder"),
         (["dev"], 2, "svc new"),
         (["build"], 2, "svc new"),
-        (["new"], 2, "NAME"),
+        (["new"], 2, "svc new my-app"),
     ],
 )
 def test_usage_errors_have_a_message_and_exit_code(
