@@ -10,7 +10,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from screens.project_client import ProjectClient
-from screens.tables.cells import is_cut, piece, typed_piece
+from screens.tables.cells import is_cut, piece, read, typed_piece
 from screens.tables.column_layout import ColumnLayout
 from screens.tables.draft import CellEdit, Draft, Key, NewRow
 from screens.tables.query import RowQuery
@@ -22,6 +22,8 @@ from svc_tui.column_types import ColumnTypes, TypeInfo
 
 WINDOW = 500
 """Maximum rows per request."""
+_EXACT = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+"""Types whose values a filter checks, in words."""
 _SIGNS: dict[str, Piece] = {
     "edited": ("•", "warn"),
     "new": ("+", "good"),
@@ -88,6 +90,26 @@ class RemoteGrid:
         self._cache: WeakValueDictionary[int, TableRow] = WeakValueDictionary()
         """The rows that the list holds, by their index in the grid."""
         self._lock = threading.Lock()
+
+    def filtered(self, line: str) -> RowQuery:
+        """Return the query with the filters of a line. Raises `SvcError`.
+
+        Values that are compared with a number or a boolean must be of that type.
+        """
+        query = self.query.filtered(line, self.column_index)
+        for condition in query.conditions:
+            type = self.columns[self.column_index[condition.column]].type
+            if condition.value is None or condition.op in ("contains", "starts") or type.form not in _EXACT:
+                continue
+            try:
+                read(condition.value, type)
+            except ValueError as error:
+                column, form = condition.column, _EXACT[type.form]
+                raise SvcError(
+                    f"{column} is {form}, and {condition.value!r} is not",
+                    f"Compare with {form}, or use {column}~{condition.value} for text.",
+                ) from error
+        return query
 
     def shown_columns(self) -> list[TableColumn]:
         """Return the visible columns in their order."""

@@ -14,7 +14,7 @@ from textual.widgets import Static
 from screens.console_screen import ConsoleScreen
 from screens.project_client import ProjectClient
 from screens.tables.cell_input import CellInput, LineInput
-from screens.tables.cells import counted, piece, read
+from screens.tables.cells import counted, piece
 from screens.tables.column_layout import ColumnLayout
 from screens.tables.columns_screen import ColumnsScreen
 from screens.tables.draft import Draft, NewRow
@@ -35,8 +35,6 @@ NO_ROWS = "no rows yet · a adds one, i imports a file"
 NO_ROWS_READ_ONLY = "no rows yet"
 NO_MATCH = "no rows match the filter · press backspace to remove it"
 FILTERS = "name~an  name^A  age>=30  mood=null  any text"
-_EXACT = {"int": "a whole number", "float": "a number", "bool": "true or false"}
-"""Types whose values a filter checks, in words."""
 KEYLESS = "Press A to add one: set primary key NAME, or add id integer primary key"
 
 
@@ -103,7 +101,7 @@ class TableView(ConsoleScreen):
         grid = await self._open_grid(table, query, draft)
         if line:
             await self._close_grid(grid)
-            grid = await self._open_grid(table, _filtered(grid, line), draft)
+            grid = await self._open_grid(table, grid.filtered(line), draft)
         await asyncio.to_thread(grid.measure, self._grid)
         old, self._grid = self._grid, grid
         self.banner = ""
@@ -281,7 +279,7 @@ class TableView(ConsoleScreen):
     async def _filter(self, grid: RemoteGrid, line: str) -> None:
         """Show the rows that match a filter. The input stays open with the error of an invalid one."""
         try:
-            await self._show(grid.table, _filtered(grid, line))
+            await self._show(grid.table, grid.filtered(line))
         except SvcError as error:
             text = "[$text-error]$message[/]  [dim]$hint[/]"
             content = Content.from_markup(text, message=error.message, hint=error.hint)
@@ -393,23 +391,3 @@ class TableView(ConsoleScreen):
             self._open(grid.table, grid.query)
         else:
             self.banner = error.text
-
-
-def _filtered(grid: RemoteGrid, line: str) -> RowQuery:
-    """Return the query of a grid with the filters of a line. Raises `SvcError`.
-
-    Values that are compared with a number or a boolean must be of that type.
-    """
-    query = grid.query.filtered(line, grid.column_index)
-    for condition in query.conditions:
-        type = grid.columns[grid.column_index[condition.column]].type
-        if condition.value is None or condition.op in ("contains", "starts") or type.form not in _EXACT:
-            continue
-        try:
-            read(condition.value, type)
-        except ValueError as error:
-            raise SvcError(
-                f"{condition.column} is {_EXACT[type.form]}, and {condition.value!r} is not",
-                f"Compare with {_EXACT[type.form]}, or use {condition.column}~{condition.value} for text.",
-            ) from error
-    return query

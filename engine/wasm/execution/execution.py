@@ -44,7 +44,6 @@ HEAD_GRACE_SECONDS = 0.05
 """How long a stopped run may continue to send its head, because half a head is not a response."""
 DISCONNECT_GRACE_SECONDS = 0.5
 """How long a guest may continue after its client has disconnected; its next write fails."""
-_BODILESS = frozenset({204, 304})
 
 
 class _Stopped(Exception):
@@ -308,7 +307,7 @@ class Execution:
             if self._bytes_out == head.body.expected:
                 self._complete = True  # The client has all of it, whenever the guest ends it.
                 return
-            self._complete = head.status in _BODILESS or self._request.method == "HEAD"
+            self._complete = head.status in (204, 304) or self._request.method == "HEAD"
         self._start_disconnect_grace()
 
     def _start_disconnect_grace(self) -> None:
@@ -353,7 +352,7 @@ class Execution:
             return
         if not self._started:
             headers = [(name.encode("latin-1"), value) for name, value in head.headers]
-            unknown = head.status in _BODILESS or (self._request.method == "HEAD" and not data)
+            unknown = head.status in (204, 304) or (self._request.method == "HEAD" and not data)
             if body.finished and not unknown and b"content-length" not in dict(headers):
                 headers.append((b"content-length", str(len(data)).encode()))
             self._started = self._sending_head = True

@@ -1,0 +1,351 @@
+"""The view of a project as a diagram, with polling, selection and details.
+
+`BoardModel` has the data, `Canvas` draws the diagram, and `MountEditor` has the edits of mounts.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from textual import work
+from textual.app import ComposeResult, SuspendNotSupported
+from textual.widgets import Static
+
+from screens.board.canvas import Canvas
+from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS
+from screens.board.deploy_protocol import BoardDeployer
+from screens.board.deploy_screen import DeployScreen
+from screens.board.details_panel import DetailsPanel
+from screens.board.edits import DrawnMount
+from screens.board.history_screen import HistoryScreen
+from screens.board.model import BoardModel
+from screens.board.mount_editor import MountEditor
+from screens.board.render import Hit
+from screens.browser import open_in_browser
+from screens.console_screen import ConsoleCommand, ConsoleScreen
+from screens.external_editor import edit_file, editor_command
+from screens.project_client import ProjectClient
+from screens.terminal_text import supports_unicode
+from screens.widgets.content import to_content
+from svc_tui.client import SvcError, Unreachable
+
+POLL_SECONDS = 1.0
+"""Interval of the requests for manifest and status."""
+SCROLLBAR_CELLS = 1
+"""Cells left free, so that a scrollbar does not change the layout."""
+MAX_HEIGHT_SHARE, MAX_TALL_SHARE = 0.5, 0.55
+"""Maximum share of the screen height for spread-out nodes, also on a tall screen."""
+TALL_ROWS = 30
+"""Minimum height of the screen for showing details by default, in rows."""
+REQUESTS = 50
+"""Maximum number of requests in the details."""
+
+
+class BoardView(ConsoleScreen):
+    """Resources, mounts and Doors of a project, and the details of the selected one."""
+
+    def __init__(
+        self, client: ProjectClient, deployer: BoardDeployer | None = None, *, unicode: bool | None = None
+    ) -> None:
+        """Create the screen. `unicode` None means what the locale supports."""
+        super().__init__(client)
+        self._deployer = deployer
+        self._unicode = supports_unicode() if unicode is None else unicode
+        self._signs = UNICODE_SIGNS if self._unicode else ASCII_SIGNS
+        self._model = BoardModel()
+        self._editor = MountEditor(
+            client, self._model, lambda: self.panel, lambda: self.canvas, self._edit_changed
+        )
+        self._draft = self._editor.draft
+        self._polling = False
+        self._shown_actions: dict[str, bool] = {}
+        self._details_open: bool | None = None
+
+    def body(self) -> ComposeResult:
+        """Compose the canvas, the hint, the panel and the status line."""
+        yield Canvas(unicode=self._unicode)
+        yield Static(id="hint")
+        yield DetailsPanel()
+        yield Static(id="status")
+
+    def on_mount(self) -> None:
+        """Start polling the project."""
+        self._timer = self.set_interval(POLL_SECONDS, self._poll)
+
+    def on_screen_suspend(self) -> None:
+        """Pause polling while another screen is shown."""
+        self._timer.pause()
+
+    def on_screen_resume(self) -> None:
+        """Resume polling."""
+        self._timer.resume()
+        self._poll()
+
+    def engine_connected(self) -> None:
+        """Load the project."""
+        self._poll()
+
+    @work(group="draw")
+    async def on_resize(self) -> None:
+        """Lay out the diagram for the new size."""
+        await self._draw()
+
+    @property
+    def canvas(self) -> Canvas:
+        """The diagram."""
+        return self.query_one(Canvas)
+
+    @property
+    def panel(self) -> DetailsPanel:
+        """The panel below the diagram."""
+        return self.query_one(DetailsPanel)
+
+    def commands(self) -> Sequence[ConsoleCommand]:
+        """Return the commands of the Board."""
+        about = "Select a resource or a Door"
+        return [ConsoleCommand("select NAME", about, self.navigate, self._model.names())]
+
+    def navigate(self, words: Sequence[str]) -> None:
+        """Select the resource or Door of this name. Raises `SvcError` for an unknown one."""
+        if not words:
+            return
+        key = self._model.node(words[0])
+        if key is None:
+            raise SvcError(f'the Board has no "{words[0]}"', "Name a resource or a Door.")
+        self.canvas.select(Hit("node", key))
+
+    # Polling and drawing
+
+    @work(group="poll")
+    async def _poll(self) -> None:
+        if self.client.state == "live" and not self._polling:
+            self._polling = True
+            try:
+                await self._load()
+            finally:
+                self._polling = False
+
+    async def _load(self) -> None:
+        """Fetch manifest and status, and draw them."""
+        try:
+            changed = await self._model.fetch(self.client)
+        except Unreachable:
+            return
+        except SvcError as error:
+            if not self.banner and error.code == "unauthenticated":
+                self.show_error(error)
+            self.banner = error.text
+            return
+        if not self.is_attached:
+            return  # The Console was closed meanwhile.
+        self.banner = self._model.manifest.error if self._model.manifest is not None else ""
+        if changed:
+            if self._editor.connecting is not None:
+                self._editor.stop_connecting()
+            await self._draft.replan()
+            self._show_draft()
+        await self._draw()
+        await self._load_requests()
+
+    async def _load_requests(self) -> None:
+        """Fetch and show the last requests of the selected item."""
+        selected = self.canvas.selected
+        if self._details_shown:
+            with suppress(SvcError):  # The next poll fetches them.
+                if await self._model.fetch_requests(self.client, selected, REQUESTS) and self.is_attached:
+                    self._show_panel()
+
+    async def _draw(self) -> None:
+        """Lay out the diagram if it has changed, and update all texts."""
+        if self._model.manifest is None:
+            return
+        share = MAX_TALL_SHARE if self.size.height >= TALL_ROWS else MAX_HEIGHT_SHARE
+        width, rows = self.canvas.size.width - SCROLLBAR_CELLS, int(self.size.height * share)
+        if await self._model.layout(self._draft.edits, width, rows) and self._model.diagram is not None:
+            self.canvas.set_diagram(self._model.diagram)
+        self.canvas.set_content(self._model.cards(self._signs), self._model.tones())
+        self._update_status()
+        hint = self.query_one("#hint", Static)
+        text = self._model.hint(edited=bool(self._draft.edits))
+        hint.update(text)
+        hint.display = bool(text)
+        self._show_panel()
+        if (available := self._available()) != self._shown_actions:
+            self._shown_actions = available
+            self.refresh_bindings()
+
+    @property
+    def _mount(self) -> DrawnMount | None:
+        """The selected mount, unless an unsaved edit removes it."""
+        mount = self._model.mount(self.canvas.selected)
+        return None if mount is None or mount.mark == "removed" else mount
+
+    @property
+    def _resource(self) -> str | None:
+        """The name of the selected resource."""
+        return self._model.resource(self.canvas.selected)
+
+    @property
+    def _door(self) -> str | None:
+        """The name of the selected Door, or of the Door of the selected use."""
+        selected = self.canvas.selected
+        return self._model.door_name(selected) if selected is not None else None
+
+    @property
+    def _source(self) -> tuple[str, int] | None:
+        """File and line of the build error of the selected resource, if this machine has the file."""
+        name = self._resource
+        if name is None or not self.client.info.folder:
+            return None
+        return self._model.health(name).source
+
+    def on_canvas_selected(self) -> None:
+        """Show the selected item in the status line and the panel."""
+        self._update_status()
+        self._show_panel()
+        self.refresh_bindings()
+        self._follow_requests()
+
+    @work(group="requests", exclusive=True)
+    async def _follow_requests(self) -> None:
+        await self._load_requests()
+
+    def _update_status(self) -> None:
+        line = self._editor.status_line() or self._model.summary(self.canvas.selected)
+        self.query_one("#status", Static).update(to_content([line]))
+
+    def action_open(self) -> None:
+        """Open the selected item."""
+        if self.canvas.selected is not None:
+            self._open(self.canvas.selected)
+
+    def on_canvas_opened(self, event: Canvas.Opened) -> None:
+        """Open the item that was double-clicked."""
+        self._open(event.hit)
+
+    def _open(self, hit: Hit) -> None:
+        door = self._model.door_name(hit)
+        if door == "tables":
+            self.post_message(self.OpenTab("tables"))
+        elif door is not None:
+            self.post_message(self.OpenTab("logs"))
+        else:
+            self._details_open = True
+            self._show_panel()
+            self.refresh_bindings()
+            self._follow_requests()
+
+    @property
+    def _details_shown(self) -> bool:
+        """True if the panel shows details: by default on a tall screen without unsaved edits."""
+        if self._editor.prompt is not None:
+            return False
+        if self._details_open is None:
+            return self.size.height >= TALL_ROWS and not self._draft.edits
+        return self._details_open
+
+    def _show_panel(self) -> None:
+        """Show the details of the selected item or the unsaved edits, below the diagram."""
+        content = None
+        if self._details_shown:
+            content = self._model.details(self.canvas.selected, self.panel.line_width, self._signs.levels)
+        if content is not None:
+            self.panel.show(*content)
+        else:
+            self._editor.show_draft()
+        fills = self.panel.display and self.size.height >= TALL_ROWS
+        self.panel.set_class(fills, "fills")
+        diagram = self._model.diagram
+        rows = min(diagram.layout.height + 1, self.size.height // 2 + 2) if fills and diagram else None
+        self.canvas.styles.height = rows if rows is not None else "1fr"
+
+    def _close_details(self) -> None:
+        """Return to the default, so that unsaved edits are shown."""
+        self._details_open = None
+        self._show_panel()
+
+    def action_page(self, pages: int) -> None:
+        """Scroll the panel, or the diagram if the panel cannot scroll."""
+        if not self.panel.page(pages):
+            self.canvas.page(pages)
+
+    @work(group="browse")
+    async def action_browse(self) -> None:
+        """Open the address of the selected item in a browser."""
+        if address := self._model.address(self.canvas.selected):
+            try:
+                await open_in_browser(self.app, address)
+            except SvcError as error:
+                self.show_error(error)
+
+    def action_copy(self) -> None:
+        """Copy the address of the selected item."""
+        if address := self._model.address(self.canvas.selected):
+            self.app.copy_to_clipboard(address)
+            self.notify(f"copied {address}", timeout=3, markup=False)
+
+    def action_edit_source(self) -> None:
+        """Open the first build error in the user's editor, while the Console is suspended."""
+        if (source := self._source) is not None:
+            with self.shown_errors():
+                try:
+                    with self.app.suspend():
+                        edit_file(
+                            Path(self.client.info.folder) / source[0], source[1], editor_command(os.environ)
+                        )
+                except SuspendNotSupported:
+                    self.notify("no terminal is available for an editor", severity="warning")
+
+    def action_logs(self) -> None:
+        """Show the logs of the selected resource."""
+        if (name := self._resource) is not None:
+            self.post_message(self.OpenTab("logs", f"resource:{name}"))
+
+    def action_deploy(self) -> None:
+        """Open the deploy screen."""
+        if self._deployer is not None:
+            self.app.push_screen(DeployScreen(self.client, self._deployer, len(self._draft.edits)))
+
+    def action_history(self) -> None:
+        """Open the deployment history."""
+        if self._deployer is not None:
+            self.app.push_screen(HistoryScreen(self.client, self._deployer))
+
+    def _edit_changed(self) -> None:
+        self._update_status()
+        self._show_panel()
+        self.refresh_bindings()
+
+    def _show_draft(self) -> None:
+        """Show the unsaved edits."""
+        self.pending = len(self._draft.edits)
+        self._show_panel()
+        self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Disable actions that are not available now."""
+        return self._available().get(action, True)
+
+    def _available(self) -> dict[str, bool]:
+        """Return the actions of the Board that are available now."""
+        idle = self._editor.idle
+        editable = self._model.manifest is not None and self._model.manifest.editable
+        on_mount = self._mount is not None
+        return {
+            "connect": idle and editable and self._resource is not None,
+            "join": self._editor.connecting is not None,
+            "open": idle and (not self._details_shown or self._door is not None),
+            "edit_source": idle and self._source is not None,
+            "pattern": idle and editable and on_mount,
+            "remove": idle and editable and on_mount,
+            "write": idle and bool(self._draft.edits),
+            "undo": idle and self._draft.can_undo,
+            "redo": idle and self._draft.can_redo,
+            "back": not idle or self._details_shown or bool(self._draft.edits),
+            "deploy": idle and self._deployer is not None and self._deployer.has_files,
+            "history": idle and self._deployer is not None,
+            "browse": idle,
+            "copy": idle,
+            "logs": idle and self._resource is not None,
+        }
