@@ -143,7 +143,7 @@ class Deployer:
             differences = changes(await self._live_resources(name), candidate.deployment.resources, {})
             enforce_policy(differences, allow=spec.allow_new_capability)
             publication = await self._publication(candidate)
-            require_secrets(publication)
+            require_secrets(publication.project, publication.secrets)
             steps.put_nowait(Step("policy", "compiling and linking components"))
             ready = await self._site.prepare(publication)
             if spec.tables and self._migrate is not None:
@@ -225,7 +225,7 @@ class Deployer:
             deployment = await self.history.get(project, id_)
             candidate = await self._unpack(deployment)
             publication = await self._publication(candidate)
-            require_secrets(publication)
+            require_secrets(publication.project, publication.secrets)
             ready = await self._site.prepare(publication)
             if self.ready_elsewhere is not None:
                 await self.ready_elsewhere(project, id_)

@@ -1,13 +1,13 @@
 """Changes that a deploy makes, and the policy on new component imports."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from engine.artifact import Artifact, ComponentArtifact
 from engine.bucket.protocols import Digest
 from engine.deploy.deployment import DeployedResource
-from engine.deploy.versions import Publication
 from engine.errors import SvcError
+from engine.manifest.model import Project
 from engine.wasm.binary.reader import read_outline
 from engine.wasm.compile.component_file import read_component
 from engine.wasm_binary import UnsupportedBinary
@@ -125,11 +125,11 @@ def _access(resource: DeployedResource) -> str:
     return "public" if resource.public else "private"
 
 
-def require_secrets(publication: Publication) -> None:
-    """Raise `PolicyViolation` for a secret that a resource needs and that has no value."""
-    for name, resource in publication.project.resources.items():
+def require_secrets(project: Project, secrets: Collection[str]) -> None:
+    """Raise `PolicyViolation` for a secret that a resource needs. `secrets` are the names with a value."""
+    for name, resource in project.resources.items():
         for secret in resource.secrets:
-            if secret not in publication.secrets:
+            if secret not in secrets:
                 raise PolicyViolation(
                     f"resource {name} needs the secret {secret}, which has no value",
                     f"Give it one: svc secret set {secret}",
