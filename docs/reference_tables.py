@@ -9,7 +9,7 @@ from doors.crypto import derivation, keys
 from doors.crypto import door as crypto
 from doors.crypto import passwords as password_hashes
 from doors.tables import migrations
-from doors.tables.api import file_routes, grid_routes, grid_sessions, owner_threads, query, row_routes
+from doors.tables.api import file_routes, grid_routes, grid_sessions, query, row_routes
 from doors.tables.door import TablesDoor
 from doors.tables.files.format import MAX_COLUMNS as MAX_FILE_COLUMNS
 from doors.tables.files.format import MAX_RECORD
@@ -23,6 +23,7 @@ from doors.tables.sqlite.statement_limit import MAX_WRITTEN_BYTES
 from doors.telemetry import record
 from doors.telemetry.http import MAX_REQUEST_BYTES
 from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
+from engine.control import project_threads
 from engine.control.access_watch import MAX_REQUESTS
 from engine.control.app import MAX_BODY_BYTES as MAX_API_BODY
 from engine.control.auth import accounts, login_throttle, passwords, sessions
@@ -169,7 +170,7 @@ LIMITS: dict[str, list[Row]] = {
         ),
         (
             "statements and changes of rows at once, of a project",
-            str(owner_threads.MAX_PER_PROJECT),
+            str(project_threads.PER_PROJECT),
             "",
             "further ones wait",
         ),

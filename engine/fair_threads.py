@@ -39,8 +39,14 @@ class FairThreads:
         until then.
         """
         await self._enter(project)
+
+        def end(done: "asyncio.Future[Answer]") -> None:
+            self._leave(project)
+            if not done.cancelled():
+                done.exception()  # A canceled caller does not retrieve it.
+
         future = asyncio.get_running_loop().run_in_executor(self._pool, work)
-        future.add_done_callback(lambda _: self._leave(project))
+        future.add_done_callback(end)
         return await asyncio.shield(future)
 
     async def _enter(self, project: str) -> None:

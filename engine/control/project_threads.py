@@ -10,20 +10,20 @@ from typing import TypeVar
 from engine.errors import SvcError
 from engine.fair_threads import FairThreads, QueueFull
 
-THREADS = 16
+_THREADS = 16
 PER_PROJECT = 4
 MAX_WAITING = 64
-"""Maximum calls in progress, of one project, and of those that wait for one project."""
+"""Maximum calls of one project in progress, and of those that wait."""
 _T = TypeVar("_T")
 
 
 class ProjectThreads:
     """Runs blocking calls of projects in threads. Use it on one event loop."""
 
-    def __init__(self, name: str) -> None:
-        """`name` is the prefix of the threads' names."""
-        pool = ThreadPoolExecutor(THREADS, thread_name_prefix=name)
-        self._threads = FairThreads(THREADS, PER_PROJECT, MAX_WAITING, pool)
+    def __init__(self, name: str, threads: int = _THREADS) -> None:
+        """`name` is the prefix of the threads' names, `threads` the maximum of calls in progress."""
+        pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._threads = FairThreads(threads, PER_PROJECT, MAX_WAITING, pool)
 
     async def run(self, project: str, work: Callable[[], _T]) -> _T:
         """Return the result of `work`. Raises its errors, and `SvcError` when too many calls wait.

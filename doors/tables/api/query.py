@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from doors.tables.api.owner_authorizer import OwnerAuthorizer, kind_refused, reads_only
-from doors.tables.api.owner_threads import MAX_PER_PROJECT
 from doors.tables.guest.errors import GUEST_ERRORS, explain_full, to_problem
 from doors.tables.guest.plan import ARRAYS_HINT, Plan, make_plan, types_in
 from doors.tables.guest.problem import GuestProblem
@@ -22,6 +21,7 @@ from doors.tables.sqlite.statement_limit import MAX_WRITTEN_BYTES, StatementLimi
 from doors.tables.sqlite.tokens import ParsedStatement, tokens
 from doors.tables.types.json import encode_rows, parameters
 from doors.tables.types.registry import TypeName
+from engine.control.project_threads import PER_PROJECT
 from engine.errors import SvcError
 
 TIMEOUT_SECONDS = 30.0
@@ -31,7 +31,7 @@ MAX_BYTES = 16 << 20
 """Maximum rows, and bytes of JSON, of a result. The row that exceeds the bytes is the last."""
 MAX_VALUE_BYTES = 64 << 20
 """Maximum bytes of a value or row, computed ones too."""
-MAX_READ_BYTES = MAX_WRITTEN_BYTES // MAX_PER_PROJECT
+MAX_READ_BYTES = MAX_WRITTEN_BYTES // PER_PROJECT
 """Maximum bytes of temporary data of a statement that reads."""
 _STEPS_PER_CHECK = 20_000
 _SCHEMA_WORDS = ("CREATE", "ALTER", "DROP")
