@@ -31,7 +31,7 @@ class GcReport:
     size: int
     uploads: int
     unpacked: int = 0
-    code: int = 0
+    machine_code: int = 0
 
 
 async def collect_garbage(

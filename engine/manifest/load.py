@@ -3,6 +3,7 @@
 The rules are in `schema.py`, `validate.py` and `mounts.py`, the messages in `explain.py`.
 """
 
+import re
 import stat
 import tomllib
 from pathlib import Path
@@ -67,8 +68,7 @@ def parse(root: Path, content: bytes) -> Project:
     except tomllib.TOMLDecodeError as error:
         raise ManifestError(path, [syntax_problem(str(error), text)]) from error
     except ValueError as error:  # Python's text for a long number advises programmers.
-        problem = ManifestProblem(0, 0, "", "a number has too many digits", "Write a shorter one.")
-        raise ManifestError(path, [problem]) from error
+        raise ManifestError(path, [_long_number_problem(text)]) from error
     root = root.resolve()
     positions = find_positions(text)
     names = list(raw["resource"]) if isinstance(raw.get("resource"), dict) else []
@@ -83,6 +83,12 @@ def parse(root: Path, content: bytes) -> Project:
     table = document.project
     redacted = frozenset(name.lower() for name in table.redact_headers)
     return Project(table.name, root, resources, table.check, redacted if table.record_bodies else None)
+
+
+def _long_number_problem(text: str) -> ManifestProblem:
+    at = max(re.finditer(r"[0-9_]+", text), key=lambda match: len(match[0])).start()
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    return ManifestProblem(line, column, "", "a number has too many digits", "Write a shorter one.")
 
 
 def warnings(project: Project) -> tuple[ManifestProblem, ...]:

@@ -41,7 +41,7 @@ async def run_gc_daily(
             log(
                 "info",
                 f"removed what no deployment needs: {report.blobs} blobs of {report.size} bytes,"
-                f" {report.unpacked} unpacked packages, {report.code} files of machine code,"
+                f" {report.unpacked} unpacked packages, {report.machine_code} files of machine code,"
                 f" {report.uploads} abandoned uploads",
             )
 

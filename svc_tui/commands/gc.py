@@ -21,11 +21,11 @@ def gc(
         report = client.call("POST", "/v1/gc", {"plan": plan})
     if as_json:
         stdout.data(report)
-    elif any(report[key] for key in ("blobs", "uploads", "unpacked", "code")):
+    elif any(report[key] for key in ("blobs", "uploads", "unpacked", "machine_code")):
         action = "would be removed" if plan else "removed"
         stdout.line(f"blobs              {report['blobs']} {action}, {size(report['bytes'])}")
         stdout.line(f"unpacked packages  {report['unpacked']} {action}")
-        stdout.line(f"machine code       {report['code']} {action}")
+        stdout.line(f"machine code       {report['machine_code']} {action}")
         stdout.line(f"abandoned uploads  {report['uploads']} {action}")
     else:
         stderr.note("nothing to remove; data younger than a day is always retained")

@@ -40,7 +40,7 @@ def test_gc_plan_then_gc_then_nothing_to_remove(data: Path, capsys: pytest.Captu
     assert "unpacked packages  1 would be removed" in planned
     assert run(["gc", "--plan", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document == {"plan": True, "blobs": 1, "bytes": 7, "uploads": 0, "unpacked": 1}
+    assert document == {"plan": True, "blobs": 1, "bytes": 7, "uploads": 0, "unpacked": 1, "machine_code": 0}
     assert len(list((data / "unpacked").iterdir())) == len(list((data / "blobs").iterdir())) == 1
     assert run(["gc"]) == 0
     assert "blobs              1 removed, 7 B" in capsys.readouterr().out

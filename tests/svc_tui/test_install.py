@@ -72,7 +72,7 @@ def test_wheel_contains_every_package_and_template(wheel: Path, tmp_path: Path) 
             capture_output=True,
             text=True,
         )
-        assert process.stdout == f"  cd {template}\n  svc dev\n"
+        assert process.stdout == f"  cd {template}\n  svc\n"
         assert load(tmp_path / template).name == template
     for file in (".gitignore", "Cargo.lock", "svc-guest/src/abi/world.bin"):
         assert (tmp_path / "rust" / file).is_file()

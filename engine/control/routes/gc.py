@@ -27,7 +27,7 @@ class GcOut(StrictModel):
     bytes: int
     uploads: int
     unpacked: int
-    code: int
+    machine_code: int
 
 
 def blueprint(collect: Callable[..., Awaitable[GcReport]]) -> Blueprint:
@@ -47,7 +47,7 @@ def blueprint(collect: Callable[..., Awaitable[GcReport]]) -> Blueprint:
             bytes=report.size,
             uploads=report.uploads,
             unpacked=report.unpacked,
-            code=report.code,
+            machine_code=report.machine_code,
         )
 
     return routes

@@ -34,6 +34,10 @@ FORBIDDEN = frozenset(
 """Connection-level field names, which only the host sets."""
 
 
+def _size(name: str, value: bytes) -> int:
+    return len(name) + len(value) + FIELD_OVERHEAD_BYTES
+
+
 @resource("fields")
 class Fields(ChildResource):
     """A multimap of names to values. A view of a message is `immutable`, and the message is its parent."""
@@ -47,13 +51,21 @@ class Fields(ChildResource):
         self.size = 0
 
     def replace(self, run: RunState, items: Items) -> None:
-        """Replace all entries. Raises Err above `MAX_FIELDS_BYTES`, because wasi:http has no error for it."""
-        size = sum(len(name) + len(value) + FIELD_OVERHEAD_BYTES for name, value in items)
-        if size > MAX_FIELDS_BYTES:
+        """Replace all entries. Raises Err above `MAX_FIELDS_BYTES`."""
+        self._resize(run, sum(_size(name, value) for name, value in items))
+        self.items = items
+
+    def append(self, run: RunState, name: str, value: bytes) -> None:
+        """Add an entry. Raises Err above `MAX_FIELDS_BYTES`."""
+        self._resize(run, self.size + _size(name, value))
+        self.items.append((name, value))
+
+    def _resize(self, run: RunState, size: int) -> None:
+        if size > MAX_FIELDS_BYTES:  # wasi:http has no error for it.
             run.notice("WARN", f"header fields of more than {MAX_FIELDS_BYTES >> 10} KiB were refused")
             raise Err(("invalid-syntax", None))
         run.charge_memory(size - self.size)
-        self.items, self.size = items, size
+        self.size = size
 
     def drop(self, run: RunState) -> None:
         """Detach from the message and release the charged memory."""
@@ -143,7 +155,7 @@ def append(run: RunState, fields: Fields, name: str, value: bytes) -> None:
     """Add one value."""
     _check_mutable(fields)
     name = _checked_name(name)
-    fields.replace(run, [*fields.items, (name, _checked_value(name, value))])
+    fields.append(run, name, _checked_value(name, value))
 
 
 @method(TYPES, "fields", "clone")

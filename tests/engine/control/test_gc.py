@@ -22,7 +22,7 @@ def gc(service: Service, token: str, body: Any) -> Any:
 
 def test_plan_reports_blobs_that_gc_removes(service: Service, owner: str) -> None:
     digest = put(service, b"garbage")
-    nothing = {"plan": False, "blobs": 0, "bytes": 0, "uploads": 0, "unpacked": 0}
+    nothing = {"plan": False, "blobs": 0, "bytes": 0, "uploads": 0, "unpacked": 0, "machine_code": 0}
     assert gc(service, owner, {}) == nothing
     service.clock.now_ns += 2 * GRACE_NS
     token = service.call("", "POST", "/v1/login", {"user": "ann", "password": "a horse on a staple"})["token"]

@@ -41,6 +41,7 @@ PART_OF = "/v1/projects/{project}"
 UNGENERATED = {
     *GUESSES,
     ("DELETE", "/v1/tokens/{token}"),
+    ("GET", "/v1/fleet"),
     ("GET", f"{PART_OF}/grid/{{grid}}"),
     ("GET", f"{PART_OF}/grid/{{grid}}/cell"),
     ("GET", f"{PART_OF}/grid/{{grid}}/export"),
@@ -58,7 +59,7 @@ UNGENERATED = {
     ("POST", f"{PART_OF}/schema"),
     ("POST", f"{PART_OF}/sql"),
 }
-"""Routes whose requests must name tables, revisions or other content to succeed; tests of their own do."""
+"""Routes that need a fleet, or content such as tables and revisions, to succeed; own tests have these."""
 Route = tuple[str, str]
 
 

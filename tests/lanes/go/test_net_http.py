@@ -205,7 +205,7 @@ def test_events_are_sent_one_at_a_time(ask: Ask) -> None:
 
 def test_goroutines_timers_and_locks_work(ask: Ask) -> None:
     assert ask("/workers").text == "124750 1500"
-    assert ask("/timers").text == "fired true"
+    assert ask("/timers").text == "firedtrue"
     assert ask("/busy").text == "13917298230507451072"
     assert ask("/garbage").text == "50"
 

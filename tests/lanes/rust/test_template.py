@@ -78,7 +78,7 @@ def test_save_is_served_soon_and_a_compile_error_keeps_the_last_version(project:
         assert server.get("/hello").json()["hello"] == "sun"
         start = len(server.lines)
         save(project, '"sun"', '"world".to_owned()')
-        server.wait_for("web rebuilt in", after=start)
+        server.wait_for("web builds again, in", after=start)
         assert server.get("/hello").json()["hello"] == "world"
 
 
