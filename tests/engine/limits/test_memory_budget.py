@@ -194,7 +194,7 @@ def test_project_that_holds_half_of_the_memory_leaves_an_eighth_to_others() -> N
 
 @pytest.mark.slow
 def test_forty_runs_of_80_mb_fit_1_gib_and_delay_another_project_little(cache: Path) -> None:
-    # 1 GiB for a process of its own, which has 124 MiB at its start; this one has those of earlier tests.
+    # As 1 GiB for a process of its own, which begins with 124 MiB. This process has more, by earlier tests.
     budget = ResidentSet().read() + (900 << 20)
 
     async def main() -> tuple[list[RunReport], int, float, float]:
@@ -230,7 +230,7 @@ def test_forty_runs_of_80_mb_fit_1_gib_and_delay_another_project_little(cache: P
 
     reports, peak, idle, busy = asyncio.run(main())
     print(
-        f"peak {peak >> 20} of {budget >> 20} MiB, p99 {idle * 1000:.1f} ms idle, {busy * 1000:.1f} ms beside 40 runs"
+        f"peak {peak >> 20} of {budget >> 20} MiB, p99 {idle * 1000:.1f} ms, {busy * 1000:.1f} ms beside runs"
     )
     assert [report.detail or report.outcome for report in reports] == ["ok"] * 40
     assert peak <= budget
