@@ -163,11 +163,11 @@ def test_gc_removes_machine_code_of_components_that_no_deployment_has(tmp_path: 
         for name in names:
             (folder / name).write_text("code")
         collect = partial(collect_garbage, bucket, cache=tmp_path / "cache")
-        assert (await collect(time.time_ns())).code == 0
+        assert (await collect(time.time_ns())).machine_code == 0
         later = time.time_ns() + 2 * GRACE_NS
-        assert (await collect(later, count_only=True)).code == 4
+        assert (await collect(later, count_only=True)).machine_code == 4
         assert len(list(folder.iterdir())) == len(names)
-        assert (await collect(later)).code == 4
+        assert (await collect(later)).machine_code == 4
         assert {path.name for path in folder.iterdir()} == {name for name, stays in names.items() if stays}
 
     opened(tmp_path / "bucket", scenario)
