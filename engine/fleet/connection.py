@@ -6,6 +6,7 @@ Only the core client of nats-py is used. JetStream operations are requests to `$
 import asyncio
 import json
 import logging
+import math
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10.0
 FLUSH_SECONDS = 2
 CLOSE_SECONDS = 3.0
+CANCEL_SECONDS = 0.1
 TRY_SECONDS = 2.0
 """How long one try waits for an answer."""
 PATIENCE_SECONDS = 20.0
@@ -93,19 +95,19 @@ class NatsConnection:
             raise FleetNotInstalled("nats-py") from error
         logging.getLogger("asyncio").addFilter(_is_no_eof_warning)
         failure: Exception = TimeoutError("no answer")
-        refused = asyncio.Event()
+        given_up = opened = False
 
         async def on_error(error: Exception) -> None:
             nonlocal failure
             failure = error
-            if _is_refusal(error):
-                refused.set()
+            if not connecting.done() and (given_up or _is_refusal(error)):
+                raise error  # ends `connect`, which would try again
 
         options: dict[str, Any] = {"reconnect_time_wait": 0.1, "dont_randomize": address.ordered}
         if address.tls is not None:
             options["tls"] = address.tls
         client = Client()
-        client._transport = AbortingTransport()
+        client._transport = transport = AbortingTransport()
         if (nkey := address.nkey) is not None:
             options |= {"user": nkey.public, "signature_cb": nkey.sign}
             if nkey.jwt:
@@ -113,32 +115,33 @@ class NatsConnection:
             else:
                 # The client accepts a seed only with the package nkeys and its own library for Ed25519.
                 client._public_nkey = nkey.public
-        tasks = [
-            asyncio.ensure_future(
-                client.connect(
-                    list(address.servers),
-                    name="svc",
-                    error_cb=on_error,
-                    max_reconnect_attempts=-1,
-                    connect_timeout=2,
-                    ping_interval=PING_SECONDS,
-                    max_outstanding_pings=2,
-                    pending_size=PENDING_BYTES,
-                    **options,
-                )
-            ),
-            asyncio.ensure_future(refused.wait()),
-        ]
-        await asyncio.wait(tasks, timeout=CONNECT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            task.cancel()
-        result, _ = await asyncio.gather(*tasks, return_exceptions=True)
-        if result is None:
-            return cls(client, address)
-        with suppress(Exception):
-            await client.close()
-        if isinstance(result, Exception):
-            failure = result
+        connecting = asyncio.ensure_future(
+            client.connect(
+                list(address.servers),
+                name="svc",
+                error_cb=on_error,
+                max_reconnect_attempts=-1,
+                connect_timeout=2,
+                ping_interval=PING_SECONDS,
+                max_outstanding_pings=2,
+                pending_size=PENDING_BYTES,
+                **options,
+            )
+        )
+        try:
+            await asyncio.wait([connecting], timeout=CONNECT_SECONDS)
+            if connecting.done():
+                connecting.result()
+                opened = True
+                return cls(client, address)
+        except Exception as error:
+            failure = error
+        finally:
+            if not opened:
+                given_up = True
+                await _cancel(connecting)
+                await _close(client)
+                transport.close()  # type: ignore[no-untyped-call]
         raise ClusterRefused(
             f"cannot connect to the NATS cluster {address.shown}: {str(failure) or type(failure).__name__}",
             "Check the addresses, the certificates and the credentials, and that its servers run.",
@@ -226,18 +229,33 @@ class NatsConnection:
             self._on_close.discard(wake)
 
     async def survives(self, subject: str) -> bool:
-        """Return whether this new connection stays open after a message to a subject."""
+        """Return whether this new connection stays open after a message. Raises `Unavailable`."""
+        answering = asyncio.ensure_future(self._answers_after(subject))
         try:
-            await self._client.publish(subject, b"")
-            await self._client.flush(timeout=FLUSH_SECONDS)
-        except Exception:
+            while self._client.is_connected and self._client.stats["reconnects"] == 0:
+                if not answering.done():
+                    await asyncio.wait([answering], timeout=PAUSE_SECONDS)
+                elif (error := answering.exception()) is None:
+                    return True
+                else:
+                    raise Unavailable("a message to a long subject", PATIENCE_SECONDS) from error
             return False
-        return self._client.is_connected and self._client.stats["reconnects"] == 0
+        finally:
+            await _cancel(answering)
+
+    async def _answers_after(self, subject: str) -> None:
+        await self._client.publish(subject, b"")
+        await self._flush(math.ceil(PATIENCE_SECONDS))
 
     async def flush(self) -> None:
         """Wait until the server has received everything sent so far."""
         with suppress(Exception):
-            await self._client.flush(timeout=FLUSH_SECONDS)
+            await self._flush(FLUSH_SECONDS)
+
+    async def _flush(self, seconds: int) -> None:
+        # The ping of the first flush overtakes what waits to be sent. That of the second follows it.
+        for _ in range(2):
+            await self._client.flush(timeout=seconds)
 
     def new_inbox(self) -> str:
         """Return a subject for answers to this connection."""
@@ -250,10 +268,23 @@ class NatsConnection:
             for wake in self._on_close:
                 wake()
             await self._idle.wait()
-            # Without these, a client that reconnects would continue after it was closed.
-            self._client.options |= {"allow_reconnect": False, "max_reconnect_attempts": 1}
-            with suppress(Exception):  # A client that reconnects fails to send its last messages.
-                await asyncio.wait_for(self._client.close(), CLOSE_SECONDS)
+            await _close(self._client)
+
+
+async def _cancel(task: "asyncio.Future[None]") -> None:
+    """Cancel a task until it ends: `wait_for` of Python 3.11 loses a cancellation when its work is done."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=CANCEL_SECONDS)
+    if not task.cancelled():
+        task.exception()  # Otherwise asyncio logs it.
+
+
+async def _close(client: "Client") -> None:
+    # Without these, a client that reconnects would continue after it was closed.
+    client.options |= {"allow_reconnect": False, "max_reconnect_attempts": 1}
+    with suppress(Exception):  # A client that reconnects fails to send its last messages.
+        await asyncio.wait_for(client.close(), CLOSE_SECONDS)
 
 
 def _is_temporary(answer: Mapping[str, Any]) -> bool:

@@ -7,12 +7,16 @@ from engine.fleet.subjects import subject_of
 MIN_VERSION = (2, 12)
 MIN_PAYLOAD = 2 << 20
 JETSTREAM_SECONDS = 6.0
+PROBES = 3
 
 _LONGEST_KEY = "\U00010000" * 512
 
 
 async def check_cluster(connection: NatsConnection) -> None:
-    """Raise `UnsuitableCluster` if the connected server lacks a version or setting that svc requires."""
+    """Raise `UnsuitableCluster` if the connected server lacks a version or setting that svc requires.
+
+    Raises `ClusterRefused` and `Unavailable` when it cannot find out.
+    """
     shown = connection.address.shown
     if connection.server_version < MIN_VERSION:
         version = ".".join(map(str, connection.server_version))
@@ -42,9 +46,15 @@ async def check_cluster(connection: NatsConnection) -> None:
 
 
 async def _accepts(connection: NatsConnection, subject: str) -> bool:
-    """Return whether a server accepts a subject; tries on a connection of its own."""
-    probe = await NatsConnection.open(connection.address)
-    try:
-        return await probe.survives(f"svc-probe.{subject}")
-    finally:
-        await probe.aclose()
+    """Return whether a server accepts a subject; tries on connections of their own.
+
+    A connection may also be lost for another reason, therefore one that stays open decides.
+    """
+    for _ in range(PROBES):
+        probe = await NatsConnection.open(connection.address)
+        try:
+            if await probe.survives(f"svc-probe.{subject}"):
+                return True
+        finally:
+            await probe.aclose()
+    return False

@@ -5,6 +5,7 @@ connect to another server.
 """
 
 import asyncio
+from urllib.parse import ParseResult
 
 from nats.aio.transport import TcpTransport
 
@@ -20,6 +21,22 @@ class AbortingTransport(TcpTransport):
     def __bool__(self) -> bool:
         """Return true, so that the client does not replace this transport by its own."""
         return True
+
+    async def connect(self, uri: ParseResult, buffer_size: int, connect_timeout: int) -> None:
+        """Connect to a server. The client does not close the connection of a failed handshake before."""
+        if self._io_writer is not None:
+            self._io_writer.transport.abort()
+        await super().connect(uri, buffer_size, connect_timeout)
+
+    async def readline(self) -> bytes:
+        """Read a line of the handshake. Raises `ConnectionResetError` at the end of the connection.
+
+        The client would take the end for a successful handshake.
+        """
+        line: bytes = await super().readline()  # type: ignore[no-untyped-call]
+        if not line:
+            raise ConnectionResetError("the server closed the connection")
+        return line
 
     async def wait_closed(self) -> None:
         """Wait until the connection is closed, or abort it."""

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from functools import partial
 
 import pytest
 
@@ -31,7 +32,11 @@ async def reopened(bucket: Bucket) -> JetStreamBucket:
     return JetStreamBucket(await NatsConnection.open(stream._connection.address), stream._root.split(".")[1])
 
 
-def test_acknowledged_writes_survive_kills_of_every_node(cluster: Cluster, use: Use) -> None:
+def test_acknowledged_writes_survive_kills_of_every_node(
+    cluster: Cluster, use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.fleet.connection.PATIENCE_SECONDS", 60.0)
+
     async def scenario(bucket: Bucket) -> None:
         stopped = asyncio.Event()
         acknowledged = 0
@@ -44,18 +49,25 @@ def test_acknowledged_writes_survive_kills_of_every_node(cluster: Cluster, use: 
                 answer = await bucket.kv.cas("n", b"%d" % (number + 1), value.revision if value else None)
                 acknowledged += isinstance(answer, int)
 
+        def progresses(wanted: int) -> bool:
+            return acknowledged >= wanted or any(task.done() for task in counting)
+
         counting = [asyncio.ensure_future(count()) for _ in range(3)]
+        # The copies of streams exist on each node before the first kill.
+        await asyncio.to_thread(until, partial(progresses, 20))
+        await asyncio.to_thread(cluster.wait)
         for node in cluster.nodes:
             before = node.pid
             assert before is not None
             os.kill(before, signal.SIGKILL)
             await asyncio.to_thread(until, lambda node=node, before=before: node.pid != before)
             await asyncio.to_thread(cluster.wait)
+            await asyncio.to_thread(until, partial(progresses, acknowledged + 20))
         stopped.set()
         await asyncio.gather(*counting)
         value = await bucket.kv.get("n")
         assert value is not None
-        assert int(value.value) == acknowledged > 20
+        assert int(value.value) == acknowledged >= 20 * len(cluster.nodes)
 
     use(scenario)
 
