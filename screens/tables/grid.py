@@ -230,10 +230,11 @@ class RemoteGrid:
             return False
         return bool(edit.was[column.name] != row.cells[self.column_index[column.name]])
 
-    def clear_cache(self) -> None:
-        """Discard the cached rows."""
+    def set_cache(self, rows: Mapping[int, TableRow]) -> None:
+        """Discard the cached rows except these, by their indexes without the staged new rows."""
         with self._lock:
             self._cache.clear()
+            self._cache.update(rows)
 
     # Rows of the list
 

@@ -375,12 +375,18 @@ class TableView(ConsoleScreen):
         if grid is not self._grid:
             return
         grid.total = answer["count"]
+        kept: dict[int, TableRow] = {}  # Rows for the next key, until the list has fetched them again.
         for row, state in zip(rows, answer["rows"], strict=True):
             if mark_changes and state["state"] == "changed":
                 grid.changed[row.key] = "changed"
-            if row is current and state["position"] is not None:
-                self.rows.cursor_row = state["position"] + len(grid.draft.new)
-        grid.clear_cache()
+            if (position := state["position"]) is None:
+                continue
+            index = position + len(grid.draft.new)
+            if row is current:
+                self.rows.cursor_row = index
+            if state["state"] == "unchanged" and (row is current or grid.at(index) is row):
+                kept[position] = row
+        grid.set_cache(kept)
         self._redraw()
 
     def _on_grid_error(self, grid: RemoteGrid, error: SvcError) -> None:

@@ -308,7 +308,7 @@ def test_cell_is_edited_in_external_editor(
     with open_console(shop, "--port", "0", VISUAL="", EDITOR=f"'{editor}'") as console:
         console.until("● live")
         console.keys("2")
-        console.until("one")
+        console.until("1  one")
         console.keys("l", "E")
         console.until("editing: one")
         assert console.told("#{alternate_on} #{mouse_any_flag}") == "0 0"

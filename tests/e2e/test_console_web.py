@@ -213,7 +213,7 @@ def test_paste_of_ten_megabytes_is_rejected(web: Web, cookie: str) -> None:
         send(connection, f"\x1b[200~{'x' * 10_000_000}\x1b[201~")
         read_until(connection, "10,000,000")
         send(connection, "\x1b")
-        read_until(connection, "Open")
+        read_until(connection, "Deploy")
         connection.send(json.dumps(["resize", {"width": 60, "height": 20}]))
         send(connection, "3")
         read_until(connection, "Filter")

@@ -239,7 +239,7 @@ async def test_replay_runs_against_working_copy(shop: Shop) -> None:
 async def test_replay_of_unsafe_method_asks_first(shop: Shop) -> None:
     async with open_logs(shop) as logs:
         await asyncio.to_thread(httpx.post, f"http://127.0.0.1:{shop.port}/docs/x")
-        await logs.shows("POST /docs/x")
+        await logs.shows("POST    web → docs      /docs/x")
         await logs.press("r")
         await logs.until(lambda: isinstance(logs.pilot.app.screen, ConfirmDialog))
         await logs.press("r", "n")
@@ -325,5 +325,5 @@ async def test_small_terminal_shows_essentials(shop: Shop) -> None:
         await logs.pilot.resize_terminal(120, 30)
         await logs.shows("GET     web → docs      /docs/x  ")
         await logs.pilot.resize_terminal(80, 24)
-        await logs.shows("REQ     web → docs    200  ", "ms  GET /docs/x")
+        await logs.shows("GET     web → docs    200  ", "ms  /docs/x")
         assert isinstance(logs.screen.query_one("#state"), Static)

@@ -1,13 +1,16 @@
 """The grid of a table, with concurrent changes."""
 
 import asyncio
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from textual.app import App
 
-from tests.screens.tables.conftest import Shop, tables
+from screens.tables.cell_input import CellInput
+from screens.widgets.row_source import Row
+from tests.screens.tables.conftest import SECONDS, Shop, tables
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 Snapshot = Callable[[App[Any]], None]
@@ -93,6 +96,30 @@ async def test_rows_written_over_api_appear_and_are_marked(people: Shop) -> None
         await ui.shows("⟳", "Robert")
         await ui.press("ctrl+r")
         await ui.hides("⟳")
+
+
+async def test_key_acts_on_shown_row_while_rows_are_fetched_again(
+    people: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with tables(people) as ui:
+        grid, resumed = ui.screen._current_grid(), threading.Event()
+        window = grid.window
+
+        def paused_window(start: int, n: int) -> Sequence[Row]:
+            resumed.wait(SECONDS)
+            return window(start, n)
+
+        monkeypatch.setattr(grid, "window", paused_window)
+        try:
+            await asyncio.to_thread(people.sql, "insert into people (name) values ('Newcomer')")
+            await ui.shows("4 rows", "Bob")
+            await ui.pilot.press("j", "l", "e")
+            await ui.until(lambda: bool(ui.screen.query_one(CellInput).display))
+            assert ui.screen.query_one(CellInput).value == "Bob"
+            assert "Newcomer" not in ui.text
+        finally:
+            resumed.set()
+        await ui.shows("Newcomer")
 
 
 async def test_column_picker_finds_column_by_name(shop: Shop, snapshot: Snapshot) -> None:
