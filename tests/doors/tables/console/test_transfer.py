@@ -218,7 +218,10 @@ def refusal(users: Shop, table: str) -> str:
 def test_transfers_above_limit_are_refused(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_routes, "MAX_TRANSFERS", 1)
     connection = open_owner(users.data / "tables" / "tables.db")
-    connection.execute("create table big as select zeroblob(50000000) as content")
+    connection.execute(
+        "create table big as with recursive n(i) as (select 1 union all select i + 1 from n where i < 1000) "
+        "select zeroblob(50000) as content from n"
+    )
     connection.close()
     path, params = "/v1/projects/shop/export", {"format": "csv", "table": ["big"]}
     with users.client.download(path, params=params) as pieces:
