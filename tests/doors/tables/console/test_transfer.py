@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 import pytest
 
 from doors.tables.api import file_routes
-from doors.tables.sqlite.connections import open_owner
 from engine.errors import SvcError
 from svc_tui.client import ApiError, Client
 from tests.doors.tables.console.conftest import Shop
@@ -217,29 +217,26 @@ def refusal(users: Shop, table: str) -> str:
 
 def test_transfers_above_limit_are_refused(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_routes, "MAX_TRANSFERS", 1)
-    connection = open_owner(users.data / "tables" / "tables.db")
-    connection.execute(
-        "create table big as with recursive n(i) as (select 1 union all select i + 1 from n where i < 1000) "
-        "select zeroblob(50000) as content from n"
+    complete = threading.Event()
+
+    def slow_upload() -> Iterator[bytes]:
+        yield b"name\n"
+        complete.wait(30)
+        yield b"Eve\n"
+
+    params = {"format": "csv", "table": "users"}
+    path = "/v1/projects/shop/import"
+    upload = threading.Thread(
+        target=lambda: list(users.client.lines("POST", path, params=params, content=slow_upload()))
     )
-    connection.close()
-    path, params = "/v1/projects/shop/export", {"format": "csv", "table": ["big"]}
-    with users.client.download(path, params=params) as pieces:
-        next(iter(pieces))
-        for transfer in (
-            lambda: users.save("csv", "users"),
-            lambda: users.load(b"name\nEve\n", table="users"),
-        ):
-            with pytest.raises(ApiError, match="1 imports and exports of the project") as exc_info:
-                transfer()
-            assert exc_info.value.code == "unavailable"
-
-    def exported() -> bool:
-        try:
-            return users.save("csv", "users").count(b"\n") == 3
-        except ApiError:
-            return False
-
-    until(exported)
+    upload.start()
+    try:
+        until(lambda: "1 imports and exports of the project" in refusal(users, "none"))
+        with pytest.raises(ApiError, match="1 imports and exports of the project") as exc_info:
+            users.save("csv", "users")
+        assert exc_info.value.code == "unavailable"
+    finally:
+        complete.set()
+        upload.join()
     until(lambda: "does not exist" in refusal(users, "none"))
     until(lambda: not refusal(users, "users"))
