@@ -222,7 +222,7 @@ def test_transfers_above_limit_are_refused(users: Shop, monkeypatch: pytest.Monk
     def slow_upload() -> Iterator[bytes]:
         yield b"name\n"
         complete.wait(30)
-        yield b"Eve\n"
+        yield b"Zoe\n"
 
     params = {"format": "csv", "table": "users"}
     path = "/v1/projects/shop/import"
