@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -246,9 +247,14 @@ def test_lease_is_exclusive_until_released_or_expired(use: Use, monkeypatch: pyt
         keeping = asyncio.ensure_future(first.keep(lambda error: lost.append(error.message)))
         with pytest.raises(BucketInUse, match="in use by first"):
             await Lease.acquire(bucket.kv, "second")
-        keeping.cancel()
-        await asyncio.sleep(0.5)  # a renewal may be in flight
-        second = await Lease.acquire(bucket.kv, "second")
+        while not keeping.done():
+            keeping.cancel()
+            await asyncio.wait([keeping], timeout=0.1)
+        second = None
+        async with asyncio.timeout(60):
+            while second is None:
+                with suppress(BucketInUse):  # A renewal in flight may be stored late.
+                    second = await Lease.acquire(bucket.kv, "second")
         await first.keep(lambda error: lost.append(error.message))
         assert lost == ["the bucket is in use by second"]
         await second.release()
