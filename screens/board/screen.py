@@ -1,6 +1,6 @@
 """The Board: the view of a project, with edits of its mounts."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar
 
 from textual import work
@@ -121,16 +121,16 @@ class BoardScreen(BoardView):
     @work(group="edit")
     async def action_undo(self) -> None:
         """Remove the last edit, or stage the inverse of the last saved edits."""
-        with self.shown_errors():
-            await self._editor.undo()
-        self._show_draft()
-        await self._draw()
+        await self._restage(self._editor.undo)
 
     @work(group="edit")
     async def action_redo(self) -> None:
         """Stage the last undone edits again."""
+        await self._restage(self._editor.redo)
+
+    async def _restage(self, change: Callable[[], Awaitable[None]]) -> None:
         with self.shown_errors():
-            await self._editor.redo()
+            await change()
         self._show_draft()
         await self._draw()
 

@@ -1,5 +1,7 @@
 """Routes of the fleet: its state and tokens for owners, and the admission of joining nodes."""
 
+from typing import Any
+
 from pydantic import Field
 from quart import Blueprint
 from quart_schema import validate_request, validate_response
@@ -80,24 +82,6 @@ class JoinBody(StrictModel):
     time_ns: int
 
 
-class AdmissionOut(StrictModel):
-    """The answer to a joining node: its identity, its keys and the other nodes."""
-
-    fleet: str
-    node: str
-    keeper: bool
-    nodes: list[tuple[str, int]]
-    members: int
-    complete: bool
-    certificate: str
-    authority: str
-    authority_key: str
-    seed: str
-    client: str
-    system: str
-    secrets_key: str
-
-
 def blueprint(fleet: Fleet) -> Blueprint:
     """Return the routes for owners of every project."""
     routes = Blueprint("fleet", __name__)
@@ -175,11 +159,8 @@ def join_handler(fleet: Fleet) -> Handler:
     @routes.post("/v1/join")
     @public_route
     @validate_request(JoinBody)
-    @validate_response(AdmissionOut)
-    async def join(data: JoinBody) -> AdmissionOut:
+    async def join(data: JoinBody) -> dict[str, Any]:
         """Admit a node; a repeated request receives the same admission."""
-        admission = await fleet.admit(JoinRequest(**data.model_dump()))
-        members = admission.encode() | {"nodes": [(node.host, node.port) for node in admission.nodes]}
-        return AdmissionOut(**members)
+        return (await fleet.admit(JoinRequest(**data.model_dump()))).encode()
 
     return asgi_handler(create_app(_NoAccess(), [routes]))

@@ -1,11 +1,13 @@
 """Fixtures for the Board of a real project in development."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from textual.pilot import Pilot
 from textual.screen import Screen
 
+from screens.board.render import Hit
 from screens.board.screen import BoardScreen
 from screens.project_client import ProjectClient
 from tests.screens.conftest import OpenApp, idle
@@ -43,3 +45,13 @@ async def board(
             await idle(pilot)
     finally:
         link.disconnect()
+
+
+def run(open_app: OpenApp, shop: Shop, test: Any, **options: Any) -> None:
+    """Run a test on the Board of a project."""
+    asyncio.run(board(open_app, shop, test, **options))
+
+
+def select(ui: Board, kind: Any, key: str) -> None:
+    """Select an item of the diagram."""
+    ui.screen.canvas.select(Hit(kind, key))

@@ -12,20 +12,12 @@ from textual.app import App
 from screens.board.render import Hit
 from screens.project_client import ConnectionInfo, ProjectClient
 from svc_tui.client import Client
-from tests.screens.board.conftest import Board, board
+from tests.screens.board.conftest import Board, board, run, select
 from tests.screens.conftest import OpenApp, idle
 from tests.screens.dev_project import SHOP, Shop, developed
 
 pytestmark = pytest.mark.slow
 Snapshot = Callable[[App[Any]], None]
-
-
-def run(open_app: OpenApp, shop: Shop, test: Any, **options: Any) -> None:
-    asyncio.run(board(open_app, shop, test, **options))
-
-
-def select(ui: Board, kind: Any, key: str) -> None:
-    ui.screen.canvas.select(Hit(kind, key))
 
 
 def test_board_shows_project_as_diagram(open_app: OpenApp, shop: Shop, snapshot: Snapshot) -> None:

@@ -1,24 +1,12 @@
 """The details of the Board of a real project: requests, errors and addresses."""
 
-import asyncio
-from typing import Any
-
 import pytest
 
-from screens.board.render import Hit
-from tests.screens.board.conftest import Board, board
+from tests.screens.board.conftest import Board, run, select
 from tests.screens.conftest import OpenApp
 from tests.screens.dev_project import SHOP, Shop
 
 pytestmark = pytest.mark.slow
-
-
-def run(open_app: OpenApp, shop: Shop, test: Any, **options: Any) -> None:
-    asyncio.run(board(open_app, shop, test, **options))
-
-
-def select(ui: Board, kind: Any, key: str) -> None:
-    ui.screen.canvas.select(Hit(kind, key))
 
 
 def test_tall_screen_shows_details_and_last_requests(open_app: OpenApp, shop: Shop) -> None:
