@@ -191,25 +191,30 @@ class Gateway:
         span = SpanContext.from_header(exchange.header(b"traceparent"))
         endpoint = self._routes().match_host(exchange.authority)
         if endpoint is None or not exchange.request.path.startswith(("/", "*")):
-            started, now = time.perf_counter_ns(), time.time_ns()
-            status, size = await self._problem(exchange, "not-found", None)
-            outcome = _SpanOutcome(status, "not-found", bytes_out=size)
-            self._record(exchange, span, None, time_ns=now, started_ns=started, outcome=outcome, root=True)
-            return outcome
+            return await self._refuse(exchange, span, None, "not-found")
         exchange.project = endpoint.project
         quota = self._quotas.get(endpoint.project)
         if quota is not None and quota.requests is not None and not quota.requests.allow():
-            started, now = time.perf_counter_ns(), time.time_ns()
-            status, size = await self._problem(exchange, "quota-exceeded", None)
-            outcome = _SpanOutcome(status, "quota-exceeded", detail=quota.message("requests"), bytes_out=size)
-            self._record(
-                exchange, span, endpoint, time_ns=now, started_ns=started, outcome=outcome, root=True
-            )
-            return outcome
+            return await self._refuse(exchange, span, endpoint, "quota-exceeded", quota.message("requests"))
         recorded = endpoint.recorded
         if self._settings.record and recorded is not None and self._recordings.allow():
             exchange.record(endpoint.project, recorded)
         return await self._span(exchange, endpoint, span, 0)
+
+    async def _refuse(
+        self,
+        exchange: _TracedExchange,
+        span: SpanContext,
+        endpoint: Endpoint | None,
+        code: str,
+        detail: str = "",
+    ) -> _SpanOutcome:
+        """Send and record a problem instead of serving the request."""
+        started, now = time.perf_counter_ns(), time.time_ns()
+        status, size = await self._problem(exchange, code, None)
+        outcome = _SpanOutcome(status, code, detail=detail, bytes_out=size)
+        self._record(exchange, span, endpoint, time_ns=now, started_ns=started, outcome=outcome, root=True)
+        return outcome
 
     async def _span(
         self, exchange: _TracedExchange, endpoint: Endpoint, span: SpanContext, depth: int
