@@ -1,7 +1,7 @@
 """Base class of the Console's screens: top line, banner, key footer, and error display."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -14,6 +14,7 @@ from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Static
+from textual.worker import WorkerError
 
 from screens.project_client import LinkState, ProjectClient
 from svc_tui.client import SvcError
@@ -52,15 +53,21 @@ class ConsoleCommand:
 
 
 class StopWorkersFirst(Widget):
-    """A screen that cancels its workers before its widgets are removed.
+    """A screen that ends its workers before its widgets are removed.
 
     Textual removes the widgets first. A worker that is still running would query widgets that no longer
     exist.
     """
 
     async def on_prune(self, event: Prune) -> None:
-        """Cancel the workers. Textual runs the handler of the base class after this one."""
-        self.workers.cancel_node(self)
+        """End the workers. Textual runs the handler of the base class after this one.
+
+        A worker may go on for a few steps: `wait_for` of Python 3.11 loses a cancellation when its work is
+        done.
+        """
+        for worker in self.workers.cancel_node(self):
+            with suppress(WorkerError):
+                await worker.wait()
 
 
 class TopBar(Horizontal):

@@ -1,6 +1,7 @@
 """A screen with slow widgets and a worker that queries them."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 from textual.app import App, ComposeResult
@@ -25,11 +26,20 @@ class Busy(StopWorkersFirst, Screen[None]):
 
     def on_mount(self) -> None:
         self.run_worker(self._look())
+        self.run_worker(self._finish())
 
     async def _look(self) -> None:
         while True:
             self.query_one("#sought")
             await asyncio.sleep(SECONDS / 100)
+
+    async def _finish(self) -> None:
+        """Do the rest of the work after a lost cancellation."""
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        for _ in range(3):
+            await asyncio.sleep(SECONDS / 10)
+            self.query_one("#sought")
 
 
 async def test_exit_with_running_worker_raises_no_error() -> None:
