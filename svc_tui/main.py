@@ -30,6 +30,7 @@ class Command:
 
 COMMANDS = {
     "new": Command("new", "new", "Create a project from a template."),
+    "add": Command("add", "add", "Add a resource to the project in this folder."),
     "console": Command(
         "console", "console", "Open the Console: Board, Tables and Logs (`svc` does the same)."
     ),

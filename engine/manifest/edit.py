@@ -1,13 +1,14 @@
-"""Edits of the mounts in `svc.toml`: planned, validated and written atomically.
+"""Edits of `svc.toml`, its mounts and new Resources: planned, validated and written atomically.
 
 An edit is refused if the resulting manifest is invalid, or if the file has changed since the edit was
 planned. `text_edit.py` decides where in the text a change goes.
 """
 
 import fcntl
+import json
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from difflib import unified_diff
@@ -100,6 +101,32 @@ def plan(root: Path, changes: Sequence[Change]) -> ManifestEdit:
     for change in changes:
         content = _changed(root, content, change)
     return ManifestEdit(root, before, content)
+
+
+def plan_resource(
+    root: Path, name: str, keys: Mapping[str, str | bool], mount: AddMount | None
+) -> ManifestEdit:
+    """Return the edit that appends the table of a new Resource, and mounts it. Writes nothing.
+
+    Raises as `plan`.
+    """
+    before = read(root / MANIFEST)
+    project = parse(root, before)
+    if name in project.resources:
+        raise EditRefused(
+            f"{MANIFEST} has a Resource {name} already", "Choose another name.", code="conflict"
+        )
+    pairs = (f"{key} = {json.dumps(value)}" for key, value in keys.items())
+    ending = b"\r\n" if b"\r\n" in before else b"\n"
+    lines = ["", f"[resource.{name}]", *pairs, ""]
+    content = before.rstrip() + ending + ending.join(line.encode() for line in lines)
+    try:
+        edited = parse(root, content)
+    except ManifestError as error:
+        raise EditRefused(error.problems[0].message, error.problems[0].hint) from error
+    if {key: each for key, each in edited.resources.items() if key != name} != dict(project.resources):
+        raise EditRefused(f"svc cannot edit {MANIFEST} in the form it is written in", "Edit it by hand.")
+    return ManifestEdit(root, before, content if mount is None else _changed(root, content, mount))
 
 
 def write(edit: ManifestEdit) -> None:

@@ -20,6 +20,7 @@ from engine.timeline.query import RecordFilter, open_reader
 from engine.timeline.record import SEVERITIES, severity
 from engine.timeline.selection import RecordRange, select
 from engine.timeline.stored_record import StoredRecord
+from svc_tui.commands.completion import resource_names
 from svc_tui.logs.format import LogFormatter
 from svc_tui.logs.options import AGE_EXAMPLES, ServiceOption, parse_age, resolve_target
 from svc_tui.logs.remote import LogQuery, RemoteLogs
@@ -35,7 +36,8 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Stream new records until you press Ctrl+C.")
     ] = False,
     resource: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Show records of one resource.")
+        str | None,
+        typer.Option(metavar="NAME", help="Show records of one resource.", autocompletion=resource_names),
     ] = None,
     since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Maximum age: {AGE_EXAMPLES}.")] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help=f"Minimum age: {AGE_EXAMPLES}.")] = None,

@@ -7,14 +7,17 @@ import typer
 
 from engine.manifest import MANIFEST, edit
 from engine.manifest.load import find, load
+from svc_tui.commands.completion import resource_names
 from svc_tui.commands.options import AsJson
 from svc_tui.terminal import stderr, stdout
 
 mount = typer.Typer(help="List, add and remove mounts in svc.toml.", no_args_is_help=True)
-Parent = Annotated[str, typer.Argument(metavar="RESOURCE", help="Resource that gets the mount.")]
+Parent = Annotated[
+    str,
+    typer.Argument(metavar="RESOURCE", help="Resource that gets the mount.", autocompletion=resource_names),
+]
 Pattern = Annotated[str, typer.Argument(metavar="PATTERN", help="Path: /prefix/* or an exact /path.")]
 Plan = Annotated[bool, typer.Option("--plan", help="Show the change without writing it.")]
-_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @mount.command("list")
@@ -41,7 +44,12 @@ def list_(as_json: AsJson = False) -> None:
 def add(
     resource: Parent,
     pattern: Pattern,
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="Resource that handles the requests.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET", help="Resource that handles the requests.", autocompletion=resource_names
+        ),
+    ],
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace an existing mount of this pattern.")
     ] = False,
@@ -71,8 +79,7 @@ def _edit(root: Path, change: edit.Change, *, plan: bool, as_json: bool) -> None
     if as_json:
         stdout.data({"written": bool(diff) and not plan, "diff": diff})
         return
-    for line in diff.splitlines():
-        stdout.styled([(line, _STYLES.get(line[0], "") if line[:3] not in {"+++", "---"} else "bold")])
+    stdout.diff(diff)
     if not diff:
         stderr.note(f"{MANIFEST} is unchanged: the mount is as requested")
     elif plan:

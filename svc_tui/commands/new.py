@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from engine.manifest import MANIFEST
+from svc_tui.commands.completion import template_names
 from svc_tui.project.scaffold import TEMPLATES, create_project
 from svc_tui.terminal import prompt, stderr, stdout
 
@@ -28,6 +29,7 @@ def new(
             "--template",
             "-t",
             metavar="TEMPLATE",
+            autocompletion=template_names,
             help="notes, pulse, guestbook, members, polyglot, static, js, go or rust.",
         ),
     ] = DEFAULT_TEMPLATE,

@@ -31,9 +31,10 @@ _SAMPLES = ("notes", "pulse", "polyglot", "guestbook", "members")
 _IGNORED = shutil.ignore_patterns(
     ".svc", "node_modules", "target", "go.work", "go.work.sum", "__pycache__", "dist", ".DS_Store"
 )
-_JS_TYPES = (_PACKAGE.parent / "lanes" / "js" / "guest" / "svc-guest.d.ts",)
-_EXTRA_FILES = {"js": _JS_TYPES, "notes": _JS_TYPES}
-"""Files that a template gets besides its own: types of the guest library, for editors."""
+JS_TYPES = _PACKAGE.parent / "lanes" / "js" / "guest" / "svc-guest.d.ts"
+"""Types of the guest library of the js lane, for editors."""
+_EXTRA_FILES = {"js": (JS_TYPES,), "notes": (JS_TYPES,)}
+"""Files that a template gets besides its own."""
 _TEXT_SUFFIXES = (".toml", ".js", ".html", ".md")
 
 

@@ -23,6 +23,7 @@ Styled = list[tuple[str, str]]
 
 _console = create_console("auto", stderr=False)
 _style = cache(Style.parse)
+_DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _CONTROL_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _COLOR_SYSTEMS = {
     "standard": ColorSystem.STANDARD,
@@ -75,6 +76,16 @@ def _rendered(pieces: Styled, system: ColorSystem | None) -> str:
 
 def _clean(text: str) -> str:
     return text if text.isprintable() else plain(text)
+
+
+def diff(text: str) -> None:
+    """Write a unified diff."""
+    styled_lines(
+        [
+            [(line, "bold" if line[:3] in {"+++", "---"} else _DIFF_STYLES.get(line[:1], ""))]
+            for line in text.splitlines()
+        ]
+    )
 
 
 def data(value: Any) -> None:

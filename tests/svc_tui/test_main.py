@@ -149,6 +149,8 @@ def test_keyboard_interrupt_exits_with_130(capsys: pytest.CaptureFixture[str]) -
 def test_completion_offers_commands_and_ignores_unknown_ones() -> None:
     offered = svc(_SVC_COMPLETE="complete_bash", COMP_WORDS="svc de", COMP_CWORD="1")
     assert offered.returncode == 0, offered.stderr
+    template = svc(_SVC_COMPLETE="complete_bash", COMP_WORDS="svc new -t gu", COMP_CWORD="3")
+    assert template.stdout.split() == ["guestbook"], template.stderr
     nothing = svc(_SVC_COMPLETE="complete_bash", COMP_WORDS="svc foo --x", COMP_CWORD="2")
     assert nothing.stderr == ""
 

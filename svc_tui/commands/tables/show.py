@@ -4,13 +4,14 @@ from typing import Annotated, Any
 
 import typer
 
+from svc_tui.commands.completion import table_names
 from svc_tui.commands.options import AsJson
 from svc_tui.commands.tables.target import open_tables
 from svc_tui.tables_syntax import rules
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.table import format_table
 
-Table = Annotated[str, typer.Argument(metavar="TABLE", help="Name of the table.")]
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="Name of the table.", autocompletion=table_names)]
 
 
 def list_tables(context: typer.Context, as_json: AsJson = False) -> None:

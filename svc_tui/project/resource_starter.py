@@ -1,0 +1,215 @@
+"""New resources in an existing project: sources from a starter, the edit of `svc.toml`, and a table."""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+
+from engine.errors import InvalidUsage, SvcError
+from engine.manifest import edit
+from engine.manifest.model import Mount, Project
+from engine.manifest.mounts import pattern_problem
+from engine.manifest.problems import did_you_mean
+from engine.manifest.schema import NAME_RULE, is_name
+from svc_tui.project.scaffold import JS_TYPES, templates
+
+LANES = ("js", "go", "rust", "static")
+"""The lanes with a starter."""
+_STARTERS = Path(__file__).resolve().parents[1] / "starters"
+_SOURCES = {"js": "src/index.js", "go": "main.go", "rust": "src/lib.rs"}
+"""Path of the source that the starter of a lane writes, below the folder of the resource."""
+_BUILD_FILES = {
+    "js": ("jsconfig.json",),
+    "go": ("go.mod", ".gitignore"),
+    "rust": ("Cargo.toml", "Cargo.lock", ".gitignore", "svc-guest"),
+    "static": (),
+}
+"""Files and folders of a lane's template that a resource needs besides its source."""
+_CRATE = {"go": ("module web", "module {}"), "rust": ('name = "web"', 'name = "{}"')}
+"""The name of the program in the build files, and its replacement."""
+_TABLE = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_PREFIX = re.compile(r"[A-Za-z0-9/\-._~]*")
+"""Paths that need no escapes in the sources of any lane."""
+_NUMBER = re.compile(r"\d+")
+_TABLES = "tables"
+
+
+@dataclass(frozen=True, slots=True)
+class NewResource:
+    """A resource to add.
+
+    `pattern` is its mount on the resource `parent`; without a pattern, the resource is public. `table` is the
+    name of a table to create with it, or empty.
+    """
+
+    name: str
+    lane: str
+    _: KW_ONLY
+    pattern: str
+    parent: str
+    table: str = ""
+
+    @property
+    def prefix(self) -> str:
+        """The part of its paths that the mount adds."""
+        return Mount(self.pattern, self.name).prefix if self.pattern else ""
+
+    @property
+    def path(self) -> str:
+        """A path that the starter answers."""
+        if self.lane == "static":
+            return f"{self.prefix}/"
+        return f"{self.prefix}/{self.table or 'hello'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """The edit of `svc.toml` and the files of a new resource; `files` maps their paths to their texts."""
+
+    resource: NewResource
+    manifest: edit.ManifestEdit
+    files: Mapping[Path, str]
+    migration: Path | None
+
+
+def new_resource(
+    project: Project, lane: str, name: str, *, mount: str, on: str, public: bool, table: str
+) -> NewResource:
+    """Return the resource for these arguments; the default mount is `/NAME/*` on the front.
+
+    Raises `InvalidUsage`.
+    """
+    if lane not in LANES:
+        raise InvalidUsage(f'unknown starter "{lane}"', did_you_mean(lane, list(LANES)))
+    if not is_name(name):
+        raise InvalidUsage(f'"{name}" is not a valid resource name', NAME_RULE)
+    if table and not _TABLE.fullmatch(table):
+        raise InvalidUsage(f'"{table}" is not a valid table name', "Use a-z, 0-9 and _, a letter first.")
+    if table and lane == "static":
+        raise InvalidUsage("a static resource has no table", "Choose js, go or rust, or leave out --table.")
+    if public:
+        if mount or on:
+            raise InvalidUsage("a public resource has its own address", "Leave out --mount and --on.")
+        return NewResource(name, lane, pattern="", parent="", table=table)
+    parent = on or (project.front.name if project.front is not None else "")
+    if not parent:
+        hint = "Pass --public, or --on RESOURCE."
+        raise InvalidUsage(f"the project has no public resource to mount {name} on", hint)
+    pattern = mount or f"/{name}/*"
+    if (problem := pattern_problem(pattern)) is not None:
+        raise InvalidUsage(*problem)
+    if not _PREFIX.fullmatch(pattern.removesuffix("/*")):
+        raise InvalidUsage(
+            f"the sources of a starter cannot contain {pattern}", "Use letters, digits and /-._~."
+        )
+    if not pattern.endswith("/*"):
+        raise InvalidUsage(f"{pattern} is one exact path", f"Mount a new resource below a path: {pattern}/*")
+    return NewResource(name, lane, pattern=pattern, parent=parent, table=table)
+
+
+def plan(project: Project, resource: NewResource) -> Addition:
+    """Return everything that adding a resource writes. Writes nothing. Raises `SvcError`."""
+    folder = project.root / resource.name
+    if folder.is_symlink() or folder.exists():
+        raise SvcError(f"{resource.name}/ exists already", "Choose another name.", code="conflict")
+    keys: dict[str, str | bool] = {"lane": resource.lane}
+    keys |= {} if resource.pattern else {"public": True}
+    keys |= {"output": resource.name} if resource.lane == "static" else {"workdir": resource.name}
+    mount = edit.AddMount(resource.parent, resource.pattern, resource.name) if resource.pattern else None
+    manifest = edit.plan_resource(project.root, resource.name, keys, mount)
+    migration = _migration(project.root, resource.table) if resource.table else None
+    files = {folder / _source(resource): _starter(resource)}
+    if migration is not None:
+        files[migration] = _filled("table.sql", resource)
+    return Addition(resource, manifest, files, migration)
+
+
+def write(addition: Addition) -> None:
+    """Write the sources, then the migration, then `svc.toml`. If a step fails, remove what was written.
+
+    Raises `SvcError`.
+    """
+    resource, root = addition.resource, addition.manifest.root
+    folder = root / resource.name
+    created: list[Path] = []
+    try:
+        with tempfile.TemporaryDirectory(prefix=".svc-add-", dir=root) as temporary:
+            sources = Path(temporary) / resource.name
+            sources.mkdir()
+            _copy_build_files(resource, sources)
+            for path, text in addition.files.items():
+                if path.is_relative_to(folder):
+                    target = sources / path.relative_to(folder)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target.write_text(text, encoding="utf-8")
+            sources.rename(folder)
+        created.append(folder)
+        if (migration := addition.migration) is not None:
+            migration.parent.mkdir(exist_ok=True)
+            with migration.open("x", encoding="utf-8") as file:
+                created.append(migration)
+                file.write(addition.files[migration])
+        edit.write(addition.manifest)
+    except BaseException as error:
+        for path in reversed(created):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if isinstance(error, OSError):
+            hint = "Check the permissions of the project's folder."
+            raise SvcError(f"cannot add {resource.name}: {error.strerror}", hint) from error
+        raise
+
+
+def _copy_build_files(resource: NewResource, target: Path) -> None:
+    template = templates()[resource.lane]
+    old, new = _CRATE.get(resource.lane, ("", ""))
+    for name in _BUILD_FILES[resource.lane]:
+        source = template / name
+        if source.is_dir():
+            ignored = shutil.ignore_patterns("target")
+            shutil.copytree(source, target / name, ignore=ignored, copy_function=shutil.copyfile)
+            continue
+        text = source.read_text(encoding="utf-8")
+        (target / name).write_text(text.replace(old, new.format(resource.name), 1) if old else text)
+    if resource.lane == "js":
+        shutil.copyfile(JS_TYPES, target / JS_TYPES.name)
+
+
+def _source(resource: NewResource) -> Path:
+    """Return the path of the source, relative to the folder of the resource."""
+    if resource.lane == "static":
+        return Path(resource.prefix.lstrip("/")) / "index.html"
+    return Path(_SOURCES[resource.lane])
+
+
+def _starter(resource: NewResource) -> str:
+    variant = "-table" if resource.table else ""
+    suffix = "html" if resource.lane == "static" else Path(_SOURCES[resource.lane]).suffix[1:]
+    return _filled(f"{resource.lane}{variant}.{suffix}", resource)
+
+
+def _filled(name: str, resource: NewResource) -> str:
+    text = (_STARTERS / name).read_text(encoding="utf-8")
+    for placeholder, value in (
+        ("__PREFIX__", resource.prefix),
+        ("__NAME__", resource.name),
+        ("__TABLE__", resource.table),
+    ):
+        text = text.replace(placeholder, value)
+    return text
+
+
+def _migration(root: Path, table: str) -> Path:
+    """Return the path of a migration after all others. Raises `SvcError`."""
+    names = sorted(path.name for path in (root / _TABLES).glob("*.sql") if not path.name.startswith("."))
+    last = names[-1] if names else ""
+    number = _NUMBER.match(last)
+    name = f"{int(number[0]) + 1:0{len(number[0])}}-{table}.sql" if number else f"0001-{table}.sql"
+    if name <= last:
+        raise SvcError(
+            f"{_TABLES}/{name} would not be the last migration: {_TABLES}/{last} exists",
+            f"Leave out --table, and add a file to {_TABLES}/ whose name sorts after {last}.",
+            code="conflict",
+        )
+    return root / _TABLES / name

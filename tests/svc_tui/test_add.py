@@ -1,0 +1,109 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.manifest.load import load
+from engine.manifest.model import Mount
+from svc_tui.main import run
+
+MANIFEST = """[project]
+name = "app"
+
+[resource.front]  # the page
+lane = "static"
+public = true
+output = "front"
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "svc.toml").write_text(MANIFEST)
+    (tmp_path / "front").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def add(*arguments: str) -> int:
+    return run(["add", *arguments])
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_add_mounts_a_resource_with_its_sources_and_a_table(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert add("js", "api") == 0
+    assert '+mounts = { "/api/*" = "api" }' in capsys.readouterr().out
+    assert add("go", "search", "--mount", "/v1/*", "--on", "api", "--table", "documents") == 0
+    assert add("rust", "count", "-t", "hits", "--json") == 0
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert answer["files"] == ["count/src/lib.rs", "tables/0002-hits.sql"]
+    assert answer["path"] == "/count/hits"
+    assert add("static", "docs", "--public") == 0
+    resources = load(project).resources
+    assert {name: resource.lane for name, resource in resources.items()} == {
+        "front": "static", "api": "js", "search": "go", "count": "rust", "docs": "static"
+    }  # fmt: skip
+    assert resources["front"].mounts == (Mount("/api/*", "api"), Mount("/count/*", "count"))
+    assert resources["api"].mounts == (Mount("/v1/*", "search"),)
+    assert resources["docs"].public
+    assert resources["docs"].output == project / "docs"
+    assert (project / "svc.toml").read_text().startswith(MANIFEST.rstrip())
+    assert "'/api/hello'" in (project / "api" / "src" / "index.js").read_text()
+    assert "GET /v1/documents" in (project / "search" / "main.go").read_text()
+    assert (project / "search" / "go.mod").read_text().startswith("module search\n")
+    assert 'name = "count"' in (project / "count" / "Cargo.toml").read_text()
+    assert 'create table "documents"' in (project / "tables" / "0001-documents.sql").read_text()
+    texts = contents(project).values()
+    assert not any(b"__NAME__" in text or b"__PREFIX__" in text or b"__TABLE__" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["jss", "api"], 2, 'Did you mean "js"?'),
+        (["js", "My Api"], 2, "a-z"),
+        (["js", "front"], 5, "front/ exists already"),
+        (["js", "api", "--table", "a b"], 2, "not a valid table name"),
+        (["js", "api", "--mount", "/x"], 2, "/x/*"),
+        (["js", "api", "--mount", "/it's/*"], 2, "cannot contain"),
+        (["js", "api", "--mount", "/api/*", "--public"], 2, "its own address"),
+        (["js", "api", "--on", "fromt"], 2, 'Did you mean "front"?'),
+        (["static", "docs", "--table", "x"], 2, "no table"),
+    ],
+)
+def test_add_with_invalid_arguments_changes_nothing(
+    project: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, words: str
+) -> None:
+    before = contents(project)
+    assert add(*arguments) == code
+    assert words in capsys.readouterr().err
+    assert contents(project) == before
+
+
+def test_add_with_plan_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = contents(project)
+    assert add("js", "api", "--plan") == 0
+    captured = capsys.readouterr()
+    assert "+[resource.api]" in captured.out
+    assert "would create api/src/index.js" in captured.err
+    assert contents(project) == before
+
+
+def test_add_removes_its_files_after_a_failure(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "tables").mkdir()
+    (project / "tables" / "users.sql").write_text("create table users (id integer primary key);")
+    before = contents(project)
+    assert add("js", "api", "--table", "notes") == 5
+    assert "would not be the last migration" in capsys.readouterr().err
+    (project / "tables" / "users.sql").unlink()
+    (project / "tables").rmdir()
+    (project / "tables").write_text("not a folder")
+    assert add("js", "api", "--table", "notes") == 1
+    assert "cannot add api" in capsys.readouterr().err
+    del before[str(project / "tables" / "users.sql")]
+    assert contents(project) == {**before, str(project / "tables"): b"not a folder"}
