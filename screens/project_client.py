@@ -44,6 +44,8 @@ class ProjectClient:
         self.info = info
         self.state: LinkState = "starting"
         self.on_state = watch
+        self.known_tables: tuple[str, ...] = ()
+        """The names of the tables when they were last fetched."""
         self._connect = connect
         self._client: Client | None = None
         self._types: ColumnTypes | None = None
@@ -64,7 +66,8 @@ class ProjectClient:
 
     async def table_names(self) -> list[str]:
         """Return the names of all tables."""
-        return [table["name"] for table in (await self.call("GET", "/tables"))["tables"]]
+        self.known_tables = tuple(table["name"] for table in (await self.call("GET", "/tables"))["tables"])
+        return list(self.known_tables)
 
     def call_sync(
         self,

@@ -3,6 +3,7 @@
 Both are documents of `/requests/<id>` of the control API.
 """
 
+import json
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
@@ -12,6 +13,7 @@ from typing import Any
 from rich.cells import set_cell_size
 
 from screens.logs.format import badge, duration, size, status
+from screens.logs.json_diff import compare_json
 from screens.logs.trace import pretty_json
 from screens.widgets.columns import sanitize
 from screens.widgets.lines import wrap_lines
@@ -40,7 +42,7 @@ def compare(before: Recorded, after: Recorded, width: int) -> list[Line]:
     old, new = before["response"], after["response"]
     if old is not None and new is not None:
         lines += [[], [("header fields", "dim")], *_diff(_fields(old), _fields(new), room)]
-        lines += [[], [("body", "dim")], *_diff(body_lines(old), body_lines(new), room)]
+        lines += [[], [("body", "dim")], *_body_diff(old, new, room)]
     lines += [[], [("records", "dim")], *_diff(_records(before), _records(after), room)]
     return lines
 
@@ -66,6 +68,27 @@ def _text_lines(body: bytes) -> list[str]:
             for at in range(0, min(len(body), MAX_LINES * _PER_LINE), _PER_LINE)
         ]
     return [sanitize(line) for line in pretty_json(text).splitlines()]
+
+
+def _body_diff(old: Mapping[str, Any], new: Mapping[str, Any], room: int) -> Iterator[Line]:
+    """Yield bodies side by side: JSON by its structure, other bodies by their lines."""
+    try:
+        pairs = compare_json(*(_json_body(message) for message in (old, new)))
+    except (ValueError, RecursionError):
+        yield from _diff(body_lines(old), body_lines(new), room)
+        return
+    for pair in pairs[:MAX_LINES]:
+        yield from _pair(sanitize(pair.before), sanitize(pair.after), room, "", mark=pair.differs)
+    if len(pairs) > MAX_LINES:
+        yield [("… truncated", "dim")]
+
+
+def _json_body(message: Mapping[str, Any]) -> Any:
+    """Return the object or array in a body. Raises `ValueError`, also for a truncated body."""
+    body = b64decode(message["body"])
+    if message["truncated"] or not body.lstrip().startswith((b"{", b"[")):
+        raise ValueError("not a complete JSON object or array")
+    return json.loads(body)
 
 
 def _status(recorded: Recorded) -> int:

@@ -24,6 +24,8 @@ WINDOW = 500
 """Maximum rows per request."""
 _EXACT = {"int": "a whole number", "float": "a number", "bool": "true or false"}
 """Types whose values a filter checks, in words."""
+DELETED_KEY = ("deleted",)
+"""The key of a row that others have deleted."""
 _SIGNS: dict[str, Piece] = {
     "edited": ("•", "warn"),
     "new": ("+", "good"),
@@ -240,7 +242,7 @@ class RemoteGrid:
 
     def _row(self, row: TableRow | None) -> Row:
         if row is None:
-            return Row(("deleted",), (((("−", "dim"),)), ((("deleted by others", "dim"),))))
+            return Row(DELETED_KEY, (((("−", "dim"),)), ((("deleted by others", "dim"),))))
         edit = self.draft.edit(row.key)
         cells = [
             self._cell(column, row.cells[self.column_index[column.name]], edit)

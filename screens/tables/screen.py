@@ -2,14 +2,20 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 from textual import work
 from textual.binding import Binding, BindingType
+from textual.events import Key
 
 from screens.console_screen import ConsoleCommand, Tab
 from screens.project_client import ProjectClient
 from screens.tables.cells import counted
+from screens.tables.column_layout import ColumnLayout
+from screens.tables.column_stats import ColumnStats
+from screens.tables.columns_screen import ColumnsScreen
 from screens.tables.conflicts import ConflictRow, Conflicts
 from screens.tables.draft import NewRow, StagedChange
 from screens.tables.editing import TableEditor
@@ -17,6 +23,8 @@ from screens.tables.export_form import TableExportForm
 from screens.tables.grid import RemoteGrid
 from screens.tables.history import HistoryStore, StatementHistory
 from screens.tables.import_form import ImportForm
+from screens.tables.picker import Choice, ColumnPicker
+from screens.tables.query import Condition
 from screens.tables.schema_forms import AlterForm, CreateForm
 from screens.tables.sql_screen import SqlScreen
 
@@ -32,6 +40,7 @@ _NEEDS_TABLE = frozenset(
         "edit_outside",
         "column",
         "columns",
+        "stats",
     }
 )
 
@@ -75,6 +84,7 @@ class TablesScreen(TableEditor):
         Binding("E", "edit_outside", "Edit in $EDITOR", show=False, id="tables.edit-outside"),
         Binding("c", "column", "Go to a column", show=False, id="tables.column"),
         Binding("C", "columns", "Columns", show=False, id="tables.columns"),
+        Binding("F", "stats", "Statistics of the column", show=False, id="tables.stats"),
         Binding("Q", "sql", "SQL", id="tables.sql"),
         Binding("T", "create", "Create a table", show=False, id="tables.create"),
         Binding("A", "alter", "Alter the table", show=False, id="tables.alter"),
@@ -84,6 +94,13 @@ class TablesScreen(TableEditor):
         Binding("ctrl+n", "null", "Null", show=False, id="tables.cell-null"),
         Binding("y", "copy", "Copy", show=False, id="tables.copy"),
     ]
+
+    ROW_KEYS = frozenset(
+        key
+        for binding in BINDINGS
+        if isinstance(binding, Binding) and binding.action.partition("(")[0] in _NEEDS_TABLE
+        for key in binding.key.split(",")
+    ) | {"enter"}
 
     def __init__(self, client: ProjectClient, history: HistoryStore | None = None) -> None:
         """Create the screen. `history` stores the SQL statements."""
@@ -108,7 +125,7 @@ class TablesScreen(TableEditor):
     def commands(self) -> Sequence[ConsoleCommand]:
         """Return the commands of Tables."""
         return [
-            ConsoleCommand("table NAME", "Open a table", self.navigate),
+            ConsoleCommand("table NAME", "Open a table", self.navigate, self.client.known_tables),
             ConsoleCommand("sql [STATEMENT]", "Run SQL", lambda words: self.action_sql(" ".join(words))),
         ]
 
@@ -116,6 +133,59 @@ class TablesScreen(TableEditor):
         """Open the table of this name, filtered by the other words."""
         self._first_table = words[0]
         self._open(words[0], line=shlex.join(words[1:]))
+
+    def on_key(self, event: Key) -> None:
+        """Queue a key that acts on rows until they are loaded."""
+        if self.focused is None or self.rows.has_focus:
+            self._held_keys.hold(event, loading=self._is_loading())
+
+    # Columns
+
+    def action_columns(self) -> None:
+        """Open the dialog for columns."""
+        if (grid := self._grid) is not None:
+            about = {
+                column.name: (column.type.name, width.default)
+                for column, width in zip(grid.columns, grid.widths, strict=True)
+            }
+            self.app.push_screen(ColumnsScreen(grid.layout, about, partial(self._apply_column_layout, grid)))
+
+    def action_column(self) -> None:
+        """Go to a column by its name. A hidden column is shown again."""
+        if (grid := self._grid) is None:
+            return
+        choices = []
+        for layout_column in grid.layout.columns:
+            column = grid.columns[grid.column_index[layout_column.name]]
+            about = [column.type.name, "hidden" if layout_column.hidden else "", column.note]
+            choices.append(Choice(layout_column.name, "  ".join(filter(None, about))))
+        self.app.push_screen(ColumnPicker(choices), self._go_to_column)
+
+    def _go_to_column(self, name: str | None) -> None:
+        grid = self._grid
+        if not name or grid is None or name not in grid.column_index:
+            return
+        if grid.position(name) is None:
+            index = [column.name for column in grid.layout.columns].index(name)
+            self._apply_column_layout(grid, grid.layout.toggled(index))
+        self.rows.cursor_column = grid.position(name) or 0
+
+    def _apply_column_layout(self, grid: RemoteGrid, layout: ColumnLayout) -> None:
+        grid.layout = self._layouts[grid.table] = layout
+        if grid is self._grid:
+            self.rows.set_columns(grid.list_columns())
+
+    def action_stats(self) -> None:
+        """Show the statistics of the column at the cursor, and filter by a chosen value."""
+        grid, column = self._grid, self._current_column()
+        if grid is None or column is None:
+            return
+
+        def on_choice(condition: Condition | None) -> None:
+            if condition is not None:
+                self._open(grid.table, replace(grid.query, conditions=(*grid.query.conditions, condition)))
+
+        self.app.push_screen(ColumnStats(self.client, grid.table, column), on_choice)
 
     # Schema, SQL and files
 

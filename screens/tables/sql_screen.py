@@ -7,6 +7,7 @@ from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.geometry import Region
 from textual.screen import Screen
@@ -15,12 +16,14 @@ from textual.widgets import Footer, Static, TextArea
 
 from screens.console_screen import StopWorkersFirst
 from screens.project_client import ProjectClient
+from screens.tables.catalog import WIDE_CELLS, Catalog
 from screens.tables.history import StatementHistory
+from screens.tables.query_plan import explain_sql, plan_lines
 from screens.tables.result import ResultRows, describe_result, error_position, line_and_column
 from screens.tables.result_export import ResultExportForm
 from screens.tables.sql_text import MAX_COLORED, StyledRange, completion, spans_by_line
 from screens.widgets.component_styles import ComponentStyles, tone_rules
-from screens.widgets.lines import TextLines
+from screens.widgets.lines import LINE_COLUMNS, TextLines
 from screens.widgets.row_source import TONES
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
@@ -109,11 +112,14 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         & SqlInput { height: 8; max-height: 40%; border: none; padding: 0 1; background: $surface; }
         & SqlInput:focus { border: none; }
         & #outcome { height: auto; max-height: 4; padding: 0 1; }
-        & VirtualRows { height: 1fr; }
+        & #result { height: 1fr; }
+        & #catalog { display: none; width: 34; background: $surface; margin: 0 1 0 0; }
+        &.wide #catalog { display: block; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s,f9", "run", "Run", priority=True, id="sql.run"),
+        Binding("ctrl+g,f8", "explain", "Explain", priority=True, id="sql.explain"),
         Binding("ctrl+t", "writes", "Allow writing", priority=True, id="sql.writes"),
         Binding("y", "copy", "Copy", show=False, id="sql.copy"),
         Binding("x", "export", "Export", show=False, id="sql.export"),
@@ -129,9 +135,12 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
     def compose(self) -> ComposeResult:
         """Compose the statement, its outcome and its rows."""
         yield Static(id="head")
-        yield SqlInput(self._text)
-        yield Static(id="outcome")
-        yield VirtualRows(TextLines(), (), cursor="cell")
+        with Horizontal():
+            yield Catalog()
+            with Vertical():
+                yield SqlInput(self._text)
+                yield Static(id="outcome")
+                yield VirtualRows(TextLines(), (), cursor="cell", id="result")
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -151,6 +160,17 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
             tables = (await self._client.call("GET", "/tables"))["tables"]
             columns = {column["name"] for table in tables for column in table["columns"]}
             self.query_one(SqlInput).names = frozenset({table["name"] for table in tables} | columns)
+            self.query_one(Catalog).set_tables(tables)
+
+    def on_resize(self) -> None:
+        """Show the catalog on a wide screen."""
+        self.set_class(self.size.width >= WIDE_CELLS, "wide")
+
+    def on_catalog_name_chosen(self, event: Catalog.NameChosen) -> None:
+        """Insert a name of the catalog at the cursor of the statement."""
+        field = self.query_one(SqlInput)
+        field.insert(event.text)
+        field.focus()
 
     def _update_head(self) -> None:
         mode = "[$text-warning]may write[/]" if self._writes else "[dim]read-only[/]"
@@ -191,11 +211,34 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
             return
         self._wrote = self._wrote or writes
         self._result = ResultRows(result, types)
-        rows = self.query_one(VirtualRows)
+        rows = self._rows
         rows.set_source(self._result, self._result.columns())
         self._show_outcome(
             describe_result(result), "$text-success" if not result["truncated"] else "$text-warning"
         )
+
+    def action_explain(self) -> None:
+        """Show how SQLite would run the statement, without running it."""
+        text = self.query_one(SqlInput).text
+        if text.strip():
+            self._explain(text, self._writes)
+
+    @work(group="sql", exclusive=True)
+    async def _explain(self, text: str, writes: bool) -> None:
+        self._show_outcome("…", "$foreground 60%")
+        try:
+            result = await self._client.call("POST", "/sql", {"sql": explain_sql(text), "write": writes})
+        except SvcError as error:
+            self._show_outcome(error.text, "$text-error")
+            return
+        self._result = None
+        self._rows.set_source(TextLines(plan_lines(result["rows"])), LINE_COLUMNS)
+        self._show_outcome("plan of the statement, which was not run", "$text-success")
+
+    @property
+    def _rows(self) -> VirtualRows:
+        """The list of the result."""
+        return self.query_one("#result", VirtualRows)
 
     def _show_failure(self, text: str, error: SvcError) -> None:
         """Show an error, and select its position in the statement."""
@@ -210,7 +253,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
 
     def action_copy(self) -> None:
         """Copy the cell."""
-        rows = self.query_one(VirtualRows)
+        rows = self._rows
         if self._result is not None and rows.count:
             self.app.copy_to_clipboard(self._result.cell(rows.cursor_row, rows.cursor_column))
             self.notify("copied the cell", timeout=2)

@@ -40,6 +40,7 @@ _TONES: dict[str, Tone] = {
     "number": "teal",
     "parameter": "orange",
 }
+_PLAIN_NAME = re.compile(r"[^\W\d]\w*")
 _LAST_WORD = re.compile(r"[^\W\d]\w*\Z")
 
 
@@ -100,3 +101,10 @@ def completion(before: str, names: Iterable[str]) -> str:
             rest = word[len(typed) :]
             return rest.upper() if typed.isupper() else rest
     return ""
+
+
+def quoted_name(name: str) -> str:
+    """Return a name as SQL: quoted if it is a keyword or no plain word."""
+    if _PLAIN_NAME.fullmatch(name) and name.lower() not in _KEYWORDS:
+        return name
+    return '"' + name.replace('"', '""') + '"'

@@ -2,8 +2,7 @@
 
 import asyncio
 from contextlib import suppress
-from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -14,22 +13,20 @@ from textual.widgets import Static
 from screens.console_screen import ConsoleScreen
 from screens.project_client import ProjectClient
 from screens.tables.cell_input import CellInput, LineInput
-from screens.tables.cells import counted, piece
 from screens.tables.column_layout import ColumnLayout
-from screens.tables.columns_screen import ColumnsScreen
 from screens.tables.draft import Draft, NewRow
-from screens.tables.grid import RemoteGrid, TableColumn, TableRow
-from screens.tables.picker import Choice, ColumnPicker, TablePicker
-from screens.tables.query import RowQuery, describe_sort
-from screens.widgets.columns import ListColumn, sanitize
+from screens.tables.grid import DELETED_KEY, RemoteGrid, TableColumn, TableRow
+from screens.tables.held_keys import HeldKeys
+from screens.tables.picker import TablePicker
+from screens.tables.query import RowQuery
+from screens.tables.status import staged_status, table_status
+from screens.widgets.columns import ListColumn
 from screens.widgets.lines import TextLines
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
 
 POLL_SECONDS = 1.0
 """Interval of polling for changes by others."""
-MAX_THEIRS_LENGTH = 24
-"""Maximum characters of a value that others have written, in the status line."""
 NO_TABLES = "no tables yet · press T to create one, or add tables/*.sql to the project"
 NO_ROWS = "no rows yet · a adds one, i imports a file"
 NO_ROWS_READ_ONLY = "no rows yet"
@@ -41,6 +38,9 @@ KEYLESS = "Press A to add one: set primary key NAME, or add id integer primary k
 class TableView(ConsoleScreen):
     """The grid of one table at a time."""
 
+    ROW_KEYS: ClassVar[frozenset[str]] = frozenset()
+    """The keys that act on the rows of a table."""
+
     def __init__(self, client: ProjectClient) -> None:
         super().__init__(client)
         self._drafts: dict[str, Draft] = {}
@@ -48,6 +48,8 @@ class TableView(ConsoleScreen):
         self._layouts: dict[str, ColumnLayout] = {}
         self._first_table = ""
         self._editing: tuple[NewRow | TableRow, TableColumn] | None = None
+        self._opened = False
+        self._held_keys = HeldKeys(self, self.ROW_KEYS)
 
     def body(self) -> ComposeResult:
         """Compose the status line, the grid, the line for a prompt or filter, and the input of a cell."""
@@ -88,11 +90,13 @@ class TableView(ConsoleScreen):
         if self.client.state == "live":
             with self.shown_errors():
                 await self._show(table, query or RowQuery(), line)
+            self._opened = True
+            self._update_staged()
 
     async def _show(self, table: str, query: RowQuery, line: str = "") -> None:
         """Show a table; "" shows the first one. `line` is a filter to parse. Raises `SvcError`."""
+        names = await self.client.table_names()
         if not table:
-            names = await self.client.table_names()
             if not names:
                 self._show_no_tables()
                 return
@@ -151,43 +155,25 @@ class TableView(ConsoleScreen):
             self.call_next(self.refresh_bindings)
         self.pending = pending
         self._update_staged()
-        line = self.query_one("#table", Static)
-        if grid is None:
-            line.update(Content.from_markup("[dim]no tables[/]"))
-            return
-        parts = [
-            Content.from_markup("[@click=screen.tables][b $primary]$name[/] ▾[/]", name=grid.table),
-            Content.from_markup("[dim]$count[/]", count=counted(grid.total, "row")),
-        ]
-        if sort_text := describe_sort(grid.query.sorts):
-            parts.append(Content.from_markup("[dim]$words[/]", words=sort_text))
-        parts += [
-            Content.from_markup(
-                f"[on $panel] $chip [@click=screen.drop_filter({index})][dim]×[/][/] [/]", chip=chip
-            )
-            for index, chip in enumerate(grid.query.chips())
-        ]
-        if not grid.editable:
-            parts.append(
-                Content.from_markup("[$text-warning]read-only: $reason[/]", reason=grid.read_only_reason)
-            )
-        line.update(Content("   ").join(parts))
+        content = table_status(grid) if grid is not None else Content.styled("no tables", "dim")
+        self.query_one("#table", Static).update(content)
 
     @on(VirtualRows.Moved)
     @on(VirtualRows.Loaded)
     def _update_staged(self) -> None:
-        """Show the staged edits, or the value that others have written into the edited cell at the cursor."""
-        grid, row, column = self._grid, self._current_row(), self._current_column()
-        elsewhere = next((name for name, draft in self._drafts.items() if len(draft)), "")
-        text = f"staged edits in {elsewhere}" if elsewhere else ""
-        if grid is not None and len(grid.draft):
-            text = f"{counted(len(grid.draft), 'row')} changed · ctrl+s applies"
-        if grid is not None and isinstance(row, TableRow) and column and grid.has_conflict(row, column):
-            theirs, _ = piece(row.cells[grid.column_index[column.name]])
-            if len(theirs) > MAX_THEIRS_LENGTH:
-                theirs = f"{theirs[: MAX_THEIRS_LENGTH - 1]}…"
-            text = f"others wrote {sanitize(theirs)} here · ctrl+s asks"
+        """Show the staged edits, and handle the keys that waited for the row at the cursor."""
+        text = staged_status(self._drafts, self._grid, self._current_row(), self._current_column())
         self.query_one("#staged", Static).update(Content(text))
+        if not self._is_loading():
+            self._held_keys.release()
+
+    def _is_loading(self) -> bool:
+        """Return whether the first table is being opened, or the row at the cursor is being loaded."""
+        grid, rows = self._grid, self.rows
+        if grid is None:
+            return not self._opened
+        at = rows.cursor_row
+        return at < rows.count and grid.at(at) is None and rows.key(at) != DELETED_KEY
 
     def _redraw(self) -> None:
         """Draw the rows again, with their staged edits."""
@@ -234,7 +220,7 @@ class TableView(ConsoleScreen):
             )
         return self._grid.editable
 
-    # Filter, columns and sort order
+    # Filter and sort order
 
     def _open_line(self, line: LineInput, prompt: str, value: str, rule: str) -> None:
         """Edit a value in the filter or over the cell at the cursor, with a prompt at the bottom."""
@@ -296,40 +282,6 @@ class TableView(ConsoleScreen):
         """Remove the last part of the filter."""
         if self._grid is not None and (chips := self._grid.query.chips()):
             self.action_drop_filter(len(chips) - 1)
-
-    def action_columns(self) -> None:
-        """Open the dialog for columns."""
-        if (grid := self._grid) is not None:
-            about = {
-                column.name: (column.type.name, width.default)
-                for column, width in zip(grid.columns, grid.widths, strict=True)
-            }
-            self.app.push_screen(ColumnsScreen(grid.layout, about, partial(self._apply_column_layout, grid)))
-
-    def action_column(self) -> None:
-        """Go to a column by its name. A hidden column is shown again."""
-        if (grid := self._grid) is None:
-            return
-        choices = []
-        for layout_column in grid.layout.columns:
-            column = grid.columns[grid.column_index[layout_column.name]]
-            about = [column.type.name, "hidden" if layout_column.hidden else "", column.note]
-            choices.append(Choice(layout_column.name, "  ".join(filter(None, about))))
-        self.app.push_screen(ColumnPicker(choices), self._go_to_column)
-
-    def _go_to_column(self, name: str | None) -> None:
-        grid = self._grid
-        if not name or grid is None or name not in grid.column_index:
-            return
-        if grid.position(name) is None:
-            index = [column.name for column in grid.layout.columns].index(name)
-            self._apply_column_layout(grid, grid.layout.toggled(index))
-        self.rows.cursor_column = grid.position(name) or 0
-
-    def _apply_column_layout(self, grid: RemoteGrid, layout: ColumnLayout) -> None:
-        grid.layout = self._layouts[grid.table] = layout
-        if grid is self._grid:
-            self.rows.set_columns(grid.list_columns())
 
     def action_sort(self, append: bool) -> None:
         """Sort by the column of the cursor: ascending, descending, unsorted."""

@@ -192,7 +192,10 @@ class Console(TerminalApp[None]):
     def _general_commands(self) -> list[ConsoleCommand]:
         tabs = [
             ConsoleCommand(
-                f"{tab} [WORDS]", f"Open {name}; WORDS select what it shows", partial(self._open_tab, tab)
+                f"{tab} [WORDS]",
+                f"Open {name}; WORDS select what it shows",
+                partial(self._open_tab, tab),
+                self._client.known_tables if tab == "tables" else (),
             )
             for tab, name in TABS.items()
         ]

@@ -1,5 +1,8 @@
+import json
+from base64 import b64encode
 from typing import Any
 
+from screens.logs.json_diff import compare_json
 from screens.logs.replay import body_lines, compare
 from screens.logs.trace import lines, record_details, spans
 from screens.widgets.row_source import Line
@@ -138,6 +141,28 @@ def test_compare_marks_differences() -> None:
         ["hi!", "≠", "ho!"],
     ]
     assert "not recorded, so not sent: cookie" in result
+
+
+def test_compare_of_json_follows_its_structure() -> None:
+    before = {"a": 1, "list": [{"id": 1}, {"id": 2}], "gone": [True], "same": {"x": None}}
+    after = {"same": {"x": None}, "list": [{"id": 0}, {"id": 1}, {"id": 2}], "a": 1.5, "new": "text"}
+    pairs = compare_json(before, after)
+    assert [(pair.before.strip(), pair.after.strip()) for pair in pairs if pair.differs] == [
+        ('"a": 1,', '"a": 1.5,'),
+        ("", "{"),
+        ("", '"id": 0'),
+        ("", "},"),
+        ('"gone": [', ""),
+        ("true", ""),
+        ("],", ""),
+        ("", '"new": "text"'),
+    ]
+    assert json.loads("".join(pair.before for pair in pairs)) == before
+    assert json.loads("".join(pair.after for pair in pairs)) == after
+    encoded = [
+        b64encode(json.dumps(value).encode()).decode() for value in ({"a": 1, "b": 2}, {"b": 2, "a": 1})
+    ]
+    assert "≠" not in text(compare(recorded(encoded[0]), recorded(encoded[1]), 80))
 
 
 def test_compare_wraps_long_lines_in_their_column() -> None:

@@ -116,8 +116,8 @@ class Tables(Driven):
 
 
 @asynccontextmanager
-async def tables(shop: Shop, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Tables]:
-    """Open the Tables tab and wait until it shows something."""
+async def tables(shop: Shop, size: tuple[int, int] = (80, 24), *, wait: bool = True) -> AsyncIterator[Tables]:
+    """Open the Tables tab, and wait until it shows something unless `wait` is False."""
     link = shop.link()
     await asyncio.to_thread(link.reconnect)
     screen = TablesScreen(link)
@@ -127,8 +127,9 @@ async def tables(shop: Shop, size: tuple[int, int] = (80, 24)) -> AsyncIterator[
     try:
         async with app.run_test(size=size) as pilot:
             ui = Tables(pilot, screen)
-            await ui.until(lambda: "▾" in ui.text or "no tables" in ui.text)
-            await idle(pilot)
+            if wait:
+                await ui.until(lambda: "▾" in ui.text or "no tables" in ui.text)
+                await idle(pilot)
             yield ui
             await app.push_screen(Screen())  # Stop further requests.
             await idle(pilot)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from textual.app import App
 
+from screens.project_client import ProjectClient
 from screens.tables.cell_input import CellInput
 from screens.widgets.row_source import Row
 from tests.screens.tables.conftest import SECONDS, Shop, tables
@@ -120,6 +121,37 @@ async def test_key_acts_on_shown_row_while_rows_are_fetched_again(
         finally:
             resumed.set()
         await ui.shows("Newcomer")
+
+
+async def test_keys_before_the_first_table_is_shown_take_effect(
+    people: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = threading.Event()
+    call_sync = ProjectClient.call_sync
+
+    def delayed(client: ProjectClient, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
+        if (method, path) == ("POST", "/grid"):
+            opened.wait(SECONDS)
+        return call_sync(client, method, path, *args, **kwargs)
+
+    monkeypatch.setattr(ProjectClient, "call_sync", delayed)
+    async with tables(people, wait=False) as ui:
+        await ui.pilot.press("e", "backspace", "7")
+        await asyncio.sleep(0)
+        assert ui.screen._grid is None
+        opened.set()
+        await ui.until(lambda: ui.screen.query_one(CellInput).value == "7")
+        assert "people" in ui.screen.commands()[0].values
+
+
+async def test_statistics_of_a_column_filter_by_a_value(people: Shop) -> None:
+    people.sql("insert into people (name, age) values ('Dora', 27), ('Eve', 27)")
+    async with tables(people) as ui:
+        await ui.press("l", "l", "F")
+        await ui.shows("5 rows   3 distinct   0 null", "min 27   max 41   avg 31", "60.0%")
+        await ui.press("enter")
+        await ui.shows("age=27 ×", "Dora")
+        await ui.hides("Cleo")
 
 
 async def test_column_picker_finds_column_by_name(shop: Shop, snapshot: Snapshot) -> None:

@@ -12,6 +12,7 @@ from screens.tables.history import StatementHistory
 from screens.tables.result import ResultRows, describe_result, error_position, line_and_column
 from screens.tables.result_export import chunks
 from screens.tables.sql_screen import SqlInput
+from screens.tables.sql_text import quoted_name
 from svc_tui.column_types import ColumnTypes
 from svc_tui.console.preferences import SqlHistory
 from tests.screens.tables.conftest import Shop, tables
@@ -151,3 +152,21 @@ async def test_truncated_result_is_reported(people: Shop) -> None:
         )
         await ui.press("ctrl+s")
         await ui.shows("10,000 rows, truncated")
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_wide_screen_lists_names_and_explains_the_statement(people: Shop) -> None:
+    async with tables(people, size=(130, 30)) as ui:
+        await ui.press("Q")
+        await ui.shows("people", "age  integer")
+        await ui.press(*"select ", "shift+tab", "j", "j", "enter", *" from people order by name", "ctrl+g")
+        await ui.shows("SCAN people", "USE TEMP B-TREE FOR ORDER BY", "was not run")
+        assert ui.app.screen.query_one(SqlInput).text == "select name from people order by name"
+        await ui.press("ctrl+s")
+        await ui.shows("3 rows")
+
+
+def test_names_that_sql_would_misread_are_quoted() -> None:
+    names = ["people", "order", "a b", 'say "x"']
+    assert [quoted_name(name) for name in names] == ["people", '"order"', '"a b"', '"say ""x"""']
