@@ -4,7 +4,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Set
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from engine.gateway.error_page import DebugDetail
@@ -62,6 +62,7 @@ class _SpanOutcome:
     _: KW_ONLY
     detail: str = ""
     report: RunReport | None = None
+    bytes_in: int = 0
     bytes_out: int = 0
     aborted: bool = False
 
@@ -231,9 +232,7 @@ class Gateway:
                 outcome = _SpanOutcome(status, "mount-loop", bytes_out=size)
             else:
                 inner = await self._span(exchange, target, span.child(), depth + 1)
-                outcome = _SpanOutcome(
-                    inner.status, inner.code, bytes_out=inner.bytes_out, aborted=inner.aborted
-                )
+                outcome = replace(inner, detail="", report=None)
         except Exception:
             outcome = _SpanOutcome(500, "internal")
             raise
@@ -320,13 +319,15 @@ class Gateway:
                 code,
                 detail=report.detail,
                 report=report,
+                bytes_in=report.bytes_in,
                 bytes_out=report.bytes_out,
                 aborted=aborted,
             )
+        outcome = _SpanOutcome(499, code, detail=report.detail, report=report, bytes_in=report.bytes_in)
         if code in ("aborted", "client-gone", "stopping"):
-            return _SpanOutcome(499, code, detail=report.detail, report=report, aborted=True)
+            return replace(outcome, aborted=True)
         status, size = await self._problem(exchange, code, DebugDetail(report.detail, lines))
-        return _SpanOutcome(status, code, detail=report.detail, report=report, bytes_out=size)
+        return replace(outcome, status=status, bytes_out=size)
 
     async def _problem(
         self, exchange: _TracedExchange, code: str, debug: DebugDetail | None
@@ -367,7 +368,7 @@ class Gateway:
                 wall_ns=time.perf_counter_ns() - started_ns,
                 compute_ns=report.compute_ns if report else 0,
                 peak_memory=report.peak_memory if report else None,
-                bytes_in=report.bytes_in if report else 0,
+                bytes_in=outcome.bytes_in,
                 bytes_out=outcome.bytes_out,
                 root=root,
             )

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from engine.manifest.lanes import registered_lanes
-from engine.manifest.positions import KeyPath, Positions, find_positions
+from engine.manifest.positions import KeyPath, Positions, find_positions, find_unclosed
 from engine.manifest.problems import ManifestProblem, did_you_mean, dotted
 from engine.manifest.schema import Document, ProjectTable, ResourceTable
 
@@ -51,6 +51,7 @@ _SYNTAX_HINTS = {
     "Expected newline": "Begin a new line for the next key.",
     "Expected ']'": "Close the bracket: [resource.web]",
 }
+_BRACKETS = {"[": ("the array", "]"), "{": ("the inline table", "}")}
 _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _TWICE = re.compile(r"twice|overwrite|mutate|immutable", re.IGNORECASE)
 
@@ -70,7 +71,12 @@ def syntax_problem(message: str, text: str) -> ManifestProblem:
             message = f"duplicate key; the first is in line {positions.first[path].line}"
             return ManifestProblem(line, column, dotted(path), message, _ONCE)
         return ManifestProblem(line, column, "", f"invalid TOML: {_lower(reason)}", _ONCE)
-    if position and not position.group(1) and reason != "Invalid value":
+    at_end = position is not None and not position.group(1)
+    if at_end and (unclosed := find_unclosed(text)) is not None:
+        bracket, (line, column) = unclosed
+        name, closing = _BRACKETS[bracket]
+        return ManifestProblem(line, column, "", f"{name} is not closed", f"Close it with {closing}")
+    if at_end and reason != "Invalid value":
         return ManifestProblem(
             line, column, "", f"the text ends unexpectedly: {_lower(reason)}", "Close what is open."
         )

@@ -27,6 +27,8 @@ _STRING = re.compile(
 _SCALAR = re.compile(r"[^,\]}#\n]+")
 _OPAQUE = re.compile(rf"{_STRING.pattern}|#[^\n]*|[\"']", re.DOTALL)
 """A string, a comment, or the quote of a string that never ends."""
+_BRACKET = re.compile(rf"{_OPAQUE.pattern}|[\[\]{{}}]", re.DOTALL)
+"""As `_OPAQUE`, or a bracket outside of strings and comments."""
 _DEPTH = 64
 MAX_KEY_PARTS = 64
 """Maximum parts of a dotted key. `tomllib` takes memory by the square of their number."""
@@ -95,6 +97,20 @@ def has_long_key(text: str) -> bool:
         at = match.end()
     bare.append(text[at:])
     return any(line.count(".") >= MAX_KEY_PARTS for line in "".join(bare).split("\n"))
+
+
+def find_unclosed(text: str) -> tuple[str, Position] | None:
+    """Return the innermost bracket, `[` or `{`, that is not closed, and its position; None if all are."""
+    unclosed: list[int] = []
+    for match in _BRACKET.finditer(text):
+        if match.group() in ("[", "{"):
+            unclosed.append(match.start())
+        elif match.group() in ("]", "}") and unclosed:
+            unclosed.pop()
+    if not unclosed:
+        return None
+    at = unclosed[-1]
+    return text[at], Position(text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
 
 
 def find_positions(text: str) -> Positions:

@@ -67,7 +67,8 @@ def rollback(
             stderr.note(f"{target} has the same content as the live deployment")
         stderr.note("rows and schema of tables are not rolled back")
         if not yes:
-            prompt.confirm(f"roll back from {plan['live']} to {target}?")
+            newer = " (the newer one)" if target > plan["live"] else ""
+            prompt.confirm(f"roll back from {plan['live']} to {target}{newer}?")
         body = {"deployment": target, "revision": plan["revision"], "message": message}
         result = client.call("POST", f"{path}/rollback", body)
     if as_json:

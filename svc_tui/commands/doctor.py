@@ -1,6 +1,7 @@
 """`svc doctor`."""
 
 import asyncio
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,8 +39,11 @@ def doctor(
     elif stdout.is_terminal():
         _table(checks, lanes_in_use)
     else:
-        for check in checks:
-            stdout.styled([("\t".join(str(field) for field in _document(check).values()), "")])
+        rows = [_document(check) for check in checks]
+        stdout.styled([("\t".join(rows[0]), "")])
+        for row in rows:
+            fields = (json.dumps(value) if isinstance(value, bool) else value for value in row.values())
+            stdout.styled([("\t".join(fields), "")])
     return ExitCode.OK if ok else ExitCode.FAILED
 
 

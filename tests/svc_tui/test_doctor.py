@@ -69,6 +69,7 @@ def test_doctor_with_an_invalid_manifest_warns_and_checks_all_lanes(
     assert "mistake" in output.err and "svc build" in output.err
     rows = [line.split("\t") for line in output.out.splitlines()]
     assert all(len(row) == 8 for row in rows)
+    assert (rows[0][0], rows[0][-1], rows[1][-1]) == ("group", "needed", "true")
     assert ["svc", "python", "found"] in [row[:3] for row in rows]
 
 

@@ -169,6 +169,8 @@ def test_mount_cycle_of_2000_resources_is_reported(tmp_path: Path) -> None:
         ('[project\nname = "a"', (1, 9), "invalid TOML"),
         ('[project]\nname = "a', (2, 1), "ends unexpectedly"),
         ('[project]\nname = "a\n', (2, 10), "Close the quotes"),
+        ('[project]\nname = "a"\nfoo = [\n "x]",  # ]\n', (3, 7), "the array is not closed"),
+        ('[project]\nname = "a"\nfoo = { a = [1]', (3, 7), "the inline table is not closed"),
         ("[project]\nname = " + "[" * 50_000, (0, 0), "too deep"),
         (f"[project]\nname = {'9' * 5000}", (2, 8), "a number has too many digits"),
         ("name: shop", (1, 5), 'Write key = "value"'),
