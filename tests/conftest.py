@@ -11,6 +11,7 @@ from xdist.scheduler import LoadFileScheduling
 
 import svc_tui.composition  # noqa: F401 - registers the lanes with the manifest
 from tests.support.examples import FUZZ
+from tests.support.toolchains import go_build_cache
 
 TOGETHER = ("tests/conformance/", "tests/engine/fleet/")
 """Folders whose tests share state."""
@@ -24,7 +25,12 @@ class Files(LoadFileScheduling):
         config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
-        return next(filter(nodeid.startswith, TOGETHER), super()._split_scope(nodeid))
+        return scope(nodeid)
+
+
+def scope(nodeid: str) -> str:
+    """Return the file of a test, or the folder whose tests share state."""
+    return next(filter(nodeid.startswith, TOGETHER), nodeid.partition("::")[0])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -58,11 +64,11 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run long files first, so that workers finish at about the same time."""
     if hasattr(config, "workerinput"):
-        seconds: Counter[Path] = Counter()
+        seconds: Counter[str] = Counter()
         for item in items:
             slow = item.get_closest_marker("slow")
-            seconds[item.path] += slow.kwargs.get("seconds", 4) if slow else 0.1
-        items.sort(key=lambda item: -seconds[item.path])
+            seconds[scope(item.nodeid)] += slow.kwargs.get("seconds", 4) if slow else 0.1
+        items.sort(key=lambda item: -seconds[scope(item.nodeid)])
 
 
 def pytest_collection_finish() -> None:
@@ -87,9 +93,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def go_cache(cache: Path) -> Iterator[None]:
-    """Set one build cache of Go for all tests: its standard library takes 100 CPU seconds to compile."""
+    """Set one build cache of Go for all tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GOCACHE", str(cache / "go-build"))
+        patch.setenv("GOCACHE", str(go_build_cache(cache)))
         yield
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.conftest import home
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow(seconds=45), pytest.mark.timeout(900)]
 __all__ = ["home"]
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "get-started" / "tutorial.md"
 BLOCK = re.compile(r"(?:^<!-- ([a-z]+)(?:: (\S+))? -->\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -21,6 +21,7 @@ from engine.manifest.model import Resource
 from engine.wasm.execution.runner import Runner
 from engine.wasm.outbound.door_calls import DoorBinding
 from tests.engine.wasm.conftest import Answer, Client
+from tests.lanes.workdir import compiles_fast
 
 SCHEMA = """
 create table things (
@@ -87,7 +88,7 @@ class Guests:
                     self._resource,
                     self._artifact,
                     {**self._more, **environment},
-                    fast=True,
+                    fast=compiles_fast(self._artifact),
                     report=lambda line: None,
                     doors={
                         "tables": DoorBinding(tables, door.max_body),

@@ -21,6 +21,8 @@ from tests.engine.fleet.cluster import Cluster
 from tests.support.blobs import exists, put
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 
 def opened(bucket: Bucket) -> JetStreamBucket:
     assert isinstance(bucket, JetStreamBucket)

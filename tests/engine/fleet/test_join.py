@@ -17,6 +17,8 @@ from tests.engine.fleet.cluster import Cluster, free_addresses
 from tests.support.service import Server, environ_of, login, prepare, run, static_project
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 
 class Machines:
     """Three services, which tests use in the order of this file."""

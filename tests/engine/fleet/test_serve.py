@@ -29,6 +29,7 @@ def url(cluster: Cluster, name: str) -> str:
     return f"tls://{hosts}/{name}"
 
 
+@pytest.mark.slow(seconds=30)
 def test_service_on_cluster_moves_between_machines_and_folders(
     cluster: Cluster, options: list[str], tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from engine.wasm.outbound.door_calls import DoorBinding
 from tests.engine.wasm.conftest import Answer, Client
 from tests.lanes.js.conftest import MODES, Programs, Sources
 from tests.lanes.js.npm import node_modules
+from tests.lanes.workdir import compiles_fast
 
 pytestmark = pytest.mark.slow
 SIGNATURES = ("ECDSAP-256", "ECDSAP-521", "Ed25519", "RSASSA-PKCS1-v1_5", "RSA-PSS")
@@ -146,7 +147,7 @@ async def answers_with_crypto(
             resource,
             artifact,
             {**ENDPOINT, **environment},
-            fast=True,
+            fast=compiles_fast(artifact),
             report=lambda line: None,
             doors={"crypto": binding},
         )
@@ -161,7 +162,11 @@ def answers(programs: Programs) -> dict[str, dict[str, Answer]]:
     return {
         mode: asyncio.run(
             answers_with_crypto(
-                programs.cache, programs.resource, programs.artifacts[mode], {"PROGRAM": "crypto"}, targets
+                programs.cache,
+                programs.resource,
+                programs.artifact("crypto", mode),
+                {"PROGRAM": "crypto"},
+                targets,
             )
         )
         for mode in MODES

@@ -81,7 +81,7 @@ def test_body_above_the_limit_of_a_door_is_answered_with_413(
         doors = {"tables": DoorBinding(door, 1 << 20)}
         try:
             guest = await runner.guest(
-                sources.resource, artifact, {}, fast=True, report=lambda line: None, doors=doors
+                sources.resource, artifact, {}, fast=False, report=lambda line: None, doors=doors
             )
             return await Client().call(guest, "/")
         finally:

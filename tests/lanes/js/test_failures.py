@@ -103,9 +103,9 @@ def test_endless_regular_expression_ends_at_the_run_limit(programs: Programs) ->
             guests = [
                 await runner.guest(
                     replace(programs.resource, run_limit_secs=limit),
-                    programs.artifacts["dev"],
+                    programs.artifact("odd", "dev"),
                     {"PROGRAM": "odd", "SVC_PROJECT": project},
-                    fast=True,
+                    fast=False,
                     report=lambda line: None,
                 )
                 for project, limit in (("busy", 1), ("other", 30))

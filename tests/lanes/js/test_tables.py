@@ -16,7 +16,7 @@ NEITHER = 'export default { fetch: () => new Response("hello") };\n'
 
 @pytest.fixture(params=MODES)
 def guests(request: pytest.FixtureRequest, programs: Programs, tmp_path: Path, cache: Path) -> Guests:
-    return Guests(programs.artifacts[request.param], "js", tmp_path, cache, {"PROGRAM": "tables"})
+    return Guests(programs.artifact("tables", request.param), "js", tmp_path, cache, {"PROGRAM": "tables"})
 
 
 @pytest.mark.parametrize("case", tables.CASES)

@@ -251,12 +251,6 @@ const checks = {
     const messages = [new Response(new FormData()), new Request('http://a.example/', { method: 'POST', body: new FormData() })];
     return Promise.all(messages.map(async (message) => [...(await message.formData())].length));
   },
-  async brotli() {
-    const decoded = (base64) => new Response(new Blob([Uint8Array.fromBase64(base64)]).stream().pipeThrough(new DecompressionStream('brotli'))).text();
-    const { constructor, readable } = new DecompressionStream('brotli');
-    const instances = [constructor === DecompressionStream, readable instanceof ReadableStream, new DecompressionStream('gzip') instanceof DecompressionStream];
-    return [await decoded('G8cA+KVBwsrohGgBgH8C'), ...instances, await thrown(() => decoded('G8cA+KVB')), await thrown(() => new DecompressionStream('br'))];
-  },
   'time-origin': () => Math.abs(performance.timeOrigin + performance.now() - Date.now()) < 1000,
   error: () => {
     const { type, status, ok, body } = Response.error();

@@ -57,8 +57,6 @@ def toolchain(cache: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         use_rust(patch, cache)
         patch.setenv("CARGO_NET_OFFLINE", "true")
-        # Optimizing the guest library costs more than half of the time of a build.
-        patch.setenv("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
         if not _has_target():
             pytest.skip(NEEDS_RUST)
         yield
