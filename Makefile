@@ -69,7 +69,7 @@ test: toolchains bytecode
 	@echo "· running all tests"
 	@$(PYTESTS) -m "not alone"
 	@echo "· running the tests that measure, one by one"
-	@$(PYTEST) -m alone
+	@$(PYTEST) -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' tests)
 
 # What the tests need besides Python packages. Where a part cannot be installed, the tests that need it are skipped or
 # fail, and say so.

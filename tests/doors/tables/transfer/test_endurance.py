@@ -13,7 +13,8 @@ from doors.tables.sqlite.errors import rows, scalar
 
 pytestmark = pytest.mark.slow
 
-ROWS = 60_000
+ROWS = 40_000
+ATTEMPTS = 10
 MEMORY = """
 import resource, sys
 from pathlib import Path
@@ -72,7 +73,7 @@ def test_transfer_memory_is_independent_of_file_size(tmp_path: Path, format: str
     assert process.returncode == 0, process.stderr
     count, grown = map(int, process.stdout.split())
     assert count == ROWS
-    # In memory the rows would take some 40 MB; caches of SQLite grow to a bound of their own.
+    # In memory the rows would take some 27 MB; caches of SQLite grow to a bound of their own.
     assert grown < 12 * 1024
 
 
@@ -82,7 +83,7 @@ def test_killed_import_is_atomic(tmp_path: Path) -> None:
     database = open_owner(path)
     database.execute("create table rows (id integer primary key, name text, score real, at text)")
     observed = set()
-    for attempt in range(20):
+    for attempt in range(ATTEMPTS):
         process = subprocess.Popen(
             [sys.executable, "-c", IMPORT, str(path), str(tmp_path / "rows.csv")],
             stdout=subprocess.PIPE,
@@ -90,8 +91,8 @@ def test_killed_import_is_atomic(tmp_path: Path) -> None:
         )
         assert process.stdout
         assert process.stdout.readline() == "open\n"
-        if attempt < 19:
-            time.sleep(attempt * 0.03)
+        if attempt < ATTEMPTS - 1:
+            time.sleep(attempt * 0.06)
             process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
