@@ -149,9 +149,13 @@ class TableEditor(TableView):
         self._filter(self._current_grid(), event.value)
 
     def on_descendant_focus(self) -> None:
-        """Stage the value of a cell when the rows are clicked; an invalid one stays open."""
-        if self.rows.has_focus and self._editing is not None and not self._stage_line() and self._editing:
-            self.query_one(CellInput).focus()
+        """Stage the value of a cell when the rows are clicked; an invalid one stays open.
+
+        The event may come late, after another cell was opened.
+        """
+        rows_focused = self.focused is self.rows
+        if rows_focused and self._editing is not None and not self._stage_line() and self._editing:
+            self.set_focus(self.query_one(CellInput))
 
     @on(Input.Submitted, "#cell")
     def _cell_submitted(self) -> None:

@@ -234,7 +234,7 @@ class TableView(ConsoleScreen):
         self.query_one("#line").display = True
         self._place_cell_input()
         self.call_after_refresh(self._place_cell_input)  # The prompt may scroll the rows.
-        line.focus()
+        self.set_focus(line)
 
     def _place_cell_input(self) -> None:
         if self._editing is None or (grid := self._grid) is None:
@@ -252,7 +252,7 @@ class TableView(ConsoleScreen):
         """Close the input line without a change."""
         self._editing = None
         self.query_one("#line").display = self.query_one(CellInput).display = False
-        self.rows.focus()
+        self.set_focus(self.rows)
 
     def action_filter(self) -> None:
         """Edit the filter."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from textual.app import App
+from textual.events import DescendantFocus
 
 from screens.tables.conflicts import Conflicts
 from tests.screens.tables.conftest import Shop, Tables, tables
@@ -32,6 +33,15 @@ async def test_edited_cell_is_staged_and_applied_by_ctrl_s(people: Shop, snapsho
         await ui.until(lambda: "1 row changed in people" in ui.notifications)
         assert (await row(people, 1) or {})["name"] == "Anna"
         assert ui.screen.pending == 0
+
+
+async def test_late_focus_event_of_the_rows_leaves_the_opened_cell_open(people: Shop) -> None:
+    async with tables(people) as ui:
+        await ui.press("l")
+        ui.screen.action_edit()
+        ui.screen.post_message(DescendantFocus(ui.screen.rows))
+        await ui.write("Anna")
+        await ui.shows("• ", "Anna", "1 row changed · ctrl+s applies")
 
 
 async def test_staged_inserts_and_deletes_apply_together(people: Shop, snapshot: Snapshot) -> None:
