@@ -22,7 +22,7 @@ from screens import paste
 from screens.key_sequencer import KeySequencer
 from screens.terminal_driver import TerminalDriver
 from screens.terminal_text import AsciiFilter, ControlCharFilter, supports_unicode
-from screens.theme import DARK, THEMES, with_gray_surfaces
+from screens.theme import DARK, THEMES, adapted
 
 Result = TypeVar("Result")
 _SPELLED_KEYS = frozenset({"enter", "backspace", "tab", "space", "home", "end"})
@@ -36,9 +36,11 @@ class TerminalApp(App[Result]):
     TerminalApp {
         & Footer.-compact { padding: 0 1; }
         & Footer.-compact FooterKey { margin-right: 2; }
+        & .-narrow Footer.-compact FooterKey { margin-right: 1; }
         & Toast { width: auto; max-width: 50%; padding: 0 1; margin-top: 0; }
     }
     """
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (70, "-normal")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "ctrl+z", "suspend_process", "Suspend until fg", show=False, priority=True, id="console.stop"
@@ -52,8 +54,7 @@ class TerminalApp(App[Result]):
         self._keys = KeySequencer(self)
         self._ascii = AsciiFilter(enabled=not supports_unicode())
         for theme in THEMES:
-            few_colors = theme.dark and self.console.color_system == "256"
-            self.register_theme(with_gray_surfaces(theme) if few_colors else theme)
+            self.register_theme(adapted(theme, self.console.color_system))
         self.theme = DARK.name
 
     def get_driver_class(self) -> type[Driver]:

@@ -4,6 +4,7 @@
 """
 
 from dataclasses import replace
+from typing import Any
 
 from textual.theme import Theme
 
@@ -53,13 +54,60 @@ LIGHT = Theme(
 THEMES = (DARK, LIGHT)
 
 
-def with_gray_surfaces(theme: Theme) -> Theme:
-    """Return the dark theme for a terminal of 256 colors, which would show all its surfaces as black."""
-    background, surface, panel = "#121212", "#1c1c1c", "#262626"
+_STANDARD_DARK = {
+    "primary": "#55ffff",
+    "secondary": "#00aaaa",
+    "accent": "#ff55ff",
+    "success": "#55ff55",
+    "warning": "#ffff55",
+    "error": "#ff5555",
+    "foreground": "#aaaaaa",
+    "background": "#000000",
+    "surface": "#000000",
+    "panel": "#555555",
+}
+_STANDARD_LIGHT = {
+    "primary": "#0000aa",
+    "secondary": "#00aaaa",
+    "accent": "#aa00aa",
+    "success": "#00aa00",
+    "warning": "#aa5500",
+    "error": "#aa0000",
+    "foreground": "#000000",
+    "background": "#ffffff",
+    "surface": "#ffffff",
+    "panel": "#aaaaaa",
+}
+"""Colors of a terminal of 16 colors, which would show pastel hues as gray."""
+
+
+def adapted(theme: Theme, color_system: str | None) -> Theme:
+    """Return a theme for a terminal; `color_system` is `truecolor`, `256`, `standard` or None."""
+    if color_system == "standard":
+        return _with_standard_hues(theme)
+    return _with_gray_surfaces(theme) if color_system == "256" else theme
+
+
+def _with_standard_hues(theme: Theme) -> Theme:
+    colors: dict[str, Any] = dict(_STANDARD_DARK if theme.dark else _STANDARD_LIGHT)
+    texts = ("primary", "secondary", "accent", "success", "warning", "error")
+    variables = {
+        **{f"text-{name}": colors[name] for name in texts},
+        "footer-background": colors["surface"],
+        "footer-key-foreground": colors["primary"],
+        "footer-description-foreground": colors["foreground"],
+    }
+    return replace(theme, **colors, variables=variables)
+
+
+def _with_gray_surfaces(theme: Theme) -> Theme:
+    """Return a theme for a terminal of 256 colors, which would show different surfaces as one."""
+    grays = ("#121212", "#1c1c1c", "#262626") if theme.dark else ("#ffffff", "#eeeeee", "#e4e4e4")
+    background, surface, panel = grays
     variables = {
         **theme.variables,
         "footer-background": surface,
-        "scrollbar": "#3a3a3a",
+        "scrollbar": "#3a3a3a" if theme.dark else "#bcbcbc",
         "scrollbar-background": background,
         "scrollbar-corner-color": background,
     }
