@@ -51,14 +51,16 @@ def lines(documents: Sequence[Document], width: int) -> list[Line]:
     if tree:
         root = tree[0].document
         text.append([(f"{root['method']} ", "bold"), (sanitize(root["target"]), "")])
-        text.append([(f"request {root['request_id']}   trace {root['trace_id']}", "dim")])
+        text.append([(f"{clock(began(root))}   trace {root['trace_id']}", "dim")])
         text.append([])
         text += _bars(tree, width)
+        stderr = "\n".join(each["body"] for each in documents if each["kind"] == "stderr")
         text += [
             [(name, "teal"), (f"  {span.document['code']}", "bad"), (f"  {sanitize(detail)}", "")]
             for span in tree
             if span.document["code"]
-            for name, detail in [(span.document["resource"] or "–", span.document["detail"])]
+            for name in [span.document["resource"] or "–"]
+            for detail in ["" if span.document["detail"].strip() in stderr else span.document["detail"]]
         ]
         text.append([])
     records = [document for document in documents if document["kind"] != "request"]

@@ -91,13 +91,22 @@ class RequestLog:
             return
         del self._open[record.request_id]
         self._ended.append(record.request_id)
-        self._write(request_line(entry.spans, clock(record.time_ns + record.wall_ns)))
+        stderr = "".join(map(stderr_text, entry.lines))
+        self._write(request_line(entry.spans, clock(record.time_ns + record.wall_ns), stderr))
         for line in entry.lines:
             self._write(record_line(line, "", ""))
 
 
-def request_line(spans: Sequence[RequestRecord], time: str) -> Styled:
-    """Return the line of a request; `spans` has the innermost one first."""
+def stderr_text(record: Record) -> str:
+    """Return the text of a record that is a line of stderr, with its newline; "" for other records."""
+    return f"{record.text}\n" if isinstance(record, LineRecord) and record.stream == "stderr" else ""
+
+
+def request_line(spans: Sequence[RequestRecord], time: str, stderr: str = "") -> Styled:
+    """Return the line of a request; `spans` has the innermost one first.
+
+    The message of an error is left out if `stderr`, whose lines are shown too, contains it.
+    """
     front, inner = spans[-1], spans[0]
     line: Styled = [
         (time, "dim"),
@@ -115,7 +124,7 @@ def request_line(spans: Sequence[RequestRecord], time: str) -> Styled:
     line += [(meters, "dim"), (f"  {path}", "cyan"), (f"  {front.request_id}", "dim")]
     if inner.code in _QUIET:
         line.append((f"  {inner.detail}", "dim"))
-    elif inner.detail:
+    elif inner.detail and inner.detail.strip() not in stderr:
         line.append((f"\n    {_indented(inner.detail)}", "red"))
     return line
 

@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterator
 from datetime import date, datetime
 
 from engine.timeline.record import Record, RequestRecord
-from svc_tui.dev.request_log import clock, record_line, request_line
+from svc_tui.dev.request_log import clock, record_line, request_line, stderr_text
 from svc_tui.terminal.stdout import Styled
 
 MAX_PENDING = 1000
 """Requests whose spans are held until their root span is read."""
+MAX_STDERR = 4096
+"""Maximum characters of stderr that are remembered for a request."""
 
 
 class LogFormatter:
@@ -24,9 +26,12 @@ class LogFormatter:
         self._separate_spans = separate_spans
         self._day = None if dated else today()
         self._spans: OrderedDict[str, list[RequestRecord]] = OrderedDict()
+        self._stderr: OrderedDict[str, str] = OrderedDict()
 
     def lines(self, record: Record) -> Iterator[Styled]:
         """Yield the lines for the next record; inner spans wait for the root span of their request."""
+        if text := stderr_text(record):
+            self._remember(record.request_id, text)
         if not isinstance(record, RequestRecord):
             yield from self._at(record.time_ns, lambda time: record_line(record, time, record.request_id))
             return
@@ -46,7 +51,14 @@ class LogFormatter:
 
     def _request(self, spans: list[RequestRecord]) -> Iterator[Styled]:
         end_ns = spans[-1].time_ns + spans[-1].wall_ns
-        return self._at(end_ns, lambda time: request_line(spans, time))
+        stderr = self._stderr.pop(spans[-1].request_id, "")
+        return self._at(end_ns, lambda time: request_line(spans, time, stderr))
+
+    def _remember(self, request_id: str, text: str) -> None:
+        """Remember the stderr of a request, whose error is not repeated."""
+        self._stderr[request_id] = (self._stderr.get(request_id, "") + text)[-MAX_STDERR:]
+        if len(self._stderr) > MAX_PENDING:
+            self._stderr.popitem(last=False)
 
     def _at(self, time_ns: int, line: Callable[[str], Styled]) -> Iterator[Styled]:
         """Yield a line with its time, after a heading if its day differs from the previous line's."""

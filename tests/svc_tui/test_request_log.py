@@ -2,6 +2,7 @@ from dataclasses import replace
 
 from engine.timeline.record import LineRecord, Record, StructuredRecord
 from svc_tui.dev.request_log import RequestLog
+from svc_tui.logs.format import LogFormatter
 from svc_tui.terminal.stdout import Styled
 from tests.engine.timeline.records import REQUEST
 
@@ -70,3 +71,13 @@ def test_request_log_prints_the_time_at_which_a_request_ended() -> None:
     start = shown(replace(ROOT, time_ns=59 * SECOND, wall_ns=0))[0]
     end = shown(replace(ROOT, time_ns=57 * SECOND, wall_ns=2 * SECOND))[0]
     assert start.split()[0] == end.split()[0]
+
+
+def test_error_message_that_stderr_shows_is_not_repeated() -> None:
+    line = LineRecord(SECOND, "id", "web", "stderr", "Error: broken")
+    failed = replace(ROOT, code="guest-failed", detail="Error: broken")
+    assert sum("Error: broken" in text for text in shown(line, failed)) == 1
+    assert "Error: broken" in shown(failed)[0]
+    formatter = LogFormatter(dated=True, separate_spans=False)
+    styled = [each for record in (line, failed) for each in formatter.lines(record)]
+    assert sum("Error: broken" in "".join(text for text, _ in each) for each in styled) == 1

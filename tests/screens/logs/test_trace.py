@@ -2,6 +2,7 @@ import json
 from base64 import b64encode
 from typing import Any
 
+from screens.logs.format import began, clock
 from screens.logs.json_diff import compare_json
 from screens.logs.replay import body_lines, compare
 from screens.logs.trace import lines, record_details, spans
@@ -71,7 +72,7 @@ def test_spans_form_tree_in_any_order() -> None:
 def test_lines_show_span_tree_and_records() -> None:
     assert text(lines(RECORDS, 100)).splitlines() == [
         "POST /api/entries",
-        f"request {ID}   trace b0e71d321e61a724264ff0e661c70d89",
+        f"{clock(began(RECORDS[-1]))}   trace b0e71d321e61a724264ff0e661c70d89",
         "",
         "web                 201   8.0 ms  ━━━━━━━━━━━━━━━━━━                         ↑12 B ↓2.0 KiB",
         "└ api               201   6.0 ms    ━━━━━━━━━━━━━━     5.1 ms cpu   3.0 MiB  ↑12 B ↓2.0 KiB",
