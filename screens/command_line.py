@@ -14,6 +14,9 @@ from textual.widgets import Input, Static
 from screens.console_screen import ConsoleCommand
 from screens.files import common_prefix
 
+MAX_VALUES = 50
+"""Maximum number of values of an argument that are listed."""
+
 
 def complete(line: str, commands: Sequence[ConsoleCommand]) -> str:
     """Return a line with its command, or the first argument of it, completed to the common prefix."""
@@ -104,8 +107,11 @@ class CommandLine(ModalScreen[str]):
         line.cursor_position = len(line.value)
 
     def _show(self, text: str) -> None:
-        word = text.split(" ", 1)[0]
+        word, blank, argument = text.partition(" ")
         matching = [command for command in self._commands if command.word.startswith(word)]
+        exact = next((command for command in self._commands if command.word == word), None)
+        if blank and exact is not None:
+            matching = [exact]
         width = max((len(command.usage) for command in matching), default=0)
         lines = [
             Content.from_markup(
@@ -115,5 +121,8 @@ class CommandLine(ModalScreen[str]):
             )
             for command in matching
         ]
+        if blank and exact is not None:
+            values = [value for value in exact.values if value.startswith(argument)]
+            lines += [Content.styled("  ".join(values[:MAX_VALUES]), "dim")] if values else []
         content = Content("\n").join(lines) if matching else Content(f'unknown command "{word}"')
         self.query_one("#known", Static).update(content)

@@ -71,6 +71,9 @@ class BoardView(ConsoleScreen):
 
     def on_mount(self) -> None:
         """Start polling the project."""
+        hint = self.query_one("#hint", Static)
+        hint.update("loading the project …")
+        hint.display = True
         self._timer = self.set_interval(POLL_SECONDS, self._poll)
 
     def on_screen_suspend(self) -> None:

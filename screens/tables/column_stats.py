@@ -13,7 +13,7 @@ from textual.widgets import Static
 from screens.console_screen import StopWorkersFirst
 from screens.dialog import key_hints
 from screens.project_client import ProjectClient
-from screens.tables.cells import typed_piece
+from screens.tables.cells import counted, typed_piece
 from screens.tables.grid import TableColumn
 from screens.tables.query import Condition
 from screens.tables.sql_text import quoted_name
@@ -109,7 +109,7 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
             self._show([error.message, error.hint])
             return
         total, nulls = int(summary["total"]), int(summary["total"]) - int(summary["filled"])
-        counts = f"{total:,} rows   {summary['values']:,} distinct   {nulls:,} null"
+        counts = f"{counted(total, 'row')}   {summary['values']:,} distinct   {nulls:,} null"
         extremes = [
             f"{name} {typed_piece(summary[name], self._column.type)[0]}"
             for name in ("min", "max", "avg")
