@@ -42,23 +42,24 @@ async def collect_garbage(
     unpacked: Path | None = None,
     cache: Path | None = None,
     count_only: bool = False,
+    files_only: bool = False,
 ) -> GcReport:
     """Remove objects that no deployment needs and that were not used within the grace period.
 
     Times are Unix epoch, ns. `unpacked` is the folder of unpacked packages, `cache` that of the compiler;
-    `count_only` removes nothing.
+    `count_only` removes nothing, `files_only` nothing of the bucket.
     Raises `GarbageError` and removes nothing if the needs of a deployment are unknown.
     """
     needed = await _needed(bucket)
     before = now_ns - grace_ns
-    blobs = size = 0
-    async for blob in bucket.blobs.list():
-        unused = blob.digest not in needed and blob.used_ns < before
-        if unused and (count_only or await bucket.blobs.delete(blob.digest, before)):
-            blobs += 1
-            size += blob.size
-    uploads = await bucket.blobs.delete_uploads(before, count_only=count_only)
-    folders = 0
+    blobs = size = uploads = folders = 0
+    if not files_only:
+        async for blob in bucket.blobs.list():
+            unused = blob.digest not in needed and blob.used_ns < before
+            if unused and (count_only or await bucket.blobs.delete(blob.digest, before)):
+                blobs += 1
+                size += blob.size
+        uploads = await bucket.blobs.delete_uploads(before, count_only=count_only)
     if unpacked is not None:
         folders = await package_store.evict_unpacked(unpacked, needed, before, count_only=count_only)
     code = 0

@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,7 +28,9 @@ STEADY_SECONDS = 60.0
 LAME_DUCK_SECONDS = 30.0
 """nats-server accepts no less."""
 KILL_SECONDS = 10.0
-MAX_LOG_LINES = 20
+LOG = "nats-server.log"
+MAX_LOG_BYTES = 4 << 20
+"""A longer log is renamed, and replaces the one renamed before."""
 
 _LIFELINE = 'exec 3<&0; (read _ <&3; kill -TERM $$) >/dev/null 2>&1 & exec "$@" 3<&- </dev/null'
 """The background shell holds the server's process group, so that its number is not reused."""
@@ -130,6 +131,16 @@ def _quoted(value: str | Path) -> str:
     return json.dumps(str(value), ensure_ascii=False)
 
 
+def _append(path: Path, line: bytes) -> None:
+    """Append a line to a log file. The server continues without its log on a full disk."""
+    with suppress(OSError):
+        with path.open("ab") as file:
+            file.write(line)
+            size = file.tell()
+        if size > MAX_LOG_BYTES:
+            path.replace(path.with_suffix(".log.1"))
+
+
 class NatsServer:
     """A child process that is restarted when it ends."""
 
@@ -140,7 +151,7 @@ class NatsServer:
         self._program = settings.program or find_program()
         self._process: asyncio.subprocess.Process | None = None
         self._supervisor: asyncio.Task[None] | None = None
-        self._lines: deque[str] = deque(maxlen=MAX_LOG_LINES)
+        self._last_line = ""
         self._stopping = False
 
     @property
@@ -161,9 +172,9 @@ class NatsServer:
         end = time.monotonic() + seconds
         while not await self.healthy():
             if time.monotonic() > end:
-                last = self._lines[-1] if self._lines else "no output"
                 raise NatsServerFailed(
-                    f"nats-server {self.settings.name} was not healthy within {seconds:g} s: {last}",
+                    f"nats-server {self.settings.name} was not healthy within {seconds:g} s:"
+                    f" {self._last_line or 'no output'}",
                     "Check that a majority of the nodes runs and that their route addresses are reachable.",
                 )
             await asyncio.sleep(POLL_SECONDS)
@@ -241,7 +252,7 @@ class NatsServer:
                 os.killpg(self._process.pid, signal.SIGKILL)
             if self._stopping:
                 return
-            last = self._lines[-1] if self._lines else f"exit status {status}"
+            last = self._last_line or f"exit status {status}"
             if time.monotonic() - started > STEADY_SECONDS:
                 restarts = 0
             pause = BACKOFF_SECONDS[min(restarts, len(BACKOFF_SECONDS) - 1)]
@@ -261,8 +272,9 @@ class NatsServer:
                 return
 
     async def _read_log(self, process: asyncio.subprocess.Process) -> None:
-        """Forward warnings and errors of the server until it ends."""
+        """Append the server's output to its log file, and forward errors, until it ends."""
         assert process.stderr is not None
+        path = self.settings.folder / LOG
         while True:
             try:
                 line = await process.stderr.readline()
@@ -272,7 +284,8 @@ class NatsServer:
                 return
             text = line.decode(errors="replace").rstrip()
             if text:
-                self._lines.append(text)
+                self._last_line = text
+            await asyncio.to_thread(_append, path, line)
             # Nodes that start together cannot reach each other at first.
             if ("[ERR]" in text or "[FTL]" in text) and "(attempt 1)" not in text:
                 self._log("warning", f"nats-server: {text.partition('] ')[2] or text}")

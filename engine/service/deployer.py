@@ -93,7 +93,10 @@ class Deployer:
         self._now_ns = now_ns
         self._committing: set[asyncio.Task[Any]] = set()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._published: dict[str, Publication] = {}
+        self._served: dict[str, tuple[Publication, int]] = {}
+        """By project, what was activated last, and the revision of `live/`."""
+        self._prepared: dict[str, PreparedProject] = {}
+        """By project, what another node is about to activate."""
         self.ready_elsewhere: Callable[[str, str], Awaitable[None]] | None = None
 
     async def start(self, warn: Callable[[SvcError], None]) -> None:
@@ -159,14 +162,7 @@ class Deployer:
                 steps.put_nowait(Step("policy", "preparing the other nodes"))
                 await self.ready_elsewhere(name, candidate.deployment.id)
             steps.put_nowait(Step("activate", "activating routes"))
-            await self._go_live(
-                candidate.deployment,
-                publication,
-                ready,
-                revision=spec.revision,
-                by=spec.by,
-                message=spec.message,
-            )
+            await self._go_live(ready, revision=spec.revision, by=spec.by, message=spec.message)
         await self.history.forget_old(name)
         return candidate.deployment
 
@@ -175,32 +171,19 @@ class Deployer:
         if job not in self._committing:
             job.cancel()
 
-    async def _go_live(
-        self,
-        deployment: Deployment,
-        publication: Publication,
-        ready: PreparedProject,
-        *,
-        revision: int | None,
-        by: str,
-        message: str,
-    ) -> None:
+    async def _go_live(self, ready: PreparedProject, *, revision: int | None, by: str, message: str) -> None:
         """Activate a deployment by compare-and-set, and serve it. Not cancelled once it has begun."""
         job = asyncio.current_task()
         assert job is not None
         self._committing.add(job)
+        project, id_ = ready.publication.project.name, ready.publication.deployment
         try:
             activated = await self.history.activate(
-                deployment.project,
-                deployment.id,
-                at_ns=self._now_ns(),
-                by=by,
-                message=message,
-                revision=revision,
+                project, id_, at_ns=self._now_ns(), by=by, message=message, revision=revision
             )
             if isinstance(activated, StaleRevision):
-                raise revision_conflict(deployment.project, await self.history.live(deployment.project))
-            await self._activate(publication, ready)
+                raise revision_conflict(project, await self.history.live(project))
+            await self._activate(ready, activated.revision)
         finally:
             self._committing.discard(job)
 
@@ -229,7 +212,7 @@ class Deployer:
             ready = await self._site.prepare(publication)
             if self.ready_elsewhere is not None:
                 await self.ready_elsewhere(project, id_)
-            await self._go_live(deployment, publication, ready, revision=revision, by=by, message=message)
+            await self._go_live(ready, revision=revision, by=by, message=message)
         return deployment
 
     async def rollback_changes(self, project: str, id_: str) -> list[Change]:
@@ -259,14 +242,18 @@ class Deployer:
 
         return await self._uninterruptible(steps())
 
-    async def collect_garbage(self, *, count_only: bool = False) -> GcReport:
-        """Remove data that no recorded deployment needs, or only count it. Raises `GarbageError`."""
+    async def collect_garbage(self, *, count_only: bool = False, files_only: bool = False) -> GcReport:
+        """Remove data that no recorded deployment needs, or only count it. Raises `GarbageError`.
+
+        With `files_only`, removes only files of this machine.
+        """
         return await collect_garbage(
             self.bucket,
             self._now_ns(),
             unpacked=self._unpacked,
             cache=self._cache,
             count_only=count_only,
+            files_only=files_only,
         )
 
     async def _reload(self, project: str) -> None:
@@ -279,17 +266,24 @@ class Deployer:
     async def prepare(self, project: str, id_: str) -> None:
         """Unpack and compile a deployment that another node will activate. Raises `SvcError`."""
         candidate = await self._unpack(await self.history.get(project, id_))
-        await self._site.prepare(await self._publication(candidate))
+        self._prepared[project] = await self._site.prepare(await self._publication(candidate))
 
     async def refresh(self, project: str) -> None:
         """Serve the live version if it, its secrets or its quota differ from what is served."""
+        live, ready = await self.history.live(project), self._prepared.get(project)
+        if live is not None and ready is not None and ready.publication.deployment == live.deployment:
+            del self._prepared[project]
+            served = self._served.get(project)
+            if served is None or served[1] < live.revision:
+                # Without the lock, which a deploy of this node may hold for long.
+                await self._activate(ready, live.revision)
         async with self._locks[project]:
-            live, served = await self.history.live(project), self._published.get(project)
+            live, served = await self.history.live(project), self._served.get(project)
             if live is not None and (
                 served is None
-                or served.deployment != live.deployment
-                or served.secrets != await self.secrets.values(project)
-                or served.quota != await self.quotas.get(project)
+                or served[1] != live.revision
+                or served[0].secrets != await self.secrets.values(project)
+                or served[0].quota != await self.quotas.get(project)
             ):
                 await self._serve(live)
 
@@ -386,11 +380,16 @@ class Deployer:
         """Serve a live deployment; resources that cannot run answer "not ready"."""
         deployment = await self.history.get(live.project, live.deployment)
         publication = await self._publication(await self._unpack(deployment))
-        await self._activate(publication, await self._site.prepare(publication, lenient=True))
+        await self._activate(await self._site.prepare(publication, lenient=True), live.revision)
 
-    async def _activate(self, publication: Publication, ready: PreparedProject) -> None:
+    async def _activate(self, ready: PreparedProject, revision: int) -> None:
+        """Serve what a revision of `live/` names, unless a later one is served already."""
+        publication = ready.publication
+        served = self._served.get(publication.project.name)
+        if served is not None and served[1] > revision:
+            return
         self._site.activate(ready)
-        self._published[publication.project.name] = publication
+        self._served[publication.project.name] = publication, revision
         if self._publish_to_workers is not None:
             await self._publish_to_workers(publication)
 

@@ -58,6 +58,7 @@ def ensure_usable(folder: Path) -> None:
     if (client := find_running(folder, "/v1/whoami")) is not None:
         client.close()
         return
+    _refuse_stopped_node(folder)
     from engine.bucket.errors import BucketInUse
     from engine.bucket.folder import FolderBucket
 
@@ -68,6 +69,22 @@ def ensure_usable(folder: Path) -> None:
     asyncio.run(bucket.aclose())
 
 
+def _refuse_stopped_node(folder: Path) -> None:
+    """Raise `FleetError` for the data directory of a node that needs its fleet to serve."""
+    from engine.fleet.errors import FleetError
+    from engine.fleet.fleet import FOLDER
+    from engine.fleet.node import FILE, FleetNode
+
+    if not (folder / FOLDER / FILE).exists():
+        return
+    node = FleetNode.read(folder / FOLDER)
+    if node.state not in ("static", "founding"):
+        raise FleetError(
+            f"the service on {folder} is the node {node.node} of a fleet, and is not running",
+            f"Run `svc serve --data {folder}`, or log in to another node: `svc login URL`.",
+        )
+
+
 @contextmanager
 def service_client(folder: Path) -> Iterator[Client]:
     """Yield a client with the owner role for a data directory. Raises `SvcError` if the service fails."""
@@ -75,6 +92,7 @@ def service_client(folder: Path) -> Iterator[Client]:
         with running:
             yield running
         return
+    _refuse_stopped_node(folder)
     with _run_service(folder):
         client = find_running(folder, "/v1/whoami")
         if client is None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from engine.fleet.connection import ClusterAddress
 from engine.fleet.errors import NatsServerFailed
-from engine.fleet.nats_server import NatsServer, NatsServerSettings
+from engine.fleet.nats_server import LOG, NatsServer, NatsServerSettings
 from engine.fleet.nkeys import Nkey
 from engine.fleet.node import (
     AUTHORITY,
@@ -31,6 +31,7 @@ from engine.fleet.node import (
 T = TypeVar("T")
 HOST = "127.0.0.1"
 READY_SECONDS = 30
+MAX_SHOWN_LOG = 10_000
 
 
 def free_ports(count: int) -> list[int]:
@@ -66,10 +67,19 @@ def create_nodes(folder: Path, count: int) -> tuple[list[NatsServerSettings], Cl
     return settings, ClusterAddress(servers=servers, tls=tls, nkey=Nkey.read(folders[0] / SEED))
 
 
+def server_logs(folder: Path) -> list[tuple[str, str]]:
+    """Return the ends of the logs of all nats-servers below a folder, by their path."""
+    return [
+        (str(path.relative_to(folder)), path.read_text(errors="replace")[-MAX_SHOWN_LOG:])
+        for path in sorted(folder.rglob(f"{LOG}*"))
+    ]
+
+
 class Cluster:
     """Running servers. Their supervision runs on a loop of its own thread."""
 
     def __init__(self, folder: Path, count: int = 3) -> None:
+        self.folder = folder
         self.settings, self.address = create_nodes(folder, count)
         self.log: list[str] = []
         self._loop = asyncio.new_event_loop()
@@ -92,8 +102,7 @@ class Cluster:
             try:
                 self.run(node.ready(READY_SECONDS))
             except NatsServerFailed as error:
-                lines = [line for server in self.nodes for line in server._lines]
-                raise AssertionError("\n".join([error.message, *self.log, *lines])) from error
+                raise AssertionError(error.message) from error
 
     @contextmanager
     def paused(self, number: int) -> Iterator[None]:

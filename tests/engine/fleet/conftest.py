@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,18 @@ from engine.fleet.nats_server import find_program
 from tests.engine.bucket.conftest import Scenario, Use
 from tests.engine.fleet import cluster as clusters
 from tests.engine.fleet.cluster import Cluster
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the logs of the nats-servers to the report of a failed test."""
+    report = yield
+    if report.failed:
+        base = item.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        report.sections += clusters.server_logs(base)
+    return report
 
 
 @pytest.fixture(scope="session")

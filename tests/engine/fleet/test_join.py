@@ -182,6 +182,9 @@ def test_fleet_continues_when_a_node_is_killed_and_takes_it_back(machines: Machi
     assert deployed.returncode == 0, deployed.stderr
     until(lambda: third.get().text == "three", 30)
     until(lambda: [node["present"] for node in machines.fleet("status", node=2)["nodes"]].count(False) == 1)
+    refused = run(machines.project, machines.environ, "login", "--data", str(machines.root / "m1"))
+    assert refused.returncode == 1
+    assert "is the node n1-" in refused.stderr
     machines.servers[0] = Server(machines.root / "m1", machines.environ)
     assert machines.servers[0].get().text == "three"
     assert (machines.root / "m1" / "moved").exists()

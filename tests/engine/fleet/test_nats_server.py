@@ -11,7 +11,7 @@ import pytest
 
 from engine.bucket.protocols import Bucket
 from engine.fleet.errors import NatsServerFailed
-from engine.fleet.nats_server import NatsServer, configuration
+from engine.fleet.nats_server import LOG, NatsServer, configuration
 from tests.engine.bucket.conftest import Use
 from tests.engine.fleet.cluster import Cluster, create_nodes, process_state
 from tests.support.blobs import put
@@ -55,6 +55,7 @@ def test_killed_server_restarts_and_becomes_healthy(cluster: Cluster) -> None:
     until(lambda: node.pid != before)
     cluster.wait()
     assert any(f"nats-server {node.settings.name} ended" in line for line in cluster.log)
+    assert (node.settings.folder / LOG).read_text().count("Server is ready") >= 2
 
 
 def test_configuration_encrypts_store_without_containing_the_key(cluster: Cluster) -> None:

@@ -73,6 +73,33 @@ def test_rollback_serves_older_deployment(tmp_path: Path) -> None:
     served(tmp_path, scenario)
 
 
+def test_prepared_deployment_is_served_once_another_node_activates_it(tmp_path: Path) -> None:
+    one, two = pages(tmp_path, "one"), pages(tmp_path, "two")
+
+    async def scenario(running: Served) -> None:
+        service = running.service
+        older = await running.deploy(await running.order(STATIC, {"web": one}))
+        await running.deploy(await running.order(STATIC, {"web": two}))
+        await service.prepare("shop", older.id)
+        live = await service.history.live("shop")
+        assert live is not None
+        await service.history.activate("shop", older.id, at_ns=1, by="bob", revision=live.revision)
+        assert (await running.get()).text == "two"
+        # Without its packages, the deployment cannot be unpacked again.
+        for part in older.resources.values():
+            assert await running.bucket.blobs.delete(part.package, 2**62)
+        # Nor does it wait for a change that this node makes meanwhile.
+        async with service._locks["shop"]:
+            refreshing = asyncio.create_task(service.refresh("shop"))
+            async with asyncio.timeout(10):
+                while (await running.get()).text == "two":
+                    pass
+        await refreshing
+        assert (await running.get()).text == "one"
+
+    served(tmp_path, scenario)
+
+
 class Gate:
     """Blocks publication to worker processes until it is opened."""
 

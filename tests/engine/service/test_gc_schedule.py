@@ -33,12 +33,13 @@ class Day:
 async def sweeps(
     bucket: FolderBucket, day: Day, sweep: Callable[[], Awaitable[GcReport]] | None = None
 ) -> tuple[list[int], list[tuple[str, str]]]:
-    """Return the hours of the collections, and the log entries."""
+    """Return the hours of the collections, and the log entries. Hours are negative for files only."""
     hours: list[int] = []
     logged: list[tuple[str, str]] = []
 
-    async def counted() -> GcReport:
-        hours.append((day.now_ns - T0) // (3600 * 10**9))
+    async def counted(*, files_only: bool = False) -> GcReport:
+        hour = (day.now_ns - T0) // (3600 * 10**9)
+        hours.append(-hour if files_only else hour)
         return await sweep() if sweep is not None else NOTHING
 
     try:
@@ -70,6 +71,18 @@ def test_restart_does_not_change_gc_schedule(tmp_path: Path) -> None:
 
         opened(tmp_path, scenario)
     assert result == [1, 25]
+
+
+def test_other_nodes_remove_their_files_after_each_run(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        class OtherNode(Day):
+            async def wait(self, seconds: float) -> None:
+                await sweeps(bucket, Day(1, self.now_ns))
+                await super().wait(seconds)
+
+        assert (await sweeps(bucket, OtherNode(60)))[0] == [-25, -49]
+
+    opened(tmp_path, scenario)
 
 
 def test_gc_continues_after_clock_correction(tmp_path: Path) -> None:
