@@ -100,6 +100,7 @@ class NatsConnection:
         async def on_error(error: Exception) -> None:
             nonlocal failure
             failure = error
+            _log.debug("error of the NATS client: %r", error)
             if not connecting.done() and (given_up or _is_refusal(error)):
                 raise error  # ends `connect`, which would try again
 

@@ -28,6 +28,7 @@ STEADY_SECONDS = 60.0
 LAME_DUCK_SECONDS = 30.0
 """nats-server accepts no less."""
 KILL_SECONDS = 10.0
+READY_LINE = "] Server is ready"
 LOG = "nats-server.log"
 MAX_LOG_BYTES = 4 << 20
 """A longer log is renamed, and replaces the one renamed before."""
@@ -152,6 +153,7 @@ class NatsServer:
         self._process: asyncio.subprocess.Process | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._last_line = ""
+        self._listening = False
         self._stopping = False
 
     @property
@@ -180,7 +182,12 @@ class NatsServer:
             await asyncio.sleep(POLL_SECONDS)
 
     async def healthy(self) -> bool:
-        """Return whether `/healthz` reports ok."""
+        """Return whether `/healthz` reports ok.
+
+        A server that does not listen yet, or cannot, is not healthy: another program may answer at its port.
+        """
+        if not self._listening:
+            return False
         host, _, port = self.settings.monitor.rpartition(":")
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
@@ -247,6 +254,7 @@ class NatsServer:
             assert self._process is not None
             started = time.monotonic()
             await self._read_log(self._process)
+            self._listening = False
             status = await self._process.wait()
             with suppress(ProcessLookupError):  # The watcher of the pipe.
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -285,6 +293,8 @@ class NatsServer:
             text = line.decode(errors="replace").rstrip()
             if text:
                 self._last_line = text
+            if READY_LINE in text:
+                self._listening = True
             await asyncio.to_thread(_append, path, line)
             # Nodes that start together cannot reach each other at first.
             if ("[ERR]" in text or "[FTL]" in text) and "(attempt 1)" not in text:

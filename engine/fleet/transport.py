@@ -1,7 +1,8 @@
 """TCP transport of the NATS client that closes at once when the server does not answer.
 
 asyncio waits 30 s for the end of a TLS connection to a server that is frozen. Meanwhile the client would not
-connect to another server.
+connect to another server. The TCP connection below is aborted: a TLS transport that was closed ignores that,
+and raises `AttributeError` in Python 3.11.2.
 """
 
 import asyncio
@@ -24,8 +25,7 @@ class AbortingTransport(TcpTransport):
 
     async def connect(self, uri: ParseResult, buffer_size: int, connect_timeout: int) -> None:
         """Connect to a server. The client does not close the connection of a failed handshake before."""
-        if self._io_writer is not None:
-            self._io_writer.transport.abort()
+        self._abort()
         await super().connect(uri, buffer_size, connect_timeout)
 
     async def readline(self) -> bytes:
@@ -46,4 +46,8 @@ class AbortingTransport(TcpTransport):
         try:
             await asyncio.wait_for(writer.wait_closed(), CLOSE_SECONDS)
         except TimeoutError:
-            writer.transport.abort()
+            self._abort()
+
+    def _abort(self) -> None:
+        if self._bare_io_writer is not None:
+            self._bare_io_writer.transport.abort()

@@ -1,14 +1,16 @@
 """A cluster of nats-servers on loopback, with mutual TLS and nkeys, for tests."""
 
 import asyncio
+import fcntl
 import os
 import random
 import signal
 import socket
 import ssl
+import tempfile
 import threading
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +21,7 @@ from engine.fleet.nkeys import Nkey
 from engine.fleet.node import (
     AUTHORITY,
     CERTIFICATE,
+    JOIN_OFFSET,
     KEY,
     MONITOR_OFFSET,
     ROUTE_OFFSET,
@@ -35,21 +38,27 @@ MAX_SHOWN_LOG = 10_000
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that were free a moment ago, with those of routes and monitoring.
+    """Return ports for nodes, which other test processes do not get until this one ends.
 
-    They are below those that outgoing connections use.
+    The ports of a node differ by multiples of 1000, so a process locks their remainder. A free port alone
+    could be taken before its server starts, and while it restarts. The ports are below those that outgoing
+    connections use.
     """
-    ports: set[int] = set()
+    folder = Path(tempfile.gettempdir()) / f"svc-test-ports-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    ports: list[int] = []
     while len(ports) < count:
         port = random.SystemRandom().randrange(10_000, 28_000)
-        with (
-            suppress(OSError),
-            socket.create_server((HOST, port)),
-            socket.create_server((HOST, port + ROUTE_OFFSET)),
-            socket.create_server((HOST, port + MONITOR_OFFSET)),
-        ):
-            ports.add(port)
-    return list(ports)
+        lock = os.open(folder / str(port % 1000), os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for offset in (0, JOIN_OFFSET, ROUTE_OFFSET, MONITOR_OFFSET):
+                socket.create_server((HOST, port + offset)).close()
+        except OSError:
+            os.close(lock)
+        else:
+            ports.append(port)
+    return ports
 
 
 def free_addresses(count: int) -> list[NodeAddress]:

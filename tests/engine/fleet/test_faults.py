@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 from contextlib import suppress
-from functools import partial
 
 import pytest
 
@@ -52,12 +51,17 @@ def test_acknowledged_writes_survive_kills_of_every_node(
                 answer = await bucket.kv.cas("n", b"%d" % (number + 1), value.revision if value else None)
                 acknowledged += isinstance(answer, int)
 
-        def progresses(wanted: int) -> bool:
-            return acknowledged >= wanted or any(task.done() for task in counting)
+        async def progress(wanted: int) -> None:
+            await asyncio.to_thread(
+                until, lambda: acknowledged >= wanted or any(task.done() for task in counting)
+            )
+            for task in counting:
+                if task.done():
+                    await task
 
         counting = [asyncio.ensure_future(count()) for _ in range(3)]
         # The copies of streams exist on each node before the first kill.
-        await asyncio.to_thread(until, partial(progresses, 20))
+        await progress(20)
         await asyncio.to_thread(cluster.wait)
         for node in cluster.nodes:
             before = node.pid
@@ -65,7 +69,7 @@ def test_acknowledged_writes_survive_kills_of_every_node(
             os.kill(before, signal.SIGKILL)
             await asyncio.to_thread(until, lambda node=node, before=before: node.pid != before)
             await asyncio.to_thread(cluster.wait)
-            await asyncio.to_thread(until, partial(progresses, acknowledged + 20))
+            await progress(acknowledged + 20)
         stopped.set()
         await asyncio.gather(*counting)
         value = await bucket.kv.get("n")
