@@ -1,14 +1,12 @@
 """One run, from a fresh instance to its report.
 
-A loop polls the guest's fiber, moves bytes between guest and client, and stops the run. Guest code runs on
-the event loop's thread until it has computed for `OFFLOAD_AFTER_NS` when an epoch ends. From then until it
-waits again, it is polled in a worker thread.
+A loop polls the guest's fiber (`polls.py`), moves bytes between guest and client, and stops the run.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
-from time import monotonic_ns, thread_time_ns
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 from engine.wasm.capi.host_functions import Suspend
@@ -18,13 +16,14 @@ from engine.wasm.capi.wasmtime import Store, WasmtimeApiError
 from engine.wasm.execution.config import MIB, WARM_RESIDENT_MIB
 from engine.wasm.execution.failure import StderrTail
 from engine.wasm.execution.invocation import Invocation
-from engine.wasm.execution.memory_budget import RunMemory, touched_bytes
+from engine.wasm.execution.memory_budget import RunMemory
 from engine.wasm.execution.outcome import (
     STOP_DETAILS,
     UNANSWERED_LINE,
     outcome_of_end,
     outcome_of_endless_wait,
 )
+from engine.wasm.execution.polls import Polls
 from engine.wasm.execution.reclaimer import SMALL_BYTES
 from engine.wasm.execution.request import GuestRequest, Outcome, RunReport
 from engine.wasm.execution.run_state import RunState
@@ -33,13 +32,6 @@ from engine.wasm.wasi.http_incoming import new_request
 if TYPE_CHECKING:
     from engine.wasm.execution.runner import Guest
 
-OFFLOAD_AFTER_NS = 5_000_000
-"""A guest that has computed so long without waiting moves to a worker thread when an epoch ends.
-
-So does every guest that computes until a second epoch ends.
-"""
-MAX_UNMEASURED_NS = 200_000
-"""A run in a warm slot touches few pages first; its memory is measured only when it computes this long."""
 HEAD_GRACE_SECONDS = 0.05
 """How long a stopped run may continue to send its head, because half a head is not a response."""
 DISCONNECT_GRACE_SECONDS = 0.5
@@ -61,13 +53,15 @@ class Execution:
         memory: RunMemory,
         *,
         cold: bool,
+        release: Callable[[], None],
     ) -> None:
-        """`cold` is whether the instance has a cold slot, where it touches every page first."""
+        """`cold` is whether the instance has a cold slot. `release` returns the slot of a large instance."""
         self._guest = guest
         self._program = program
         self._memory = memory
         self._cold = cold
-        self._touched_in_thread = 0
+        self._release = release
+        self._polls = Polls(guest.runner, guest.usual_stretch, memory, cold=cold)
         self._overrun_mib = 0, 0  # what the run had taken, and takes usually
         self._request = request
         self._exchange = request.exchange
@@ -86,7 +80,6 @@ class Execution:
         self._started = False
         self._complete = False
         self._sending_head = False
-        self._compute_ns = 0
         self._bytes_in = 0
         self._bytes_out = 0
         self._stderr: StderrTail | None = None
@@ -150,7 +143,7 @@ class Execution:
             detail=detail,
             status=run.head.status if run.head is not None and self._started else None,
             wall_ns=monotonic_ns() - run.started_ns,
-            compute_ns=self._compute_ns + run.door_cpu_ns,
+            compute_ns=self._polls.compute_ns + run.door_cpu_ns,
             peak_memory=peak,
             bytes_in=self._bytes_in,
             bytes_out=self._bytes_out,
@@ -158,14 +151,17 @@ class Execution:
         )
 
     def _return_memory(self, store: Store, peak: int | None) -> None:
-        """Close the store, and then return its memory to the budget."""
+        """Close the store, on another thread if that takes long, and then return its slot and memory."""
         runner, memory, began = self._guest.runner, self._memory, monotonic_ns()
         memory.on_overrun = None
         memory.profile.record(memory.taken, typical=peak is not None and self._cold)
         memory.retained = 0 if self._cold else min(memory.taken, WARM_RESIDENT_MIB * MIB)
         memory.closing = memory.taken > SMALL_BYTES
-        release = partial(asyncio.get_running_loop().call_soon_threadsafe, runner.pool.release_memory, memory)
-        runner.reclaimer.close(store, peak, release if memory.closing else None)
+        if memory.closing:
+            loop = asyncio.get_running_loop()
+            runner.reclaimer.close_large(store, partial(loop.call_soon_threadsafe, self._release))
+        else:
+            runner.reclaimer.close(store, peak)
         runner.turns.record(monotonic_ns() - began)
 
     def _stop_for_memory(self) -> None:
@@ -194,57 +190,32 @@ class Execution:
         return text
 
     async def _advance(self, invocation: Invocation) -> None:
-        run, waited_ns, ended, heavy = self._run, 0, False, False
+        run, polls = self._run, self._polls
         while True:
-            if heavy:
-                done = await self._guest.runner.run_in_thread(partial(self._poll_in_thread, invocation))
-                self._guest.runner.budget.grow(self._memory, self._touched_in_thread)
-            else:
-                done = self._poll(invocation)
+            if polls.offloaded:
+                self._start_reading()
+            done = await polls.next(invocation, self._guest.project)
             self._flush_events()
             if run.head is not None and not self._complete:
                 await self._send_response(run.head)
             if done:
+                polls.begin_stretch()
                 return
             if self.reason is not None:
                 raise _Stopped
             if run.wait is not None:
-                waited_ns, ended, heavy = self._compute_ns, False, False
+                polls.begin_stretch()
                 await self._until_ready(run.wait)
                 await self._wait_for_turn()
-            elif ended or self._compute_ns - waited_ns >= OFFLOAD_AFTER_NS:
-                self._start_reading()
-                heavy = True
             else:
-                ended = True
+                polls.continue_stretch()
 
     async def _wait_for_turn(self) -> None:
-        await self._guest.runner.turns.wait_if_crowded(self._guest.project)
+        waited = await self._guest.runner.turns.wait_if_crowded(self._guest.project)
+        if waited and not self._reading and self._exchange.disconnected.is_set():
+            self.stop("client-gone")
         if self.reason is not None:
             raise _Stopped
-
-    def _poll(self, invocation: Invocation) -> bool:
-        """Poll on the event loop's thread."""
-        runner = self._guest.runner
-        began = runner.clock.start()
-        runner.epochs.touch(began)
-        touched = touched_bytes() if self._cold else runner.touched
-        done = invocation.poll()
-        elapsed = runner.clock.elapsed(began)
-        self._compute_ns += elapsed
-        runner.turns.record(elapsed)
-        if self._cold or elapsed > MAX_UNMEASURED_NS:
-            runner.touched = touched_bytes()
-            runner.budget.grow(self._memory, runner.touched - touched)
-        return done
-
-    def _poll_in_thread(self, invocation: Invocation) -> bool:
-        """Poll on another thread."""
-        began, touched = thread_time_ns(), touched_bytes()
-        done = invocation.poll()
-        self._compute_ns += thread_time_ns() - began
-        self._touched_in_thread = touched_bytes() - touched
-        return done
 
     async def _until_ready(self, wait: Suspend) -> None:
         loop = asyncio.get_running_loop()

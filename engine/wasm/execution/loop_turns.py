@@ -32,15 +32,19 @@ class LoopTurns:
         if not self._scheduled:
             self._schedule()
 
-    async def wait_if_crowded(self, project: str) -> None:
-        """Wait for a turn of the project, unless guests have computed little in this iteration."""
+    async def wait_if_crowded(self, project: str) -> bool:
+        """Wait for a turn of the project, unless guests have computed little in this iteration.
+
+        Return whether it waited.
+        """
         if not self._crowded:
-            return
+            return False
         turn = asyncio.get_running_loop().create_future()
         self._queues.setdefault(project, deque()).append(turn)
         if not self._scheduled:
             self._schedule()
         await turn
+        return True
 
     def _schedule(self) -> None:
         self._scheduled = True

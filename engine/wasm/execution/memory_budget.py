@@ -66,7 +66,7 @@ class RunMemory:
         self.retained = 0
         """Bytes that its warm slot retains after the run."""
         self.closing = False
-        """Whether the instance is closed on another thread, which then returns the memory."""
+        """Whether the instance is closed on another thread, and its slot and memory are returned then."""
         self.on_overrun: Callable[[], None] | None = None
         """Stops the run."""
 

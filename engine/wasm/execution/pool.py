@@ -243,15 +243,9 @@ class Pool:
         return self._choose(use) if admitted else None
 
     def release(self, kind: int, project: str, memory: RunMemory) -> None:
-        """Return a slot, and the memory unless the instance is still being closed."""
+        """Return a slot and the memory of a run whose instance is closed, or soon will be."""
         self.slots[kind].free += 1
         self._uncount(project, memory)
-
-    def release_memory(self, memory: RunMemory) -> None:
-        """Return the memory of a run whose instance was closed on another thread."""
-        self.budget.discharge(memory)
-        if self._queue:
-            self.grant_waiting()
 
     def _reject(self, project: str, ticket: Ticket, memory: RunMemory) -> None:
         """Reject a request that has waited for memory or its quota; one that waits for a slot continues."""
@@ -283,8 +277,7 @@ class Pool:
         held.memory -= memory.held
         if not held.slots:
             del self._held[project]
-        if not memory.closing:
-            self.budget.discharge(memory)
+        self.budget.discharge(memory)
         if self._queue:
             self.grant_waiting()
 

@@ -6,6 +6,7 @@ single run.
 
 import asyncio
 import os
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -14,9 +15,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
 from pathlib import Path
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from engine.artifact import ComponentArtifact
+from engine.fair_threads import FairThreads
 from engine.http.exchange import MemoryExchange, Request
 from engine.manifest.egress import Egress
 from engine.manifest.model import Resource
@@ -38,11 +41,13 @@ from engine.wasm.execution.memory_budget import (
     RunMemory,
     default_budget,
 )
+from engine.wasm.execution.polls import UsualStretch
 from engine.wasm.execution.pool import ClientDisconnected, Pool, fit_pool
 from engine.wasm.execution.reclaimer import Reclaimer
 from engine.wasm.execution.request import GuestRequest, Outcome, RunReport
 from engine.wasm.execution.run_state import RunState
 from engine.wasm.execution.small_pages import use_small_pages
+from engine.wasm.execution.thread_priority import yield_to_loop
 from engine.wasm.execution.warm_slots import ComponentUsage
 from engine.wasm.outbound.door_calls import DoorBinding, DoorRouter
 from engine.wasm.outbound.http import OutboundHttp, OutboundPolicy
@@ -50,6 +55,7 @@ from engine.wasm.outbound.http import OutboundHttp, OutboundPolicy
 REAP_NS = 20_000_000
 """Minimum time between two checks for runs that exceed their limit."""
 MAX_LOADED_COMPONENTS = 64
+_T = TypeVar("_T")
 NO_DOORS: Mapping[str, DoorBinding] = {}
 
 
@@ -81,7 +87,9 @@ class Runner:
         use_small_pages()
         self.cache = cache
         self.runs: dict[int, RunState] = {}
-        self.workers = ThreadPoolExecutor(os.cpu_count() or 2, thread_name_prefix="guest")
+        threads = os.cpu_count() or 2
+        self._pool_threads = ThreadPoolExecutor(threads, "guest", initializer=yield_to_loop)
+        self._workers = FairThreads(threads, threads, sys.maxsize, self._pool_threads)
         self.quotas = quotas or Quotas()
         self.outgoing = OutboundHttp(quotas=self.quotas)
         self.budget = MemoryBudget(default_budget() if memory is None else memory)
@@ -178,11 +186,14 @@ class Runner:
         if self._ended is not None and not self._active:
             self._ended.set()
 
-    async def run_in_thread(self, poll: Callable[[], bool]) -> bool:
-        """Poll in a worker thread; return only after the thread has released the guest, even if canceled."""
+    async def run_in_thread(self, project: str, poll: Callable[[], _T]) -> _T:
+        """Poll in a worker thread; return only after the thread has released the guest, even if canceled.
+
+        Projects take turns.
+        """
         cancelled = False
         with self.epochs.worker_active():
-            job = asyncio.get_running_loop().run_in_executor(self.workers, poll)
+            job = asyncio.ensure_future(self._workers.run(project, poll))
             while not job.done():
                 try:
                     await asyncio.shield(job)
@@ -238,7 +249,7 @@ class Runner:
                 timer.cancel()
         self.epochs.close()
         self.reclaimer.stop()
-        self.workers.shutdown()
+        self._pool_threads.shutdown()
         await self.outgoing.aclose()
 
 
@@ -262,6 +273,7 @@ class Guest:
         self.environment = {**resource.env, **environment}
         self.memory_limit = split_limit(loaded.memories, resource.memory_limit_mb * MIB)
         self._memory = MemoryProfile(resource.memory_limit_mb * MIB)
+        self.usual_stretch = UsualStretch()
         self.run_limit_ns = resource.run_limit_secs * 1_000_000_000
         self.project = environment.get("SVC_PROJECT", "")
         owner = f"{self.project}/{resource.name}"
@@ -318,9 +330,11 @@ class Guest:
                 if outcome == "overloaded" and (limit := pool.reached_quota(project, memory)):
                     outcome, detail = "quota-exceeded", limit
                 return RunReport(outcome=outcome, detail=detail, wall_ns=time.monotonic_ns() - began)
+        release, cold = partial(pool.release, kind, project, memory), not pool.slots[kind].warm
         try:
             return await Execution(
-                self, request, self.programs[kind], memory, cold=not pool.slots[kind].warm
+                self, request, self.programs[kind], memory, cold=cold, release=release
             ).run()
         finally:
-            pool.release(kind, project, memory)
+            if not memory.closing:
+                release()

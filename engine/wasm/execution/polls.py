@@ -1,0 +1,103 @@
+"""Polls of one run, on the event loop's thread or on another, with the CPU time and the memory they take.
+
+Guest code is polled on the loop's thread until it has computed for `OFFLOAD_AFTER_NS` when an epoch ends.
+From then until it waits again, it is polled in a worker thread. A guest that usually computes longer begins
+there.
+"""
+
+from functools import partial
+from time import thread_time_ns
+from typing import TYPE_CHECKING
+
+from engine.wasm.execution.invocation import Invocation
+from engine.wasm.execution.memory_budget import RunMemory, touched_bytes
+
+if TYPE_CHECKING:
+    from engine.wasm.execution.runner import Runner
+
+OFFLOAD_AFTER_NS = 5_000_000
+"""A guest that has computed so long without waiting moves to a worker thread when an epoch ends.
+
+So does every guest that computes until a second epoch ends.
+"""
+MAX_UNMEASURED_NS = 200_000
+"""A run in a warm slot touches few pages first; its memory is measured only when it computes this long."""
+_MEAN_SHIFT = 2
+
+
+class UsualStretch:
+    """The mean CPU time of a guest's recent stretches: what it computes between two waits."""
+
+    __slots__ = ("_mean_ns",)
+
+    def __init__(self) -> None:
+        self._mean_ns = 0
+
+    @property
+    def long(self) -> bool:
+        """Return whether a stretch should begin in a worker thread."""
+        return self._mean_ns >= OFFLOAD_AFTER_NS
+
+    def record(self, nanoseconds: int) -> None:
+        """Add a stretch."""
+        self._mean_ns += (nanoseconds - self._mean_ns) >> _MEAN_SHIFT
+
+
+class Polls:
+    """The polls of one run. Call `next` until it returns True or the run waits, then `begin_stretch`."""
+
+    __slots__ = ("_cold", "_ended", "_memory", "_runner", "_since_ns", "_usual", "compute_ns", "offloaded")
+
+    def __init__(self, runner: "Runner", usual: UsualStretch, memory: RunMemory, *, cold: bool) -> None:
+        """`cold` is whether the instance has a cold slot, where it touches every page first."""
+        self._runner = runner
+        self._usual = usual
+        self._memory = memory
+        self._cold = cold
+        self._ended = False
+        self._since_ns = 0
+        self.compute_ns = 0
+        self.offloaded = usual.long
+        """Whether the next poll is in a worker thread."""
+
+    def begin_stretch(self) -> None:
+        """Record the stretch that ends: the guest waits, or has completed."""
+        self._usual.record(self.compute_ns - self._since_ns)
+        self._since_ns, self._ended, self.offloaded = self.compute_ns, False, self._usual.long
+
+    def continue_stretch(self) -> None:
+        """Choose the thread of the next poll, after an epoch has ended."""
+        self.offloaded = self.offloaded or self._ended or self.compute_ns - self._since_ns >= OFFLOAD_AFTER_NS
+        self._ended = True
+
+    async def next(self, invocation: Invocation, project: str) -> bool:
+        """Poll once; return whether the invocation has completed."""
+        if not self.offloaded:
+            return self._on_loop(invocation)
+        done, computed_ns, touched = await self._runner.run_in_thread(
+            project, partial(_poll_in_thread, invocation)
+        )
+        self.compute_ns += computed_ns
+        self._runner.budget.grow(self._memory, touched)
+        return done
+
+    def _on_loop(self, invocation: Invocation) -> bool:
+        runner = self._runner
+        began = runner.clock.start()
+        runner.epochs.touch(began)
+        touched = touched_bytes() if self._cold else runner.touched
+        done = invocation.poll()
+        elapsed = runner.clock.elapsed(began)
+        self.compute_ns += elapsed
+        runner.turns.record(elapsed)
+        if self._cold or elapsed > MAX_UNMEASURED_NS:
+            runner.touched = touched_bytes()
+            runner.budget.grow(self._memory, runner.touched - touched)
+        return done
+
+
+def _poll_in_thread(invocation: Invocation) -> tuple[bool, int, int]:
+    """Poll on this thread; return whether the call completed, the CPU time, and the bytes touched first."""
+    began, touched = thread_time_ns(), touched_bytes()
+    done = invocation.poll()
+    return done, thread_time_ns() - began, touched_bytes() - touched
