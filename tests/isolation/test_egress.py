@@ -13,6 +13,7 @@ from engine.quota import Quota, Quotas
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import OutputBuffer
 from engine.wasm.execution.run_state import RunState
+from engine.wasm.outbound import http
 from engine.wasm.outbound.http import OutboundHttp, OutboundPolicy
 from engine.wasm.wasi import http_fields
 from engine.wasm.wasi.http_outgoing import (
@@ -150,6 +151,24 @@ def test_calls_beyond_the_quota_of_the_project_fail() -> None:
         await outgoing.aclose()
 
     asyncio.run(main())
+
+
+def test_unused_pools_are_closed_with_their_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "IDLE_SECONDS", 0.1)
+
+    async def test(outgoing: OutboundHttp) -> None:
+        async with peer() as server:
+            origin = f"127.0.0.1:{server.port}"
+            for version in range(3):  # Each deployment may have another policy.
+                caller = Caller(outgoing, f"http://{origin}", f"https://{version}.example")
+                assert (await caller.call(origin))[0] == "ok"
+            assert len(outgoing._pools) == 3
+            async with asyncio.timeout(20):
+                while outgoing._pools:  # noqa: ASYNC110 - a timer closes them
+                    await asyncio.sleep(0.01)
+            assert (await caller.call(origin))[0] == "ok"
+
+    check(test)
 
 
 def test_name_resolving_to_private_address_is_denied_with_hint() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,8 @@ from engine.wasm.wasi.http_outgoing import (
 
 CONNECT_TIMEOUT_NS = 10_000_000_000
 READ_TIMEOUT_NS = 600_000_000_000
+IDLE_SECONDS = 30.0
+"""Time without exchanges after which a pool is closed, with its idle connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,17 @@ class OutboundPolicy:
     project: str = ""
 
 
+class _Pool:
+    """The connections of a resource by one scheme, and the number of its exchanges in progress."""
+
+    __slots__ = ("connections", "exchanges", "used_at")
+
+    def __init__(self, connections: httpcore.AsyncConnectionPool) -> None:
+        self.connections = connections
+        self.exchanges = 0
+        self.used_at = 0.0
+
+
 class OutboundHttp:
     """Connection pools of the engine, one per resource, so that resources do not wait for each other."""
 
@@ -44,21 +58,49 @@ class OutboundHttp:
         self._quotas = (quotas or Quotas()).active
         self._system = SystemResolver()
         self._resolve = resolve or self._system
-        self._pools: dict[tuple[OutboundPolicy, str], httpcore.AsyncConnectionPool] = {}
+        self._pools: dict[tuple[OutboundPolicy, str], _Pool] = {}
         self._tls: asyncio.Future[ssl.SSLContext] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing: set[asyncio.Task[None]] = set()
 
-    async def _pool(self, policy: OutboundPolicy, scheme: str) -> httpcore.AsyncConnectionPool:
-        if (policy, scheme) not in self._pools:
-            context = await self._tls_context() if scheme == "https" else None
-            pool = httpcore.AsyncConnectionPool(
+    @asynccontextmanager
+    async def _connections(
+        self, policy: OutboundPolicy, scheme: str
+    ) -> AsyncIterator[httpcore.AsyncConnectionPool]:
+        """Return the connections for an exchange, which stay open until it ends."""
+        context = await self._tls_context() if scheme == "https" else None
+        pool = self._pools.get((policy, scheme))
+        if pool is None:
+            connections = httpcore.AsyncConnectionPool(
                 ssl_context=context,
                 max_connections=256,
                 max_keepalive_connections=64,
                 keepalive_expiry=15,
                 network_backend=Dialer(policy.egress, self._resolve),
             )
-            self._pools.setdefault((policy, scheme), pool)
-        return self._pools[policy, scheme]
+            pool = self._pools[policy, scheme] = _Pool(connections)
+        pool.exchanges += 1
+        try:
+            yield pool.connections
+        finally:
+            pool.exchanges -= 1
+            loop = asyncio.get_running_loop()
+            pool.used_at = loop.time()
+            if self._timer is None:
+                self._timer = loop.call_later(IDLE_SECONDS, self._close_idle)
+
+    def _close_idle(self) -> None:
+        """Close the pools without exchanges, as those of earlier deployments."""
+        loop = asyncio.get_running_loop()
+        oldest = loop.time() - IDLE_SECONDS
+        for key, pool in list(self._pools.items()):
+            if not pool.exchanges and pool.used_at <= oldest:
+                del self._pools[key]
+                task = loop.create_task(pool.connections.aclose())
+                self._closing.add(task)
+                task.add_done_callback(self._closing.discard)
+        idle = [pool.used_at for pool in self._pools.values() if not pool.exchanges]
+        self._timer = loop.call_at(min(idle) + IDLE_SECONDS, self._close_idle) if idle else None
 
     async def _tls_context(self) -> ssl.SSLContext:
         """Return the trusted certificates, loaded once in a thread because that takes about 50 ms."""
@@ -70,8 +112,12 @@ class OutboundHttp:
         """Close every connection."""
         if self._tls is not None:
             await asyncio.wait([self._tls])
+        if self._timer is not None:
+            self._timer.cancel()
         for pool in self._pools.values():
-            await pool.aclose()
+            await pool.connections.aclose()
+        if self._closing:
+            await asyncio.wait(self._closing)
         self._system.close()
 
     def fetch(
@@ -119,27 +165,28 @@ class OutboundHttp:
         between: float,
         future: FutureIncomingResponse,
     ) -> None:
-        flow = InputBuffer(account=run)
-        try:
-            response = await (await self._pool(policy, origin.scheme)).handle_async_request(message)
-        except NETWORK_ERRORS as error:
-            if isinstance(error, AddressDenied):
-                run.notice("WARN", _denial_message(policy.egress, origin, str(error.address)))
-            future.settle(run, ("err", error_code(error)))
-            return
-        finally:
-            if body is not None:  # No more is sent; a waiting writer must not block.
-                body.discard()
-                run.wake()
-        # httpcore reads the timeout again for the body: from here on it applies between bytes.
-        message.extensions["timeout"]["read"] = between
-        try:
-            headers = [(name.decode("latin-1").lower(), value) for name, value in response.headers]
-            visible = [item for item in headers if item[0] not in FORBIDDEN]
-            future.settle(run, ("ok", IncomingResponse(response.status, visible, flow)))
-            await _receive(run, response, flow)
-        finally:
-            await response.aclose()
+        async with self._connections(policy, origin.scheme) as connections:
+            try:
+                response = await connections.handle_async_request(message)
+            except NETWORK_ERRORS as error:
+                if isinstance(error, AddressDenied):
+                    run.notice("WARN", _denial_message(policy.egress, origin, str(error.address)))
+                future.settle(run, ("err", error_code(error)))
+                return
+            finally:
+                if body is not None:  # No more is sent; a waiting writer must not block.
+                    body.discard()
+                    run.wake()
+            # httpcore reads the timeout again for the body: from here on it applies between bytes.
+            message.extensions["timeout"]["read"] = between
+            flow = InputBuffer(account=run)
+            try:
+                headers = [(name.decode("latin-1").lower(), value) for name, value in response.headers]
+                visible = [item for item in headers if item[0] not in FORBIDDEN]
+                future.settle(run, ("ok", IncomingResponse(response.status, visible, flow)))
+                await _receive(run, response, flow)
+            finally:
+                await response.aclose()
 
 
 async def _receive(run: RunState, response: httpcore.Response, flow: InputBuffer) -> None:
