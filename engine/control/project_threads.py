@@ -3,7 +3,8 @@
 Calls of one project leave threads to others, and the event loop's own threads serve files.
 """
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -20,10 +21,14 @@ _T = TypeVar("_T")
 class ProjectThreads:
     """Runs blocking calls of projects in threads. Use it on one event loop."""
 
-    def __init__(self, name: str, threads: int = _THREADS) -> None:
-        """`name` is the prefix of the threads' names, `threads` the maximum of calls in progress."""
+    def __init__(self, name: str, threads: int = _THREADS, max_waiting: int = MAX_WAITING) -> None:
+        """`name` is the prefix of the threads' names, `threads` the maximum of calls in progress.
+
+        `max_waiting` limits the waiting calls of one project.
+        """
         pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
-        self._threads = FairThreads(threads, PER_PROJECT, MAX_WAITING, pool)
+        self._threads = FairThreads(threads, PER_PROJECT, max_waiting, pool)
+        self._max_waiting = max_waiting
 
     async def run(self, project: str, work: Callable[[], _T]) -> _T:
         """Return the result of `work`. Raises its errors, and `SvcError` when too many calls wait.
@@ -34,7 +39,19 @@ class ProjectThreads:
             return await self._threads.run(project, work)
         except QueueFull as error:
             raise SvcError(
-                f"{MAX_WAITING} requests to the data of the project are waiting",
+                f"{self._max_waiting} requests to the data of the project are waiting",
                 "Wait for their responses, then try again.",
                 code="unavailable",
             ) from error
+
+    def of(self, project: str) -> Callable[[Callable[[], _T]], Awaitable[_T]]:
+        """Return a function that runs calls of a project. A canceled caller waits until its call ends."""
+
+        async def run(work: Callable[[], _T]) -> _T:
+            task = asyncio.ensure_future(self.run(project, work))
+            try:
+                return await asyncio.shield(task)
+            finally:
+                await asyncio.wait({task})
+
+        return run

@@ -16,6 +16,7 @@ from engine.files.data_dir import ensure_data_dir
 BUSY_SECONDS = 5.0
 """How long a read or write waits for a writer in another process."""
 _PAUSE_SECONDS = 0.01
+_STEPS_PER_CHECK = 1000
 _Result = TypeVar("_Result")
 
 
@@ -110,6 +111,15 @@ class SqliteFile(ABC):
             except apsw.Error as error:
                 raise self._error(error) from error
 
+    def limit_time(self, seconds: float) -> None:
+        """Interrupt the statements that run after this many seconds from now."""
+        end = time.monotonic() + seconds
+        self._database.set_progress_handler(lambda: time.monotonic() > end, _STEPS_PER_CHECK)
+
+    def _interrupted(self) -> SvcError:
+        """Return the error of a statement above the time limit."""
+        return self.error_type(f"{self.title} cannot be read in time")
+
     def replaced(self) -> bool:
         """Return whether the path no longer refers to the opened file."""
         try:
@@ -128,6 +138,8 @@ class SqliteFile(ABC):
                 "Run `svc dev` or the service: it moves the file aside and creates a new one.",
                 public_message=f"{self.title} is corrupt: {error}",
             )
+        if isinstance(error, apsw.InterruptError):
+            return self._interrupted()
         reason = error.strerror if isinstance(error, OSError) else str(error)
         return self.error_type(
             f"cannot {self._action} in {self._path}: {reason}",

@@ -104,6 +104,13 @@ class TimelineDatabase(SqliteFile):
         else:
             self.run("pragma query_only = on")
 
+    def _interrupted(self) -> SvcError:
+        return TimelineError(
+            "the records cannot be read in time",
+            "Narrow the range with `since` and `until`, or search for a shorter text.",
+            code="timeout",
+        )
+
     def _create_tables(self) -> None:
         """Create the tables. Cursors start at the time in µs, so they exceed all those of an older file."""
         self.run(_SCHEMA)

@@ -2,26 +2,34 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.door import Severity
 from engine.timeline.database import BOUNDS, FIELDS, TimelineDatabase
-from engine.timeline.record import RequestRecord
 from engine.timeline.recording import RecordedExchange
 from engine.timeline.recording import decode as decode_exchange
 from engine.timeline.stored_record import SEVERITY_NUMBERS, StoredRecord, decode, searchable
 
 PAGE_RECORDS = 1000
+PAGE_BYTES = 8 << 20
+"""Approximate maximum size of the texts of a page, and of a window below."""
+WINDOW_BYTES = 32 << 20
+READ_SECONDS = 30.0
+"""Time limit of each method of a reader."""
+_CHUNK_RECORDS = 64
+"""Number of records that are read at once where their texts are needed: at most 8 MiB."""
 _COLUMNS = ", ".join(("cursor", *FIELDS))
+_BODY, _ATTRIBUTES = 1 + FIELDS.index("body"), 1 + FIELDS.index("attributes")
 _WILD = re.compile(r"[%_\\]")
 _SEARCHABLE_SQL = (
     "case kind when 'request' then method || ' ' || target || ' ' || status || ' ' || code || ' ' || body"
     """ else body || coalesce(' ' || replace(replace(attributes, '", "', ' '), '": "', '='), '') end"""
 )
 """SQL for approximately the result of `searchable`."""
+_ROOT_REQUEST_SQL = "case when kind = 'request' and root = 1 then request_id else '' end"
 _COUNTED_SQL = (
     "(kind <> 'request' or root = 1 or not exists (select 1 from record as whole "
     "where whole.request_id <> '' and whole.request_id = record.request_id and whole.root = 1))"
@@ -81,7 +89,8 @@ class RecordPage:
     """Records in order; `position` is the last cursor examined, matching or not.
 
     `dropped` counts the records, matching or not, removed between the requested cursor and the first existing
-    one; it is 0 for the cursor 0. `more` means that further records may follow at once.
+    one; it is 0 for the cursor 0. `more` means that further records may follow at once: the page has as many
+    records, or as many bytes, as it may have.
     """
 
     entries: list[StoredRecord]
@@ -126,20 +135,32 @@ class TimelineReader:
         """Return the first cursor of the file's history."""
         return int(self._database.run("select cursor from origin")[0][0])
 
-    def after(self, cursor: int, record_filter: RecordFilter, limit: int = PAGE_RECORDS) -> RecordPage:
-        """Return up to `limit` matching records after a cursor, oldest first."""
-        return self._database.view(lambda: self._after(cursor, record_filter, limit))
+    def after(
+        self, cursor: int, record_filter: RecordFilter, limit: int = PAGE_RECORDS, max_bytes: int = PAGE_BYTES
+    ) -> RecordPage:
+        """Return up to `limit` matching records after a cursor, oldest first, with `max_bytes` of text."""
+        self._database.limit_time(READ_SECONDS)
+        return self._database.view(lambda: self._after(cursor, record_filter, limit, max_bytes))
 
-    def _after(self, cursor: int, record_filter: RecordFilter, limit: int) -> RecordPage:
+    def _after(self, cursor: int, record_filter: RecordFilter, limit: int, max_bytes: int) -> RecordPage:
         first, last = self._bounds()
         condition, values = record_filter.condition()
-        rows = self._database.run(
-            f"select {_COLUMNS} from record where cursor > ? and {condition} order by cursor limit ?",
-            (cursor, *values, limit),
-        )
-        more = len(rows) == limit
-        position = rows[-1][0] if more else max(cursor, last)
-        records = [decode(row[0], row[1:]) for row in rows if record_filter.matches(row[1:])]
+        sql = f"select {_COLUMNS} from record where cursor > ? and {condition} order by cursor limit ?"
+        records: list[StoredRecord] = []
+        position, read, size, more = cursor, 0, 0, limit > 0
+        while more and read < limit and size < max_bytes:
+            chunk = min(limit - read, _CHUNK_RECORDS)
+            rows = self._database.run(sql, (position, *values, chunk))
+            more = len(rows) == chunk
+            for row in rows:
+                position, read, size = row[0], read + 1, size + _text_bytes(row)
+                if record_filter.matches(row[1:]):
+                    records.append(decode(row[0], row[1:]))
+                if size >= max_bytes:
+                    more = True
+                    break
+        if not more:
+            position = max(cursor, last)
         return RecordPage(records, position, self._count_dropped(cursor, first), more)
 
     def count_dropped(self, cursor: int) -> int:
@@ -156,58 +177,83 @@ class TimelineReader:
         *,
         after: int = 0,
         last: int | None = None,
-        whole_requests: bool = False,
+        max_bytes: int = WINDOW_BYTES,
     ) -> list[StoredRecord]:
         """Return the last `count` matching records up to the cursor `last`, oldest first.
 
-        With `whole_requests` and without conditions on single spans, a request counts once and is returned
-        with all its spans.
+        Of more than `max_bytes` of text, only the last ones are returned.
         """
+        cursors = self.tail_cursors(count, record_filter, after=after, last=last)
+        records: list[StoredRecord] = []
+        size = 0
+        for end in range(len(cursors), 0, -_CHUNK_RECORDS):
+            rows = self._rows(*_at(cursors[max(0, end - _CHUNK_RECORDS) : end]))
+            for row in reversed(rows):
+                size += _text_bytes(row)
+                if size > max_bytes and records:
+                    return records[::-1]
+                records.append(decode(row[0], row[1:]))
+        return records[::-1]
+
+    def tail_cursors(
+        self,
+        count: int,
+        record_filter: RecordFilter,
+        *,
+        after: int = 0,
+        last: int | None = None,
+        whole_requests: bool = False,
+    ) -> list[int]:
+        """Return the cursors of the last `count` matching records up to the cursor `last`, in order.
+
+        With `whole_requests` and without conditions on single spans, a request counts once, and all its spans
+        are included.
+        """
+        self._database.limit_time(READ_SECONDS)
         if last is None:
             last = self.bounds()[1]
         requests = whole_requests and (
             record_filter.resource is None and record_filter.pattern is None and not record_filter.roots
         )
-        records: list[StoredRecord] = []
-        page = PAGE_RECORDS if record_filter.pattern is not None else min(count, PAGE_RECORDS)
-        for entry in self._backwards(record_filter, after, last, page, _COUNTED_SQL if requests else "true"):
-            if len(records) >= count:
+        cursors: list[int] = []
+        roots: set[str] = set()
+        for cursor, root in self._backwards(record_filter, after, last, _COUNTED_SQL if requests else "true"):
+            if len(cursors) >= count:
                 break
-            records.append(entry)
+            cursors.append(cursor)
+            roots.add(root)
         if requests:
-            records += self._inner_spans(records, record_filter, after, last)
-        return sorted(records, key=lambda entry: entry.cursor)
+            cursors += self._inner_spans(roots, record_filter, after, last)
+        return sorted(cursors)
 
     def _inner_spans(
-        self, records: Sequence[StoredRecord], record_filter: RecordFilter, after: int, last: int
-    ) -> list[StoredRecord]:
-        """Return the matching spans below the root spans among some records."""
-        roots = {
-            entry.record.request_id
-            for entry in records
-            if isinstance(entry.record, RequestRecord) and entry.record.root
-        }
+        self, roots: Iterable[str], record_filter: RecordFilter, after: int, last: int
+    ) -> list[int]:
+        """Return the cursors of the matching spans below the root spans of some requests."""
         condition, values = record_filter.condition()
         sql = (
-            f"select {_COLUMNS} from record where request_id in (select value from json_each(?)) "
+            "select cursor from record where request_id in (select value from json_each(?)) "
             "and request_id <> '' and kind = 'request' and root = 0 "
             f"and cursor > ? and cursor <= ? and {condition}"
         )
         rows = self._database.run(sql, (json.dumps(sorted(roots)), after, last, *values))
-        return [decode(row[0], row[1:]) for row in rows]
+        return [cursor for (cursor,) in rows]
 
     def _backwards(
-        self, record_filter: RecordFilter, after: int, last: int, page: int, counted: str
-    ) -> Iterator[StoredRecord]:
+        self, record_filter: RecordFilter, after: int, last: int, counted: str
+    ) -> Iterator[tuple[int, str]]:
+        """Yield matching cursors, newest first, and the request id of each that is a root span."""
         condition, values = record_filter.condition()
+        texts = record_filter.pattern is not None
         sql = (
-            f"select {_COLUMNS} from record where cursor > ? and cursor <= ? and {condition} "
-            f"and {counted} order by cursor desc limit ?"
+            f"select {_COLUMNS if texts else 'cursor'}, {_ROOT_REQUEST_SQL} from record "
+            f"where cursor > ? and cursor <= ? and {condition} and {counted} order by cursor desc limit ?"
         )
-        while rows := self._database.run(sql, (after, last, *values, page)):
+        chunk = _CHUNK_RECORDS if texts else PAGE_RECORDS
+        while rows := self._database.run(sql, (after, last, *values, chunk)):
             for row in rows:
-                if record_filter.matches(row[1:]):
-                    yield decode(row[0], row[1:])
+                if not texts or record_filter.matches(row[1:-1]):
+                    yield row[0], row[-1]
             last = rows[-1][0] - 1
 
     def cursor_before(self, time_ns: int) -> int:
@@ -227,6 +273,7 @@ class TimelineReader:
 
     def scan_cursors(self, after: int, record_filter: RecordFilter, limit: int) -> CursorPage:
         """Match the next `limit` records after a cursor; a filter's `pattern` is ignored."""
+        self._database.limit_time(READ_SECONDS)
         return self._database.view(lambda: self._scan_cursors(after, record_filter, limit))
 
     def _scan_cursors(self, cursor: int, record_filter: RecordFilter, limit: int) -> CursorPage:
@@ -241,23 +288,38 @@ class TimelineReader:
         ((offsets,),) = self._database.run(sql, (after, after, position, *values))
         return CursorPage(after, position, offsets, self._count_dropped(cursor, first))
 
-    def between(self, first: int, last: int) -> list[StoredRecord]:
-        """Return the records from one cursor to another, both included."""
-        return self._select("cursor between ? and ?", (first, last))
+    def between(self, first: int, last: int, max_bytes: int = WINDOW_BYTES) -> list[StoredRecord]:
+        """Return the records from one cursor to another, both included, with up to `max_bytes` of text."""
+        records = self.after(first - 1, RecordFilter(), max(0, last - first + 1), max_bytes).entries
+        return [entry for entry in records if entry.cursor <= last]
 
-    def by_cursors(self, cursors: Sequence[int]) -> list[StoredRecord]:
-        """Return the records at these cursors, in cursor order; removed ones are omitted."""
-        return self._select(f"cursor in ({_placeholders(cursors)})", cursors)
+    def by_cursors(self, cursors: Sequence[int], max_bytes: int = WINDOW_BYTES) -> list[StoredRecord]:
+        """Return the records at these cursors, in cursor order; removed ones are omitted.
+
+        Records beyond `max_bytes` of text are omitted, too.
+        """
+        self._database.limit_time(READ_SECONDS)
+        records: list[StoredRecord] = []
+        size = 0
+        ordered = sorted(cursors)
+        for start in range(0, len(ordered), _CHUNK_RECORDS):
+            for row in self._rows(*_at(ordered[start : start + _CHUNK_RECORDS])):
+                size += _text_bytes(row)
+                if size > max_bytes and records:
+                    return records
+                records.append(decode(row[0], row[1:]))
+        return records
 
     def child_spans(self, requests: Sequence[str]) -> list[StoredRecord]:
         """Return the spans of these requests behind mounts, in the order in which they ended."""
-        return self._select(
+        self._database.limit_time(READ_SECONDS)
+        rows = self._rows(
             f"request_id <> '' and request_id in ({_placeholders(requests)}) and root = 0", requests
         )
-
-    def _select(self, condition: str, values: Sequence[Any]) -> list[StoredRecord]:
-        rows = self._database.run(f"select {_COLUMNS} from record where {condition} order by cursor", values)
         return [decode(row[0], row[1:]) for row in rows]
+
+    def _rows(self, condition: str, values: Sequence[Any]) -> list[Any]:
+        return self._database.run(f"select {_COLUMNS} from record where {condition} order by cursor", values)
 
     def exchange(self, request_id: str) -> RecordedExchange | None:
         """Return the recording of a request, if any."""
@@ -279,6 +341,15 @@ class TimelineReader:
     def close(self) -> None:
         """Close the file."""
         self._database.close()
+
+
+def _text_bytes(row: Sequence[Any]) -> int:
+    """Return the approximate size of the texts of a record, given its cursor and the values of `FIELDS`."""
+    return len(row[_BODY] or "") + len(row[_ATTRIBUTES] or "")
+
+
+def _at(cursors: Sequence[int]) -> tuple[str, Sequence[int]]:
+    return f"cursor in ({_placeholders(cursors)})", cursors
 
 
 def _placeholders(values: Sequence[Any]) -> str:

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from engine.timeline.query import RecordFilter, RecordPage, TimelineReader, open_reader
 
+_TAIL_RECORDS = 64
+"""Number of records in a page of a tail: their texts have at most 8 MiB."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordRange:
@@ -47,8 +50,16 @@ def _pages(
         begin = max(begin, reader.cursor_before(record_range.since_ns))
     if record_range.tail is not None:
         dropped = reader.count_dropped(begin)
-        records = reader.tail(record_range.tail, record_filter, after=begin, last=last, whole_requests=True)
-        yield RecordPage(records, max(begin, last), dropped)
+        cursors = reader.tail_cursors(
+            record_range.tail, record_filter, after=begin, last=last, whole_requests=True
+        )
+        position = max(begin, last)
+        for start in range(0, len(cursors), _TAIL_RECORDS):
+            records = reader.by_cursors(cursors[start : start + _TAIL_RECORDS])
+            yield RecordPage(records, position, dropped)
+            dropped = 0
+        if not cursors:
+            yield RecordPage([], position, dropped)
         return
     page = reader.after(begin, record_filter)
     yield _before(last, page) if record_range.until_ns is not None else page

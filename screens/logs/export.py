@@ -54,7 +54,7 @@ def export_records(
         count += len(records)
         after = records[-1]["cursor"] if records else last
         on_progress(count, (after - first + 1) / max(last - first + 1, 1))
-        if len(records) < PAGE_RECORDS:
+        if not records or after >= last:
             return
 
 

@@ -6,7 +6,7 @@ filter, `cursors` sends all that pass, one range of the timeline at a time, and 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
 from functools import partial
 from operator import attrgetter
@@ -18,7 +18,7 @@ from quart import Blueprint, Response
 from quart_schema import document_response, validate_querystring
 
 from engine.control import ndjson
-from engine.control.app import require, run_blocking
+from engine.control.app import require
 from engine.control.errors import problem_members
 from engine.control.openapi import sends
 from engine.control.project_threads import ProjectThreads
@@ -29,7 +29,14 @@ from engine.errors import SvcError
 from engine.timeline import database
 from engine.timeline.follow import TimelineFollower
 from engine.timeline.json_format import to_json
-from engine.timeline.query import CursorPage, RecordFilter, RecordPage, TimelineReader, open_reader
+from engine.timeline.query import (
+    WINDOW_BYTES,
+    CursorPage,
+    RecordFilter,
+    RecordPage,
+    TimelineReader,
+    open_reader,
+)
 from engine.timeline.record import RequestRecord
 from engine.timeline.selection import RecordRange, select
 from engine.timeline.stored_record import StoredRecord
@@ -41,7 +48,11 @@ MAX_TAIL = 100_000
 SCAN_RECORDS = 50_000
 """Number of records scanned for one line of cursors, which takes tens of milliseconds."""
 
+MAX_STREAMS = 1024
+"""Maximum streams of a project that wait for a thread."""
 _Page = TypeVar("_Page", RecordPage, CursorPage)
+Run = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs a function in a thread of the project."""
 _EMPTY_RANGE = (1, 0)
 """First and last cursor of an empty timeline."""
 
@@ -93,6 +104,7 @@ class CursorsQuery(LogFilter):
 class RecordsOut(BaseModel):
     """Records in the order of their cursors (format: docs/reference/logs-json.md).
 
+    Records beyond 32 MiB of text are omitted: those farthest from `after`, `before` or the end.
     `first` and `last` are the cursors of the oldest and newest record, regardless of the filter. In an empty
     timeline, `last` is less than `first`.
     """
@@ -122,7 +134,8 @@ class CursorsLine(BaseModel):
 
 def blueprint(projects: Projects, scan_records: int = SCAN_RECORDS) -> Blueprint:
     """Return the routes, which raise `SvcError`. `stretch` is the number of records scanned per line."""
-    routes, threads = Blueprint("logs", __name__), ProjectThreads("logs")
+    routes = Blueprint("logs", __name__)
+    threads, streams = ProjectThreads("logs"), ProjectThreads("logs-streams", max_waiting=MAX_STREAMS)
 
     @routes.get("/v1/projects/<project>/logs")
     @sends(ndjson.MEDIA_TYPE)
@@ -136,7 +149,7 @@ def blueprint(projects: Projects, scan_records: int = SCAN_RECORDS) -> Blueprint
         require(project, "viewer")
         query_args.check_follow(follow=query_args.follow)
         path = projects.data_dir(project) / database.TIMELINE_FILE
-        lines = _records(path, query_args.filter(), query_args)
+        lines = _records(streams.of(project), path, query_args.filter(), query_args)
         return ndjson.ndjson_response(lines)
 
     @routes.get("/v1/projects/<project>/logs/window")
@@ -183,9 +196,8 @@ def blueprint(projects: Projects, scan_records: int = SCAN_RECORDS) -> Blueprint
         """Send the cursors of all matching records as NDJSON. Requires the role viewer."""
         require(project, "viewer")
         query_args.check_follow(follow=query_args.follow)
-        lines = _cursors(
-            projects.data_dir(project) / database.TIMELINE_FILE, query_args.filter(), query_args, scan_records
-        )
+        path = projects.data_dir(project) / database.TIMELINE_FILE
+        lines = _cursors(streams.of(project), path, query_args.filter(), query_args, scan_records)
         return ndjson.ndjson_response(lines)
 
     return routes
@@ -194,8 +206,8 @@ def blueprint(projects: Projects, scan_records: int = SCAN_RECORDS) -> Blueprint
 def _window(reader: TimelineReader, record_filter: RecordFilter, query: LogWindowQuery) -> list[StoredRecord]:
     oldest, newest = query.between(reader)
     if query.after is not None:
-        entries = reader.after(max(query.after, oldest), record_filter, query.n).entries if query.n else []
-        return [entry for entry in entries if entry.cursor <= newest]
+        page = reader.after(max(query.after, oldest), record_filter, query.n, WINDOW_BYTES)
+        return [entry for entry in page.entries if entry.cursor <= newest]
     if query.before is not None:
         newest = min(newest, query.before - 1)
     return reader.tail(query.n, record_filter, after=oldest, last=newest)
@@ -220,7 +232,9 @@ def _read(path: Path, read: Callable[[TimelineReader], list[StoredRecord]], span
             _add_spans(reader, entries, documents)
     finally:
         reader.close()
-    return ndjson.line({"first": first, "last": last, "records": documents})
+    # Each call of the encoder holds the interpreter's lock.
+    records = b",".join(ndjson.line(document)[:-1] for document in documents)
+    return b'{"first": %d, "last": %d, "records": [%b]}\n' % (first, last, records)
 
 
 def _add_spans(reader: TimelineReader, entries: list[StoredRecord], documents: list[dict[str, Any]]) -> None:
@@ -234,17 +248,15 @@ def _add_spans(reader: TimelineReader, entries: list[StoredRecord], documents: l
 
 
 async def _cursors(
-    path: Path, record_filter: RecordFilter, query: CursorsQuery, scan_records: int
+    run: Run, path: Path, record_filter: RecordFilter, query: CursorsQuery, scan_records: int
 ) -> AsyncIterator[bytes]:
     try:
-        first, last = await run_blocking(lambda: _bounds(path, query))
+        first, last = await run(lambda: _bounds(path, query))
         yield ndjson.line({"first": first, "last": last})
         begins = range(first - 1, last, scan_records)
         for after in reversed(begins) if query.newest else begins:
             yield _line(
-                await run_blocking(
-                    partial(_scan, path, record_filter, after, min(after + scan_records, last))
-                )
+                await run(partial(_scan, path, record_filter, after, min(after + scan_records, last)))
             )
         if query.follow:
             with closing(TimelineFollower(path, record_filter, max(first - 1, last))) as follower:
@@ -253,7 +265,7 @@ async def _cursors(
                     partial(follower.scan_cursors, scan_records),
                     lambda p: p.position - p.after >= scan_records,
                 )
-                async for lines in _follow(scan, _cursor_lines, full):
+                async for lines in _follow(run, scan, _cursor_lines, full):
                     yield lines
     except SvcError as error:
         yield ndjson.line({"error": problem_members(error)})
@@ -276,12 +288,12 @@ def _scan(path: Path, record_filter: RecordFilter, after: int, last: int) -> Cur
 
 
 async def _follow(
-    poll: Callable[[], _Page], encode: Callable[[_Page], bytes], more: Callable[[_Page], bool]
+    run: Run, poll: Callable[[], _Page], encode: Callable[[_Page], bytes], more: Callable[[_Page], bool]
 ) -> AsyncIterator[bytes]:
     """Yield the lines of new pages until the client disconnects; after each quiet second, the position."""
     quiet = 0.0
     while True:
-        page = await run_blocking(poll)
+        page = await run(poll)
         if lines := encode(page):
             yield lines
             quiet = 0.0
@@ -302,20 +314,22 @@ def _cursor_lines(page: CursorPage) -> bytes:
     return dropped + (_line(page) if page.offsets != "[]" else b"")
 
 
-async def _records(path: Path, record_filter: RecordFilter, query: LogsQuery) -> AsyncIterator[bytes]:
+async def _records(
+    run: Run, path: Path, record_filter: RecordFilter, query: LogsQuery
+) -> AsyncIterator[bytes]:
     since_ns, until_ns = query.times()
     position = 0
     try:
         with closing(
             select(path, record_filter, RecordRange(since_ns, query.after, query.tail, until_ns))
         ) as pages:
-            while (page := await run_blocking(lambda: next(pages, None))) is not None:
+            while (page := await run(lambda: next(pages, None))) is not None:
                 yield _record_lines(page)
                 position = page.position
         if query.follow:
             yield ndjson.line({"position": position})
             with closing(TimelineFollower(path, record_filter, position)) as follower:
-                async for lines in _follow(follower.poll, _record_lines, attrgetter("more")):
+                async for lines in _follow(run, follower.poll, _record_lines, attrgetter("more")):
                     yield lines
     except SvcError as error:
         yield ndjson.line({"error": problem_members(error)})

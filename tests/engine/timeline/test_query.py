@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.timeline.database import timeline_path
-from engine.timeline.query import RecordFilter, TimelineReader
+from engine.timeline import query
+from engine.timeline.database import TimelineError, timeline_path
+from engine.timeline.query import PAGE_BYTES, RecordFilter, TimelineReader
 from engine.timeline.record import Record
+from engine.timeline.selection import RecordRange, select
 from engine.timeline.store import Retention, TimelineStore
 from tests.engine.timeline.records import BEGAN, LINE, PLATFORM, REQUEST, SECOND, STRUCTURED, line
 
@@ -159,12 +161,61 @@ def test_tail_counts_requests_and_includes_all_their_spans(path: Path) -> None:
         store.append([inner, other, replace(REQUEST, request_id=f"{number}")], BEGAN)
     store.close()
     reader = TimelineReader(path)
-    last = reader.tail(2, RecordFilter(), whole_requests=True)
+    last = reader.by_cursors(reader.tail_cursors(2, RecordFilter(), whole_requests=True))
     assert [(entry.record.request_id, entry.record.resource) for entry in last] == [
         ("2", "api"),
         ("other2", "web"),
         ("2", "web"),
     ]
-    only_api = reader.tail(2, RecordFilter(resource="api"), whole_requests=True)
+    only_api = reader.by_cursors(reader.tail_cursors(2, RecordFilter(resource="api"), whole_requests=True))
     assert [entry.record.request_id for entry in only_api] == ["1", "2"]
     reader.close()
+
+
+@pytest.fixture
+def large(path: Path) -> Iterator[TimelineReader]:
+    """200 records of 64 KiB each."""
+    store = TimelineStore(path)
+    store.append([replace(line(number, "web"), text="a" * 65_536) for number in range(200)], BEGAN)
+    store.close()
+    reading = TimelineReader(path)
+    yield reading
+    reading.close()
+
+
+def test_pages_of_large_records_are_bounded_by_bytes(path: Path, large: TimelineReader) -> None:
+    for record_range in (RecordRange(), RecordRange(tail=100_000)):
+        pages = list(select(path, RecordFilter(), record_range))
+        cursors = [entry.cursor for page in pages for entry in page.entries]
+        assert len(cursors) == 200 and cursors == sorted(cursors)
+        assert max(len(page.entries) for page in pages) <= PAGE_BYTES // 65_536
+
+
+def test_windows_of_large_records_have_the_nearest_ones(large: TimelineReader) -> None:
+    first, last = large.bounds()
+    size = 10 * 65_536
+    assert [each.cursor for each in large.tail(100, RecordFilter(), max_bytes=size)] == [
+        *range(last - 9, last + 1)
+    ]
+    for records in (
+        large.after(first - 1, RecordFilter(), 100, size).entries,
+        large.between(first, last, size),
+        large.by_cursors(range(first, last), size),
+    ):
+        assert [each.cursor for each in records] == [*range(first, first + 10)]
+
+
+def test_search_above_time_limit_is_stopped(large: TimelineReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query, "READ_SECONDS", 0.05)
+    # Each record takes SQLite a thousand times as long as a search for one letter.
+    endless = RecordFilter(text="a" * 999 + "b")
+    first, _ = large.bounds()
+    for search in (
+        lambda: large.tail(1, endless),
+        lambda: large.after(0, endless),
+        lambda: large.scan_cursors(first - 1, endless, 1000),
+    ):
+        with pytest.raises(TimelineError) as exc_info:
+            search()
+        assert exc_info.value.code == "timeout" and "since" in exc_info.value.hint
+    assert len(large.tail(3, RecordFilter())) == 3
