@@ -13,7 +13,9 @@ from doors.tables.api import file_routes, grid_routes, grid_sessions, query, row
 from doors.tables.door import TablesDoor
 from doors.tables.files.format import MAX_COLUMNS as MAX_FILE_COLUMNS
 from doors.tables.files.format import MAX_RECORD
+from doors.tables.grid.grid import MAX_KEY_BYTES
 from doors.tables.grid.grid import MAX_TEMPORARY_BYTES as MAX_GRID_BYTES
+from doors.tables.grid.temporary_space import MAX_BYTES as MAX_GRIDS_BYTES
 from doors.tables.guest import protocol, reader, session, writer
 from doors.tables.migrations import MAX_FILE_BYTES as MAX_MIGRATION
 from doors.tables.migrations import script
@@ -27,6 +29,7 @@ from engine.control import project_threads
 from engine.control.access_watch import MAX_REQUESTS
 from engine.control.app import MAX_BODY_BYTES as MAX_API_BODY
 from engine.control.auth import accounts, login_throttle, passwords, sessions
+from engine.control.routes import logs
 from engine.control.routes.deployments import MAX_BLOB_BYTES
 from engine.deploy import package_store
 from engine.deploy.history import MAX_DEPLOYMENTS
@@ -39,6 +42,7 @@ from engine.manifest.load import MAX_BYTES as MAX_MANIFEST
 from engine.manifest.schema import ResourceTable
 from engine.service.health_check import TIMEOUT_SECONDS as HEALTH_CHECK_SECONDS
 from engine.service.secrets import MAX_VALUE_BYTES as MAX_SECRET
+from engine.timeline.query import READ_SECONDS, WINDOW_BYTES
 from engine.timeline.recording import MAX_BODY_BYTES as MAX_RECORDED_BODY
 from engine.timeline.stored_record import MAX_TEXT_CHARS as MAX_LOG_BODY
 from engine.usage.recorder import RETENTION_MINUTES
@@ -168,6 +172,8 @@ LIMITS: dict[str, list[Row]] = {
             "",
             "`too-large`",
         ),
+        ("temporary data of all grids of a project (Linux)", size(MAX_GRIDS_BYTES), "", "`too-large`"),
+        ("keys of the rows of a grid window", size(MAX_KEY_BYTES), "", "`too-large`"),
         (
             "statements and changes of rows at once, of a project",
             str(project_threads.PER_PROJECT),
@@ -294,6 +300,8 @@ LIMITS: dict[str, list[Row]] = {
             "cut; no replay",
         ),
         ("log records", "7 days and 256 MiB per project", "", "the oldest are removed"),
+        ("reading of log records, each step", f"{READ_SECONDS:.0f} s", "", "`timeout`"),
+        ("log records in one response", f"{logs.MAX_RECORDS:,}, {size(WINDOW_BYTES)}", "", "fewer are sent"),
         ("usage", f"{RETENTION_MINUTES // (24 * 60)} days", "", "the oldest is removed"),
     ],
     "Accounts": [

@@ -241,14 +241,15 @@ def _describe(grid: Grid) -> GridOpened:
 
 def _window(grid: Grid, start: int, n: int) -> bytes:
     window = grid.window(start, n)
-    document = {
-        "start": start,
-        "rows": window.rows,
-        "keys": window.keys,
-        "versions": window.versions,
-        "stale": grid.stale(),
-    }
-    return encode(document)
+    # Each call of the encoder holds the interpreter's lock, so rows are encoded one at a time.
+    rows, keys = (b",".join(map(encode, each)) for each in (window.rows, window.keys))
+    return b'{"start":%d,"rows":[%b],"keys":[%b],"versions":%b,"stale":%b}' % (
+        start,
+        rows,
+        keys,
+        encode(window.versions),
+        encode(grid.stale()),
+    )
 
 
 def _refresh(grid: Grid, request: RefreshQuery) -> RefreshResult:

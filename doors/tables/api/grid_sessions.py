@@ -7,8 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from doors.tables.grid.grid import Grid
+from doors.tables.grid.temporary_space import TemporarySpace
 from doors.tables.grid.view_sql import GridView
 from doors.tables.sqlite.errors import TablesError
 from doors.tables.sqlite.owner import database_path
@@ -36,6 +38,7 @@ class Grids:
 
     def __init__(self) -> None:
         self._open: dict[str, _OpenGrid] = {}
+        self._spaces = WeakValueDictionary[Path, TemporarySpace]()
 
     async def open(self, data: Path, view: GridView, describe: Callable[[Grid], _T]) -> tuple[str, _T]:
         """Open a grid on the database in a data folder; return its id and the result of `describe`.
@@ -44,11 +47,12 @@ class Grids:
         """
         self._check_limits(data)
         id = secrets.token_hex(8)
+        space = self._spaces.setdefault(data, TemporarySpace())
         entry = _OpenGrid(data, ThreadPoolExecutor(1, thread_name_prefix="tables-grid"))
         self._open[id] = entry
 
         def open_grid() -> _T:
-            grid = entry.grid = Grid(database_path(data), view)
+            grid = entry.grid = Grid(database_path(data), view, space)
             grid.open()
             return describe(grid)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from doors.tables.grid.order import Order, count_added, materialize, positions
+from doors.tables.grid.temporary_space import TemporarySpace
 from doors.tables.grid.view_sql import GridView, clauses
 from doors.tables.rows.identity import Identity, identity
 from doors.tables.sqlite.catalog import Table, find, read
@@ -38,6 +39,8 @@ MAX_TEMPORARY_BYTES = 512 << 20
 """Maximum bytes of the temporary file with the order."""
 MAX_CELL_BYTES = 64 << 20
 """Maximum bytes of one complete cell."""
+MAX_KEY_BYTES = 16 << 20
+"""Maximum bytes of the keys of a window of rows."""
 _STEPS_PER_CHECK = 20_000
 _ERROR_PREFIX = "cannot show the table"
 Cells = list[Any]
@@ -74,9 +77,10 @@ class RowState:
 class Grid:
     """An open grid. Every method raises `TablesError`: `gone`, `changed`, `timeout`, and SQLite's own."""
 
-    def __init__(self, path: Path, view: GridView) -> None:
-        """Open the file."""
-        self._limit, self._stopped = StatementLimit(TIMEOUT_SECONDS, MAX_TEMPORARY_BYTES), False
+    def __init__(self, path: Path, view: GridView, space: TemporarySpace) -> None:
+        """Open the file. The grids of a project share `space`."""
+        self._space, self._order_bytes = space, 0
+        self._limit, self._stopped = self._new_limit(), False
         self.view = view
         self._path = path
         try:
@@ -88,6 +92,7 @@ class Grid:
             ) from None
         except Error as error:
             raise wrap_error(error, _ERROR_PREFIX) from error
+        self._page_bytes: int = self._connection.pragma("page_size", schema="temp")
         self._connection.set_progress_handler(self._is_over_limit, _STEPS_PER_CHECK)
 
     def open(self) -> None:
@@ -116,6 +121,7 @@ class Grid:
         condition = f"{order.position} BETWEEN {numbers.start} AND {numbers.stop - 1}"
         head = (order.position, f"{order.handle[0]} IS NOT NULL")
         with self._snapshot():
+            self._check_key_bytes(order, condition)
             selected_rows = self._select(head, order.source, condition, keys=True)
         by_position = {row[0]: row[2:] for row in selected_rows if row[1]}
         result = Window([], [], [])
@@ -126,6 +132,17 @@ class Grid:
             result.keys.append(self._key_cells(row) if row else None)
             result.versions.append(_version(cells))
         return result
+
+    def _check_key_bytes(self, order: Order, condition: str) -> None:
+        """Raise `TablesError` if the keys of rows, which are not cut, are too large for a window."""
+        size = " + ".join(f"ifnull(octet_length({each}), 0)" for each in self._key_expressions())
+        total = scalar(self._connection, f"SELECT total({size}) FROM {order.source} WHERE {condition}")
+        if total > MAX_KEY_BYTES:
+            raise TablesError(
+                f"the keys of these rows have more than {MAX_KEY_BYTES >> 20} MiB",
+                "Export the table, or use shorter keys.",
+                code="too-large",
+            )
 
     def full_cell(self, key: Cells, column: str) -> Any:
         """Return one complete cell of a row. Raises `TablesError`, also `RowNotFound`."""
@@ -173,6 +190,7 @@ class Grid:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+        self._space.remove(self)
 
     def _materialize(self) -> tuple[Order, Any]:
         """Materialize the current order; return it and the version of the database."""
@@ -273,7 +291,7 @@ class Grid:
     @contextmanager
     def _snapshot(self, *, check: bool = True) -> Iterator[None]:
         """Read one snapshot. With `check`, raise `TablesError` if the table's columns have changed."""
-        self._limit = StatementLimit(TIMEOUT_SECONDS, MAX_TEMPORARY_BYTES)
+        self._limit = self._new_limit()
         try:
             self._connection.execute("BEGIN")
             try:
@@ -284,11 +302,13 @@ class Grid:
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
+                self._order_bytes = self._connection.pragma("page_count", schema="temp") * self._page_bytes
+                self._space.set(self, self._order_bytes)
         except (InterruptError, FullError) as error:
             if self._limit.oversized or isinstance(error, FullError):
                 raise TablesError(
                     f"sorting {self.view.table} exceeds the space for temporary files",
-                    "Add a filter.",
+                    "Add a filter, or close other grids of the project.",
                     code="too-large",
                 ) from None
             raise TablesError(
@@ -298,6 +318,13 @@ class Grid:
             ) from None
         except Error as error:
             raise wrap_error(error, _ERROR_PREFIX) from error
+
+    def _new_limit(self) -> StatementLimit:
+        return StatementLimit(
+            TIMEOUT_SECONDS,
+            MAX_TEMPORARY_BYTES,
+            lambda written: self._space.set(self, self._order_bytes + written),
+        )
 
     def _is_over_limit(self) -> bool:
         return self._stopped or self._limit()

@@ -5,6 +5,7 @@ counts the bytes that a thread writes, also to the write-ahead log. Other system
 """
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,15 +17,20 @@ temporary files."""
 class StatementLimit:
     """SQLite's progress handler for statements of the calling thread."""
 
-    def __init__(self, seconds: float, written: int) -> None:
-        """Stop after `seconds`, or after `written` bytes."""
+    def __init__(
+        self, seconds: float, written: int, fits: Callable[[int], bool] = lambda written: True
+    ) -> None:
+        """Stop after `seconds`, after `written` bytes, or when `fits` is false for the bytes so far."""
         self._end = time.monotonic() + seconds
-        self._max_written = _written() + written
+        self._began = _written()
+        self._max_written = written
+        self._fits = fits
         self.oversized = False
 
     def __call__(self) -> bool:
         """Return whether to stop."""
-        self.oversized = self.oversized or _written() > self._max_written
+        written = _written() - self._began
+        self.oversized = self.oversized or written > self._max_written or not self._fits(written)
         return self.oversized or time.monotonic() > self._end
 
 

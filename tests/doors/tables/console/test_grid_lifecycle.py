@@ -7,6 +7,7 @@ import pytest
 
 from doors.tables.api import grid_sessions
 from doors.tables.grid import grid as grid_of_rows
+from doors.tables.grid import temporary_space
 from doors.tables.sqlite.connections import open_owner
 from engine.errors import SvcError
 from svc_tui.client import ApiError, Client
@@ -161,6 +162,29 @@ def test_sort_over_temporary_size_limit_is_refused(users: Shop, monkeypatch: pyt
     error = refused_grid(users, "many", sort=[{"column": "name"}])
     assert error.code == "too-large" and "filter" in error.hint
     assert open_grid(users, "many")["count"] == 20_000
+
+
+def test_grids_of_a_project_share_temporary_space(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(temporary_space, "MAX_BYTES", 2 << 20)
+    create_many_rows(users, 20_000)
+    grids = [open_grid(users, "many", sort=[{"column": "name"}])]
+    with pytest.raises(ApiError) as exc_info:
+        while len(grids) < 16:
+            grids.append(open_grid(users, "many", sort=[{"column": "name"}]))
+    assert exc_info.value.code == "too-large" and "close other grids" in exc_info.value.hint
+    for grid in grids:
+        users.client.call("DELETE", f"/v1/projects/shop/grid/{grid['grid']}")
+
+
+def test_window_of_large_keys_is_refused(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grid_of_rows, "MAX_KEY_BYTES", 4096)
+    users.query("create table named (name text primary key, age integer) strict, without rowid", write=True)
+    users.query("insert into named values (hex(zeroblob(1000)), 1), (hex(zeroblob(2000)), 2)", write=True)
+    grid = open_grid(users, "named")
+    with pytest.raises(ApiError) as exc_info:
+        window(users, grid)
+    assert exc_info.value.code == "too-large" and "keys" in exc_info.value.message
+    assert len(window(users, grid, n=1)["rows"]) == 1
 
 
 def test_client_disconnect_while_opening_stops_grid_thread(users: Shop, address: str) -> None:
