@@ -21,7 +21,6 @@ from doors.tables.migrations import MAX_FILE_BYTES as MAX_MIGRATION
 from doors.tables.migrations import script
 from doors.tables.schema.tables import MAX_COLUMNS
 from doors.tables.sqlite.connections import MAX_BYTES, MAX_SQL, MAX_VALUE
-from doors.tables.sqlite.statement_limit import MAX_WRITTEN_BYTES
 from doors.telemetry import record
 from doors.telemetry.http import MAX_REQUEST_BYTES
 from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
@@ -33,6 +32,7 @@ from engine.control.routes import logs
 from engine.control.routes.deployments import MAX_BLOB_BYTES
 from engine.deploy import package_store
 from engine.deploy.history import MAX_DEPLOYMENTS
+from engine.files.statement_limit import MAX_WRITTEN_BYTES
 from engine.gateway.app import MAX_BODY, MAX_DEPTH
 from engine.http.connection_limits import PER_ADDRESS
 from engine.http.frame_budget import FRAMES_PER_SECOND, MAX_FRAMES

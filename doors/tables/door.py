@@ -15,9 +15,9 @@ from doors.tables.guest.reader import NotAQuery, Reader
 from doors.tables.guest.writer import Writer
 from doors.tables.guest.written_bytes import CHECK_SECONDS, WrittenBytesLimit
 from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES
-from doors.tables.sqlite.statement_limit import MAX_WRITTEN_BYTES
 from doors.tables.sqlite.storage_quota import set_storage_quota
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
+from engine.files.statement_limit import MAX_WRITTEN_BYTES
 
 MAX_OPEN = 64
 """Maximum number of open database files."""

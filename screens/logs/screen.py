@@ -20,6 +20,8 @@ from screens.logs.request_view import REPLAY_UNAVAILABLE, RequestView
 from screens.logs.status_bar import FilterLine, StatusBar
 from screens.logs.trace import record_details
 from screens.project_client import ProjectClient
+from screens.tables.history import StatementHistory
+from screens.tables.sql_screen import TIMELINE, SqlScreen
 from screens.widgets.columns import layout_columns
 from screens.widgets.lines import LINE_COLUMNS, TextLines, wrap_lines
 from screens.widgets.virtual_list import GUTTER, VirtualList
@@ -29,6 +31,10 @@ from svc_tui.client import SvcError
 EMPTY = "no records yet · open the project's address or `curl` it"
 NO_MATCH = "No records match the filter. Press x to clear it."
 EXAMPLE = "resource:api level:warn status:5xx since:1h until:10m text"
+TIMELINE_SQL = """\
+select path, count(*) as n, p50(wall_ms) as p50, p95(wall_ms) as p95
+from requests group by path order by n desc"""
+"""The statement that the SQL screen starts with."""
 BAR_HZ = 5
 SCROLLBAR = 1
 DETAILS_SHARE = 0.4
@@ -66,6 +72,7 @@ class LogsScreen(ConsoleScreen):
         ),
         Binding("n", "next_match(1)", "Next match", show=False, id="logs.next-found"),
         Binding("N", "next_match(-1)", "Previous match", show=False, id="logs.previous-found"),
+        Binding("Q", "sql", "SQL", show=False, id="logs.sql"),
         Binding("r", "replay", "Replay", id="logs.replay"),
         Binding("p", "pause", "Pause", id="logs.pause"),
         Binding("s", "toggle_details", "Record details", show=False, id="logs.complete"),
@@ -84,6 +91,7 @@ class LogsScreen(ConsoleScreen):
         self._now = now
         self._source = RecordSource(client, RecordSelection(), self._on_error, now)
         self._anchor_cursor: int | None = None
+        self._statements = StatementHistory(None)
 
     def body(self) -> ComposeResult:
         """Compose the status bar, the list, the details and the input."""
@@ -253,6 +261,10 @@ class LogsScreen(ConsoleScreen):
         """Remove the last part of the filter."""
         if chips := self._source.filter.chips():
             self.action_drop_filter(chips[-1][0])
+
+    def action_sql(self) -> None:
+        """Query the timeline."""
+        self.app.push_screen(SqlScreen(self.client, self._statements, TIMELINE_SQL, TIMELINE))
 
     def action_export(self) -> None:
         """Export the records that match the filter."""

@@ -1,7 +1,8 @@
 """SQL screen: a statement with history, and its result below."""
 
 from contextlib import suppress
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual import work
@@ -100,6 +101,26 @@ class SqlInput(TextArea):
             self.action_cursor_down()
 
 
+@dataclass(frozen=True, slots=True)
+class SqlTarget:
+    """Target of statements: a route of the control API, and its title in the screen.
+
+    `views` are the only objects that can be read; empty for the tables of the project, which can be written.
+    """
+
+    path: str
+    title: str
+    views: tuple[str, ...] = ()
+
+    def body(self, sql: str, *, write: bool) -> dict[str, Any]:
+        """Return the body of a request."""
+        return {"sql": sql} if self.views else {"sql": sql, "write": write}
+
+
+TABLES = SqlTarget("/sql", "SQL")
+TIMELINE = SqlTarget("/logs/sql", "SQL of the logs", ("requests", "spans", "records", "lines"))
+
+
 class SqlScreen(StopWorkersFirst, Screen[bool]):
     """Returns whether a statement may have written. Statements only read until writing is allowed."""
 
@@ -126,9 +147,15 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         Binding("escape", "leave", "Back", priority=True, id="sql.back"),
     ]
 
-    def __init__(self, client: ProjectClient, history: StatementHistory, text: str = "") -> None:
+    def __init__(
+        self,
+        client: ProjectClient,
+        history: StatementHistory,
+        text: str = "",
+        target: SqlTarget = TABLES,
+    ) -> None:
         super().__init__()
-        self._client, self._history, self._text = client, history, text
+        self._client, self._history, self._text, self._target = client, history, text, target
         self._writes = self._wrote = False
         self._result: ResultRows | None = None
 
@@ -157,10 +184,25 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
     async def _load_names(self) -> None:
         """Load the names of tables and columns for the completion."""
         with suppress(SvcError):  # A statement can be typed without.
-            tables = (await self._client.call("GET", "/tables"))["tables"]
+            tables = await self._tables()
             columns = {column["name"] for table in tables for column in table["columns"]}
             self.query_one(SqlInput).names = frozenset({table["name"] for table in tables} | columns)
             self.query_one(Catalog).set_tables(tables)
+
+    async def _tables(self) -> list[dict[str, Any]]:
+        """Return the tables, or views, with their columns. Raises `SvcError`."""
+        if not self._target.views:
+            return list((await self._client.call("GET", "/tables"))["tables"])
+        views = []
+        for name in self._target.views:
+            body = self._target.body(f"select * from {name} limit 0", write=False)
+            columns = (await self._client.call("POST", self._target.path, body))["columns"]
+            views.append({"name": name, "columns": [column | {"primary_key": False} for column in columns]})
+        return views
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Disable writing where nothing can be written."""
+        return action != "writes" or not self._target.views
 
     def on_resize(self) -> None:
         """Show the catalog on a wide screen."""
@@ -174,8 +216,8 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
 
     def _update_head(self) -> None:
         mode = "[$text-warning]may write[/]" if self._writes else "[dim]read-only[/]"
-        text = f" [b]SQL[/]  [b $primary]$project[/]  [@click=screen.writes]{mode}[/]"
-        content = Content.from_markup(text, project=self._client.info.project)
+        text = f" [b]$title[/]  [b $primary]$project[/]  [@click=screen.writes]{mode}[/]"
+        content = Content.from_markup(text, title=self._target.title, project=self._client.info.project)
         self.query_one("#head", Static).update(content)
 
     def _show_outcome(self, text: str, style: str) -> None:
@@ -205,7 +247,8 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         self._show_outcome("…", "$foreground 60%")
         try:
             types = await self._client.column_types()
-            result = await self._client.call("POST", "/sql", {"sql": text, "write": writes})
+            body = self._target.body(text, write=writes)
+            result = await self._client.call("POST", self._target.path, body)
         except SvcError as error:
             self._show_failure(text, error)
             return
@@ -227,7 +270,8 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
     async def _explain(self, text: str, writes: bool) -> None:
         self._show_outcome("…", "$foreground 60%")
         try:
-            result = await self._client.call("POST", "/sql", {"sql": explain_sql(text), "write": writes})
+            body = self._target.body(explain_sql(text), write=writes)
+            result = await self._client.call("POST", self._target.path, body)
         except SvcError as error:
             self._show_outcome(error.text, "$text-error")
             return

@@ -1,5 +1,6 @@
 """`svc logs`."""
 
+import json
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -61,11 +62,26 @@ def logs(
         typer.Option(metavar="CURSOR", min=0, max=MAX_CURSOR, help="Show records after this cursor."),
     ] = None,
     service: ServiceOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document per record.")] = False,
+    sql: Annotated[
+        str | None,
+        typer.Option(metavar="SELECT", help="Query the views requests, spans, records and lines."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document per record or row.")
+    ] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="With --sql: print CSV.")] = False,
 ) -> None:
     """Show requests, log records and output of your code, oldest first."""
     root = find(Path.cwd())
     path = timeline_path(root)
+    if sql is not None:
+        chosen = (follow, resource, since, until, level, request, grep, tail, after)
+        if any(value not in (None, False) for value in chosen):
+            raise InvalidUsage("--sql and filters exclude each other", "Filter with WHERE and LIMIT.")
+        _query(root, path, sql, service, as_json=as_json, as_csv=as_csv)
+        return
+    if as_csv:
+        raise InvalidUsage("--csv is for --sql", "Pass --json for records.")
     record_filter = RecordFilter(resource, request, min_level=_severity(level), pattern=_pattern(grep))
     seconds = None if since is None else parse_age(since)
     older = None if until is None else parse_age(until)
@@ -112,6 +128,26 @@ def logs(
     stdout.styled_lines(list(formatter.flush()))
     if not count and tail != 0:
         stderr.note("no matching records")
+
+
+def _query(root: Path, path: Path, sql: str, service: bool | None, *, as_json: bool, as_csv: bool) -> None:
+    """Run a statement over the timeline, and print its rows."""
+    from engine.timeline import sql as timeline_sql
+    from svc_tui.client.credentials import open_client
+    from svc_tui.column_types import ColumnTypes
+    from svc_tui.commands.tables.query import print_rows
+
+    credentials = resolve_target(root, service)
+    if credentials is None:
+        result = json.loads(timeline_sql.run(path, sql))
+    else:
+        with open_client(credentials) as client:
+            result = client.call("POST", f"/v1/projects/{load(root).name}/logs/sql", {"sql": sql})
+    print_rows(
+        result, ColumnTypes(), as_json=as_json, as_grid=stdout.is_terminal() and not as_json and not as_csv
+    )
+    if result["truncated"]:
+        stderr.warn(f"only the first {len(result['rows'])} rows are shown", "Narrow the query: WHERE, LIMIT.")
 
 
 def _follow(follower: TimelineFollower, show: Callable[[Sequence[StoredRecord]], None]) -> None:

@@ -83,6 +83,15 @@ def documents(capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[st
     return [json.loads(line) for line in lines(capsys, "--json", *options)]
 
 
+def test_logs_sql_prints_rows(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record(project, LINE, INNER, ROOT)
+    assert lines(capsys, "--sql", "select path, handler from requests") == ["path,handler", "/api/x,api"]
+    assert lines(capsys, "--sql", "select text from lines", "--json") == ['{"text": "hello"}']
+    for options in (["--sql", "select 1", "--level", "warn"], ["--csv"]):
+        assert run(["logs", *options]) == 2
+    assert "exclude each other" in capsys.readouterr().err
+
+
 def test_logs_json_has_one_document_per_record(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record(project, LINE, STRUCTURED, INNER, ROOT, PLATFORM)
     printed, logged, inner, root, built = documents(capsys)

@@ -17,12 +17,12 @@ from doors.tables.schema.references import find_broken
 from doors.tables.sqlite.catalog import read
 from doors.tables.sqlite.connections import Connection, Cursor, apsw
 from doors.tables.sqlite.errors import TablesError, transaction
-from doors.tables.sqlite.statement_limit import MAX_WRITTEN_BYTES, StatementLimit
 from doors.tables.sqlite.tokens import ParsedStatement, tokens
 from doors.tables.types.json import encode_rows, parameters
 from doors.tables.types.registry import TypeName
 from engine.control.project_threads import PER_PROJECT
 from engine.errors import SvcError
+from engine.files.statement_limit import MAX_WRITTEN_BYTES, StatementLimit
 
 TIMEOUT_SECONDS = 30.0
 """Maximum time of a statement."""

@@ -28,10 +28,10 @@ from doors.tables.sqlite.errors import (
     scalar,
     wrap_error,
 )
-from doors.tables.sqlite.statement_limit import StatementLimit
 from doors.tables.types.grid_cell import CUT, cell, selected, stored
 from doors.tables.types.parse import integer
 from doors.tables.types.registry import INTEGER
+from engine.files.statement_limit import StatementLimit
 
 TIMEOUT_SECONDS = 30.0
 """Time limit of each call."""

@@ -21,8 +21,8 @@ from doors.tables.guest.problem import GuestProblem
 from doors.tables.guest.protocol import SqlStatement
 from doors.tables.sqlite import catalog
 from doors.tables.sqlite.connections import NO_VALUES, Clock, Connection, apsw
-from doors.tables.sqlite.statement_limit import MAX_WRITTEN_BYTES
 from doors.tables.types.json import Value, encode_rows
+from engine.files.statement_limit import MAX_WRITTEN_BYTES
 
 MAX_ROWS = 10_000
 MAX_RESULT = 4 << 20

@@ -8,7 +8,7 @@ such limit.
 from collections.abc import Sequence
 
 from doors.tables.guest.session import GuestSession
-from doors.tables.sqlite.statement_limit import MAX_WRITTEN_BYTES, written_bytes
+from engine.files.statement_limit import MAX_WRITTEN_BYTES, written_bytes
 
 CHECK_SECONDS = 0.05
 

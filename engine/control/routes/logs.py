@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, StringConstraints
 from quart import Blueprint, Response
-from quart_schema import document_response, validate_querystring
+from quart_schema import document_response, validate_querystring, validate_request
 
 from engine.control import ndjson
 from engine.control.app import require
@@ -24,9 +24,10 @@ from engine.control.openapi import sends
 from engine.control.project_threads import ProjectThreads
 from engine.control.projects import Projects
 from engine.control.routes.log_filter import MAX_CURSOR, LogFilter
-from engine.control.schema import QueryModel
+from engine.control.schema import QueryModel, StrictModel
 from engine.errors import SvcError
 from engine.timeline import database
+from engine.timeline import sql as timeline_sql
 from engine.timeline.follow import TimelineFollower
 from engine.timeline.json_format import to_json
 from engine.timeline.query import (
@@ -99,6 +100,33 @@ class CursorsQuery(LogFilter):
     after: int | None = Field(None, ge=0, le=MAX_CURSOR)
     newest: bool = False
     follow: bool = False
+
+
+class LogSqlRequest(StrictModel):
+    """One SELECT, and the maximum number of rows of its result."""
+
+    sql: str = Field(max_length=timeline_sql.MAX_SQL_CHARS)
+    limit: int = Field(timeline_sql.MAX_ROWS, ge=0, le=timeline_sql.MAX_ROWS)
+
+
+class LogSqlColumn(BaseModel):
+    """A column of a result. `type` is always empty."""
+
+    name: str
+    type: str
+
+
+class LogSqlOut(BaseModel):
+    """The result of a statement, in the form of the SQL of the tables.
+
+    `truncated` is `rows` or `bytes` if the result is incomplete.
+    """
+
+    columns: list[LogSqlColumn]
+    rows: list[dict[str, Any]]
+    truncated: str | None
+    changes: int
+    last_id: int
 
 
 class RecordsOut(BaseModel):
@@ -199,6 +227,16 @@ def blueprint(projects: Projects, scan_records: int = SCAN_RECORDS) -> Blueprint
         path = projects.data_dir(project) / database.TIMELINE_FILE
         lines = _cursors(streams.of(project), path, query_args.filter(), query_args, scan_records)
         return ndjson.ndjson_response(lines)
+
+    @routes.post("/v1/projects/<project>/logs/sql")
+    @validate_request(LogSqlRequest)
+    @document_response(LogSqlOut)
+    async def log_sql(project: str, data: LogSqlRequest) -> Response:
+        """Run one SELECT over the views requests, spans, records and lines. Requires the role viewer."""
+        require(project, "viewer")
+        folder = projects.data_dir(project)
+        run = partial(timeline_sql.run, folder / database.TIMELINE_FILE, data.sql, data.limit)
+        return Response(await threads.run(str(folder), run), content_type="application/json")
 
     return routes
 

@@ -57,11 +57,16 @@ def query(
     with open_tables(context) as tables:
         result = tables.post("sql", body)
         types = ColumnTypes.from_document(tables.get("tables/types")) if as_grid else ColumnTypes()
+    print_rows(result, types, as_json=as_json, as_grid=as_grid)
+    _print_summary(result, write=write)
+
+
+def print_rows(result: Any, types: ColumnTypes, *, as_json: bool, as_grid: bool) -> None:
+    """Print the rows of a result as JSON, as a table, or as CSV."""
     if as_json:
         stdout.data_lines([{name: _finite(value) for name, value in row.items()} for row in result["rows"]])
     elif result["columns"]:
         _print_grid(result, types) if as_grid else _print_csv(result)
-    _print_summary(result, write=write)
 
 
 def _parse_parameter(text: str) -> Any:

@@ -108,6 +108,16 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
         yield Shop(tmp_path, client)
 
 
+def test_sql_reads_the_views_of_the_timeline(shop: Shop) -> None:
+    shop.fill()
+    statement = "select status, count(*) as n from requests group by status order by status"
+    answer = shop.client.call("POST", f"{PLACE}/sql", {"sql": statement, "limit": 1})
+    assert answer["rows"] == [{"status": 201, "n": 22}]
+    assert (answer["columns"][1]["name"], answer["truncated"]) == ("n", "rows")
+    with pytest.raises(ApiError, match="exchange cannot be read"):
+        shop.client.call("POST", f"{PLACE}/sql", {"sql": "select * from exchange"})
+
+
 FILTERS: list[tuple[dict[str, Any], list[int]]] = [
     ({}, list(range(100))),
     ({"resource": "web"}, list(range(3, 100, 4))),

@@ -89,6 +89,18 @@ async def test_scrolling_up_counts_new_records_until_following(shop: Shop) -> No
         assert "new ↓" not in logs.text
 
 
+async def test_sql_groups_the_requests(shop: Shop) -> None:
+    for path in ("/", "/missing", "/missing"):
+        shop.get(path)
+    async with open_logs(shop) as logs:
+        await logs.shows("/missing")
+        await logs.press("Q")
+        await logs.shows("SQL of the logs", "handler")
+        await logs.press("ctrl+s")
+        await logs.shows("2 rows", "/missing  2")
+        assert "Allow writing" not in logs.text
+
+
 async def test_pause_counts_waiting_records(shop: Shop) -> None:
     async with open_logs(shop) as logs:
         await logs.press("p")

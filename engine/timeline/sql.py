@@ -1,0 +1,281 @@
+"""SQL of users over the timeline: read-only views, with limits on time, rows, bytes and temporary data."""
+
+import json
+import math
+from array import array
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from engine.errors import SvcError
+from engine.files.statement_limit import StatementLimit
+from engine.timeline.database import TimelineDatabase
+from engine.timeline.stored_record import SEVERITY_NUMBERS
+
+TIMEOUT_SECONDS = 10.0
+"""Maximum time of a statement."""
+MAX_ROWS, MAX_BYTES = 10_000, 16 << 20
+"""Maximum rows, and bytes of JSON, of a result. The row that exceeds the bytes is the last."""
+MAX_SQL_CHARS = 100_000
+"""Maximum length of a statement."""
+MAX_WRITTEN_BYTES = 256 << 20
+"""Maximum bytes of temporary data of a statement."""
+MAX_VALUE_BYTES = 512 << 10
+"""Maximum bytes of a value. A stored text has at most 256 KiB."""
+MAX_VALUES = 1_000_000
+"""Maximum values of a group that a percentile takes into account: the first ones."""
+MAX_PATTERN_BYTES = 200
+"""Maximum bytes of a pattern of `like` and `glob`."""
+_STEPS_PER_CHECK = 20_000
+_TIME = "strftime('%Y-%m-%dT%H:%M:%fZ', time_ns / 1e9, 'unixepoch')"
+_LEVEL = "case level {} end".format(
+    " ".join(f"when {number} then '{name}'" for name, number in SEVERITY_NUMBERS.items())
+)
+_SPANS = "from main.record as span where span.request_id = record.request_id and span.request_id <> ''"
+_VIEWS = {
+    "requests": f"""
+        select cursor, {_TIME} as time, time_ns, request_id, trace_id, resource,
+          (select span.resource {_SPANS} and span.kind = 'request' order by span.cursor limit 1) as handler,
+          method, target, path_of(target) as path, status, code,
+          round(wall_ns / 1e6, 3) as wall_ms,
+          (select round(sum(span.compute_ns) / 1e6, 3) {_SPANS} and span.kind = 'request') as compute_ms,
+          (select max(span.peak_memory) {_SPANS} and span.kind = 'request') as peak_memory,
+          bytes_in, bytes_out
+        from main.record where kind = 'request' and root = 1""",
+    "spans": f"""
+        select cursor, {_TIME} as time, time_ns, request_id, trace_id, span_id, parent, resource, method,
+          target, status, code, body as detail, round(wall_ns / 1e6, 3) as wall_ms,
+          round(compute_ns / 1e6, 3) as compute_ms, peak_memory, bytes_in, bytes_out
+        from main.record where kind = 'request'""",
+    "records": f"""
+        select cursor, {_TIME} as time, time_ns, {_LEVEL} as level, resource, request_id, body, attributes
+        from main.record where kind in ('structured', 'platform')""",
+    "lines": f"""
+        select cursor, {_TIME} as time, time_ns, kind as stream, resource, request_id, body as text
+        from main.record where kind in ('stdout', 'stderr')""",
+}
+VIEWS = tuple(_VIEWS)
+"""The views that a statement can read."""
+_READABLE = frozenset({*VIEWS, "record", "json_each", "json_tree", ""})
+_INTERNAL = frozenset({"dbstat", "exchange", "origin"})
+_ALLOWED = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE})
+_DENIED_FUNCTIONS = frozenset(
+    {
+        "fts3_tokenizer",
+        "instr",
+        "load_extension",
+        "ltrim",
+        "match",
+        "regexp",
+        "replace",
+        "rtrim",
+        "trim",
+        "unhex",
+    }
+)
+"""Functions that change the process, or cannot be interrupted and may take seconds on large values."""
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+class _SqlTimeline(TimelineDatabase):
+    """A connection with the views and functions of a user's statement."""
+
+    def _prepare(self, write: bool) -> None:
+        if not self.empty:
+            for name, select in _VIEWS.items():
+                self.run(f"create temp view {name} as {select}")
+        self._database.create_scalar_function("path_of", _path_of, 1, deterministic=True)
+        self._database.create_scalar_function("bucket", _bucket, 2, deterministic=True)
+        for percent in (50, 95, 99):
+            self._database.create_aggregate_function(f"p{percent}", partial(_Percentile, percent / 100), 1)
+        super()._prepare(write)
+
+    def select(self, sql: str, take: Callable[[list[str], Sequence[Any]], bool]) -> list[str]:
+        """Call `take` with the names of the columns and each row until it returns False; return the names.
+
+        Raises `SvcError` for a refused statement.
+        """
+        limits, authorizer = StatementLimit(TIMEOUT_SECONDS, MAX_WRITTEN_BYTES), _Authorizer()
+        database, names = self._database, list[str]()
+        database.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+        database.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, MAX_PATTERN_BYTES)
+        database.set_progress_handler(limits, _STEPS_PER_CHECK)
+        database.authorizer = authorizer
+        statements = 0
+
+        def trace(cursor: Any, statement: str, values: Any) -> bool:
+            nonlocal statements
+            statements += 1
+            names[:] = _unique([column[0] for column in cursor.get_description()])
+            return statements == 1
+
+        cursor = database.cursor()
+        cursor.exec_trace = trace
+        try:
+            for row in cursor.execute(sql):
+                if not take(names, row):
+                    break
+        except apsw.ExecTraceAbort as error:
+            raise SvcError(
+                "the text has several statements", "Run them one by one.", code="invalid"
+            ) from error
+        except apsw.InterruptError as error:
+            raise _stopped(oversized=limits.oversized) from error
+        except (apsw.Error, ValueError) as error:
+            message = authorizer.refusal or f"SQL: {error}"
+            raise SvcError(message, f"Read {', '.join(VIEWS)}.", code="invalid") from error
+        finally:
+            cursor.close(True)
+        return names
+
+
+class _Authorizer:
+    """Allows reads of the views. `refusal` says what was refused, or is empty."""
+
+    def __init__(self) -> None:
+        self.refusal = ""
+
+    def __call__(
+        self, action: int, first: str | None, second: str | None, database: str | None, inner: str | None
+    ) -> int:
+        name = (first if action == apsw.SQLITE_READ else second) or ""
+        if action in _ALLOWED:
+            return apsw.SQLITE_OK
+        if action == apsw.SQLITE_READ and (
+            name in _READABLE or (database is None and not _is_internal(name))
+        ):
+            return apsw.SQLITE_OK  # Without a database, it is a name that the statement defines.
+        if action == apsw.SQLITE_FUNCTION and name.lower() not in _DENIED_FUNCTIONS:
+            return apsw.SQLITE_OK
+        if action == apsw.SQLITE_READ:
+            self.refusal = f"{name} cannot be read"
+        elif action == apsw.SQLITE_FUNCTION:
+            self.refusal = f"{name}() cannot be called here"
+        else:
+            self.refusal = "the statement is not a SELECT"
+        return int(apsw.SQLITE_DENY)
+
+
+class _Percentile:
+    """An aggregate function: the value below which a share of the values lies, between neighbors."""
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self._values = array("d")
+
+    def step(self, *values: Any) -> None:
+        """Add a value. Null and texts are ignored."""
+        value = values[0]
+        if isinstance(value, int | float) and len(self._values) < MAX_VALUES:
+            self._values.append(value)
+
+    def final(self) -> float | None:
+        """Return the percentile, or None without values."""
+        values = sorted(self._values)
+        if not values:
+            return None
+        at = self._share * (len(values) - 1)
+        low = math.floor(at)
+        return round(values[low] + (values[min(low + 1, len(values) - 1)] - values[low]) * (at - low), 6)
+
+
+def _is_internal(table: str) -> bool:
+    return table.startswith(("sqlite_", "pragma_")) or table in _INTERNAL
+
+
+def _path_of(*values: Any) -> str:
+    """Return the path of a request target."""
+    return str(values[0]).partition("?")[0]
+
+
+def _bucket(*values: Any) -> str | None:
+    """Return the start of the time bucket of `width`, such as `5m`, that has a time."""
+    time_ns, width = values
+    if not isinstance(time_ns, int):
+        return None
+    text = str(width)
+    if not (
+        text[:-1].isdecimal()
+        and text[:-1].isascii()
+        and len(text) < 8
+        and text[-1:] in _UNITS
+        and int(text[:-1])
+    ):
+        raise ValueError(f"{text[:20]!r} is not a duration such as 30s, 5m, 1h or 1d")
+    seconds = int(text[:-1]) * _UNITS[text[-1]]
+    start = time_ns // 1_000_000_000 // seconds * seconds
+    return f"{datetime.fromtimestamp(start, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def run(path: Path, sql: str, limit: int = MAX_ROWS) -> bytes:
+    """Run one SELECT over the timeline in a file and return its result as JSON.
+
+    The members are those of `POST /sql` of the tables: `columns`, `rows`, `truncated`. Raises `SvcError`.
+    """
+    if len(sql) > MAX_SQL_CHARS:
+        raise SvcError(
+            f"the statement has more than {MAX_SQL_CHARS:,} characters",
+            "Write a shorter one.",
+            code="invalid",
+        )
+    if not path.exists():
+        raise SvcError("no records yet", "Send a request first.", code="not-found")
+    rows: list[bytes] = []
+    truncated: str | None = None
+    size = 0
+
+    def take(names: list[str], row: Sequence[Any]) -> bool:
+        nonlocal size, truncated
+        if len(rows) >= limit or size > MAX_BYTES:
+            truncated = "rows" if len(rows) >= limit else "bytes"
+            return False
+        rows.append(_json(dict(zip(names, map(_value, row), strict=True))))
+        size += len(rows[-1])
+        return True
+
+    with closing(_SqlTimeline(path, write=False)) as timeline:
+        columns = [{"name": name, "type": ""} for name in timeline.select(sql, take)]
+    return b'{"columns":%b,"rows":[%b],"truncated":%b,"changes":0,"last_id":0}' % (
+        _json(columns),
+        b",".join(rows),
+        _json(truncated),
+    )
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """Return names of columns, with a number behind each further one of a name."""
+    counts: dict[str, int] = {}
+    unique = []
+    for name in names:
+        counts[name] = count = counts.get(name, 0) + 1
+        unique.append(name if count == 1 else f"{name}:{count}")
+    return unique
+
+
+def _value(value: Any) -> Any:
+    """Return a value that JSON has: infinity and bytes become text."""
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _stopped(*, oversized: bool) -> SvcError:
+    if oversized:
+        size = f"{MAX_WRITTEN_BYTES >> 20} MiB of temporary data"
+        return SvcError(
+            f"the statement wrote more than {size}", "Sort or group fewer rows.", code="too-large"
+        )
+    return SvcError(
+        f"the statement took longer than {TIMEOUT_SECONDS:.0f} s",
+        "Read a part of the timeline: where time > '2026-01-31T12:00'.",
+        code="timeout",
+    )

@@ -1,0 +1,124 @@
+"""SQL over the timeline."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import SvcError
+from engine.timeline import sql
+from engine.timeline.database import timeline_path
+from engine.timeline.store import TimelineStore
+from tests.engine.timeline.records import BEGAN, LINE, PLATFORM, REQUEST, SECOND, STRUCTURED
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """100 requests through a mount, of 1 to 100 ms, one every 10 s; and a record of each other kind."""
+    path = timeline_path(tmp_path_factory.mktemp("project"))
+    store = TimelineStore(path)
+    for number in range(100):
+        root = replace(
+            REQUEST,
+            request_id=f"r{number}",
+            time_ns=BEGAN + 10 * number * SECOND,
+            wall_ns=(number + 1) * 1_000_000,
+            compute_ns=0,
+            peak_memory=None,
+        )
+        inner = replace(root, resource="api", root=False, compute_ns=2_000_000, peak_memory=9)
+        store.append([inner, root], root.time_ns)
+    store.append([STRUCTURED, LINE, PLATFORM], BEGAN)
+    store.close()
+    return path
+
+
+def rows(path: Path, statement: str, limit: int = sql.MAX_ROWS) -> list[dict[str, Any]]:
+    result: list[dict[str, Any]] = json.loads(sql.run(path, statement, limit))["rows"]
+    return result
+
+
+def test_views_have_requests_spans_records_and_lines(path: Path) -> None:
+    statement = """select path, handler, count(*) as n, p50(wall_ms) as p50, p95(wall_ms) as p95,
+        p99(wall_ms) as p99, max(compute_ms) as compute, max(peak_memory) as memory
+        from requests group by path, handler"""
+    assert rows(path, statement) == [
+        {
+            "path": "/a",
+            "handler": "api",
+            "n": 100,
+            "p50": 50.5,
+            "p95": 95.05,
+            "p99": 99.01,
+            "compute": 2.0,
+            "memory": 9,
+        }
+    ]
+    assert rows(path, "select resource, count(*) from spans group by 1 order by 1") == [
+        {"resource": "api", "count(*)": 100},
+        {"resource": "web", "count(*)": 100},
+    ]
+    assert rows(path, "select level, body, attributes ->> 'left' as l from records order by cursor") == [
+        {"level": "WARN", "body": "low", "l": "3"},
+        {"level": "INFO", "body": "ready", "l": None},
+    ]
+    assert rows(path, "select stream, text from lines") == [{"stream": "stdout", "text": "hello"}]
+
+
+def test_buckets_group_by_time(path: Path) -> None:
+    counts = rows(path, "select bucket(time_ns, '5m') as at, count(*) as n from requests group by 1")
+    assert sum(row["n"] for row in counts) == 100
+    assert [row["n"] for row in counts[1:-1]] == [30] * (len(counts) - 2)
+    assert all(row["at"].endswith((":00:00Z", ":05:00Z", "0:00Z", "5:00Z")) for row in counts)
+
+
+def test_common_table_expressions_and_equal_names_work(path: Path) -> None:
+    assert rows(path, "with n(i) as (select 1) select i, i as i from n") == [{"i": 1, "i:2": 1}]
+
+
+def test_result_is_bounded(path: Path) -> None:
+    result = json.loads(sql.run(path, "select cursor from spans", 7))
+    assert (len(result["rows"]), result["truncated"]) == (7, "rows")
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("select * from exchange", "exchange cannot be read"),
+        ("with requests as (select * from exchange) select * from requests", "exchange cannot be read"),
+        ("select count(*) from exchange", "exchange cannot be read"),
+        ("select name from sqlite_schema", "cannot be read"),
+        ("select name from pragma_table_info('record')", "cannot be read"),
+        ("select replace('a', 'a', 'b')", "replace() cannot be called here"),
+        ("delete from record", "not a SELECT"),
+        ("pragma query_only = off", "not a SELECT"),
+        ("attach 'x.db' as x", "not a SELECT"),
+        ("create temp table t (a)", "not a SELECT"),
+        ("select 1; select 2", "several statements"),
+        ("select nope from requests", "no such column: nope"),
+        ("select bucket(time_ns, '5 minutes') from requests", "is not a duration"),
+        ("select zeroblob(1000000000)", "too big"),
+        (f"select {'1+' * 60_000}1", "more than"),
+    ],
+)
+def test_refused_statement_names_the_reason(path: Path, statement: str, message: str) -> None:
+    with pytest.raises(SvcError) as raised:
+        sql.run(path, statement)
+    assert message in raised.value.message
+    assert raised.value.code == "invalid"
+
+
+def test_long_statement_is_stopped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql, "TIMEOUT_SECONDS", 0.05)
+    endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
+    with pytest.raises(SvcError) as raised:
+        sql.run(path, endless)
+    assert raised.value.code == "timeout"
+
+
+def test_missing_timeline_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(SvcError, match="no records yet"):
+        sql.run(tmp_path / "none.db", "select 1")
+    assert not (tmp_path / "none.db").exists()
