@@ -4,6 +4,9 @@ Such frames need no stream and no window, so neither limits their number. The bu
 frames are processed.
 """
 
+import asyncio
+from collections import deque
+
 MAX_FRAMES = 2000
 """Frames that a connection may send at once."""
 FRAMES_PER_SECOND = 200
@@ -12,16 +15,47 @@ SENT_BYTES_PER_FRAME = 1024
 """Bytes received by the client for each further frame, which may be a WINDOW_UPDATE for them."""
 FRAMES_PER_TURN = 128
 """Frames that are handled in one turn of the event loop, in a few milliseconds."""
+REQUEST_FRAMES = 8
+"""Frames that take as long as the HEADERS of a request."""
 _PREFACE_BYTES = 24
 _HEAD_BYTES = 9
 _DATA, _HEADERS = 0, 1
 _END_STREAM = 1
 
 
+class FrameTurns:
+    """Turns of connections with many frames: one of them in each iteration of the event loop."""
+
+    def __init__(self) -> None:
+        self._taken = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def wait(self) -> None:
+        """Wait for the turn of a connection."""
+        if not self._taken:
+            self._take()
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        await turn
+
+    def _take(self) -> None:
+        self._taken = True
+        asyncio.get_running_loop().call_soon(self._end)
+
+    def _end(self) -> None:
+        self._taken = False
+        while self._waiting and not self._taken:
+            turn = self._waiting.popleft()
+            if not turn.done():  # It is done if the connection was canceled.
+                turn.set_result(None)
+                self._take()
+
+
 class FrameBudget:
     """The budget of one connection. `now` is in seconds."""
 
-    __slots__ = ("_filled_at", "_frames", "_head", "_skip", "turns")
+    __slots__ = ("_filled_at", "_frames", "_head", "_skip", "large", "turns")
 
     def __init__(self, now: float) -> None:
         self._frames = float(MAX_FRAMES)
@@ -30,6 +64,8 @@ class FrameBudget:
         self._head = b""
         self.turns: list[int] = []
         """Places in the bytes received last at which to leave the turn to others."""
+        self.large = False
+        """Whether these bytes take a large part of a turn."""
 
     def sent(self, size: int) -> None:
         """Add to the budget for bytes sent to the client."""
@@ -52,11 +88,13 @@ class FrameBudget:
                 pass
             else:
                 charged += 1
-            frames += 1
-            if frames % FRAMES_PER_TURN == 0 and position > before:
+            frames += REQUEST_FRAMES if kind == _HEADERS else 1
+            if frames >= FRAMES_PER_TURN and position > before:
                 self.turns.append(position - before)
+                frames = 0
             position += _HEAD_BYTES + length
         self._head = data[position:] if position < end else b""
         self._skip = max(0, position - end)
+        self.large = bool(self.turns) or frames >= FRAMES_PER_TURN // 2
         self._frames -= charged
         return self._frames >= 0

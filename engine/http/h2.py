@@ -127,10 +127,10 @@ class Http2Connection(Connection):
             self.set_timer(timeouts.PEER_CHECK_SECONDS, self._check_peer)
             at = 0
             for turn in (*self._frames.turns, len(data)):
+                if self._frames.large:
+                    await self.manager.frame_turns.wait()
                 await protocol.handle(RawData(data[at:turn]))
                 at = turn
-                if at < len(data):
-                    await asyncio.sleep(0)
                 if self.lingering:
                     break
             self._update_timeout()

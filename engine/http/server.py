@@ -21,6 +21,7 @@ from engine.http.acceptor import CLOSE_SECONDS, Acceptor
 from engine.http.connection import Connection, ServerExchange
 from engine.http.connection_limits import ConnectionLimiter, client_key
 from engine.http.exchange import Handler
+from engine.http.frame_budget import FrameTurns
 from engine.http.h1 import Http1Connection
 from engine.http.h2 import Http2Connection, Hypercorn
 from engine.http.tls import Certificate
@@ -71,6 +72,7 @@ class Server:
         self._handler = handler
         self._limiter = limiter
         self.unsent = UnsentCounts()
+        self.frame_turns = FrameTurns()
         self._hypercorn = Hypercorn()
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()

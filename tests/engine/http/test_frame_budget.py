@@ -19,7 +19,15 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from engine.http.frame_budget import FRAMES_PER_SECOND, MAX_FRAMES, SENT_BYTES_PER_FRAME, FrameBudget
+from engine.http.frame_budget import (
+    FRAMES_PER_SECOND,
+    FRAMES_PER_TURN,
+    MAX_FRAMES,
+    REQUEST_FRAMES,
+    SENT_BYTES_PER_FRAME,
+    FrameBudget,
+    FrameTurns,
+)
 from engine.wasm.execution.request import GuestRequest, RunReport
 from tests.engine.gateway.serving import Scripted, Site, echo, reply, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API
@@ -135,3 +143,42 @@ def test_download_with_a_window_update_per_frame_is_not_a_flood() -> None:
         return received
 
     assert with_site([PUBLIC_API], {"api": Scripted(body)}, test) == size
+
+
+def test_many_requests_at_once_are_handled_in_several_turns() -> None:
+    heads = [HeadersFrame(1 + 2 * n, data=b"x" * 20, flags=["END_HEADERS"]).serialize() for n in range(90)]
+    budget = FrameBudget(0)
+    assert budget.receive(PREFACE + b"".join(heads), 0)
+    requests = FRAMES_PER_TURN // REQUEST_FRAMES
+    assert budget.large and len(budget.turns) == 90 // requests
+    assert budget.receive(heads[0], 0)
+    assert not budget.large and budget.turns == []
+
+
+def test_connections_with_many_frames_take_turns_in_different_iterations() -> None:
+    async def main() -> list[int]:
+        turns, iteration, order = FrameTurns(), 0, list[tuple[int, str]]()
+
+        async def count() -> None:
+            nonlocal iteration
+            while True:
+                iteration += 1
+                await asyncio.sleep(0)
+
+        async def connection(name: str) -> None:
+            for _ in range(3):
+                await turns.wait()
+                order.append((iteration, name))
+
+        counting = asyncio.create_task(count())
+        gone = asyncio.create_task(connection("gone"))
+        connections = [asyncio.create_task(connection(name)) for name in "abc"]
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.gather(*connections)
+        counting.cancel()
+        assert {name for _, name in order[-9:-6]} == {"a", "b", "c"}
+        return [number for number, _ in order]
+
+    numbers = asyncio.run(main())
+    assert len(set(numbers)) == len(numbers)
