@@ -5,6 +5,7 @@ live one last. It changes by compare-and-set, so an activation is atomic, and on
 revision is a conflict.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pydantic import TypeAdapter
@@ -106,9 +107,15 @@ class DeploymentHistory:
         await self._values.cas(_record(project, id_), deployment.encode(), None)
         return Live(project, activations, answer)
 
-    async def all_live(self) -> list[Live]:
-        """Return the live deployment of each Project. Raises `RecordError`."""
-        return [_live(cell) for cell in await self._values.list(LIVE)]
+    async def all_live(self, warn: Callable[[RecordError], None]) -> list[Live]:
+        """Return the live deployment of each Project. Calls `warn` for corrupt cells, and omits them."""
+        all_live = []
+        for cell in await self._values.list(LIVE):
+            try:
+                all_live.append(_live(cell))
+            except RecordError as error:
+                warn(error)
+        return all_live
 
     async def forget_old(self, project: str, limit: int = MAX_DEPLOYMENTS) -> list[str]:
         """Remove all but the newest, the last activated and the live records; return the removed ids."""
@@ -144,4 +151,7 @@ def _live(cell: VersionedValue) -> Live:
             raise ValueError("none")
         return Live(cell.key.removeprefix(LIVE), activations, cell.revision)
     except ValueError as error:
-        raise RecordError(f"the cell {cell.key} is corrupt", "Deploy the Project again.") from error
+        raise RecordError(
+            f"the record of what is live in {cell.key.removeprefix(LIVE)} is corrupt",
+            "Restore control.db from a backup.",
+        ) from error

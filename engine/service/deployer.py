@@ -105,7 +105,7 @@ class Deployer:
             await self.secrets.seal_all()
         except SvcError as error:  # As on a full disk, where reading works.
             warn(error)
-        for live in await self.history.all_live():
+        for live in await self.history.all_live(warn):
             try:
                 await self._serve(live)
             except Exception as error:

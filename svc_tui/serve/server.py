@@ -139,7 +139,7 @@ class ProjectDirs:
 
     async def names(self) -> list[str]:
         """Return the names of the deployed projects."""
-        return [live.project for live in await self._service.history.all_live()]
+        return [live.project for live in await self._service.history.all_live(lambda error: None)]
 
     def data_dir(self, project: str) -> Path:
         """Return a project's data folder. Raises `NotFound`."""

@@ -291,6 +291,29 @@ def test_corrupt_project_does_not_affect_others(tmp_path: Path) -> None:
     served(tmp_path, second)
 
 
+def test_corrupt_live_record_affects_no_other_project(tmp_path: Path) -> None:
+    page = {name: pages(tmp_path, name) for name in ("shop", "blog")}
+
+    async def first(running: Served) -> None:
+        for name in ("shop", "blog"):
+            await running.deploy(
+                await running.order(STATIC.replace("shop", name), {"web": page[name]}, name=name)
+            )
+        kv = running.bucket.kv
+        cell = await kv.get("live/shop")
+        assert cell is not None
+        await kv.cas(cell.key, cell.value[:-9], cell.revision)
+
+    async def second(running: Served) -> None:
+        assert (await running.get(project="blog")).text == "blog"
+        assert (await running.get()).status_code == 404
+        (warning,) = running.warned
+        assert "live in shop is corrupt" in warning.message and "backup" in warning.hint
+
+    served(tmp_path, first)
+    served(tmp_path, second)
+
+
 def test_damaged_or_unreadable_machine_code_affects_no_other_project(tmp_path: Path) -> None:
     manifest = STATIC.replace("static", "rust").replace("output", "build = 'true'\noutput")
     guest, page = text_guest.artifact(tmp_path), pages(tmp_path, "one")
