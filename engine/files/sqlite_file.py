@@ -108,7 +108,7 @@ class SqliteFile(ABC):
                 if time.monotonic() > end:
                     raise self._error(error) from error
                 time.sleep(_PAUSE_SECONDS)
-            except apsw.Error as error:
+            except (apsw.Error, UnicodeDecodeError) as error:
                 raise self._error(error) from error
 
     def limit_time(self, seconds: float) -> None:
@@ -132,7 +132,7 @@ class SqliteFile(ABC):
         self._database.close(True)
 
     def _error(self, error: Exception) -> SvcError:
-        if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        if isinstance(error, apsw.CorruptError | apsw.NotADBError | UnicodeDecodeError):
             return self.corrupt_type(
                 f"{self.located.format(self._path)} is corrupt: {error}",
                 "Run `svc dev` or the service: it moves the file aside and creates a new one.",

@@ -68,7 +68,15 @@ def encode(record: Record) -> tuple[Any, ...]:
 
 
 def decode(cursor: int, row: Sequence[Any]) -> StoredRecord:
-    """Return the record of a row, given the values of `FIELDS`."""
+    """Return the record of a row, given the values of `FIELDS`; an error record for corrupt values."""
+    try:
+        return _decode(cursor, row)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        time_ns = row[0] if type(row[0]) is int else 0
+        return StoredRecord(cursor, PlatformRecord(time_ns, "", "ERROR", "this record is corrupt"))
+
+
+def _decode(cursor: int, row: Sequence[Any]) -> StoredRecord:
     time_ns, kind, number, resource, request_id, body, trace_id, span_id, attributes, *request = row
     severity = _SEVERITIES[number]
     record: Record

@@ -1,12 +1,14 @@
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import apsw
 import pytest
 
 from engine.timeline import query
-from engine.timeline.database import TimelineError, timeline_path
+from engine.timeline.database import CorruptTimeline, TimelineError, timeline_path
 from engine.timeline.query import PAGE_BYTES, RecordFilter, TimelineReader
 from engine.timeline.record import Record
 from engine.timeline.selection import RecordRange, select
@@ -219,3 +221,22 @@ def test_search_above_time_limit_is_stopped(large: TimelineReader, monkeypatch: 
             search()
         assert exc_info.value.code == "timeout" and "since" in exc_info.value.hint
     assert len(large.tail(3, RecordFilter())) == 3
+
+
+def test_corrupt_values_of_a_record_do_not_hide_others(path: Path) -> None:
+    store = TimelineStore(path)
+    store.append([line(number, "web") for number in range(4)], BEGAN)
+    store.close()
+    with closing(apsw.Connection(str(path))) as damaged:
+        damaged.execute("update record set level = 77 where cursor = (select min(cursor) from record)")
+        damaged.execute(
+            "update record set kind = 'structured', attributes = '{' "
+            "where cursor = (select max(cursor) from record)"
+        )
+    with closing(TimelineReader(path)) as reader:
+        texts = [each.record.text for each in reader.tail(10, RecordFilter())]
+        assert texts[0] == texts[3] == "this record is corrupt" and "corrupt" not in texts[1] + texts[2]
+    with closing(apsw.Connection(str(path))) as damaged:
+        damaged.execute("update record set body = cast(x'ff' as text)")
+    with closing(TimelineReader(path)) as reader, pytest.raises(CorruptTimeline):
+        reader.tail(10, RecordFilter())
