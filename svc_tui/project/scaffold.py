@@ -33,6 +33,8 @@ _IGNORED = shutil.ignore_patterns(
 )
 JS_TYPES = _PACKAGE.parent / "lanes" / "js" / "guest" / "svc-guest.d.ts"
 """Types of the guest library of the js lane, for editors."""
+AGENTS = _PACKAGE / "templates" / "AGENTS.md"
+"""Commands to run, inspect, change and test a project, for programs that work on it."""
 _EXTRA_FILES = {"js": (JS_TYPES,), "notes": (JS_TYPES,)}
 """Files that a template gets besides its own."""
 _TEXT_SUFFIXES = (".toml", ".js", ".html", ".md")
@@ -65,7 +67,7 @@ def create_project(target: Path, template: str) -> None:
         raise InvalidUsage(f'unknown template "{template}"', hint)
     try:
         _require_empty(target)
-        _copy(known[template], target, name, _EXTRA_FILES.get(template, ()))
+        _copy(known[template], target, name, (AGENTS, *_EXTRA_FILES.get(template, ())))
     except OSError as error:
         raise SvcError(
             f"cannot create {target}: {error.strerror}", "Choose a folder that you can write to."

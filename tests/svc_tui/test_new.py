@@ -24,6 +24,7 @@ def test_new_of_every_template_creates_a_valid_project(tmp_path: Path, template:
     project = load(target)
     assert project.name == "my-app"
     assert project.front is not None
+    assert (target / "AGENTS.md").read_text(encoding="utf-8").startswith("# my-app\n")
     assert not any(b"PROJECT" in path.read_bytes() for path in target.rglob("*") if path.is_file())
 
 
