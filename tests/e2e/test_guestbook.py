@@ -15,7 +15,6 @@ import pytest
 from svc_tui.main import run
 from tests.support.browser import Page, chromium
 from tests.support.dev_server import DevServer, dev_server
-from tests.support.samples import copied_sample
 
 pytestmark = pytest.mark.slow
 LANES = ("js", "go", "rust")
@@ -24,7 +23,10 @@ ENTRY = "document.querySelector('#entries li:first-child')"
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory, rust_toolchain: None) -> Path:
-    return copied_sample("guestbook", tmp_path_factory.mktemp("süß"))
+    """A Project that `svc new` created from the template, which is the sample."""
+    project = tmp_path_factory.mktemp("süß") / "our-book"
+    assert run(["new", str(project), "--template", "guestbook"]) == 0
+    return project
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,13 @@ def entries(server: DevServer, lane: str) -> list[dict[str, Any]]:
     assert answer.status_code == 200, answer.text
     result: list[dict[str, Any]] = answer.json()
     return result
+
+
+def test_guestbook_template_serves_its_own_entries(guestbook: DevServer) -> None:
+    """Runs first: the guestbook is empty."""
+    assert entries(guestbook, "go") == []
+    written = write(guestbook, "js", "ada", "first")
+    assert [entry["id"] for entry in entries(guestbook, "rust")] == [written["id"]]
 
 
 @pytest.mark.parametrize(("writer", "reader"), [*permutations(LANES, 2)])
@@ -95,15 +104,6 @@ def test_entry_writes_a_log_record(guestbook: DevServer, lane: str) -> None:
     entry = write(guestbook, lane, "grace", "for the record")
     line = guestbook.wait_for("entry written", after=before)
     assert "grace" in line and str(entry["id"]) in line
-
-
-def test_guestbook_template_serves_its_own_entries(tmp_path: Path, home: Path, rust_toolchain: None) -> None:
-    project = tmp_path / "our-book"
-    assert run(["new", str(project), "--template", "guestbook"]) == 0
-    with dev_server(project, home) as server:
-        assert entries(server, "go") == []
-        written = write(server, "js", "ada", "first")
-        assert [entry["id"] for entry in entries(server, "rust")] == [written["id"]]
 
 
 def test_page_shows_the_language_of_each_entry(guestbook: DevServer) -> None:
