@@ -21,6 +21,7 @@ LEFT_OUT = shutil.ignore_patterns(".svc", "target", "go.work", "go.work.sum")
 @pytest.fixture(autouse=True)
 def rust(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use_rust(monkeypatch, cache)
+    monkeypatch.delenv("CARGO_PROFILE_RELEASE_OPT_LEVEL")  # As for users.
 
 
 def package(name: str, place: Path, cache: Path) -> bytes:

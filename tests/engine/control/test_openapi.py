@@ -24,7 +24,7 @@ from tests.engine.control import developing
 from tests.support.examples import examples, is_fuzzing
 from tests.svc_tui.hosted import MANIFEST, PASSWORD, Hosted, deploy, static_shop
 
-EXAMPLES = examples(6)
+EXAMPLES = examples(3)
 FREE = {("GET", "/v1/health"), ("GET", "/v1/claim"), ("POST", "/v1/claim"), ("POST", "/v1/login")}
 LOGOUT = ("POST", "/v1/logout")
 GUESSES = [("POST", "/v1/password"), ("POST", "/v1/claim"), ("POST", "/v1/login")]
