@@ -11,7 +11,7 @@ from xdist.scheduler import LoadFileScheduling
 
 import svc_tui.composition  # noqa: F401 - registers the lanes with the manifest
 from tests.support.examples import FUZZ
-from tests.support.toolchains import go_build_cache
+from tests.support.go_cache import go_build_cache
 
 TOGETHER = ("tests/conformance/", "tests/engine/fleet/")
 """Folders whose tests share state."""

@@ -16,11 +16,6 @@ def rust_prefix(cache: Path) -> Path:
     return cache / "rust-toolchain"
 
 
-def go_build_cache(cache: Path) -> Path:
-    """Return the build cache of Go for all tests: its standard library takes 100 CPU seconds to compile."""
-    return cache / "go-build"
-
-
 def use_rust(patch: pytest.MonkeyPatch, cache: Path) -> None:
     """Put that toolchain first on PATH, if it was built, and build without optimizations."""
     # Optimizing the guest library costs more than half of the time of a build.

@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.lane import ToolchainMissing
 from lanes.go.lane import GoLane
 from lanes.js.lane import JsLane
-from tests.support.toolchains import go_build_cache
+from tests.support.go_cache import go_build_cache
 
 
 async def install(cache: Path) -> None:

@@ -83,14 +83,14 @@ def upload(artifact: ComponentArtifact, cache: Path, path: str, *, with_head: bo
         runner = Runner(cache)
         try:
             resource = Resource("api", "go", cache)
-            guest = await runner.guest(resource, artifact, {}, fast=False, report=lambda line: None)
+            guest = await runner.guest(resource, artifact, {}, fast=True, report=lambda line: None)
             fields = [(b"host", b"api.localhost"), (b"content-length", b"200000")]
             exchange = CollectingExchange(path, method="POST", body=body)
             request = guest_request(exchange, method="POST", target=path, headers=fields, max_body=1 << 20)
             if with_head:
                 arrive()
             else:
-                asyncio.get_running_loop().call_later(0.05, arrive)
+                asyncio.get_running_loop().call_later(0.3, arrive)
             report = await guest.run(request)
             sent.append(b"".join(exchange.parts))
             assert report.outcome == "ok", report.detail
