@@ -167,6 +167,9 @@ class Fleet:
         buckets: list[JetStreamBucket] = []
 
         async def opened() -> bool:
+            # Otherwise this service would use the server of another node, which could not stop at once.
+            if self._server is not None and not self._server.listening:
+                return False
             buckets.append(await JetStreamBucket.open(address, NAMESPACE, create=False))
             return True
 
@@ -201,6 +204,8 @@ class Fleet:
 
     def _become_member(self) -> None:
         node = self._require_node()
+        if node.state == "moving":
+            mark_moved(self._data, f"the fleet {node.fleet}")
         if node.state != "member":
             self.node = node.save(self._folder, state="member", token="")
             self._log("info", f"the node {node.node} serves the fleet {node.fleet}")
@@ -241,7 +246,7 @@ class Fleet:
         find_program()
         check_address(address)
         sockets = bind(address.join.host, address.join.port)
-        name, id_, client = _new_fleet(), node_id(1), Nkey.create()
+        name, id_, client = node_id(0).partition("-")[2], node_id(1), Nkey.create()
         authority = Authority.create(name)
         node = FleetNode(
             fleet=name,
@@ -351,7 +356,6 @@ class Fleet:
                 self._log("warning", f"the data could not be moved to the fleet; svc tries again: {error}")
                 await asyncio.sleep(RETRY_SECONDS)
         await self._use_cluster(bucket)
-        mark_moved(self._data, f"the fleet {self._require_node().fleet}")
         self._become_member()
 
     async def _try_move(self) -> JetStreamBucket:
@@ -393,7 +397,3 @@ class Fleet:
             needed=KEEPERS,
             members=[observe(member, node.node, self.presence) for member in members],
         )
-
-
-def _new_fleet() -> str:
-    return node_id(0).partition("-")[2]

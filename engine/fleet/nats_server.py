@@ -25,9 +25,8 @@ REQUEST_SECONDS = 1.0
 BACKOFF_SECONDS = (0.1, 0.5, 2.0, 5.0)
 """Pauses before restarts; the last one repeats. After `STEADY_SECONDS` of running, the first is used."""
 STEADY_SECONDS = 60.0
-LAME_DUCK_SECONDS = 30.0
-"""nats-server accepts no less."""
-KILL_SECONDS = 10.0
+STOP_SECONDS = 5.0
+"""After this time, a server that stops gets the next, stronger signal."""
 READY_LINE = "] Server is ready"
 LOG = "nats-server.log"
 MAX_LOG_BYTES = 4 << 20
@@ -153,7 +152,8 @@ class NatsServer:
         self._process: asyncio.subprocess.Process | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._last_line = ""
-        self._listening = False
+        self.listening = False
+        """Whether clients can connect."""
         self._stopping = False
 
     @property
@@ -186,7 +186,7 @@ class NatsServer:
 
         A server that does not listen yet, or cannot, is not healthy: another program may answer at its port.
         """
-        if not self._listening:
+        if not self.listening:
             return False
         host, _, port = self.settings.monitor.rpartition(":")
         try:
@@ -202,29 +202,29 @@ class NatsServer:
         return status.split(b" ")[1:2] == [b"200"]
 
     async def stop(self) -> None:
-        """Stop gracefully: hand over leadership, disconnect clients, end. Kills the server after 40 s."""
-        await self._end(signal.SIGUSR2, LAME_DUCK_SECONDS + KILL_SECONDS)
+        """Stop gracefully: hand over leadership, disconnect clients, end. Kills the server after 10 s.
+
+        A server in lame duck mode closes its store at once, but its connections over 30 s, the minimum.
+        """
+        await self._end(signal.SIGUSR2, signal.SIGTERM, signal.SIGKILL)
 
     async def kill(self) -> None:
         """Stop at once."""
-        await self._end(signal.SIGKILL, KILL_SECONDS)
+        await self._end(signal.SIGKILL)
 
-    async def _end(self, number: int, seconds: float) -> None:
+    async def _end(self, *signals: signal.Signals) -> None:
         self._stopping = True
         if self._supervisor is None:
             return
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                self._process.send_signal(number)
-        done, _ = await asyncio.wait([self._supervisor], timeout=seconds)
-        if not done:
-            self._log(
-                "warning", f"nats-server {self.settings.name} did not stop within {seconds:g} s; killed"
-            )
+        for number in signals:
+            if number == signal.SIGKILL and len(signals) > 1:
+                self._log("warning", f"nats-server {self.settings.name} did not stop in time; killed")
             if self._process is not None:
-                self._process.kill()
-            await self._supervisor
-        self._supervisor.result()
+                with suppress(ProcessLookupError):
+                    self._process.send_signal(number)
+            if (await asyncio.wait([self._supervisor], timeout=STOP_SECONDS))[0]:
+                break
+        await self._supervisor
 
     async def _spawn(self) -> None:
         settings = self.settings
@@ -254,7 +254,7 @@ class NatsServer:
             assert self._process is not None
             started = time.monotonic()
             await self._read_log(self._process)
-            self._listening = False
+            self.listening = False
             status = await self._process.wait()
             with suppress(ProcessLookupError):  # The watcher of the pipe.
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -294,7 +294,7 @@ class NatsServer:
             if text:
                 self._last_line = text
             if READY_LINE in text:
-                self._listening = True
+                self.listening = True
             await asyncio.to_thread(_append, path, line)
             # Nodes that start together cannot reach each other at first.
             if ("[ERR]" in text or "[FTL]" in text) and "(attempt 1)" not in text:

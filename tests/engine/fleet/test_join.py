@@ -3,6 +3,7 @@
 import json
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +15,16 @@ from engine.bucket import layout
 from engine.bucket.errors import BucketError
 from engine.fleet.token import JoinToken
 from tests.engine.fleet.cluster import Cluster, free_addresses
-from tests.support.service import Server, environ_of, login, prepare, run, static_project
+from tests.support.service import (
+    ANY_PORTS,
+    Server,
+    environ_of,
+    login,
+    prepare,
+    run,
+    static_project,
+    svc,
+)
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -44,8 +54,16 @@ class Machines:
 
     def join(self, number: int, token: str) -> Server:
         """Start the service of a node; returns once it serves."""
-        listen = ("--fleet-listen", str(self.addresses[number - 1]))
-        return Server(self.root / f"m{number}", self.environ, "--join", token, *listen)
+        return Server(self.root / f"m{number}", self.environ, *self.joining(number, token))
+
+    def joining(self, number: int, token: str) -> tuple[str, ...]:
+        """Return the options of a node that joins."""
+        return ("--join", token, "--fleet-listen", str(self.addresses[number - 1]))
+
+    def state(self, number: int) -> str:
+        """Return the state in the file of a node."""
+        document = json.loads((self.root / f"m{number}" / "fleet" / "fleet.json").read_bytes())
+        return str(document["state"])
 
     def close(self) -> None:
         for server in self.servers:
@@ -111,13 +129,24 @@ def test_unsuitable_machines_are_refused(machines: Machines) -> None:
     assert f"cannot listen on {machines.addresses[0].join}" in refused.stderr
 
 
-def test_fleet_serves_from_the_third_node_on(machines: Machines) -> None:
+def test_fleet_serves_from_the_third_node_on_although_two_nodes_are_killed(machines: Machines) -> None:
+    arguments = ("serve", "--data", str(machines.root / "m2"), *machines.joining(2, machines.tokens[0]))
+    interrupted = subprocess.Popen(
+        [*svc(), *arguments, *ANY_PORTS], env=machines.environ, stderr=subprocess.DEVNULL
+    )
+    until(lambda: len(machines.fleet("status")["nodes"]) == 2)  # type: ignore[arg-type]
+    interrupted.kill()
+    interrupted.wait()
+    assert machines.servers[0].get().text == "one"
     with ThreadPoolExecutor() as threads:
-        joining = [threads.submit(machines.join, 2, machines.tokens[0])]
-        until(lambda: len(machines.fleet("status")["nodes"]) == 2)  # type: ignore[arg-type]
-        assert machines.servers[0].get().text == "one"
-        joining.append(threads.submit(machines.join, 3, machines.tokens[1]))
+        joining = [threads.submit(machines.join, number, machines.tokens[number - 2]) for number in (2, 3)]
+        until(lambda: machines.state(1) == "moving")
+        machines.servers[0].process.kill()
+        machines.servers[0].process.communicate()
+        machines.servers[0] = machines.servers[0].restarted(machines.environ)
         machines.servers += [each.result() for each in joining]
+    until(lambda: machines.state(1) == "member")
+    assert (machines.root / "m1" / "moved").exists()
     assert [server.get().text for server in machines.servers] == ["one"] * 3
     until(lambda: all(node["present"] for node in machines.fleet("status", node=3)["nodes"]))  # type: ignore[attr-defined]
     state = machines.fleet("status", node=2)
@@ -163,6 +192,23 @@ def test_two_nodes_that_change_one_project_at_once_activate_one(machines: Machin
         until(lambda server=server: server.get().text == "one", 10)
 
 
+def test_fourth_node_is_an_agent_that_serves_and_deploys(machines: Machines) -> None:
+    printed = run(machines.project, machines.environ, "fleet", "token", "--data", str(machines.root / "m2"))
+    agent = machines.join(4, printed.stdout.strip())
+    try:
+        assert agent.get().text == "one"
+        assert not (machines.root / "m4" / "fleet" / "nats").exists()
+        change_page(machines, "agent")
+        deployed = run(machines.project, as_user_of(machines, agent), "deploy")
+        assert deployed.returncode == 0, deployed.stderr
+        for server in machines.servers:
+            until(lambda server=server: server.get().text == "agent", 5)
+    finally:
+        agent.process.kill()
+        agent.process.communicate()
+    until(lambda: [node["present"] for node in machines.fleet("status")["nodes"]].count(False) == 1)  # type: ignore[attr-defined]
+
+
 def test_failed_logins_count_on_all_nodes(machines: Machines) -> None:
     body = {"user": "ann", "password": "wrong password"}
     statuses = []
@@ -181,7 +227,7 @@ def test_fleet_continues_when_a_node_is_killed_and_takes_it_back(machines: Machi
     deployed = run(machines.project, as_user_of(machines, second), "deploy")
     assert deployed.returncode == 0, deployed.stderr
     until(lambda: third.get().text == "three", 30)
-    until(lambda: [node["present"] for node in machines.fleet("status", node=2)["nodes"]].count(False) == 1)
+    until(lambda: [node["present"] for node in machines.fleet("status", node=2)["nodes"]].count(False) == 2)
     refused = run(machines.project, machines.environ, "login", "--data", str(machines.root / "m1"))
     assert refused.returncode == 1
     assert "is the node n1-" in refused.stderr
