@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.bucket.errors import BucketClosed
+from engine.cancellation import cancel
 from engine.fleet.errors import ClusterRefused, ConnectionInterrupted, FleetNotInstalled, Unavailable
 from engine.fleet.nkeys import Nkey
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10.0
 FLUSH_SECONDS = 2
 CLOSE_SECONDS = 3.0
-CANCEL_SECONDS = 0.1
 TRY_SECONDS = 2.0
 """How long one try waits for an answer."""
 PATIENCE_SECONDS = 20.0
@@ -273,10 +273,7 @@ class NatsConnection:
 
 
 async def _cancel(task: "asyncio.Future[None]") -> None:
-    """Cancel a task until it ends: `wait_for` of Python 3.11 loses a cancellation when its work is done."""
-    while not task.done():
-        task.cancel()
-        await asyncio.wait([task], timeout=CANCEL_SECONDS)
+    await cancel([task])
     if not task.cancelled():
         task.exception()  # Otherwise asyncio logs it.
 

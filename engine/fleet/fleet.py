@@ -16,6 +16,7 @@ from engine.bucket.errors import BucketError
 from engine.bucket.layout import mark_moved
 from engine.bucket.protocols import Bucket, KeyValue
 from engine.bucket.switch import SwitchableBucket
+from engine.cancellation import cancel
 from engine.errors import SvcError
 from engine.fleet.authority import AUTHORITY_DAYS, Authority, KeyPair, fingerprint
 from engine.fleet.bucket import JetStreamBucket
@@ -118,10 +119,7 @@ class Fleet:
     async def stop(self) -> None:
         """Stop accepting nodes and following the fleet. The bucket stays open."""
         self._stop.set()
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await cancel(self._tasks)
 
     async def stop_server(self) -> None:
         """Stop the nats-server, after the bucket was closed."""

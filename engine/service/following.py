@@ -7,6 +7,7 @@ from typing import Protocol
 
 from engine.bucket.errors import BucketError
 from engine.bucket.protocols import VersionedValue
+from engine.cancellation import cancel
 from engine.errors import SvcError
 
 RETRY_SECONDS = 2.0
@@ -36,10 +37,7 @@ class Follower:
 
     async def aclose(self) -> None:
         """Stop following."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await cancel(self._tasks)
 
     def _add(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)

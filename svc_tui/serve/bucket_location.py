@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from engine.bucket import layout
 from engine.bucket.errors import disk_error
 from engine.bucket.protocols import Bucket
+from engine.cancellation import cancel
 from engine.errors import InvalidUsage, SvcError
 from engine.http.connection_limits import is_loopback
 
@@ -168,8 +169,7 @@ async def open_exclusively(
         try:
             yield bucket
         finally:
-            keeping.cancel()
-            await asyncio.wait([keeping])
+            await cancel([keeping])
             await lease.release()
 
 

@@ -16,6 +16,7 @@ from quart import Quart
 from doors.tables.api.routes import blueprint as tables
 from engine.bucket.protocols import Bucket
 from engine.bucket.switch import SwitchableBucket
+from engine.cancellation import cancel
 from engine.control import projects
 from engine.control.access import AnyOf, Authenticator, StaticToken
 from engine.control.app import create_app
@@ -207,7 +208,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         stack.push_async_callback(follower.aclose)
         stack.push_async_callback(node.stop)
         collecting = asyncio.create_task(run_gc_daily(bucket.kv, deployer.collect_garbage, settings.log))
-        stack.push_async_callback(asyncio.wait, [collecting])
+        stack.push_async_callback(cancel, [collecting])
         stack.push_async_callback(deployer.aclose)
         stack.callback(runner.stop_all)
         stack.callback(collecting.cancel)

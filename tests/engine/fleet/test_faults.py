@@ -9,6 +9,7 @@ import pytest
 
 from engine.bucket.errors import BlobCorrupt, BucketInUse, TooLarge, UploadBusy
 from engine.bucket.protocols import Bucket, Digest, StaleRevision
+from engine.cancellation import cancel
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import Unavailable
@@ -253,9 +254,7 @@ def test_lease_is_exclusive_until_released_or_expired(use: Use, monkeypatch: pyt
         keeping = asyncio.ensure_future(first.keep(lambda error: lost.append(error.message)))
         with pytest.raises(BucketInUse, match="in use by first"):
             await Lease.acquire(bucket.kv, "second")
-        while not keeping.done():
-            keeping.cancel()
-            await asyncio.wait([keeping], timeout=0.1)
+        await cancel([keeping])
         second = None
         async with asyncio.timeout(60):
             while second is None:
