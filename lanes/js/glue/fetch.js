@@ -1,8 +1,10 @@
 // fetch() as the Fetch standard defines it, where the engine differs: options of requests, redirects, data: URLs
 // and errors.
+import { svcDefineReading, svcWasUsed } from './body.js';
 import { define, defineGetter } from './define.js';
 import { svcFail } from './failure.js';
 import { svcBody } from './form_data.js';
+import { svcReserve } from './memory.js';
 import { svcAcceptable, svcFetched } from './response.js';
 
 const MAX_REDIRECTS = 20;
@@ -75,6 +77,7 @@ globalThis.Request = new Proxy(NativeRequest, {
   construct(target, args, newTarget) {
     if (!(args[0] instanceof NativeRequest)) args[0] = absolute(String(args[0])).href;
     if (args[1]?.body instanceof FormData) args[1] = { ...args[1], body: svcBody(args[1].body) };
+    svcReserve('Request', args[1]?.body?.byteLength ?? 0);
     const request = Reflect.construct(target, args, newTarget === globalThis.Request ? target : newTarget);
     if (!METHODS.test(request.method)) throw new TypeError(`fetch: the method ${request.method} is forbidden`);
     if (request.url.includes('@')) refuseCredentials(new URL(request.url));
@@ -93,6 +96,12 @@ defineGetter(NativeRequest.prototype, 'signal', function () {
   return signals.get(this);
 });
 NativeRequest.prototype.constructor = globalThis.Request;
+const { get: nativeBody } = Object.getOwnPropertyDescriptor(NativeRequest.prototype, 'body');
+const { get: nativeBodyUsed } = Object.getOwnPropertyDescriptor(NativeRequest.prototype, 'bodyUsed');
+defineGetter(NativeRequest.prototype, 'bodyUsed', function () {
+  return nativeBodyUsed.call(this) || svcWasUsed(this, nativeBody);
+});
+svcDefineReading(NativeRequest.prototype, (request) => request.headers.get('content-length'));
 for (const [name, initial] of Object.entries(OPTIONS)) {
   defineGetter(NativeRequest.prototype, name, function () { return storedOptions(this)?.[name] ?? initial; });
 }
@@ -189,6 +198,7 @@ function watched(stream) {
 
 async function sent(input, init) {
   if (init?.body instanceof FormData) init = { ...init, body: svcBody(init.body) };
+  svcReserve('fetch', init?.body?.byteLength ?? 0);
   const stream = init?.body instanceof ReadableStream ? init.body : streaming.has(input) ? input.body : null;
   if (!stream || stream === incoming?.body) return nativeFetch(input, init);
   const { body, failure } = watched(stream);
@@ -216,7 +226,7 @@ async function send(url, input, init) {
   } catch (error) {
     const { aborted, reason } = init?.signal ?? signals.get(input) ?? {};
     if (aborted) throw reason;
-    if (error instanceof DOMException || error instanceof TypeError) throw error;
+    if (error instanceof DOMException || error instanceof TypeError || error instanceof RangeError) throw error;
     throw new TypeError(`fetch failed: ${url.origin} did not answer, or egress in svc.toml does not allow it`, { cause: error });
   }
 }

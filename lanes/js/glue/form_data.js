@@ -1,7 +1,10 @@
 // `formData()` of requests and responses. The engine's own stores the bytes of a file as decimal numbers.
 import { MultipartParser } from '@remix-run/multipart-parser';
+import { svcRead } from './body.js';
 import { define } from './define.js';
 
+/** The size in bytes from which a part is converted as soon as it is complete. */
+const LARGE_PART = 64 * 1024;
 const MAX_PARTS = 10_000;
 const MAX_HEADER_BYTES = 16 * 1024;
 const ESCAPES = { '%0A': '\n', '%0D': '\r', '%22': '"' };
@@ -27,22 +30,45 @@ function countFields(text) {
   return count;
 }
 
-/** Return whether a body has no parts, only the delimiter of its end. */
-function isEmpty(bytes, boundary) {
-  const end = `--${boundary}--`;
-  return new TextDecoder().decode(bytes.subarray(0, end.length + 2)).replace(/^\r\n/, '').startsWith(end);
-}
+/** A multipart parser that ignores line breaks before the first part, and what follows the last. */
+class FormParser {
+  #parser;
+  #begun = false;
 
-function* multipart(bytes, boundary) {
-  if (isEmpty(bytes, boundary)) return;
-  const parser = new MultipartParser(boundary, {
-    maxHeaderSize: MAX_HEADER_BYTES,
-    maxParts: MAX_PARTS,
-    maxFileSize: Infinity,
-    maxTotalSize: Infinity,
-  });
-  yield* parser.write(bytes);
-  parser.finish();
+  constructor(boundary) {
+    this.#parser = new MultipartParser(boundary, {
+      maxHeaderSize: MAX_HEADER_BYTES,
+      maxParts: MAX_PARTS,
+      maxFileSize: Infinity,
+      maxTotalSize: Infinity,
+    });
+  }
+
+  /** Return the parts that a chunk completes. */
+  write(chunk) {
+    while (!this.#begun && chunk.length) {
+      this.#begun = chunk[0] !== 13 && chunk[0] !== 10;
+      if (!this.#begun) chunk = chunk.subarray(1);
+    }
+    try {
+      return [...this.#parser.write(chunk)];
+    } catch (error) {
+      if (this.#isComplete()) return [];
+      throw error;
+    }
+  }
+
+  #isComplete() {
+    try {
+      this.#parser.finish();
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Throw an error if the last part did not end. */
+  finish() { this.#parser.finish(); }
 }
 
 /** Return whether a part may have a file name. Each property of a part parses a header again. */
@@ -50,33 +76,51 @@ function mayBeFile({ headers }) {
   return /filename/i.test(headers['content-disposition']);
 }
 
+/** Return the name and value of a part. */
+function entryOf(part) {
+  const { name } = part, filename = mayBeFile(part) ? part.filename : undefined;
+  if (name === undefined) throw refuse('a part has no name');
+  const value = filename === undefined
+    ? new TextDecoder().decode(part.bytes)
+    : new File(part.content, unescapeName(filename), { type: part.mediaType ?? 'application/octet-stream' });
+  return [unescapeName(name), value];
+}
+
+/** Return what a function of the parser returns. Its errors become TypeError, except lack of memory. */
+function parsed(parse) {
+  try {
+    return parse();
+  } catch (error) {
+    const own = error instanceof RangeError || (error instanceof TypeError && error.message.startsWith('formData()'));
+    throw own ? error : refuse(error.message);
+  }
+}
+
+async function multipart(message, boundary) {
+  const parser = new FormParser(boundary), parts = [], form = new FormData();
+  // The chunks of a large part can be freed at its end. Headers of small parts are parsed after too many are refused.
+  await svcRead(message, 'formData', (chunk) => parsed(() => {
+    for (const part of parser.write(chunk)) parts.push(part.size < LARGE_PART ? part : entryOf(part));
+  }));
+  parsed(() => {
+    parser.finish();
+    for (const part of parts) form.append(...(Array.isArray(part) ? part : entryOf(part)));
+  });
+  return form;
+}
+
 async function formData() {
   const type = this.headers.get('content-type') ?? '';
   const essence = type.split(';', 1)[0].trim().toLowerCase();
-  const form = new FormData();
   if (essence === 'application/x-www-form-urlencoded') {
-    const text = await this.text();
+    const form = new FormData(), text = await this.text();
     if (countFields(text) > MAX_PARTS) throw refuse(`the form has more than ${MAX_PARTS} fields`);
     for (const [name, value] of new URLSearchParams(text)) form.append(name, value);
     return form;
   }
   const boundary = essence === 'multipart/form-data' ? parameter(type, 'boundary') : undefined;
   if (!boundary) throw refuse(`the content type ${JSON.stringify(type)} is no form`);
-  const body = new Uint8Array(await this.arrayBuffer());
-  try {
-    // Too many parts are refused before their headers are parsed, which costs most of the time.
-    for (const part of [...multipart(body, boundary)]) {
-      const { name } = part, filename = mayBeFile(part) ? part.filename : undefined;
-      if (name === undefined) throw refuse('a part has no name');
-      const value = filename === undefined
-        ? new TextDecoder().decode(part.bytes)
-        : new File(part.content, unescapeName(filename), { type: part.mediaType ?? 'application/octet-stream' });
-      form.append(unescapeName(name), value);
-    }
-  } catch (error) {
-    throw error instanceof TypeError && error.message.startsWith('formData()') ? error : refuse(error.message);
-  }
-  return form;
+  return multipart(this, boundary);
 }
 
 /** Return the body that a message gets. The engine writes a form without parts as nothing, which is no form. */

@@ -1,6 +1,6 @@
 // Piping of streams with an AbortSignal, which the engine refuses, and the abort signal of writable streams.
+import { svcUsed } from './body.js';
 import { define, defineGetter } from './define.js';
-import { svcPiped } from './response.js';
 
 const { pipeThrough: nativePipeThrough, pipeTo: nativePipeTo } = ReadableStream.prototype;
 const NativeWritableStream = WritableStream;
@@ -120,7 +120,7 @@ define(ReadableStream.prototype, {
     checkDestination(destination);
     const { signal, ...others } = pipeOptions(options);
     checkLocks(this, destination);
-    svcPiped(this);
+    svcUsed(this);
     if (!signal) return nativePipeTo.call(this, destination, others);
     return pipe(this, destination, { signal, ...others });
   },
@@ -132,7 +132,7 @@ define(ReadableStream.prototype, {
     checkDestination(writable);
     const { signal, ...others } = pipeOptions(options);
     checkLocks(this, writable);
-    svcPiped(this);
+    svcUsed(this);
     if (!signal) return nativePipeThrough.call(this, { readable, writable }, others);
     pipe(this, writable, { signal, ...others }).catch(() => {});
     return readable;

@@ -1,12 +1,14 @@
 // Response and request bodies as the Fetch standard defines them, where the engine differs:
 //
 // - A response without an own content-length has one in `headers`, which is wrong for another body.
-// - clone(), bytes() and Response.error() are missing, and blob() has no type.
+// - clone() and Response.error() are missing.
 // - A body whose stream fails ends as if it were complete.
 // - Compressed responses of fetch() are not decoded.
+import { svcDefineReading, svcWasUsed } from './body.js';
 import { compile, define, defineGetter } from './define.js';
 import { svcFail } from './failure.js';
 import { svcBody } from './form_data.js';
+import { LARGE, svcReserve } from './memory.js';
 
 const NativeResponse = Response;
 const { get: nativeHeaders } = Object.getOwnPropertyDescriptor(NativeResponse.prototype, 'headers');
@@ -88,6 +90,7 @@ const handler = {
     const stream = args[0] instanceof ReadableStream;
     checkStatusText(args[1]?.statusText);
     if (args[0] instanceof FormData) args[0] = svcBody(args[0]);
+    if (args[0]?.byteLength >= LARGE) svcReserve('Response', args[0].byteLength);
     const response = Reflect.construct(target, args, newTarget === globalThis.Response ? target : newTarget);
     if (stream && args[0] !== incoming?.body) streamed.add(response);
     if (!stream && !hasLength(args[1]?.headers)) measured.add(response);
@@ -134,28 +137,16 @@ defineGetter(prototype, 'headers', function () {
 const { get: nativeBody } = Object.getOwnPropertyDescriptor(prototype, 'body');
 const { get: nativeBodyUsed } = Object.getOwnPropertyDescriptor(prototype, 'bodyUsed');
 defineGetter(prototype, 'body', function () { return nativeBody.call(readable(this)); });
-/** Streams that were piped, which the engine does not count as used. */
-let piped;
-
-export function svcPiped(stream) {
-  (piped ??= new WeakSet()).add(stream);
-}
 
 function bodyUsed() {
   const response = bodies.get(this) ?? this;
-  return nativeBodyUsed.call(response) || (piped !== undefined && piped.has(nativeBody.call(response)));
+  return nativeBodyUsed.call(response) || svcWasUsed(response, nativeBody);
 }
 defineGetter(prototype, 'bodyUsed', bodyUsed);
-for (const name of ['arrayBuffer', 'json', 'text']) {
-  const native = prototype[name];
-  define(prototype, { [name]() { return native.call(readable(this)); } });
-}
-for (const each of [Request.prototype, prototype]) {
-  define(each, {
-    async bytes() { return new Uint8Array(await this.arrayBuffer()); },
-    async blob() { return new Blob([await this.arrayBuffer()], { type: this.headers.get('content-type') ?? '' }); },
-  });
-}
+svcDefineReading(prototype, (response) => {
+  if (readable(response) !== response) return null;
+  return lengths.get(response) ?? nativeHeaders.call(response).get('content-length');
+});
 
 function clone() {
   if (this.bodyUsed || this.body?.locked) throw new TypeError('clone(): the body is already used');

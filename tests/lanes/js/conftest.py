@@ -72,7 +72,7 @@ def sources(tmp_path: Path, cache: Path) -> Sources:
 
 
 MODES: list[BuildMode] = ["dev", "deploy"]
-PROGRAMS = ("odd", "guest_library", "tables", "web", "brotli", "crypto")
+PROGRAMS = ("odd", "guest_library", "tables", "web", "brotli", "crypto", "memory")
 """Files of programs in this folder, which `Programs` builds together."""
 INDEX = """\
 const programs = {{ {names} }};

@@ -90,7 +90,12 @@ const routes = {
   '/glue': () => answer(),
   '/regex': () => Response.json(/(a+)+$/.test(`${'a'.repeat(40)}!`)),
   async '/lack'() {
-    await new Response(new Uint8Array(40 << 20).fill(1)).arrayBuffer();
+    const response = new Response(new Uint8Array(1_000_000)), all = [];
+    try {
+      for (;;) all.push(new Uint8Array(1 << 18));
+    } catch {
+      await response.arrayBuffer();
+    }
   },
   async '/memory'() {
     console.log('step 1');

@@ -35,6 +35,11 @@ const routes = {
     const bytes = await (await request.formData()).get('file').arrayBuffer();
     return new Response(new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)));
   },
+  '/size': async (request) => {
+    const form = await request.formData();
+    const again = await request.text().catch(({ name }) => name);
+    return new Response(`${form.get('file').size} ${request.bodyUsed} ${again}`);
+  },
   '/error': async (request) => {
     try {
       await request.formData();
@@ -106,6 +111,21 @@ def test_form_data_reads_a_file_of_megabytes(post: Post) -> None:
     assert post("/digest", body).body == sha256(content).digest()
 
 
+def test_form_data_has_each_file_once_in_memory_beside_the_body(post: Post) -> None:
+    pieces = [b"x" * 65536] * 384
+    head = part('name="file"; filename="a"', b"")[:-2]
+    answer = post("/size", head, *pieces, b"\r\n" + END)
+    assert answer.body == b"%d true TypeError" % (24 << 20)
+    assert answer.report.peak_memory is not None and answer.report.peak_memory < 100 << 20
+
+
+def test_form_data_refuses_too_many_parts_before_it_read_the_body(post: Post) -> None:
+    pieces = [part('name="a"', b"1") * 1000] * 400
+    answer = post("/error", *pieces)
+    assert "10000" in answer.body.decode()
+    assert answer.report.bytes_in < 4 << 20
+
+
 def test_form_data_reads_repeated_names_empty_files_and_escaped_names(post: Post) -> None:
     body = (
         part('name="a"', b"1")
@@ -123,6 +143,11 @@ def test_form_data_reads_repeated_names_empty_files_and_escaped_names(post: Post
 
 def test_form_data_without_parts_is_empty(post: Post) -> None:
     assert json.loads(post("/request", END).body) == json.loads(post("/request", b"\r\n" + END).body) == []
+
+
+def test_form_data_ignores_what_follows_the_last_part(post: Post) -> None:
+    pieces = part('name="a"', b"1"), END[:-2], b"\r\n", b"rest", b"\r\n"
+    assert json.loads(post("/request", *pieces).body) == [["a", "1"]]
 
 
 def test_form_data_reads_urlencoded_forms(post: Post) -> None:

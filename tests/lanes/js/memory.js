@@ -1,0 +1,49 @@
+// Allocations that do not fit into memory: each throws an error that code can catch.
+const MIB = 1 << 20;
+const bytes = (mib) => new Uint8Array(mib * MIB).fill(97);
+const text = (mib) => 'a'.repeat(mib * MIB);
+/** A stream of chunks of 64 KiB. */
+const endless = (mib) => {
+  let left = mib * 16;
+  return new ReadableStream({ pull: (c) => (left-- ? c.enqueue(new Uint8Array(65536).fill(97)) : c.close()) });
+};
+
+const routes = {
+  '/array': () => new Uint8Array(200 * MIB),
+  '/blob': () => new Blob([bytes(40), bytes(20)]),
+  '/blobs': () => Array.from({ length: 200 }, () => new Blob([new Uint8Array(2 * MIB)])),
+  '/file': () => new File([bytes(40), bytes(20)], 'a'),
+  '/blob-text': () => new Blob([text(50)]),
+  '/blob-array-buffer': () => new Blob([bytes(32)]).arrayBuffer().then((buffer) => [buffer, bytes(32)]),
+  '/slice': () => {
+    const blob = new Blob([bytes(32)]);
+    return [blob.slice(0), blob.slice(1), blob.slice(2)];
+  },
+  '/response': () => [bytes(30), 1, 2, 3].map((_, index, [all]) => index && new Response(all)),
+  '/array-buffer': () => new Response(bytes(40)).arrayBuffer(),
+  '/bytes': () => new Response(endless(120)).bytes(),
+  '/text': () => new Response(endless(160)).text(),
+  '/json': () => new Response(endless(160)).json(),
+  '/body-blob': () => new Response(endless(120)).blob(),
+  '/request': () => new Request('http://a/', { method: 'POST', body: bytes(60) }),
+  '/fetch': () => fetch('http://127.0.0.1:9/', { method: 'POST', body: bytes(60) }),
+  '/decode': () => new TextDecoder('utf-16le').decode(bytes(60)),
+  '/encode': () => new TextEncoder().encode(text(70)),
+  '/recursion': () => (function deeper() { return deeper() + 1; })(),
+  '/concat': () => {
+    let all = 'a';
+    for (;;) all += all;
+  },
+};
+
+export default {
+  async fetch(request) {
+    const { pathname } = new URL(request.url);
+    try {
+      const value = await routes[pathname](request);
+      return new Response(`completed ${value?.size ?? value?.byteLength ?? value?.length}`);
+    } catch (error) {
+      return new Response(error instanceof Error ? `${error.name}: ${error.message}` : `thrown ${error}`);
+    }
+  },
+};

@@ -1,0 +1,46 @@
+"""Lack of memory in functions of the engine: code catches a RangeError, in dev and deploy alike."""
+
+import pytest
+
+from tests.engine.wasm.conftest import Answer
+from tests.lanes.js.conftest import MODES, Programs
+
+pytestmark = pytest.mark.slow
+OUT_OF_MEMORY = "thrown out of memory"
+"""The engine throws this text where an array or a string does not fit."""
+ERRORS = {
+    "/array": OUT_OF_MEMORY,
+    "/blob": "RangeError: Blob: 64 MiB more do not fit into memory_limit_mb",
+    "/blobs": OUT_OF_MEMORY,
+    "/file": "RangeError: File: 64 MiB more do not fit into memory_limit_mb",
+    "/blob-text": "RangeError: Blob: 64 MiB more do not fit into memory_limit_mb",
+    "/blob-array-buffer": OUT_OF_MEMORY,
+    "/slice": "RangeError: slice(): 32 MiB more do not fit into memory_limit_mb",
+    "/response": "RangeError: Response: 30 MiB more do not fit into memory_limit_mb",
+    "/array-buffer": "RangeError: arrayBuffer(): 40 MiB more do not fit into memory_limit_mb",
+    "/bytes": "RangeError: arrayBuffer(): 2 MiB more do not fit into memory_limit_mb",
+    "/text": "RangeError: text(): 2 MiB more do not fit into memory_limit_mb",
+    "/json": "RangeError: json(): 2 MiB more do not fit into memory_limit_mb",
+    "/body-blob": "RangeError: blob(): 2 MiB more do not fit into memory_limit_mb",
+    "/request": "RangeError: Request: 60 MiB more do not fit into memory_limit_mb",
+    "/fetch": "RangeError: fetch: 60 MiB more do not fit into memory_limit_mb",
+    "/decode": "RangeError: decode(): 1 MiB more do not fit into memory_limit_mb",
+    "/encode": "RangeError: encode(): the bytes do not fit into memory_limit_mb",
+    "/recursion": "InternalError: too much recursion",
+    "/concat": "InternalError: allocation size overflow",
+}
+
+
+@pytest.fixture(scope="module")
+def answers(programs: Programs) -> dict[str, dict[str, Answer]]:
+    return {mode: programs.answers("memory", mode, ERRORS) for mode in MODES}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("target", ERRORS)
+def test_lack_of_memory_is_an_error_that_code_can_catch(
+    answers: dict[str, dict[str, Answer]], target: str, mode: str
+) -> None:
+    answer = answers[mode][target]
+    assert (answer.report.outcome, answer.report.detail) == ("ok", "")
+    assert answer.body.decode() in (ERRORS[target], OUT_OF_MEMORY)
