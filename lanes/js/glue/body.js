@@ -21,6 +21,9 @@ export function isSmall(length) {
 }
 
 const NativeResponse = Response;
+/** Memory is tried once for so many bytes. A byte takes several of memory until garbage is collected. */
+const STEP = 512 << 10;
+const ROOM = 3 << 20;
 
 /**
  * Pass each chunk of a body to `take`. Throws TypeError if the body was used or is not bytes, RangeError if memory
@@ -42,8 +45,8 @@ export async function svcRead(message, name, take) {
         throw new TypeError(`${name}(): a chunk of the body is a ${typeof value}, not a Uint8Array`);
       }
       size += value.byteLength;
-      if (size >= LARGE) {
-        svcReserve(`${name}()`, 2 * LARGE);
+      if (size >= STEP) {
+        svcReserve(`${name}()`, ROOM);
         size = 0;
       }
       take(value);
