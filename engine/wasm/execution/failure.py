@@ -12,6 +12,8 @@ _MEMORY = re.compile(
     r"\(cabi_realloc\) Unable to realloc",
     re.IGNORECASE,
 )
+_ABORT = re.compile(r"Redirecting call to abort\(\)|libc\+\+abi: ")
+"""Lines that the JavaScript engine prints when it ends the program."""
 _GO_HEAD = re.compile(r"(?:panic|fatal error): ")
 _GO_FRAME = re.compile(r"\t(?P<place>(?!runtime/)\S+\.go:\d+) ")
 _RUST_HEAD = re.compile(r"thread '.*' (?:\(\d+\) )?panicked at (?P<place>.+):$")
@@ -26,10 +28,11 @@ _RUNTIME = re.compile(
 _MAX_NAME = 200
 _OUT_OF_MEMORY = "out of memory: the guest exceeded memory_limit_mb"
 _GAVE_UP = "wasm `unreachable` instruction executed"
+OUT_OF_BOUNDS = "the guest accessed memory out of bounds"
 _MEANING = {
     _GAVE_UP: "the guest gave up (unreachable: a panic or an abort)",
     "call stack exhausted": "the guest's call stack is exhausted (endless recursion?)",
-    "out of bounds memory access": "the guest accessed memory out of bounds",
+    "out of bounds memory access": OUT_OF_BOUNDS,
     "integer divide by zero": "the guest divided by zero",
 }
 
@@ -71,7 +74,8 @@ class StderrTail:
 
     def last_output(self) -> str:
         """Return the last line of stdout or stderr that does not report lack of memory; empty if none."""
-        return next((line[:_MAX_NAME] for line in reversed(self._output) if not _MEMORY.search(line)), "")
+        lines = (line for line in reversed(self._output) if not (_MEMORY.search(line) or _ABORT.match(line)))
+        return next(lines, "")[:_MAX_NAME]
 
     def out_of_memory(self) -> bool:
         """Return whether a line reports lack of memory."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from engine.wasm.execution.failure import StderrTail, classify, memory_failure
+from engine.wasm.execution.failure import OUT_OF_BOUNDS, StderrTail, classify, memory_failure
 from engine.wasm.execution.request import Outcome
 from engine.wasm.execution.run_state import EngineFailed, GuestExit, RunState
 
@@ -46,7 +46,8 @@ def outcome_of_end(
     has_other_length = isinstance(body_error, tuple) and body_error[0] == "HTTP-response-body-size"
     if text is not None and (not has_other_length or run.failure is not None or stderr.panic()):
         outcome, detail = classify(text, run.failure, stderr, run.last_call)
-        return outcome, detail + (_lack(run, memory) if isinstance(run.failure, EngineFailed) else "")
+        may_lack = isinstance(run.failure, EngineFailed) or detail.startswith(OUT_OF_BOUNDS)
+        return outcome, detail + (_lack(run, memory) if may_lack else "")
     if run.refused == ("connection-terminated", None):
         return "aborted", _ABORTED
     if run.refused is not None:

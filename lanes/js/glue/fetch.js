@@ -4,7 +4,7 @@ import { svcDefineReading, svcWasUsed } from './body.js';
 import { define, defineGetter } from './define.js';
 import { svcFail } from './failure.js';
 import { svcBody } from './form_data.js';
-import { svcReserve } from './memory.js';
+import { isLack, svcReserve } from './memory.js';
 import { svcAcceptable, svcFetched } from './response.js';
 
 const MAX_REDIRECTS = 20;
@@ -226,7 +226,7 @@ async function send(url, input, init) {
   } catch (error) {
     const { aborted, reason } = init?.signal ?? signals.get(input) ?? {};
     if (aborted) throw reason;
-    if (error instanceof DOMException || error instanceof TypeError || error instanceof RangeError) throw error;
+    if (error instanceof DOMException || error instanceof TypeError || isLack(error)) throw error;
     throw new TypeError(`fetch failed: ${url.origin} did not answer, or egress in svc.toml does not allow it`, { cause: error });
   }
 }

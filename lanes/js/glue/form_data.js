@@ -2,6 +2,7 @@
 import { MultipartParser } from '@remix-run/multipart-parser';
 import { svcRead } from './body.js';
 import { define } from './define.js';
+import { isLack } from './memory.js';
 
 /** The size in bytes from which a part is converted as soon as it is complete. */
 const LARGE_PART = 64 * 1024;
@@ -91,7 +92,7 @@ function parsed(parse) {
   try {
     return parse();
   } catch (error) {
-    const own = error instanceof RangeError || (error instanceof TypeError && error.message.startsWith('formData()'));
+    const own = isLack(error) || (error instanceof TypeError && error.message.startsWith('formData()'));
     throw own ? error : refuse(error.message);
   }
 }

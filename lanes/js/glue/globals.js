@@ -1,6 +1,20 @@
 // Other functions of the web platform that the engine lacks or gets wrong.
 import { cloneWithKeys } from './crypto/key.js';
 import { define, defineGetter, defineMissing } from './define.js';
+import { LARGE, svcReserve } from './memory.js';
+
+// The engine ends the program if it cannot copy a long text.
+for (const [name, Native] of Object.entries({ URL, URLSearchParams })) {
+  const checking = new Proxy(Native, {
+    construct(target, args, newTarget) {
+      const { length } = args[0] ?? '';
+      if (length >= LARGE) svcReserve(name, length, length, length);
+      return Reflect.construct(target, args, newTarget === checking ? target : newTarget);
+    },
+  });
+  Native.prototype.constructor = checking;
+  define(globalThis, { [name]: checking });
+}
 
 function parse(url, base) {
   try {
@@ -50,6 +64,8 @@ for (const name of ['atob', 'btoa']) {
   const native = globalThis[name];
   define(globalThis, {
     [name](text) {
+      const { length } = text ?? '';
+      if (length >= LARGE) svcReserve(name, length, 1.5 * length, 1.5 * length);
       try {
         return native(text);
       } catch (error) {

@@ -20,6 +20,11 @@ export function svcReserve(name, ...sizes) {
   }
 }
 
+/** Return whether an error is lack of memory, for which the engine throws a text. */
+export function isLack(error) {
+  return error instanceof RangeError || error === 'out of memory';
+}
+
 const NativeBlob = Blob, NativeFile = File;
 const { prototype: blobPrototype } = NativeBlob;
 const { arrayBuffer: nativeArrayBuffer, slice: nativeSlice } = blobPrototype;

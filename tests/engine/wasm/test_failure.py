@@ -82,6 +82,19 @@ def test_failure_of_the_engine_names_the_last_call_and_the_last_output() -> None
         assert classify(text, failure, output, "POST http://tables.svc/v1/exec")[1].endswith(activity)
 
 
+def test_lines_of_an_abort_are_not_the_last_output() -> None:
+    tail = StderrTail()
+    for line in (
+        "step 1",
+        "libc++abi: bad_alloc was thrown in -fno-exceptions mode",
+        "Redirecting call to abort() to mozalloc_abort",
+    ):
+        tail.add(line)
+        tail.add_output(line)
+    reason = "out of memory: the guest exceeded memory_limit_mb; the last output was: step 1"
+    assert classify(TRAP, None, tail) == ("memory-limit", reason)
+
+
 def test_exit_reports_last_line_without_stack() -> None:
     text = "Error: no such order\n    at handle (src/index.js:3:9)\n"
     assert classify(None, GuestExit(1), stderr_tail(text)) == ("guest-failed", "Error: no such order")

@@ -29,6 +29,9 @@ const routes = {
   '/fetch': () => fetch('http://127.0.0.1:9/', { method: 'POST', body: bytes(60) }),
   '/decode': () => new TextDecoder('utf-16le').decode(bytes(60)),
   '/encode': () => new TextEncoder().encode(text(70)),
+  '/btoa': () => btoa(text(30)),
+  '/url': () => new URL(`http://a/${text(40)}`),
+  '/parameters': () => new URLSearchParams(`a=${text(40)}`),
   '/recursion': () => (function deeper() { return deeper() + 1; })(),
   '/concat': () => {
     let all = 'a';

@@ -46,7 +46,10 @@ def printed(answer: Answer) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def answers(programs: Programs) -> dict[str, dict[str, Answer]]:
-    return {mode: programs.answers("odd", mode, [*DETAILS, *BODIES, "/memory", "/lack"]) for mode in MODES}
+    return {
+        mode: programs.answers("odd", mode, [*DETAILS, *BODIES, "/memory", "/lack", "/bounds"])
+        for mode in MODES
+    }
 
 
 @pytest.mark.parametrize("target", DETAILS)
@@ -94,6 +97,13 @@ def test_promise_that_lack_of_memory_leaves_pending_names_the_memory(
         r"never answers: .*; \d+ of 128 MiB of memory were taken, so an allocation may have failed$",
         report.detail,
     )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_access_out_of_bounds_names_the_memory(answers: dict[str, dict[str, Answer]], mode: str) -> None:
+    report = answers[mode]["/bounds"].report
+    assert report.outcome in ("guest-failed", "memory-limit")
+    assert re.search("an allocation may have failed$|^out of memory: ", report.detail)
 
 
 def test_endless_regular_expression_ends_at_the_run_limit(programs: Programs) -> None:

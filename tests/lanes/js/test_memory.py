@@ -26,6 +26,9 @@ ERRORS = {
     "/fetch": "RangeError: fetch: 60 MiB more do not fit into memory_limit_mb",
     "/decode": "RangeError: decode(): 1 MiB more do not fit into memory_limit_mb",
     "/encode": "RangeError: encode(): the bytes do not fit into memory_limit_mb",
+    "/btoa": "RangeError: btoa: 120 MiB more do not fit into memory_limit_mb",
+    "/url": "RangeError: URL: 121 MiB more do not fit into memory_limit_mb",
+    "/parameters": "RangeError: URLSearchParams: 121 MiB more do not fit into memory_limit_mb",
     "/recursion": "InternalError: too much recursion",
     "/concat": "InternalError: allocation size overflow",
 }
