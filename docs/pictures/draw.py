@@ -17,6 +17,7 @@ from time import monotonic, sleep
 from textual.pilot import Pilot
 
 from engine.http.sockets import bind
+from screens.theme import DARK
 from svc_tui.client import Unreachable
 from svc_tui.console.app import Console
 from svc_tui.console.engine import EmbeddedEngine
@@ -26,6 +27,8 @@ PICTURES = Path(__file__).resolve().parent
 ROOT = PICTURES.parent.parent
 SIZES = ((80, 24), (160, 48))
 READY_SECONDS = 300.0
+BOARD_SECONDS = 61.0
+"""Duration that the Board's numbers cover."""
 ENTRIES = (
     ("go", "Ada", "The first page I ever signed from a terminal."),
     ("js", "Grace", "It answered before I had let go of the key."),
@@ -69,6 +72,13 @@ def wait_until_built(engine: EmbeddedEngine) -> None:
     sys.exit("the guestbook is not built; `svc -C sample-apps/guestbook dev` says why")
 
 
+def warm_up(url: str) -> None:
+    """Send the first requests of each resource, and wait until the Board no longer counts them."""
+    for lane in ("js", "go", "rust") * 2:
+        send(url, f"/{lane}/entries")
+    sleep(BOARD_SECONDS)
+
+
 def traffic(url: str) -> None:
     """Write and read entries; one of them is invalid."""
     for lane, author, message in ENTRIES:
@@ -85,9 +95,11 @@ async def draw(folder: Path) -> None:
     engine = EmbeddedEngine(folder, "guestbook", bind("localhost", 0))
     app = Console(engine, LoginActions())
     app.animation_level = "none"
+    app.register_theme(DARK)  # The colors of this process's own terminal do not matter.
     try:
         async with app.run_test(size=SIZES[0]) as pilot:
             await asyncio.to_thread(wait_until_built, engine)
+            await asyncio.to_thread(warm_up, engine.info.address)
             await asyncio.to_thread(traffic, engine.info.address)
             for width, height in SIZES:
                 await pilot.resize_terminal(width, height)
