@@ -51,6 +51,7 @@ UNGENERATED = {
     ("POST", f"{PART_OF}/deployments"),
     ("POST", f"{PART_OF}/grid"),
     ("POST", f"{PART_OF}/import"),
+    ("POST", f"{PART_OF}/logs/sql"),
     ("POST", f"{PART_OF}/manifest/plan"),
     ("POST", f"{PART_OF}/manifest/write"),
     ("POST", f"{PART_OF}/plan"),

@@ -83,7 +83,7 @@ def upload(artifact: ComponentArtifact, cache: Path, path: str, *, with_head: bo
         runner = Runner(cache)
         try:
             resource = Resource("api", "go", cache)
-            guest = await runner.guest(resource, artifact, {}, fast=True, report=lambda line: None)
+            guest = await runner.guest(resource, artifact, {}, fast=False, report=lambda line: None)
             fields = [(b"host", b"api.localhost"), (b"content-length", b"200000")]
             exchange = CollectingExchange(path, method="POST", body=body)
             request = guest_request(exchange, method="POST", target=path, headers=fields, max_body=1 << 20)
