@@ -62,7 +62,7 @@ class StopWorkersFirst(Widget):
     async def on_prune(self, event: Prune) -> None:
         """End the workers. Textual runs the handler of the base class after this one.
 
-        A worker may go on for a few steps: `wait_for` of Python 3.11 loses a cancellation when its work is
+        A worker may continue for a few steps: `wait_for` of Python 3.11 loses a cancellation when its work is
         done.
         """
         for worker in self.workers.cancel_node(self):

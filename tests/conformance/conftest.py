@@ -22,4 +22,4 @@ def either_host(host: Host, request: pytest.FixtureRequest) -> Iterator[Host]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the coverage test last."""
-    items.sort(key=lambda item: item.name == "test_every_hosted_function_was_called")
+    items.sort(key=lambda item: item.name == "test_suite_called_every_host_function")

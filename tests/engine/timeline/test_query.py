@@ -7,6 +7,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from engine.files import sqlite_file
 from engine.timeline import query
 from engine.timeline.database import CorruptTimeline, TimelineError, timeline_path
 from engine.timeline.query import PAGE_BYTES, RecordFilter, TimelineReader
@@ -209,6 +210,7 @@ def test_windows_of_large_records_have_the_nearest_ones(large: TimelineReader) -
 
 def test_search_above_time_limit_is_stopped(large: TimelineReader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query, "READ_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite_file, "_STEPS_PER_CHECK", 10)
     # Each record takes SQLite a thousand times as long as a search for one letter.
     endless = RecordFilter(text="a" * 999 + "b")
     first, _ = large.bounds()
