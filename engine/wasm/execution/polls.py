@@ -20,6 +20,8 @@ OFFLOAD_AFTER_NS = 5_000_000
 
 So does every guest that computes until a second epoch ends.
 """
+LONG_STRETCH_NS = 10_000_000
+"""A guest whose stretches usually take so long begins them in a worker thread, which costs 1 ms of CPU."""
 MAX_UNMEASURED_NS = 200_000
 """A run in a warm slot touches few pages first; its memory is measured only when it computes this long."""
 _MEAN_SHIFT = 2
@@ -36,7 +38,7 @@ class UsualStretch:
     @property
     def long(self) -> bool:
         """Return whether a stretch should begin in a worker thread."""
-        return self._mean_ns >= OFFLOAD_AFTER_NS
+        return self._mean_ns >= LONG_STRETCH_NS
 
     def record(self, nanoseconds: int) -> None:
         """Add a stretch."""

@@ -8,14 +8,14 @@ from pathlib import Path
 from engine.manifest.model import Resource
 from engine.wasm.execution.config import MIB
 from engine.wasm.execution.memory_budget import touched_bytes
-from engine.wasm.execution.polls import OFFLOAD_AFTER_NS, UsualStretch
+from engine.wasm.execution.polls import LONG_STRETCH_NS, UsualStretch
 from engine.wasm.execution.request import RunReport
 from engine.wasm.execution.runner import Guest, Runner
 from tests.engine.exchanges import guest_request
 from tests.engine.wasm.text_guest import artifact
 
-HEAVY = "/G60"
-"""Touches 60 MiB, which takes longer than `OFFLOAD_AFTER_NS`."""
+HEAVY = "/G90"
+"""Touches 90 MiB, which takes longer than `LONG_STRETCH_NS`."""
 
 
 def with_guests(cache: Path, test: Callable[[Guest, Guest], Awaitable[None]]) -> None:
@@ -45,7 +45,7 @@ async def run(guest: Guest, target: str) -> RunReport:
 def test_guest_that_usually_computes_long_begins_in_a_thread(cache: Path) -> None:
     async def test(heavy: Guest, light: Guest) -> None:
         for _ in range(3):
-            assert (await run(heavy, HEAVY)).compute_ns > 2 * OFFLOAD_AFTER_NS
+            assert (await run(heavy, HEAVY)).compute_ns > 2 * LONG_STRETCH_NS
         before = touched_bytes()
         for _ in range(5):
             assert (await run(heavy, HEAVY)).outcome == "ok"
@@ -61,7 +61,7 @@ def test_guest_that_usually_computes_long_begins_in_a_thread(cache: Path) -> Non
 
 def test_usual_stretch_follows_recent_ones() -> None:
     usual = UsualStretch()
-    usual.record(10 * OFFLOAD_AFTER_NS)
+    usual.record(10 * LONG_STRETCH_NS)
     usual.record(0)
     assert usual.long
     for _ in range(10):
