@@ -16,7 +16,14 @@ from engine.manifest import MANIFEST
 from engine.manifest.explain import syntax_problem, type_problem
 from engine.manifest.lanes import kind_of, registered_lanes
 from engine.manifest.model import Mount, Project, Resource
-from engine.manifest.positions import MAX_KEY_PARTS, KeyPath, Positions, find_positions, has_long_key
+from engine.manifest.positions import (
+    MAX_KEY_PARTS,
+    KeyPath,
+    Positions,
+    find_positions,
+    has_long_key,
+    position_at,
+)
 from engine.manifest.problems import ManifestError, ManifestProblem, dotted
 from engine.manifest.schema import Document, ResourceTable
 from engine.manifest.validate import validate
@@ -87,8 +94,7 @@ def parse(root: Path, content: bytes) -> Project:
 
 def _long_number_problem(text: str) -> ManifestProblem:
     at = max(re.finditer(r"[0-9_]+", text), key=lambda match: len(match[0])).start()
-    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
-    return ManifestProblem(line, column, "", "a number has too many digits", "Write a shorter one.")
+    return ManifestProblem(*position_at(text, at), "", "a number has too many digits", "Write a shorter one.")
 
 
 def warnings(project: Project) -> tuple[ManifestProblem, ...]:

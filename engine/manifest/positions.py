@@ -99,6 +99,11 @@ def has_long_key(text: str) -> bool:
     return any(line.count(".") >= MAX_KEY_PARTS for line in "".join(bare).split("\n"))
 
 
+def position_at(text: str, index: int) -> Position:
+    """Return the position of a character of a text whose lines end in `\\n`."""
+    return Position(text.count("\n", 0, index) + 1, index - text.rfind("\n", 0, index))
+
+
 def find_unclosed(text: str) -> tuple[str, Position] | None:
     """Return the innermost bracket, `[` or `{`, that is not closed, and its position; None if all are."""
     unclosed: list[int] = []
@@ -109,8 +114,7 @@ def find_unclosed(text: str) -> tuple[str, Position] | None:
             unclosed.pop()
     if not unclosed:
         return None
-    at = unclosed[-1]
-    return text[at], Position(text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+    return text[unclosed[-1]], position_at(text, unclosed[-1])
 
 
 def find_positions(text: str) -> Positions:
