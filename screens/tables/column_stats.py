@@ -79,7 +79,8 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
     def __init__(self, client: ProjectClient, table: str, column: TableColumn) -> None:
         super().__init__()
         self._client, self._table, self._column = client, table, column
-        self._frequencies: _Frequencies | None = None
+        self._frequencies = _Frequencies((), 0, column)
+        self._title = f"{table}.{column.name}  {column.type.name}"
 
     def compose(self) -> ComposeResult:
         """Compose the summary, the list of values and the keys."""
@@ -91,20 +92,18 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
         )
         with Vertical():
             yield Static(id="summary")
-            yield VirtualRows(self._frequencies or _Frequencies((), 0, self._column), titles, empty="…")
+            yield VirtualRows(self._frequencies, titles, empty="…")
             yield key_hints(("enter", "choose", "filter by the value"), ("esc", "leave", "back"))
 
     def on_mount(self) -> None:
         """Compute the statistics."""
-        self._show([f"{self._table}.{self._column.name}  {self._column.type.name}"])
+        self._show([self._title])
         self.run_worker(self._fetch())
 
     async def _fetch(self) -> None:
         try:
-            summary = (await self._client.call("POST", "/sql", self._statement(self._summary_sql())))["rows"][
-                0
-            ]
-            values = await self._client.call("POST", "/sql", self._statement(self._frequency_sql()))
+            (summary,) = await self._query(self._summary_sql())
+            values = await self._query(self._frequency_sql())
         except SvcError as error:
             self._show([error.message, error.hint])
             return
@@ -115,9 +114,8 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
             for name in ("min", "max", "avg")
             if summary.get(name) is not None
         ]
-        title = f"{self._table}.{self._column.name}  {self._column.type.name}"
-        self._show([title, counts, "   ".join(extremes)])
-        self._frequencies = _Frequencies(values["rows"], total, self._column)
+        self._show([self._title, counts, "   ".join(extremes)])
+        self._frequencies = _Frequencies(values, total, self._column)
         self.query_one(VirtualRows).empty = "no rows"
         self.query_one(VirtualRows).set_source(self._frequencies)
 
@@ -126,9 +124,11 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
         content = Content.assemble((first, "b"), *(f"\n{line}" for line in rest))
         self.query_one("#summary", Static).update(content)
 
-    @staticmethod
-    def _statement(sql: str) -> dict[str, Any]:
-        return {"sql": sql, "write": False}
+    async def _query(self, sql: str) -> Sequence[Mapping[str, Any]]:
+        rows: Sequence[Mapping[str, Any]] = (
+            await self._client.call("POST", "/sql", {"sql": sql, "write": False})
+        )["rows"]
+        return rows
 
     def _summary_sql(self) -> str:
         column, table = quoted_name(self._column.name), quoted_name(self._table)
@@ -164,7 +164,7 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
     def action_choose(self) -> None:
         """Return the filter for the value at the cursor. Blobs have none."""
         at = self.query_one(VirtualRows).cursor_row
-        if self._frequencies is None or at >= self._frequencies.count():
+        if at >= self._frequencies.count():
             return
         value, form = self._frequencies.values[at], self._column.type.form
         if form == "bytes" or (isinstance(value, dict | list)):

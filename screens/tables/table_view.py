@@ -95,12 +95,12 @@ class TableView(ConsoleScreen):
 
     async def _show(self, table: str, query: RowQuery, line: str = "") -> None:
         """Show a table; "" shows the first one. `line` is a filter to parse. Raises `SvcError`."""
-        names = await self.client.table_names()
-        if not table:
-            if not names:
+        if self._grid is None or table != self._grid.table:
+            names = await self.client.table_names()
+            if not table and not names:
                 self._show_no_tables()
                 return
-            table = names[0]
+            table = table or names[0]
         draft = self._drafts.setdefault(table, Draft())
         grid = await self._open_grid(table, query, draft)
         if line:
