@@ -18,6 +18,7 @@ from engine.dev.project import BuildFinished
 from engine.errors import SvcError
 from engine.http.sockets import bind
 from engine.lane import BuildFailed, Diagnostic
+from screens.board.screen import BoardScreen
 from screens.command_line import CommandLine
 from screens.console_screen import ConsoleScreen
 from screens.dialog import ConfirmDialog
@@ -210,7 +211,9 @@ async def test_help_shows_active_keys(project: Path) -> None:
 
 async def test_palette_lists_what_keys_do_and_values_of_commands_on_one_line_each(project: Path) -> None:
     async with opened(project) as (app, pilot, _):
-        await until(pilot, lambda: "● live" in top(app))
+        board = app.screen
+        assert isinstance(board, BoardScreen)
+        await until(pilot, lambda: board.canvas.selected is not None)
         await pilot.press("ctrl+p")
         options = app.screen.query_one(OptionList)
         await until(pilot, lambda: options.option_count > 10)
