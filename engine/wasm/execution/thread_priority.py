@@ -4,7 +4,7 @@ import os
 import sys
 import threading
 
-_NICE = 10
+_NICE = 5
 _MAX_NICE = 19
 
 

@@ -46,7 +46,7 @@ VALUES: dict[str, Any] = {
         "AES-KW": True,
         "RSA-OAEP": "text",
     },
-    "large-data": [(2 << 20) + 16, True],
+    "large-data": [(2 << 20) + 16, 2 << 20, True],
     "too-large-data": "OperationError",
     "derivations": [
         "183eabd458abf308",
