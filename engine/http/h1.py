@@ -70,22 +70,23 @@ class Http1Exchange:
             connection.write(self._encoder.body(data[start : start + SMALL_PART_BYTES], end=False))
             connection.flush()
             start += SMALL_PART_BYTES
-            await self._drain()
+            if connection.backlogged:
+                await self._drain()
         data = self._encoder.body(data[start:] if start else data, end=end)
         if data:
             connection.write(data)
-            await self._drain()
+            if connection.backlogged:
+                await self._drain()
         if end:
             self._end(keep_alive=not self._close_after)
 
     async def _drain(self) -> None:
         """Wait until the client can take more, and count the bytes that it has not taken meanwhile."""
         connection = self._connection
-        if connection.backlogged:
-            self.unsent.set_buffered(connection.transport.get_write_buffer_size())
-            await connection.drain()
-            if not self.complete:
-                self.unsent.set_buffered(0)
+        self.unsent.set_buffered(connection.transport.get_write_buffer_size())
+        await connection.drain()
+        if not self.complete:
+            self.unsent.set_buffered(0)
 
     def abort(self) -> None:
         """Close the connection in the middle of the response."""

@@ -119,7 +119,10 @@ class Execution:
         try:
             if not run.body.ended:
                 self._start_reading()  # What arrived with the head is available to the first read.
-            await self._wait_for_turn()
+            if guest.runner.turns.crowded:
+                await self._wait_for_turn()
+            if self.reason is not None:
+                raise _Stopped
             invocation = Invocation(store.context, self._program, self._arguments)
             text = await self._finish(invocation)
             if text is None:
@@ -178,9 +181,8 @@ class Execution:
         try:
             await self._advance(invocation)
         except _Stopped:
-            await self._guest.runner.turns.wait_if_crowded(
-                self._guest.project
-            )  # Many may be stopped at once.
+            if self._guest.runner.turns.crowded:  # Many may be stopped at once.
+                await self._guest.runner.turns.wait(self._guest.project)
             raise
         finally:
             text = invocation.close()
@@ -190,32 +192,33 @@ class Execution:
         return text
 
     async def _advance(self, invocation: Invocation) -> None:
-        run, polls = self._run, self._polls
+        run, polls, turns = self._run, self._polls, self._guest.runner.turns
         while True:
+            if self.reason is not None:
+                raise _Stopped
             if polls.offloaded:
                 self._start_reading()
-            done = await polls.next(invocation, self._guest.project)
+                done = await polls.poll_in_thread(invocation, self._guest.project)
+            else:
+                done = polls.poll(invocation)
             self._flush_events()
             if run.head is not None and not self._complete:
                 await self._send_response(run.head)
             if done:
                 polls.begin_stretch()
                 return
-            if self.reason is not None:
-                raise _Stopped
             if run.wait is not None:
                 polls.begin_stretch()
                 await self._until_ready(run.wait)
-                await self._wait_for_turn()
+                if turns.crowded:
+                    await self._wait_for_turn()
             else:
                 polls.continue_stretch()
 
     async def _wait_for_turn(self) -> None:
-        waited = await self._guest.runner.turns.wait_if_crowded(self._guest.project)
-        if waited and not self._reading and self._exchange.disconnected.is_set():
+        await self._guest.runner.turns.wait(self._guest.project)
+        if not self._reading and self._exchange.disconnected.is_set():
             self.stop("client-gone")
-        if self.reason is not None:
-            raise _Stopped
 
     async def _until_ready(self, wait: Suspend) -> None:
         loop = asyncio.get_running_loop()
@@ -367,5 +370,8 @@ class Execution:
         if self.reason is not None:
             limits = self._guest.resource.run_limit_secs, self._request.max_body, *self._overrun_mib
             return self.reason, STOP_DETAILS.get(self.reason, "").format(*limits)
+        run = self._run
+        if self._complete and text is None and run.failure is None and run.refused is None:
+            return "ok", ""
         stderr, memory = self._stderr or StderrTail(), self._memory.taken
-        return outcome_of_end(self._run, text, stderr, complete=self._complete, memory=memory)
+        return outcome_of_end(run, text, stderr, complete=self._complete, memory=memory)

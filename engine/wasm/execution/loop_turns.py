@@ -18,7 +18,8 @@ class LoopTurns:
     """Use it on the event loop's thread."""
 
     def __init__(self) -> None:
-        self._crowded = False
+        self.crowded = False
+        """Whether a run must `wait` before its guest computes on the loop."""
         self._used_ns = self._mean_ns = 0
         self._scheduled = False
         self._queues: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
@@ -28,23 +29,17 @@ class LoopTurns:
         self._used_ns += nanoseconds
         self._mean_ns += (nanoseconds - self._mean_ns) >> _MEAN_SHIFT
         if self._used_ns > MAX_TURN_NS:
-            self._crowded = True
+            self.crowded = True
         if not self._scheduled:
             self._schedule()
 
-    async def wait_if_crowded(self, project: str) -> bool:
-        """Wait for a turn of the project, unless guests have computed little in this iteration.
-
-        Return whether it waited.
-        """
-        if not self._crowded:
-            return False
+    async def wait(self, project: str) -> None:
+        """Wait for a turn of the project."""
         turn = asyncio.get_running_loop().create_future()
         self._queues.setdefault(project, deque()).append(turn)
         if not self._scheduled:
             self._schedule()
         await turn
-        return True
 
     def _schedule(self) -> None:
         self._scheduled = True
@@ -52,11 +47,14 @@ class LoopTurns:
 
     def _begin_turn(self) -> None:
         self._used_ns, self._scheduled = 0, False
+        if not self._queues:
+            self.crowded = False
+            return
         for _ in range(max(1, ADMITTED_NS // max(1, self._mean_ns))):
             if not self._admit_next():
                 break
-        self._crowded = bool(self._queues)
-        if self._crowded:
+        self.crowded = bool(self._queues)
+        if self.crowded:
             self._schedule()
 
     def _admit_next(self) -> bool:

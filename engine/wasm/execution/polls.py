@@ -30,23 +30,25 @@ _MEAN_SHIFT = 2
 class UsualStretch:
     """The mean CPU time of a guest's recent stretches: what it computes between two waits."""
 
-    __slots__ = ("_mean_ns",)
+    __slots__ = ("_mean_ns", "long")
 
     def __init__(self) -> None:
         self._mean_ns = 0
-
-    @property
-    def long(self) -> bool:
-        """Return whether a stretch should begin in a worker thread."""
-        return self._mean_ns >= LONG_STRETCH_NS
+        self.long = False
+        """Whether a stretch should begin in a worker thread."""
 
     def record(self, nanoseconds: int) -> None:
         """Add a stretch."""
         self._mean_ns += (nanoseconds - self._mean_ns) >> _MEAN_SHIFT
+        self.long = self._mean_ns >= LONG_STRETCH_NS
 
 
 class Polls:
-    """The polls of one run. Call `next` until it returns True or the run waits, then `begin_stretch`."""
+    """The polls of one run.
+
+    Call `poll`, or `poll_in_thread` if `offloaded`, until it returns True or the run waits, then
+    `begin_stretch`.
+    """
 
     __slots__ = ("_cold", "_ended", "_memory", "_runner", "_since_ns", "_usual", "compute_ns", "offloaded")
 
@@ -72,10 +74,8 @@ class Polls:
         self.offloaded = self.offloaded or self._ended or self.compute_ns - self._since_ns >= OFFLOAD_AFTER_NS
         self._ended = True
 
-    async def next(self, invocation: Invocation, project: str) -> bool:
-        """Poll once; return whether the invocation has completed."""
-        if not self.offloaded:
-            return self._on_loop(invocation)
+    async def poll_in_thread(self, invocation: Invocation, project: str) -> bool:
+        """Poll once in a worker thread; return whether the invocation has completed."""
         done, computed_ns, touched = await self._runner.run_in_thread(
             project, partial(_poll_in_thread, invocation)
         )
@@ -83,7 +83,8 @@ class Polls:
         self._runner.budget.grow(self._memory, touched)
         return done
 
-    def _on_loop(self, invocation: Invocation) -> bool:
+    def poll(self, invocation: Invocation) -> bool:
+        """Poll once on this thread; return whether the invocation has completed."""
         runner = self._runner
         began = runner.clock.start()
         runner.epochs.touch(began)

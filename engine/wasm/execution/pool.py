@@ -48,7 +48,8 @@ class FairQueue:
         """`within_quota` returns whether a request's project may begin its run."""
         self._limit = limit
         self._within_quota = within_quota
-        self._size = 0
+        self.size = 0
+        """How many requests wait."""
         self._queues: OrderedDict[str, OrderedDict[Ticket, RunMemory]] = OrderedDict()
 
     def enqueue(self, project: str, memory: RunMemory) -> Ticket | None:
@@ -57,14 +58,14 @@ class FairQueue:
         When the queue is full, the newest request of the longest queue is rejected instead, if that queue
         is still longer than this project's would be.
         """
-        if self._size >= self._limit:
+        if self.size >= self._limit:
             longest = max(self._queues, key=lambda name: len(self._queues[name]), default=project)
             if len(self._queues.get(project, ())) + 1 >= len(self._queues.get(longest, ())):
                 return None
             self._pop(longest, last=True).set_result(False)
         ticket = asyncio.get_running_loop().create_future()
         self._queues.setdefault(project, OrderedDict())[ticket] = memory
-        self._size += 1
+        self.size += 1
         return ticket
 
     def remove(self, project: str, ticket: Ticket) -> None:
@@ -89,17 +90,13 @@ class FairQueue:
         self._queues.move_to_end(project)
         self._pop(project, last=False).set_result(True)
 
-    def __bool__(self) -> bool:
-        """Return whether a request waits."""
-        return self._size > 0
-
     def _pop(self, project: str, *, last: bool) -> Ticket:
         ticket, _ = self._queues[project].popitem(last=last)
         self._removed(project)
         return ticket
 
     def _removed(self, project: str) -> None:
-        self._size -= 1
+        self.size -= 1
         if not self._queues[project]:
             del self._queues[project]
 
@@ -205,7 +202,7 @@ class Pool:
         A slot that a queued request may have is never left free. A request passes one that waits for memory
         if its project then still holds less.
         """
-        if not self._may_take(project, memory) or (self._queue and not self._may_pass(project, memory)):
+        if not self._may_take(project, memory) or (self._queue.size and not self._may_pass(project, memory)):
             return None
         self._count(project, memory)
         return self._choose(use)
@@ -278,7 +275,7 @@ class Pool:
         if not held.slots:
             del self._held[project]
         self.budget.discharge(memory)
-        if self._queue:
+        if self._queue.size:
             self.grant_waiting()
 
     def grant_waiting(self) -> None:
