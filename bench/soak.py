@@ -11,6 +11,7 @@ import asyncio
 import os
 import random
 import resource
+import shutil
 import sys
 import tempfile
 import time
@@ -263,7 +264,7 @@ class Soak:
 
     def _note(self, outcome: str) -> None:
         if outcome.startswith("wrong"):
-            print(outcome, flush=True)
+            print(time.strftime("%X"), outcome, flush=True)
         self.outcomes[outcome.partition(" ")[0]] += 1
 
     async def _deploy(self, until: float) -> None:
@@ -317,6 +318,16 @@ def own_home(folder: Path) -> Iterator[None]:
             os.environ["SVC_HOME"] = before
 
 
+def preserve(log: Path) -> str:
+    """Copy a log to a temporary file that remains; return the path of the copy."""
+    with (
+        log.open("rb") as source,
+        tempfile.NamedTemporaryFile(prefix="svc-soak-", suffix=".log", delete=False) as copy,
+    ):
+        shutil.copyfileobj(source, copy)
+    return copy.name
+
+
 def soak(folder: Path, seconds: float) -> tuple[Counter[str], dict[str, tuple[Usage, Usage]]]:
     """Run the test in a folder. Return all outcomes, and the resources of both servers at the two moments."""
     faulty = bundle(write_project(folder, VERSIONS + 1, check="/missing"))
@@ -338,7 +349,10 @@ def soak(folder: Path, seconds: float) -> tuple[Counter[str], dict[str, tuple[Us
             last = asyncio.run(running.phase("measured", seconds * (1 - KILLS - WARM_UP)))
     finally:
         serving.stop()
-    running.outcomes["wrong-traceback"] += serving.log.read_text().count("Traceback")
+    text = serving.log.read_text()
+    running.outcomes["wrong-traceback"] += text.count("Traceback")
+    if any(kind.startswith("wrong") for kind in +running.counts()):
+        print(f"log of the service: {preserve(serving.log)}", flush=True)
     names = ("service", "dev")
     return +running.counts(), dict(zip(names, zip(first, last, strict=True), strict=True))
 
