@@ -94,7 +94,12 @@ class ProjectTables:
             answer = self._database.answer(parsed)
         except GuestProblem as problem:
             return self._refuse(problem, request)
-        return answer if isinstance(answer, DoorResponse) else self._finish(answer, request)
+        if isinstance(answer, DoorResponse):
+            return answer
+        task = answer.get_loop().create_task(self._finish(answer, request))
+        # A task that is canceled before its first step never awaits, and so never cancels, the statement.
+        task.add_done_callback(lambda _: answer.cancel())
+        return task
 
     async def _open_and_answer(self, parsed: SqlRequest, request: DoorRequest) -> DoorResponse:
         try:
@@ -104,7 +109,7 @@ class ProjectTables:
         except GuestProblem as problem:
             return self._refuse(problem, request)
 
-    async def _finish(self, answer: Awaitable[DoorResponse], request: DoorRequest) -> DoorResponse:
+    async def _finish(self, answer: "asyncio.Future[DoorResponse]", request: DoorRequest) -> DoorResponse:
         try:
             return await answer
         except GuestProblem as problem:
@@ -191,8 +196,8 @@ class OpenDatabase:
             self._writer.close()
             raise
 
-    def answer(self, request: SqlRequest) -> DoorResponse | Awaitable[DoorResponse]:
-        """Answer a request, a short read synchronously. Raises `GuestProblem`; so does the awaitable."""
+    def answer(self, request: SqlRequest) -> "DoorResponse | asyncio.Future[DoorResponse]":
+        """Answer a request, a short read synchronously. Raises `GuestProblem`; so does the future."""
         if request.kind == "exec":
             return self._track(self._writer.write(request))
         try:

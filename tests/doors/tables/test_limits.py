@@ -11,6 +11,7 @@ import pytest
 from doors.tables.guest import reader, writer
 from doors.tables.guest.session import MAX_RESULT, MAX_ROWS
 from doors.tables.sqlite.connections import MAX_SQL, MAX_VALUE
+from engine.door import Caller, DoorRequest, DoorResponse
 from tests.doors.tables.tables_door import Answer, Tables
 
 NUMBERS = "with recursive n(i) as (select 1 union all select i + 1 from n where i < $1)"
@@ -183,6 +184,35 @@ def test_canceled_read_is_interrupted(tables: Tables, monkeypatch: pytest.Monkey
     began = time.monotonic()
     assert tables.run(cancel_reads()).rows == [{"a": 1}]
     assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(
+    ("path", "sql"),
+    [
+        ("/v1/query", f"{FOREVER} select count(*) as n from n"),
+        ("/v1/exec", f"insert into kept {FOREVER} select i from n"),
+    ],
+)
+def test_answer_canceled_before_its_first_step_is_interrupted(tables: Tables, path: str, sql: str) -> None:
+    tables.schema("create table kept (a integer)")
+    tables.query("select 1 as opened")
+    body = json.dumps({"sql": sql}).encode()
+
+    async def cancel_at_once() -> int:
+        answer = tables.opened.answer(
+            DoorRequest("POST", path, query="", headers=(), body=body, caller=Caller("web", "request-1"))
+        )
+        assert not isinstance(answer, DoorResponse)
+        task = asyncio.ensure_future(answer)
+        task.cancel()
+        await asyncio.wait([task])
+        for _ in range(3):
+            await asyncio.sleep(0)
+        database = tables.opened._database
+        assert database is not None
+        return database.in_progress
+
+    assert tables.run(cancel_at_once()) == 0
 
 
 def test_canceled_write_is_stopped_and_rolled_back(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
