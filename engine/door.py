@@ -9,6 +9,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
+from engine.trace import Call
+
 DOMAIN = "svc.internal"
 """A Door answers at `http://<name>.svc.internal`; no name below this domain leaves the process."""
 
@@ -41,7 +43,8 @@ class RunBudget(Protocol):
 class DoorRequest:
     """A complete request of a guest. `method` is upper case, header names are lower case.
 
-    `budget` is None outside of runs; such requests have no limits.
+    `budget` is None outside of runs; such requests have no limits. `call` is the span of the request in the
+    trace, whose name, code and details the Door can set, or None.
     """
 
     method: str
@@ -52,6 +55,7 @@ class DoorRequest:
     body: bytes
     caller: Caller
     budget: RunBudget | None = None
+    call: Call | None = None
 
     def header(self, name: str) -> str:
         """Return the first value of a header field, or an empty string."""

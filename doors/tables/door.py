@@ -144,6 +144,8 @@ class ProjectTables:
 
     def _refuse(self, problem: GuestProblem, request: DoorRequest) -> DoorResponse:
         problem = explain_full(problem, self.path)
+        if request.call is not None:
+            request.call.code = problem.code
         if (
             problem.code in ("storage-damaged", "storage", "storage-full", "storage-quota")
             and problem.detail != self._reported
@@ -204,7 +206,23 @@ class OpenDatabase:
             answer = self._reader.answer(request)
         except NotAQuery:
             return self._track(self._writer.write(request))
-        return answer if isinstance(answer, DoorResponse) else self._track(answer)
+        if isinstance(answer, DoorResponse):
+            return answer
+        reading = self._track(answer)
+        if request.kind == "query":
+            return reading
+        task = reading.get_loop().create_task(self._write_unless_query(reading, request))
+        task.add_done_callback(lambda _: reading.cancel())
+        return task
+
+    async def _write_unless_query(
+        self, answer: "asyncio.Future[DoorResponse]", request: SqlRequest
+    ) -> DoorResponse:
+        """Return the answer of a read on a thread. A batch that turns out to write runs on the writer."""
+        try:
+            return await answer
+        except NotAQuery:
+            return await self._track(self._writer.write(request))
 
     def _track(self, future: "asyncio.Future[DoorResponse]") -> "asyncio.Future[DoorResponse]":
         self.in_progress += 1

@@ -18,6 +18,7 @@ from engine.quota import Quotas, RateLimit
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
 from engine.timeline.recording import Recording
+from engine.trace import RequestTrace
 from engine.wasm.execution.request import GuestRequest, RunReport
 
 MAX_DEPTH = 8
@@ -62,6 +63,7 @@ class _SpanOutcome:
     _: KW_ONLY
     detail: str = ""
     report: RunReport | None = None
+    trace: RequestTrace | None = None
     bytes_in: int = 0
     bytes_out: int = 0
     aborted: bool = False
@@ -232,7 +234,7 @@ class Gateway:
                 outcome = _SpanOutcome(status, "mount-loop", bytes_out=size)
             else:
                 inner = await self._span(exchange, target, span.child(), depth + 1)
-                outcome = replace(inner, detail="", report=None)
+                outcome = replace(inner, detail="", report=None, trace=None)
         except Exception:
             outcome = _SpanOutcome(500, "internal")
             raise
@@ -305,7 +307,8 @@ class Gateway:
             on_notice=on_notice,
         )
         report = await version.run(request)
-        return await self._finish_run(exchange, report, tuple(lines))
+        outcome = await self._finish_run(exchange, report, tuple(lines))
+        return outcome if request.trace is None else replace(outcome, trace=request.trace)
 
     async def _finish_run(
         self, exchange: _TracedExchange, report: RunReport, lines: tuple[str, ...]
@@ -351,7 +354,7 @@ class Gateway:
         outcome: _SpanOutcome,
         root: bool,
     ) -> None:
-        report = outcome.report
+        report, trace = outcome.report, outcome.trace
         self._timeline_of(endpoint.project if endpoint else "").append(
             RequestRecord(
                 time_ns=time_ns,
@@ -371,6 +374,8 @@ class Gateway:
                 bytes_in=outcome.bytes_in,
                 bytes_out=outcome.bytes_out,
                 root=root,
+                calls=trace.finish(started_ns) if trace is not None else (),
+                calls_omitted=trace.omitted if trace is not None else 0,
             )
         )
 

@@ -3,19 +3,26 @@
 The fields are documented and stable.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord, level
 from engine.timeline.stored_record import StoredRecord
+from engine.trace import Call, call_id
 
-_REQUEST_FIELDS = [field.name for field in fields(RequestRecord) if field.name != "time_ns"]
+_REQUEST_FIELDS = [
+    field.name for field in fields(RequestRecord) if field.name not in ("time_ns", "calls", "calls_omitted")
+]
+_CALL_FIELDS = ("kind", "name", "start_ns", "wall_ns", "status", "code")
 
 
-def to_json(entry: StoredRecord) -> dict[str, Any]:
-    """Return a record's fields: times in RFC 3339 (UTC), durations in nanoseconds, sizes in bytes."""
+def to_json(entry: StoredRecord, *, calls: bool = True) -> dict[str, Any]:
+    """Return a record's fields: times in RFC 3339 (UTC), durations in nanoseconds, sizes in bytes.
+
+    `calls` includes the calls of a request.
+    """
     record = entry.record
     head = {
         "cursor": entry.cursor,
@@ -26,6 +33,7 @@ def to_json(entry: StoredRecord) -> dict[str, Any]:
         "request_id": record.request_id,
     }
     if isinstance(record, RequestRecord):
+        inner = {"calls": _calls(record), "calls_omitted": record.calls_omitted} if calls else {}
         return head | {
             "trace_id": record.trace_id,
             "span_id": record.span_id,
@@ -41,11 +49,43 @@ def to_json(entry: StoredRecord) -> dict[str, Any]:
             "peak_memory": record.peak_memory,
             "bytes_in": record.bytes_in,
             "bytes_out": record.bytes_out,
+            **inner,
         }
     if isinstance(record, StructuredRecord):
         span = {"trace_id": record.trace_id, "span_id": record.span_id}
         return head | span | {"body": record.body, "attributes": dict(record.attributes)}
     return head | {"body": record.text}
+
+
+def _calls(record: RequestRecord) -> list[dict[str, Any]]:
+    """Return the calls of a request. The parent of a call is the request's span, or another call."""
+    ids = [call_id(record.span_id, index) for index in range(len(record.calls))]
+    return [
+        {
+            "span_id": span_id,
+            "parent": ids[call.parent] if call.parent >= 0 else record.span_id,
+            "kind": call.kind,
+            "name": call.name,
+            "start_ns": call.start_ns,
+            "wall_ns": call.wall_ns,
+            "status": call.status,
+            "code": call.code,
+            "attributes": dict(call.details or {}),
+        }
+        for span_id, call in zip(ids, record.calls, strict=True)
+    ]
+
+
+def _calls_of(documents: Sequence[Mapping[str, Any]]) -> tuple[Call, ...]:
+    indexes = {document["span_id"]: index for index, document in enumerate(documents)}
+    return tuple(
+        Call(
+            **{name: document[name] for name in _CALL_FIELDS},
+            details=document["attributes"] or None,
+            parent=indexes.get(document["parent"], -1),
+        )
+        for document in documents
+    )
 
 
 def record_kind(record: Record) -> str:
@@ -69,7 +109,12 @@ def from_json(document: Mapping[str, Any]) -> StoredRecord:
     record: Record
     match document["kind"]:
         case "request":
-            record = RequestRecord(time_ns=time_ns, **{name: document[name] for name in _REQUEST_FIELDS})
+            record = RequestRecord(
+                time_ns=time_ns,
+                **{name: document[name] for name in _REQUEST_FIELDS},
+                calls=_calls_of(document.get("calls", ())),
+                calls_omitted=document.get("calls_omitted", 0),
+            )
         case "structured":
             record = StructuredRecord(
                 time_ns=time_ns,

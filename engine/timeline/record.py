@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal, get_args
 
 from engine.door import Severity
+from engine.trace import Call
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 """In ascending order."""
@@ -18,7 +19,8 @@ class RequestRecord:
     A call dispatched through a mount is a span of its own. It has the same `request_id` and `trace_id`, its
     `parent` is the front's `span_id`, and it is written before the front's span. `root` marks the span
     started by the client's request; its `parent` is the client's own span, or empty. `time_ns` is the start
-    (Unix epoch); `code` is the platform's error code or empty; `target` is path and query.
+    (Unix epoch); `code` is the platform's error code or empty; `target` is path and query. `calls` are those
+    that the resource's code made, and `calls_omitted` counts further ones.
     """
 
     time_ns: int
@@ -39,6 +41,8 @@ class RequestRecord:
     bytes_in: int
     bytes_out: int
     root: bool = True
+    calls: tuple[Call, ...] = ()
+    calls_omitted: int = 0
 
 
 @dataclass(frozen=True, slots=True)

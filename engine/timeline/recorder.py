@@ -17,6 +17,7 @@ from engine.timeline.database import CorruptTimeline, NewerTimeline, TimelineDat
 from engine.timeline.record import PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.recording import Recording
 from engine.timeline.store import Retention, TimelineStore
+from engine.trace import name_chars
 
 INTERVAL_SECONDS = 0.1
 BATCH = 500
@@ -27,6 +28,7 @@ MAX_PENDING_BYTES = 64 << 20
 
 _RECORD_OVERHEAD = 512
 """Approximate size of a record besides its text."""
+_CALL_OVERHEAD = 300
 
 
 class TimelineRecorder:
@@ -196,7 +198,8 @@ def _size(record: Record | Recording) -> int:
     if isinstance(record, Recording):
         return _RECORD_OVERHEAD + record.weight
     if isinstance(record, RequestRecord):
-        return _RECORD_OVERHEAD + len(record.target)
+        calls = name_chars(record.calls) + _CALL_OVERHEAD * len(record.calls)
+        return _RECORD_OVERHEAD + len(record.target) + calls
     if isinstance(record, StructuredRecord):
         return (
             _RECORD_OVERHEAD + len(record.body) + sum(len(k) + len(v) for k, v in record.attributes.items())

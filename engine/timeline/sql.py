@@ -16,6 +16,7 @@ from engine.errors import SvcError
 from engine.files.statement_limit import StatementLimit
 from engine.timeline.database import TimelineDatabase
 from engine.timeline.stored_record import SEVERITY_NUMBERS
+from engine.trace import call_id
 
 TIMEOUT_SECONDS = 10.0
 """Maximum time of a statement."""
@@ -48,10 +49,20 @@ _VIEWS = {
           bytes_in, bytes_out
         from main.record where kind = 'request' and root = 1""",
     "spans": f"""
-        select cursor, {_TIME} as time, time_ns, request_id, trace_id, span_id, parent, resource, method,
-          target, status, code, body as detail, round(wall_ns / 1e6, 3) as wall_ms,
-          round(compute_ns / 1e6, 3) as compute_ms, peak_memory, bytes_in, bytes_out
-        from main.record where kind = 'request'""",
+        select cursor, {_TIME} as time, time_ns, request_id, trace_id, span_id, parent, resource,
+          kind, null as name, method, target, status, code, body as detail,
+          round(wall_ns / 1e6, 3) as wall_ms, round(compute_ns / 1e6, 3) as compute_ms, peak_memory,
+          bytes_in, bytes_out, null as attributes
+        from main.record where kind = 'request'
+        union all
+        select cursor, strftime('%Y-%m-%dT%H:%M:%fZ', (time_ns + (value ->> 2)) / 1e9, 'unixepoch'),
+          time_ns + (value ->> 2), request_id, trace_id, call_id(span_id, key),
+          case when value ->> 6 < 0 then span_id else call_id(span_id, value ->> 6) end, resource,
+          value ->> 0, value ->> 1, null, null, nullif(value ->> 4, 0), value ->> 5, null,
+          round((value ->> 3) / 1e6, 3), null, null, value ->> 7 ->> 'bytes_in',
+          value ->> 7 ->> 'bytes_out', value -> 7
+        from main.record, json_each(attributes, '$[1]')
+        where kind = 'request' and attributes is not null""",
     "records": f"""
         select cursor, {_TIME} as time, time_ns, {_LEVEL} as level, resource, request_id, body, attributes
         from main.record where kind in ('structured', 'platform')""",
@@ -90,6 +101,7 @@ class _SqlTimeline(TimelineDatabase):
             for name, select in _VIEWS.items():
                 self.run(f"create temp view {name} as {select}")
         self._database.create_scalar_function("path_of", _path_of, 1, deterministic=True)
+        self._database.create_scalar_function("call_id", _call_id, 2, deterministic=True)
         self._database.create_scalar_function("bucket", _bucket, 2, deterministic=True)
         for percent in (50, 95, 99):
             self._database.create_aggregate_function(f"p{percent}", partial(_Percentile, percent / 100), 1)
@@ -191,6 +203,11 @@ def _is_internal(table: str) -> bool:
 def _path_of(*values: Any) -> str:
     """Return the path of a request target."""
     return str(values[0]).partition("?")[0]
+
+
+def _call_id(*values: Any) -> str:
+    """Return the span id of the call with an index, of a request's span id."""
+    return call_id(str(values[0]), int(values[1]))
 
 
 def _bucket(*values: Any) -> str | None:

@@ -16,9 +16,13 @@ from engine.timeline.record import (
     StructuredRecord,
     level,
 )
+from engine.trace import Call
 
 SEVERITY_NUMBERS: dict[Severity, int] = {severity: 1 + 4 * i for i, severity in enumerate(SEVERITIES)}
 """OpenTelemetry's severity numbers: 1, 5, 9, 13, 17, 21."""
+MAX_CALL_BYTES = 384 << 10
+"""Maximum bytes of the calls of a request; above it, their names are cut to `MAX_CUT_NAME_CHARS`."""
+MAX_CUT_NAME_CHARS = 80
 MAX_TEXT_CHARS = 65_536
 """Maximum length of a stored body, and of all attributes of a record together."""
 
@@ -28,6 +32,7 @@ _NO_REQUEST = (None,) * 11
 _VALUE_FIELDS = ("status", "code", "wall_ns", "compute_ns", "peak_memory", "bytes_in", "bytes_out")
 _REQUEST_FIELDS = ("method", "target", *_VALUE_FIELDS)
 _request_values = attrgetter(*_VALUE_FIELDS)
+_call_values = attrgetter("start_ns", "wall_ns", "status", "code", "parent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ def encode(record: Record) -> tuple[Any, ...]:
             _text(record.detail),
             record.trace_id,
             record.span_id,
-            None,
+            _calls(record) if record.calls or record.calls_omitted else None,
             record.parent,
             int(record.root),
             _text(record.method),
@@ -82,6 +87,7 @@ def _decode(cursor: int, row: Sequence[Any]) -> StoredRecord:
     record: Record
     if kind == "request":
         parent, root, *values = request
+        calls, omitted = ((), 0) if attributes is None else _decode_calls(attributes)
         record = RequestRecord(
             time_ns=time_ns,
             request_id=request_id,
@@ -91,6 +97,8 @@ def _decode(cursor: int, row: Sequence[Any]) -> StoredRecord:
             resource=resource,
             detail=body,
             root=bool(root),
+            calls=calls,
+            calls_omitted=omitted,
             **dict(zip(_REQUEST_FIELDS, values, strict=True)),
         )
     elif kind == "structured":
@@ -126,6 +134,28 @@ def _text(text: str) -> str:
     if len(text) > MAX_TEXT_CHARS:
         text = text[:MAX_TEXT_CHARS] + "…"
     return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def _calls(record: RequestRecord) -> str:
+    """Return the calls of a request as JSON: the number of omitted ones, and the fields of each."""
+    text = _calls_json(record, None)
+    return text if len(text.encode()) <= MAX_CALL_BYTES else _calls_json(record, MAX_CUT_NAME_CHARS)
+
+
+def _calls_json(record: RequestRecord, name_chars: int | None) -> str:
+    calls = [
+        (each.kind, each.name[:name_chars], *_call_values(each), each.details or {}) for each in record.calls
+    ]
+    text = json.dumps([record.calls_omitted, calls], ensure_ascii=False)
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def _decode_calls(text: str) -> tuple[tuple[Call, ...], int]:
+    omitted, calls = json.loads(text)
+    decoded = []
+    for kind, name, start_ns, wall_ns, status, code, parent, details in calls:
+        decoded.append(Call(kind, name, start_ns, wall_ns, status, code, details or None, parent))
+    return tuple(decoded), int(omitted)
 
 
 def _attributes(record: StructuredRecord) -> str:

@@ -2,46 +2,16 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from screens.logs.format import badge, began, clock, day, duration, method, size, status
+from screens.logs.waterfall import spans, waterfall
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Line
 
 Document = Mapping[str, Any]
 MAX_LINES = 5_000
 """Maximum number of formatted records."""
-_NAME, _BAR = 20, 10
-"""Width of a span's name, and minimum width of its bar."""
-_HEAD, _TOOK, _BYTES = _NAME + 14, 23, 25
-"""Width before the bar, and after it for CPU time with memory, and for bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A span and its depth below the root."""
-
-    document: Document
-    depth: int
-
-
-def spans(documents: Sequence[Document]) -> list[Span]:
-    """Return the spans of a request in tree order. A span without a known parent is a root."""
-    requests = [document for document in documents if document["kind"] == "request"]
-    span_ids = {document["span_id"] for document in requests}
-    children: dict[str, list[Document]] = {}
-    for document in requests:
-        children.setdefault(document["parent"] if document["parent"] in span_ids else "", []).append(document)
-    tree: list[Span] = []
-
-    def add(parent: str, depth: int) -> None:
-        for document in sorted(children.get(parent, ()), key=began):
-            tree.append(Span(document, depth))
-            add(document["span_id"], depth + 1)
-
-    add("", 0)
-    return tree
 
 
 def lines(documents: Sequence[Document], width: int) -> list[Line]:
@@ -53,12 +23,12 @@ def lines(documents: Sequence[Document], width: int) -> list[Line]:
         text.append([(f"{root['method']} ", "bold"), (sanitize(root["target"]), "")])
         text.append([(f"{clock(began(root))}   trace {root['trace_id']}", "dim")])
         text.append([])
-        text += _bars(tree, width)
+        text += waterfall(tree, width)
         stderr = "\n".join(each["body"] for each in documents if each["kind"] == "stderr")
         text += [
             [(name, "teal"), (f"  {span.document['code']}", "bad"), (f"  {sanitize(detail)}", "")]
             for span in tree
-            if span.document["code"]
+            if not span.is_call and span.document["code"]
             for name in [span.document["resource"] or "–"]
             for detail in ["" if span.document["detail"].strip() in stderr else span.document["detail"]]
         ]
@@ -115,34 +85,6 @@ def _request_details(document: Document) -> Iterator[Line]:
     if inner["code"]:
         yield [(inner["code"], "bad"), (f"  {sanitize(inner['detail'])}", "")]
     yield [(f"request {document['request_id']}", "dim")]
-
-
-def _bars(tree: Sequence[Span], width: int) -> Iterator[Line]:
-    first = min(began(span.document) for span in tree)
-    last = max(began(span.document) + span.document["wall_ns"] for span in tree)
-    # Show bytes, memory and CPU time beside the bar as far as they fit.
-    usage_cells = next((cells for cells in (_TOOK + _BYTES, _TOOK) if _HEAD + _BAR + cells <= width), 0)
-    room = max(width - _HEAD - usage_cells, _BAR)
-    scale = room / max(last - first, 1)
-    for span in tree:
-        document = span.document
-        start = min(int((began(document) - first) * scale), room - 1)
-        length = min(max(round(document["wall_ns"] * scale), 1), room - start)
-        branch = "" if not span.depth else "  " * (span.depth - 1) + "└ "
-        name = f"{branch}{document['resource'] or '–'}"[:_NAME]
-        compute = f"{duration(document['compute_ns'])} cpu" if document["compute_ns"] else ""
-        usage = f"  {compute:>11}  {size(document['peak_memory']):>8}"
-        transfer = f"  ↑{size(document['bytes_in'])} ↓{size(document['bytes_out'])}"
-        yield [
-            (f"{name:<{_NAME}}", "teal"),
-            status(document["status"]),
-            (f" {duration(document['wall_ns']):>8}  ", ""),
-            (
-                " " * start + "━" * length + " " * (room - start - length),
-                "bad" if document["code"] else "notice",
-            ),
-            (usage + transfer if usage_cells > _TOOK else usage[:usage_cells], "dim"),
-        ]
 
 
 def _log_cells(document: Document, start: int, width: int) -> Iterator[Line]:

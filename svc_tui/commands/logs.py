@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -30,6 +31,18 @@ from svc_tui.terminal import stderr, stdout
 DEFAULT_TAIL = 100
 MAX_CURSOR = (1 << 63) - 1
 POLL_SECONDS = 0.05
+TREE_WIDTH = 120
+"""Width of a tree that is not printed on a terminal."""
+_TREE_STYLES = {
+    "bad": "red",
+    "good": "green",
+    "notice": "blue",
+    "orange": "yellow",
+    "teal": "cyan",
+    "violet": "magenta",
+    "warn": "yellow",
+}
+"""Styles of a terminal for the tones of the Console."""
 
 
 def logs(
@@ -46,6 +59,9 @@ def logs(
         str | None, typer.Option(metavar="LEVEL", help="Minimum level, from trace to fatal.")
     ] = None,
     request: Annotated[str | None, typer.Option(metavar="ID", help="Show records of one request.")] = None,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="With --request: show its spans and calls on a time axis.")
+    ] = False,
     grep: Annotated[
         str | None, typer.Option(metavar="RE", help="Show records that match a regular expression.")
     ] = None,
@@ -75,10 +91,16 @@ def logs(
     root = find(Path.cwd())
     path = timeline_path(root)
     if sql is not None:
-        chosen = (follow, resource, since, until, level, request, grep, tail, after)
+        chosen = (follow, resource, since, until, level, request, tree, grep, tail, after)
         if any(value not in (None, False) for value in chosen):
             raise InvalidUsage("--sql and filters exclude each other", "Filter with WHERE and LIMIT.")
         _query(root, path, sql, service, as_json=as_json, as_csv=as_csv)
+        return
+    if tree:
+        others = (follow, resource, since, until, level, grep, tail, after, as_json)
+        if request is None or any(value not in (None, False) for value in others):
+            raise InvalidUsage("--tree is for --request", "Pass --request ID --tree.")
+        _print_tree(root, path, request, service)
         return
     if as_csv:
         raise InvalidUsage("--csv is for --sql", "Pass --json for records.")
@@ -148,6 +170,30 @@ def _query(root: Path, path: Path, sql: str, service: bool | None, *, as_json: b
     )
     if result["truncated"]:
         stderr.warn(f"only the first {len(result['rows'])} rows are shown", "Narrow the query: WHERE, LIMIT.")
+
+
+def _print_tree(root: Path, path: Path, request: str, service: bool | None) -> None:
+    """Print the waterfall of a request, and its records."""
+    from screens.logs.trace import lines
+
+    entries: list[StoredRecord] = []
+    credentials = resolve_target(root, service)
+    if credentials is not None:
+        query = LogQuery(filters={"request": request})
+        RemoteLogs(credentials, load(root).name, query, entries.extend, _warn_dropped).run()
+    elif path.exists():
+        for page in select(path, RecordFilter(request_id=request), RecordRange()):
+            entries += page.entries
+    if not entries:
+        stderr.note("no matching records")
+        return
+    width = shutil.get_terminal_size((TREE_WIDTH, 0)).columns
+    stdout.styled_lines(
+        [
+            [(text, _TREE_STYLES.get(tone, tone)) for text, tone in line]
+            for line in lines([to_json(entry) for entry in entries], width)
+        ]
+    )
 
 
 def _follow(follower: TimelineFollower, show: Callable[[Sequence[StoredRecord]], None]) -> None:

@@ -149,6 +149,14 @@ def write_returns_changes_last_id_and_rows(guests: Guests) -> None:
     assert returned == {"changes": 1, "last_id": 8, "rows": [{"id": 8, "name": "bob"}]}
 
 
+def statements_are_calls_of_the_trace(guests: Guests) -> None:
+    (answer,) = guests.ask("/exec")
+    calls = [(call.kind, call.name.split()[0], call.status, call.parent) for call in answer.calls]
+    assert calls == [("sql", "insert", 200, -1), ("sql", "update", 200, -1), ("sql", "insert", 200, -1)]
+    assert all(call.details and call.details["rows"] == 1 for call in answer.calls)
+    assert all(0 < call.start_ns < call.start_ns + call.wall_ns for call in answer.calls)
+
+
 def batch_is_atomic(guests: Guests) -> None:
     done, failed = guests.json("/batch")
     assert [each["changes"] for each in done[:2]] == [1, 1]
@@ -194,6 +202,7 @@ CASES = (
     arrays_have_columns_of_one_name,
     parameter_text_is_never_parsed_as_sql,
     write_returns_changes_last_id_and_rows,
+    statements_are_calls_of_the_trace,
     batch_is_atomic,
     rejected_statement_returns_code_and_position,
     missing_endpoint_variable_is_reported,

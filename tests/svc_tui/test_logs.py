@@ -117,6 +117,8 @@ def test_logs_json_has_one_document_per_record(project: Path, capsys: pytest.Cap
             "peak_memory",
             "bytes_in",
             "bytes_out",
+            "calls",
+            "calls_omitted",
         }
     )
     kinds = [document["kind"] for document in (printed, logged, inner, root, built)]

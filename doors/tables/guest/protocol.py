@@ -1,6 +1,7 @@
 """The Door's HTTP protocol: parsing of requests, encoding of results."""
 
 from collections.abc import Sequence
+from time import perf_counter_ns
 from typing import Any, Literal, NamedTuple
 
 from doors.tables.guest.plan import ROW_FORMS, RowForm
@@ -8,6 +9,7 @@ from doors.tables.guest.problem import GuestProblem
 from doors.tables.types.json import Value, parameters
 from doors.tables.types.parse import decoder, json_mistake
 from engine.door import DoorRequest, DoorResponse
+from engine.trace import MAX_BATCH_CALLS, MAX_NAME_CHARS, Call
 
 Kind = Literal["query", "exec", "batch"]
 _KINDS: dict[str, Kind] = {"/v1/query": "query", "/v1/exec": "exec", "/v1/batch": "batch"}
@@ -32,11 +34,15 @@ class SqlStatement(NamedTuple):
 
 
 class SqlRequest(NamedTuple):
-    """A parsed request. A query or exec has one statement. `size` is the length of the body in bytes."""
+    """A parsed request. A query or exec has one statement. `size` is the length of the body in bytes.
+
+    `call` is its span in the trace of the caller's request, if that is recorded.
+    """
 
     kind: Kind
     statements: Sequence[SqlStatement]
     size: int
+    call: Call | None = None
 
 
 def read_request(request: DoorRequest) -> SqlRequest:
@@ -55,9 +61,44 @@ def read_request(request: DoorRequest) -> SqlRequest:
         raise GuestProblem("bad-request", "the body is nested too deeply", form) from error
     except ValueError as error:
         raise GuestProblem("bad-request", f"the body is not JSON: {json_mistake(error)}", form) from error
+    call = request.call
     if kind == "batch":
-        return SqlRequest(kind, _statements(document), len(request.body))
-    return SqlRequest(kind, (_statement(document, form),), len(request.body))
+        statements = _statements(document)
+        if call is not None:
+            call.kind, call.name = "sql", f"batch of {len(statements)}"
+        return SqlRequest(kind, statements, len(request.body), call)
+    statement = _statement(document, form)
+    if call is not None:
+        call.kind, call.name = "sql", statement.sql[:MAX_NAME_CHARS]
+    return SqlRequest(kind, (statement,), len(request.body), call)
+
+
+def describe(request: SqlRequest, rows: int, began_ns: int, transaction: str, shared: int = 1) -> None:
+    """Set the details of the span of a request, whose statements began at `began_ns` and have run.
+
+    `shared` is the number of requests in the transaction.
+    """
+    call = request.call
+    if call is None:
+        return
+    details: dict[str, int | str] = {"transaction": transaction}
+    if request.kind != "batch":
+        details = {"params": len(request.statements[0].params), "rows": rows, "transaction": transaction}
+    if shared > 1:
+        details["shared"] = shared
+    details["wait_ns"], details["run_ns"] = began_ns - call.start_ns, perf_counter_ns() - began_ns
+    call.details = details
+
+
+def add_statement(call: Call, statement: SqlStatement, started_ns: int, rows: int) -> None:
+    """Add a statement of a batch, which ends now, to the span of the batch."""
+    if call.statements is None:
+        call.statements = []
+    if len(call.statements) < MAX_BATCH_CALLS:
+        span = Call("sql", statement.sql[:MAX_NAME_CHARS], started_ns)
+        span.details = {"params": len(statement.params), "rows": rows}
+        span.end()
+        call.statements.append(span)
 
 
 def _statements(document: Any) -> list[SqlStatement]:

@@ -9,12 +9,20 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import perf_counter_ns
 
 from doors.tables.guest.authorizer import writes_in_query
 from doors.tables.guest.errors import GUEST_ERRORS, to_problem
 from doors.tables.guest.plan import Plan
 from doors.tables.guest.problem import GuestProblem
-from doors.tables.guest.protocol import SqlRequest, query_response, response, result
+from doors.tables.guest.protocol import (
+    SqlRequest,
+    add_statement,
+    describe,
+    query_response,
+    response,
+    result,
+)
 from doors.tables.guest.session import MAX_CACHED_SQL, MAX_RESULT, GuestSession
 from doors.tables.sqlite.connections import MAX_VALUE, Clock, open_reader
 from engine.door import DoorResponse
@@ -117,6 +125,7 @@ def _stopping() -> GuestProblem:
 
 def _run(session: GuestSession, request: SqlRequest, seconds: float, *, quick: bool) -> DoorResponse:
     run = _query if request.kind == "query" else _batch
+    began = perf_counter_ns()
     for _ in range(_ATTEMPTS):
         session.begin(seconds)
         try:
@@ -128,6 +137,7 @@ def _run(session: GuestSession, request: SqlRequest, seconds: float, *, quick: b
                 raise
         else:
             if session.refresh_schema():
+                describe(request, session.row_count, began, "read")
                 return answer
     raise GuestProblem("busy", "the schema of the tables is changing")
 
@@ -163,11 +173,16 @@ def _batch(session: GuestSession, request: SqlRequest, quick: bool) -> DoorRespo
         problem.statement = len(plans)
         raise
     session.execute("begin")
+    if (call := request.call) is not None:
+        call.statements = None  # An earlier attempt may have added some.
     try:
         for plan, statement in zip(plans, request.statements, strict=True):
+            began = perf_counter_ns()
             rows = session.rows(plan, statement, remaining)
             remaining -= len(rows)
             results.append(result(0, 0, rows))
+            if call is not None:
+                add_statement(call, statement, began, session.row_count)
     except GuestProblem as problem:
         problem.statement = len(results)
         raise

@@ -78,6 +78,8 @@ class GuestSession:
         """The system's number of the thread that runs statements."""
         self.request_number = 0
         self.running = False
+        self.row_count = 0
+        """Rows of the result of the last statement, or rows that it changed."""
         introspection.register(connection, self._read_all)
         connection.authorizer = self._authorizer
         connection.set_progress_handler(self._limit, steps)
@@ -149,9 +151,11 @@ class GuestSession:
         except (GuestProblem, *GUEST_ERRORS) as error:
             raise self._problem(error, plan.sql, statement.params) from error
         if not plan.names:
+            self.row_count = self._connection.changes() if plan.writes else 0
             return b"[]"
         try:
             rows = list(islice(cursor, _CHUNK))
+            self.row_count = len(rows)
             text = encode_rows(row_format.names, row_format.converters, rows)
             if len(rows) == _CHUNK:
                 text = self._encode_rest(row_format, cursor, text, max_bytes)
@@ -183,6 +187,7 @@ class GuestSession:
             size += len(pieces[-1]) + 1
             if count > MAX_ROWS or size > max_bytes:
                 raise _too_large()
+        self.row_count = count
         return b",".join(pieces)
 
     def _read_all(self, sql: str) -> list[Any]:

@@ -14,10 +14,11 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
+from time import perf_counter_ns
 
 from doors.tables.guest.errors import GUEST_ERRORS, to_problem
 from doors.tables.guest.problem import GuestProblem
-from doors.tables.guest.protocol import SqlRequest, response, result
+from doors.tables.guest.protocol import SqlRequest, add_statement, describe, response, result
 from doors.tables.guest.session import MAX_RESULT, GuestSession
 from doors.tables.sqlite.connections import MAX_BYTES, Clock, open_writer
 from doors.tables.sqlite.wal import lost_commits
@@ -143,7 +144,7 @@ class Writer:
             return
         for number, work in enumerate(group, 1):
             self._group_rest = len(group) - number
-            if not self._run_in_savepoint(work):
+            if not self._run_in_savepoint(work, len(group)):
                 # Its error rolled back the other requests, so they run again.
                 self._run_each([each for each in group if each is not work])
                 return
@@ -185,9 +186,12 @@ class Writer:
         if self._session.connection.in_transaction:
             self._session.execute("rollback")
 
-    def _run_in_savepoint(self, work: _QueuedWrite) -> bool:
-        """Run a request in a savepoint; return whether the transaction is still open."""
-        session = self._session
+    def _run_in_savepoint(self, work: _QueuedWrite, shared: int = 1) -> bool:
+        """Run a request in a savepoint; return whether the transaction is still open.
+
+        `shared` is the number of requests in the transaction.
+        """
+        session, began = self._session, perf_counter_ns()
         if work.canceled.is_set():
             work.answer = GuestProblem("busy", "the client has disconnected")
             return True
@@ -198,6 +202,7 @@ class Writer:
             work.answer = self._run(work.request)
             session.execute("release request")
             session.end()
+            describe(work.request, session.row_count, began, "write", shared)
         except GuestProblem as problem:
             session.watch(_NEVER)
             if session.end() and problem.code == "time-limit":
@@ -217,8 +222,12 @@ class Writer:
         results: list[bytes] = []
         remaining = MAX_RESULT
         last_id = 0
+        call = request.call if request.kind == "batch" else None
+        if call is not None:
+            call.statements = None  # An earlier attempt may have added some.
         try:
             for statement in request.statements:
+                began = perf_counter_ns()
                 plan = session.plan(statement.sql)
                 assert plan is not None
                 connection.set_last_insert_rowid(last_id if plan.reads_last_id else 0)
@@ -229,6 +238,8 @@ class Writer:
                     changes, inserted = connection.changes(), connection.last_insert_rowid()
                 last_id = inserted or last_id
                 results.append(result(changes, inserted, rows if plan.names else b""))
+                if call is not None:
+                    add_statement(call, statement, began, session.row_count)
         except GuestProblem as problem:
             if request.kind == "batch":
                 problem.statement = len(results)

@@ -265,7 +265,7 @@ def _read(path: Path, read: Callable[[TimelineReader], list[StoredRecord]], span
     try:
         first, last = reader.bounds()
         entries = read(reader)
-        documents = [to_json(entry) for entry in entries]
+        documents = [to_json(entry, calls=False) for entry in entries]
         if spans:
             _add_spans(reader, entries, documents)
     finally:
@@ -282,7 +282,7 @@ def _add_spans(reader: TimelineReader, entries: list[StoredRecord], documents: l
             fronts[entry.record.request_id] = span
             span["spans"] = []
     for entry in reader.child_spans(list(fronts)):
-        fronts[entry.record.request_id]["spans"].append(to_json(entry))
+        fronts[entry.record.request_id]["spans"].append(to_json(entry, calls=False))
 
 
 async def _cursors(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.http.exchange import Exchange, Headers
+from engine.trace import Call, CallKind, RequestTrace
 
 LineSink = Callable[[Literal["stdout", "stderr"], str], None]
 NoticeSink = Callable[[Literal["INFO", "WARN", "ERROR"], str], None]
@@ -18,7 +19,7 @@ class GuestRequest:
     `target` is path and query as the client sent them. `headers` have lower-case names, without hop-by-hop
     fields. `env` is added to the guest's environment. `max_body` is in bytes. `on_line` is called with each
     line that the guest prints, and `on_notice` with messages of the platform about the run, both on the
-    event loop's thread.
+    event loop's thread. `trace` has the calls of the request, and is None before the first.
     """
 
     exchange: Exchange
@@ -31,6 +32,14 @@ class GuestRequest:
     max_body: int
     on_line: LineSink
     on_notice: NoticeSink = lambda level, text: None
+    trace: RequestTrace | None = None
+
+    def begin_call(self, kind: CallKind, name: str) -> Call | None:
+        """Start a call of the trace; return None if it has the maximum of calls."""
+        trace = self.trace
+        if trace is None:
+            trace = self.trace = RequestTrace()
+        return trace.begin(kind, name)
 
 
 Outcome = Literal[

@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.door import DOMAIN, Caller, DoorRequest, DoorResponse, OpenDoor
 from engine.manifest.egress import Origin
+from engine.trace import Call
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import InputBuffer
 from engine.wasm.execution.run_state import MAX_HELD_BYTES, RunState
@@ -26,6 +27,9 @@ from engine.wasm.wasi.http_outgoing import (
     is_path,
 )
 
+MAX_PATH_CHARS = 200
+"""Maximum characters of a path in the name of a span."""
+_SUFFIX = f".{DOMAIN}"
 Fetch = Callable[[RunState, OutgoingRequest, RequestOptions, FutureIncomingResponse], None]
 
 
@@ -75,19 +79,27 @@ class DoorRouter:
         if not (path.startswith("/") and is_path(path)):
             return None
         route, _, query = path.partition("?")
+        span = _begin_call(run, "POST", host, route)
         answer = _invoke(
             run,
             host,
             door,
             DoorRequest(
-                "POST", route, query=query, headers=(), body=body, caller=self._caller(run), budget=run
+                "POST",
+                route,
+                query=query,
+                headers=(),
+                body=body,
+                caller=self._caller(run),
+                budget=run,
+                call=span,
             ),
         )
         if isinstance(answer, DoorResponse):
             return answer
         future = FutureIncomingResponse()
         run.waiting += 1
-        _PendingResponse(run, host, None, future).deliver(answer)
+        _PendingResponse(run, host, None, future, span).deliver(answer)
         return future
 
     def _no_such_door(self, origin: Origin) -> str:
@@ -122,11 +134,19 @@ def _problem(status: HTTPStatus, code: str, detail: str) -> DoorResponse:
 def _invoke(
     run: RunState, host: str, door: DoorBinding, request: DoorRequest
 ) -> DoorResponse | Awaitable[DoorResponse]:
-    """Call a Door on the event loop's thread."""
+    """Call a Door on the event loop's thread; end the span of the call if the response is available."""
     try:
-        return door.door.answer(request)
+        answer = door.door.answer(request)
     except Exception as error:
-        return _door_failed(run, host, error)
+        answer = _door_failed(run, host, error)
+    if request.call is not None and isinstance(answer, DoorResponse):
+        request.call.end(answer.status)
+    return answer
+
+
+def _begin_call(run: RunState, method: str, host: str, path: str) -> Call | None:
+    """Start the span of a call."""
+    return run.request.begin_call("door", f"{method} {host.removesuffix(_SUFFIX)}{path[:MAX_PATH_CHARS]}")
 
 
 def _door_failed(run: RunState, host: str, error: BaseException) -> DoorResponse:
@@ -137,15 +157,21 @@ def _door_failed(run: RunState, host: str, error: BaseException) -> DoorResponse
 
 
 class _PendingResponse:
-    """A Door's response in progress, which settles the guest's future. `timeout` is in seconds."""
+    """A Door's response in progress, which settles the guest's future. `patience` is a timeout in seconds."""
 
     def __init__(
-        self, run: RunState, host: str, patience: float | None, future: FutureIncomingResponse
+        self,
+        run: RunState,
+        host: str,
+        patience: float | None,
+        future: FutureIncomingResponse,
+        span: Call | None = None,
     ) -> None:
         self._run = run
         self._host = host
         self._timeout = patience
         self._future = future
+        self.span = span
         self._timer: asyncio.TimerHandle | None = None
 
     def deliver(self, answer: DoorResponse | Awaitable[DoorResponse]) -> None:
@@ -162,6 +188,8 @@ class _PendingResponse:
 
     def _on_timeout(self, task: "asyncio.Future[DoorResponse]") -> None:
         task.cancel()
+        if self.span is not None:
+            self.span.end(code="timeout")
         self.settle(("err", ("connection-read-timeout", None)))
 
     def _on_done(self, task: "asyncio.Future[DoorResponse]") -> None:
@@ -170,7 +198,10 @@ class _PendingResponse:
         if task.cancelled() or self._future.result is not None:
             return
         error = task.exception()
-        self.respond(_door_failed(self._run, self._host, error) if error else task.result())
+        answer = _door_failed(self._run, self._host, error) if error else task.result()
+        if self.span is not None:
+            self.span.end(answer.status)
+        self.respond(answer)
 
     def respond(self, answer: DoorResponse) -> None:
         """Settle the future with a response."""
@@ -254,6 +285,7 @@ class _DoorCall:
         self._invoked = True
         self._run.held_bytes -= self._size
         path, _, query = target_of(self._request).partition("?")
+        span = self._pending.span = _begin_call(self._run, self._method, self._host, path)
         request = DoorRequest(
             self._method,
             path,
@@ -262,6 +294,7 @@ class _DoorCall:
             body=b"".join(self._parts),
             caller=self._caller,
             budget=self._run,
+            call=span,
         )
         self._parts.clear()
         self._pending.deliver(_invoke(self._run, self._host, self._door, request))

@@ -55,6 +55,7 @@ class Tables:
                 headers=more.get("headers", ()),
                 body=body,
                 caller=caller,
+                call=more.get("call"),
             )
         )
         if isinstance(answer, DoorResponse):

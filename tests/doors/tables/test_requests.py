@@ -1,8 +1,10 @@
 import json
+import time
 from typing import Any
 
 import pytest
 
+from engine.trace import MAX_BATCH_CALLS, MAX_NAME_CHARS, Call
 from tests.doors.tables.tables_door import Tables
 
 
@@ -100,6 +102,44 @@ def test_batch_of_queries_is_answered_synchronously(tables: Tables) -> None:
     answer = tables.batch(("select max(id) as n from users",), ("select name from users where id = $1", 1))
     assert answer.synchronous
     assert [result["rows"] for result in answer.document["results"]] == [[{"n": 1}], [{"name": "Ada"}]]
+
+
+def trace(tables: Tables, path: str, **document: Any) -> Call:
+    """Send a request with the span of a call, and return the call."""
+    call = Call("door", "POST tables", time.perf_counter_ns())
+    tables.send(path, json.dumps(document).encode(), call=call)
+    return call
+
+
+def test_calls_have_statement_and_its_numbers(tables: Tables) -> None:
+    sql = "insert into users (name) values ($1), ('Bob') -- 'x'"
+    call = trace(tables, "/v1/exec", sql=sql, params=["secret"])
+    assert (call.kind, call.name) == ("sql", sql)
+    assert call.details is not None and "secret" not in str(call)
+    assert {key: call.details[key] for key in ("params", "rows", "transaction")} == {
+        "params": 1,
+        "rows": 2,
+        "transaction": "write",
+    }
+    call = trace(tables, "/v1/query", sql="select name from users" + " " * 2000)
+    assert len(call.name) == MAX_NAME_CHARS
+    assert call.details is not None and (call.details["rows"], call.details["transaction"]) == (2, "read")
+    assert trace(tables, "/v1/exec", sql=sql, params=["secret"]).code == "constraint"
+
+
+def test_call_of_batch_has_its_statements(tables: Tables) -> None:
+    statements = [{"sql": "insert into users (name) values ('Ada')"}] + [{"sql": "select 1"}] * 60
+    call = trace(tables, "/v1/batch", statements=statements)
+    assert call.name == "batch of 61" and call.statements is not None
+    assert [each.name for each in call.statements][:2] == [each["sql"] for each in statements][:2]
+    assert len(call.statements) == MAX_BATCH_CALLS
+
+
+def test_batch_that_begins_with_slow_query_writes(tables: Tables) -> None:
+    answer = tables.batch(("select count(*) as n from users",), ("insert into users (name) values ('Ada')",))
+    assert [each["changes"] for each in answer.document["results"]] == [0, 1]
+    answer = tables.batch(*((f"insert into users (name) values ('{n:0>100}')",) for n in range(400)))
+    assert len(answer.document["results"]) == 400
 
 
 def test_empty_batch_returns_no_results(tables: Tables) -> None:

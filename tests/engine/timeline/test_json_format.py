@@ -1,12 +1,15 @@
 """Records round-trip through their JSON form."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from engine.timeline.json_format import from_json, to_json
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
-from engine.timeline.stored_record import StoredRecord
+from engine.timeline.stored_record import StoredRecord, decode, encode
+from engine.trace import MAX_CALLS, MAX_NAME_CHARS, Call
+from tests.engine.timeline.records import REQUEST
 
 TIME = 1_700_000_000_123_456_789
 
@@ -52,6 +55,16 @@ TIME = 1_700_000_000_123_456_789
             bytes_out=2,
             root=True,
         ),
+        replace(
+            REQUEST,
+            span_id="00f067aa0ba902b7",
+            calls=(
+                Call("sql", "batch of 1", 1, 20, 200, "", {"rows": 2, "transaction": "write"}),
+                Call("sql", "select 1", 3, 4, parent=0),
+                Call("fetch", "GET https://a.test", 30, 4, code="canceled"),
+            ),
+            calls_omitted=7,
+        ),
         StructuredRecord(
             time_ns=TIME,
             request_id="r",
@@ -70,6 +83,15 @@ TIME = 1_700_000_000_123_456_789
 def test_record_round_trips_through_json(record: Record) -> None:
     before = StoredRecord(7, record)
     assert from_json(json.loads(json.dumps(to_json(before)))) == before
+    assert decode(7, encode(record)) == before
+
+
+def test_calls_with_long_names_are_stored_shortened() -> None:
+    calls = tuple(Call("sql", "\ud800" + "\x01" * (MAX_NAME_CHARS - 1), 1, 1) for _ in range(MAX_CALLS))
+    row = encode(replace(REQUEST, span_id="00f067aa0ba902b7", calls=calls))
+    stored = decode(7, row).record
+    assert isinstance(stored, RequestRecord) and len(stored.calls) == MAX_CALLS
+    assert {len(call.name) for call in stored.calls} == {80}
 
 
 @pytest.mark.parametrize("wrong", [{}, {"kind": "other"}, {"kind": "stdout", "time": "now"}])

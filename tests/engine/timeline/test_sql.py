@@ -11,6 +11,7 @@ from engine.errors import SvcError
 from engine.timeline import sql
 from engine.timeline.database import timeline_path
 from engine.timeline.store import TimelineStore
+from engine.trace import Call
 from tests.engine.timeline.records import BEGAN, LINE, PLATFORM, REQUEST, SECOND, STRUCTURED
 
 
@@ -65,6 +66,22 @@ def test_views_have_requests_spans_records_and_lines(path: Path) -> None:
         {"level": "INFO", "body": "ready", "l": None},
     ]
     assert rows(path, "select stream, text from lines") == [{"stream": "stdout", "text": "hello"}]
+
+
+def test_spans_have_calls(tmp_path: Path) -> None:
+    store = TimelineStore(timeline_path(tmp_path))
+    batch = Call("sql", "batch of 1", 1_000_000, 2_000_000, 200, "", {"transaction": "write"})
+    statement = Call("sql", "select 1", 1_500_000, 1_000_000, details={"rows": 3}, parent=0)
+    store.append([replace(REQUEST, span_id="00f067aa0ba902b7", calls=(batch, statement))], BEGAN)
+    store.close()
+    select = (
+        "select kind, name, parent, span_id, time_ns, wall_ms, status, attributes ->> 'rows' as n from spans"
+    )
+    request, first, second = rows(timeline_path(tmp_path), select)
+    assert (request["kind"], request["span_id"]) == ("request", "00f067aa0ba902b7")
+    assert (first["name"], first["parent"], first["wall_ms"]) == ("batch of 1", request["span_id"], 2.0)
+    assert (second["parent"], second["n"], second["status"]) == (first["span_id"], 3, None)
+    assert second["time_ns"] == BEGAN + 1_500_000
 
 
 def test_buckets_group_by_time(path: Path) -> None:

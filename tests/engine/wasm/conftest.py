@@ -1,4 +1,5 @@
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from engine.artifact import ComponentArtifact
 from engine.http.exchange import RequestBody
 from engine.lane import BuildRequest
 from engine.manifest.model import Resource
+from engine.trace import Call
 from engine.wasm.execution.request import GuestRequest, RunReport
 from engine.wasm.execution.runner import Guest, Runner
 from tests.engine.exchanges import CollectingExchange
@@ -27,6 +29,7 @@ class Answer:
     chunks: list[bytes]
     ended: bool
     lines: list[tuple[str, str]]
+    calls: tuple[Call, ...] = ()
 
     @property
     def body(self) -> bytes:
@@ -72,11 +75,13 @@ class Client:
             on_notice=lambda level, text: lines.append((level, text)),
         )
         leaving = asyncio.create_task(self._leave(exchange))
+        started = time.perf_counter_ns()
         report = await guest.run(request)
         leaving.cancel()
         chunks = [part for part in exchange.parts if part]
         ended = bool(exchange.ends) and exchange.ends[-1]
-        return Answer(report, exchange.status, dict(exchange.headers), chunks, ended, lines)
+        calls = request.trace.finish(started) if request.trace is not None else ()
+        return Answer(report, exchange.status, dict(exchange.headers), chunks, ended, lines, calls)
 
     async def _leave(self, exchange: CollectingExchange) -> None:
         if self.leave is not None:

@@ -5,7 +5,8 @@ from typing import Any
 from screens.logs.format import began, clock
 from screens.logs.json_diff import compare_json
 from screens.logs.replay import body_lines, compare
-from screens.logs.trace import lines, record_details, spans
+from screens.logs.trace import lines, record_details
+from screens.logs.waterfall import spans
 from screens.widgets.row_source import Line
 
 ID = "01m7znz3zarc2z7c5f16ypj0h8"
@@ -83,6 +84,37 @@ def test_lines_show_span_tree_and_records() -> None:
         "  +3.0 ms  STDOUT  api           took 2 ms",
         "                                 and more",
     ]
+
+
+def call(kind: str, name: str, start: float, wall: float, **more: Any) -> dict[str, Any]:
+    """Return a call of the span `b`; times are in milliseconds."""
+    times = {"start_ns": int(start * 1e6), "wall_ns": int(wall * 1e6)}
+    head = {"span_id": f"{kind}{start}", "parent": "b", "kind": kind, "name": name, "status": 200, "code": ""}
+    return head | times | {"attributes": {}} | more
+
+
+def test_lines_show_calls_below_their_span() -> None:
+    calls = [
+        call("sql", "batch of 1", 3, 3, attributes={"wait_ns": 2_000_000, "transaction": "write"}),
+        call("sql", "insert\n  into entries", 5, 1, parent="sql3", status=0, attributes={"rows": 2}),
+        call("sql", "select id, name, mood from entries order by id desc", 1, 2, attributes={"rows": 1}),
+        call("sql", "delete from entries", 2, 0.1, status=409, code="constraint"),
+    ]
+    documents = [
+        request("api", "b", "a", 3.119, 6, calls=calls, calls_omitted=3),
+        request("web", "a", "", 3.118, 8),
+    ]
+    assert text(lines(documents, 78)).splitlines()[3:11] == [
+        "web                      201   8.0 ms  ━━━━━━━━━━━━━━━━",
+        "└ api                    201   6.0 ms    ━━━━━━━━━━━━     5.1 ms cpu   3.0 MiB",
+        "  └ select id, name, mo…       2.0 ms      ━━━━          1 row",
+        "  └ delete from entries  409   0.1 ms        ━           constraint",
+        "  └ batch of 1                 3.0 ms          ━━━━━━    waited 2.0 ms",
+        "    └ insert into entries      1.0 ms              ━━    2 rows",
+        "… 3 further calls are not recorded",
+        "",
+    ]
+    assert "\nselect id, name, mood from entries order by id desc\n" in text(lines(documents, 78))
 
 
 def test_lines_show_failure_reason() -> None:

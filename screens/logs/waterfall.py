@@ -1,0 +1,151 @@
+"""Waterfall of a request: its spans and calls as a tree with a time axis. Does not import Textual."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.cells import cell_len, set_cell_size
+
+from screens.logs.format import began, duration, size, status
+from screens.widgets.columns import sanitize
+from screens.widgets.row_source import Line, Piece, Tone
+
+Document = Mapping[str, Any]
+MIN_NAME, MAX_NAME = 20, 48
+"""Minimum and maximum width of a name; without calls, it is the minimum."""
+MIN_BAR, MIN_CALL_BAR = 10, 16
+"""Minimum width of a bar, without and with calls."""
+NUMBERS, USAGE, BYTES = 14, 23, 25
+"""Width of status and duration before the bar; of the usage after it; of the bytes after that."""
+MAX_TEXTS = 20
+"""Maximum names that are shown in full below the waterfall."""
+LONG_WAIT_NS = 1_000_000
+"""Minimum time that a statement waited for it to be shown."""
+
+_TONES: Mapping[str, Tone] = {"request": "notice", "sql": "violet", "door": "yellow", "fetch": "orange"}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A span or a call, and its depth below the root. `start_ns` is in nanoseconds of the Unix epoch."""
+
+    document: Document
+    depth: int
+    start_ns: int
+
+    @property
+    def is_call(self) -> bool:
+        """True for a call of the code of a resource."""
+        return "name" in self.document
+
+    @property
+    def name(self) -> str:
+        """The resource, or the name of the call on one line."""
+        if self.is_call:
+            return sanitize(" ".join(self.document["name"].split()))
+        return self.document["resource"] or "–"
+
+
+def spans(documents: Sequence[Document]) -> list[Span]:
+    """Return the spans and calls of a request in tree order. A span without a known parent is a root."""
+    requests = [document for document in documents if document["kind"] == "request"]
+    span_ids = {document["span_id"] for document in requests}
+    children: dict[str, list[tuple[int, Document]]] = {}
+    for document in requests:
+        start, parent = began(document), document["parent"]
+        children.setdefault(parent if parent in span_ids else "", []).append((start, document))
+        for call in document.get("calls", ()):
+            children.setdefault(call["parent"], []).append((start + call["start_ns"], call))
+    tree: list[Span] = []
+
+    def add(parent: str, depth: int) -> None:
+        for start, document in sorted(children.get(parent, ()), key=lambda child: child[0]):
+            tree.append(Span(document, depth, start))
+            add(document["span_id"], depth + 1)
+
+    add("", 0)
+    return tree
+
+
+def waterfall(tree: Sequence[Span], width: int) -> Iterator[Line]:
+    """Yield the lines of a tree for `width` cells, and the names that do not fit in full."""
+    has_calls = any(span.is_call for span in tree)
+    name_cells = max(MIN_NAME, min(MAX_NAME, width // 2 - NUMBERS)) if has_calls else MIN_NAME
+    head, min_bar = name_cells + NUMBERS, MIN_CALL_BAR if has_calls else MIN_BAR
+    # Show bytes, memory and CPU time beside the bar as far as they fit.
+    usage_cells = next((cells for cells in (USAGE + BYTES, USAGE) if head + min_bar + cells <= width), 0)
+    room = max(width - head - usage_cells, min_bar)
+    first = min(span.start_ns for span in tree)
+    scale = room / max(max(span.start_ns + span.document["wall_ns"] for span in tree) - first, 1)
+    texts: dict[str, None] = {}
+    for span in tree:
+        document = span.document
+        start = min(max(int((span.start_ns - first) * scale), 0), room - 1)
+        length = min(max(round(document["wall_ns"] * scale), 1), room - start)
+        branch = "" if not span.depth else "  " * (span.depth - 1) + "└ "
+        name = branch + span.name
+        if cell_len(name) > name_cells:
+            texts[span.name] = None
+            name = set_cell_size(name, name_cells - 2) + "… "
+        notes, transfer = _call_notes(document) if span.is_call else _usage(document)
+        yield [
+            (set_cell_size(name, name_cells), "" if span.is_call else "teal"),
+            _status(document) if span.is_call else status(document["status"]),
+            (f" {duration(document['wall_ns']):>8}  ", ""),
+            (
+                " " * start + "━" * length + " " * (room - start - length),
+                _tone(span),
+            ),
+            *(
+                _cut(f"  {notes:<{USAGE - 2}}", USAGE, bad=span.is_call and document["code"])
+                if usage_cells
+                else ()
+            ),
+            *(((transfer, "dim"),) if usage_cells > USAGE else ()),
+        ]
+    omitted = sum(span.document.get("calls_omitted", 0) for span in tree)
+    if omitted:
+        yield [(f"… {omitted:,} further calls are not recorded", "dim")]
+    if texts:
+        yield []
+        for text in list(texts)[:MAX_TEXTS]:
+            yield [(text, "dim")]
+
+
+def _tone(span: Span) -> Tone:
+    if span.document["code"]:
+        return "bad"
+    return _TONES.get(span.document["kind"], "dim")
+
+
+def _status(call: Document) -> Piece:
+    """Return the status of a call in 3 cells; a statement that succeeded has none."""
+    code = call["status"]
+    return ("   ", "") if not code or (call["kind"] == "sql" and code < 300) else status(code)
+
+
+def _call_notes(call: Document) -> tuple[str, str]:
+    """Return the usage and the bytes of a call."""
+    attributes = call["attributes"]
+    notes = [call["code"]] if call["code"] else []
+    if "rows" in attributes and not call["code"]:
+        count = attributes["rows"]
+        notes.append(f"{count:,} row" if count == 1 else f"{count:,} rows")
+    if attributes.get("wait_ns", 0) >= LONG_WAIT_NS:
+        notes.append(f"waited {duration(attributes['wait_ns'])}")
+    if "first_byte_ns" in attributes:
+        notes.append(f"first byte {duration(attributes['first_byte_ns'])}")
+    if "bytes_in" not in attributes:
+        return ", ".join(notes), ""
+    return ", ".join(notes), f"  ↑{size(attributes['bytes_out'])} ↓{size(attributes['bytes_in'])}"
+
+
+def _usage(document: Document) -> tuple[str, str]:
+    """Return the usage and the bytes of a request."""
+    compute = f"{duration(document['compute_ns'])} cpu" if document["compute_ns"] else ""
+    usage = f"{compute:>11}  {size(document['peak_memory']):>8}"
+    return usage, f"  ↑{size(document['bytes_in'])} ↓{size(document['bytes_out'])}"
+
+
+def _cut(text: str, cells: int, *, bad: bool) -> Iterator[Piece]:
+    yield (text if len(text) <= cells else text[: cells - 1] + "…", "bad" if bad else "dim")
