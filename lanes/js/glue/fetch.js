@@ -4,7 +4,7 @@ import { svcDefineReading, svcWasUsed } from './body.js';
 import { define, defineGetter } from './define.js';
 import { svcFail } from './failure.js';
 import { svcBody } from './form_data.js';
-import { isLack, svcReserve } from './memory.js';
+import { checkFields, isLack, svcReserve } from './memory.js';
 import { svcAcceptable, svcFetched } from './response.js';
 
 const MAX_REDIRECTS = 20;
@@ -78,6 +78,7 @@ globalThis.Request = new Proxy(NativeRequest, {
     if (!(args[0] instanceof NativeRequest)) args[0] = absolute(String(args[0])).href;
     if (args[1]?.body instanceof FormData) args[1] = { ...args[1], body: svcBody(args[1].body) };
     svcReserve('Request', args[1]?.body?.byteLength ?? 0);
+    if (args[1]?.headers) checkFields(args[1].headers);
     const request = Reflect.construct(target, args, newTarget === globalThis.Request ? target : newTarget);
     if (!METHODS.test(request.method)) throw new TypeError(`fetch: the method ${request.method} is forbidden`);
     if (request.url.includes('@')) refuseCredentials(new URL(request.url));

@@ -19,9 +19,13 @@ function unescapeName(name) {
   return name.replace(/%(0A|0D|22)/g, (escape) => ESCAPES[escape]);
 }
 
-function parameter(type, name) {
-  const match = new RegExp(`;\\s*${name}=(?:"([^"]+)"|([^;\\s]+))`, 'i').exec(type);
-  return match?.[1] ?? match?.[2];
+/** Return the parameters of a header field. Only a quotation mark is escaped: file names may contain backslashes. */
+function parametersOf(field) {
+  const parameters = {};
+  for (const [, name, quoted, token] of field.matchAll(/;\s*([^=;\s]+)=(?:"((?:\\"|[^"])*)"|([^;\s]*))/g)) {
+    parameters[name.toLowerCase()] ??= quoted?.replaceAll('\\"', '"') ?? token;
+  }
+  return parameters;
 }
 
 /** Return the number of fields of a URL-encoded text, at most one more than the maximum. */
@@ -72,14 +76,10 @@ class FormParser {
   finish() { this.#parser.finish(); }
 }
 
-/** Return whether a part may have a file name. Each property of a part parses a header again. */
-function mayBeFile({ headers }) {
-  return /filename/i.test(headers['content-disposition']);
-}
-
 /** Return the name and value of a part. */
 function entryOf(part) {
-  const { name } = part, filename = mayBeFile(part) ? part.filename : undefined;
+  const parameters = parametersOf(part.headers['content-disposition'] ?? ''), { name } = parameters;
+  const filename = 'filename*' in parameters ? part.filename : parameters.filename;
   if (name === undefined) throw refuse('a part has no name');
   const value = filename === undefined
     ? new TextDecoder().decode(part.bytes)
@@ -119,7 +119,7 @@ async function formData() {
     for (const [name, value] of new URLSearchParams(text)) form.append(name, value);
     return form;
   }
-  const boundary = essence === 'multipart/form-data' ? parameter(type, 'boundary') : undefined;
+  const boundary = essence === 'multipart/form-data' ? parametersOf(type).boundary : undefined;
   if (!boundary) throw refuse(`the content type ${JSON.stringify(type)} is no form`);
   return multipart(this, boundary);
 }

@@ -1,19 +1,14 @@
 // Other functions of the web platform that the engine lacks or gets wrong.
 import { cloneWithKeys } from './crypto/key.js';
 import { define, defineGetter, defineMissing } from './define.js';
-import { LARGE, svcReserve } from './memory.js';
+import { checkConstructor, LARGE, svcReserve } from './memory.js';
 
 // The engine ends the program if it cannot copy a long text.
-for (const [name, Native] of Object.entries({ URL, URLSearchParams })) {
-  const checking = new Proxy(Native, {
-    construct(target, args, newTarget) {
-      const { length } = args[0] ?? '';
-      if (length >= LARGE) svcReserve(name, length, length, length);
-      return Reflect.construct(target, args, newTarget === checking ? target : newTarget);
-    },
+for (const name of ['URL', 'URLSearchParams']) {
+  checkConstructor(name, ([input]) => {
+    const { length } = input ?? '';
+    if (length >= LARGE) svcReserve(name, length, length, length);
   });
-  Native.prototype.constructor = checking;
-  define(globalThis, { [name]: checking });
 }
 
 function parse(url, base) {

@@ -59,11 +59,12 @@ function isLarge(parts) {
   return Array.isArray(parts) && parts.reduce((sum, part) => sum + partSize(part), 0) >= LARGE;
 }
 
-/** Replace the global class of blobs or files; `at` is the index of the options in the arguments of its constructor. */
-function check(name, Native, at) {
+/** Replace a global class by one whose constructor calls `check(args)` first, which may replace arguments. */
+export function checkConstructor(name, check) {
+  const Native = globalThis[name];
   const checking = new Proxy(Native, {
     construct(target, args, newTarget) {
-      if (isLarge(args[0])) args[0] = checkedParts(name, args[0], args[at]);
+      check(args);
       return Reflect.construct(target, args, newTarget === checking ? target : newTarget);
     },
   });
@@ -71,8 +72,11 @@ function check(name, Native, at) {
   define(globalThis, { [name]: checking });
 }
 
-check('Blob', NativeBlob, 1);
-check('File', NativeFile, 2);
+for (const [name, at] of [['Blob', 1], ['File', 2]]) {
+  checkConstructor(name, (args) => {
+    if (isLarge(args[0])) args[0] = checkedParts(name, args[0], args[at]);
+  });
+}
 if (Object.getPrototypeOf(NativeFile) === NativeBlob) Object.setPrototypeOf(NativeFile, Blob);
 
 const { decode: nativeDecode } = TextDecoder.prototype;
@@ -140,4 +144,27 @@ define(blobPrototype, {
   },
 });
 
-compile(svcReserve, isLarge, partSize, checkedParts, decode);
+/** Check that memory has room for copies of a header field's value. */
+function checkField(value) {
+  if (typeof value === 'string' && value.length >= LARGE) svcReserve('Headers', value.length, value.length, value.length);
+}
+
+/** Check the options of headers: an array of pairs, or an object. */
+export function checkFields(fields) {
+  if (Array.isArray(fields)) for (const field of fields) checkField(field?.[1]);
+  else if (fields && typeof fields === 'object') for (const name in fields) checkField(fields[name]);
+}
+
+checkConstructor('Headers', ([fields]) => checkFields(fields));
+
+for (const name of ['append', 'set']) {
+  const native = Headers.prototype[name];
+  define(Headers.prototype, {
+    [name](field, value) {
+      checkField(value);
+      return native.apply(this, arguments);
+    },
+  });
+}
+
+compile(svcReserve, isLarge, partSize, checkedParts, decode, checkField, checkFields);

@@ -8,7 +8,7 @@ import { svcDefineReading, svcWasUsed } from './body.js';
 import { compile, define, defineGetter } from './define.js';
 import { svcFail } from './failure.js';
 import { svcBody } from './form_data.js';
-import { LARGE, svcReserve } from './memory.js';
+import { checkFields, LARGE, svcReserve } from './memory.js';
 
 const NativeResponse = Response;
 const { get: nativeHeaders } = Object.getOwnPropertyDescriptor(NativeResponse.prototype, 'headers');
@@ -91,6 +91,7 @@ const handler = {
     checkStatusText(args[1]?.statusText);
     if (args[0] instanceof FormData) args[0] = svcBody(args[0]);
     if (args[0]?.byteLength >= LARGE) svcReserve('Response', args[0].byteLength);
+    if (args[1]?.headers) checkFields(args[1].headers);
     const response = Reflect.construct(target, args, newTarget === globalThis.Response ? target : newTarget);
     if (stream && args[0] !== incoming?.body) streamed.add(response);
     if (!stream && !hasLength(args[1]?.headers)) measured.add(response);

@@ -32,6 +32,10 @@ const routes = {
   '/btoa': () => btoa(text(30)),
   '/url': () => new URL(`http://a/${text(40)}`),
   '/parameters': () => new URLSearchParams(`a=${text(40)}`),
+  '/headers': () => new Headers([['a', text(40)]]),
+  '/append': () => new Headers().append('a', text(40)),
+  '/response-headers': () => new Response('', { headers: { a: text(40) } }),
+  '/request-headers': () => new Request('http://a', { headers: { a: text(40) } }),
   '/recursion': () => (function deeper() { return deeper() + 1; })(),
   '/concat': () => {
     let all = 'a';

@@ -132,12 +132,16 @@ def test_form_data_reads_repeated_names_empty_files_and_escaped_names(post: Post
         + part('name="a"', b"")
         + part('name="f"; filename=""', b"")
         + part('name="q%22%0D%0A"; filename="../%22x%22.txt"', b"x", "text/plain")
+        + part(r'filename="; name=x C:\new\ü \"b\".txt" ; NAME=file', b"", "text/plain")
+        + part("name=file; filename*=UTF-8''%C3%BC.txt", b"", "text/plain")
     )
     assert json.loads(post("/request", body + END).body) == [
         ["a", "1"],
         ["a", ""],
         ["f", "", "application/octet-stream", []],
         ['q"\r\n', '../"x".txt', "text/plain", [120]],
+        ["file", '; name=x C:\\new\\ü "b".txt', "text/plain", []],
+        ["file", "ü.txt", "text/plain", []],
     ]
 
 

@@ -29,6 +29,10 @@ ERRORS = {
     "/btoa": "RangeError: btoa: 120 MiB more do not fit into memory_limit_mb",
     "/url": "RangeError: URL: 121 MiB more do not fit into memory_limit_mb",
     "/parameters": "RangeError: URLSearchParams: 121 MiB more do not fit into memory_limit_mb",
+    "/headers": "RangeError: Headers: 120 MiB more do not fit into memory_limit_mb",
+    "/append": "RangeError: Headers: 120 MiB more do not fit into memory_limit_mb",
+    "/response-headers": "RangeError: Headers: 120 MiB more do not fit into memory_limit_mb",
+    "/request-headers": "RangeError: Headers: 120 MiB more do not fit into memory_limit_mb",
     "/recursion": "InternalError: too much recursion",
     "/concat": "InternalError: allocation size overflow",
 }
