@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,90 +13,13 @@ from engine.wasm.binary.preinit.run import preinitialize
 from engine.wasm.binary.reader import read_outline
 from engine.wasm_binary import BinaryReader, read_sections
 from tests.lanes.go.conftest import Module, Reply
+from tests.lanes.go.deployed import artifact, program
 
+__all__ = ["artifact", "program"]
 pytestmark = pytest.mark.slow
 MEMORY_SECTION = 5
 
 ENVIRONMENT = {"GREETING": "hallo", "GOGC": "37", "GOMEMLIMIT": "48MiB", "GODEBUG": "panicnil=1", "EMPTY": ""}
-PROGRAM = """\
-package main
-
-import (
-	crand "crypto/rand"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
-	"hash/maphash"
-	"math/rand"
-	randv2 "math/rand/v2"
-	"net/http"
-	"os"
-	"runtime/debug"
-	"sync/atomic"
-	"time"
-
-	"example.com/api/below"
-	"svc/guest"
-)
-
-var greeting = os.Getenv("GREETING") + below.Order()
-var began = time.Now()
-var events []string
-var ticks atomic.Int64
-
-func init() {
-	events = append(events, "init of "+os.Getenv("GREETING"))
-	go func() { ticks.Add(1) }()
-}
-
-func caught() (value any) {
-	defer func() { value = fmt.Sprint(recover()) }()
-	panic(nil)
-}
-
-func answer(w http.ResponseWriter, r *http.Request) {
-	key := make([]byte, 16)
-	crand.Read(key)
-	order := ""
-	for name := range map[string]int{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1, "g": 1, "h": 1, "i": 1} {
-		order += name
-	}
-	var hash maphash.Hash
-	hash.WriteString("x")
-	time.Sleep(time.Millisecond)
-	json.NewEncoder(w).Encode(map[string]any{
-		"random": []any{hex.EncodeToString(key), rand.Int63(), randv2.Uint64(), fmt.Sprint(hash.Sum64())},
-		"order": order, "greeting": greeting, "events": events, "ticks": ticks.Load(),
-		"environment": os.Environ(), "arguments": os.Args,
-		"gogc": debug.SetGCPercent(100), "limit": debug.SetMemoryLimit(-1),
-		"panic": caught(), "unix": began.Unix(), "since": time.Since(began).Seconds(),
-	})
-}
-
-func main() { guest.Serve(http.HandlerFunc(answer)) }
-"""
-BELOW = """\
-package below
-
-import "os"
-
-var order = " below " + os.Getenv("GREETING")
-
-func Order() string { return order }
-"""
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Module:
-    module = Module((tmp_path_factory.mktemp("ahead") / "project ü").resolve(), cache)
-    module.program(PROGRAM)
-    module.write("below/below.go", BELOW)
-    return module
-
-
-@pytest.fixture(scope="module")
-def artifact(program: Module) -> ComponentArtifact:
-    return program.build("deploy")
 
 
 @pytest.fixture(scope="module")

@@ -15,40 +15,12 @@ from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.execution.runner import Runner
 from engine.wasm.wasi.registry import FUNCTIONS
 from tests.engine.exchanges import CollectingExchange, guest_request
-from tests.lanes.go.conftest import Module
+from tests.lanes.go.deployed import artifact, program
 
+__all__ = ["artifact", "program"]
 pytestmark = pytest.mark.slow
 READ, POLL = "svc:bytes/streams#blocking-read", "wasi:io/poll#poll"
-PROGRAM = """\
-package main
-
-import (
-	"fmt"
-	"io"
-	"net/http"
-	"time"
-
-	"svc/guest"
-)
-
-func answer(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/timer" {
-		defer time.AfterFunc(time.Hour, func() {}).Stop()
-	}
-	sent, err := io.ReadAll(r.Body)
-	fmt.Fprint(w, len(sent), err)
-}
-
-func main() { guest.Serve(http.HandlerFunc(answer)) }
-"""
 Waits = dict[str, int]
-
-
-@pytest.fixture(scope="module")
-def artifact(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> ComponentArtifact:
-    module = Module((tmp_path_factory.mktemp("waiting") / "project ü").resolve(), cache)
-    module.program(PROGRAM)
-    return module.build("deploy")
 
 
 @pytest.fixture
@@ -102,7 +74,7 @@ def upload(artifact: ComponentArtifact, cache: Path, path: str, *, with_head: bo
 
 
 def test_single_wait_blocks_in_the_read(artifact: ComponentArtifact, cache: Path, waits: Waits) -> None:
-    assert upload(artifact, cache, "/", with_head=False) == b"200000 <nil>"
+    assert upload(artifact, cache, "/upload", with_head=False) == b"200000 <nil>"
     assert waits == {READ: 1, POLL: 0}
 
 
@@ -116,5 +88,5 @@ def test_wait_beside_a_timer_blocks_in_the_poll(
 def test_body_that_arrived_with_the_head_needs_no_wait(
     artifact: ComponentArtifact, cache: Path, waits: Waits
 ) -> None:
-    assert upload(artifact, cache, "/", with_head=True) == b"200000 <nil>"
+    assert upload(artifact, cache, "/upload", with_head=True) == b"200000 <nil>"
     assert waits == {READ: 0, POLL: 0}
