@@ -16,6 +16,24 @@ from tests.support.peer import Peer, peer
 __all__ = ["artifact", "module"]
 pytestmark = pytest.mark.slow
 SOURCE = Path(__file__).with_name("program.go").read_text(encoding="utf-8")
+ZONE = """\
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"svc/guest/lite"
+)
+
+func main() {
+	lite.Serve(func(w *lite.Response, r *lite.Request) {
+		summer := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC).Local()
+		_, err := time.LoadLocation("Asia/Tokyo")
+		fmt.Fprint(w, summer.Format("15:04 MST"), " ", time.Local, " ", err)
+	})
+}
+"""
 Ask = Callable[..., Reply]
 
 
@@ -137,7 +155,9 @@ def test_unknown_time_zone_is_reported_and_local_time_is_utc(ask: Ask) -> None:
     ]
 
 
-def test_time_zone_of_the_manifest_is_the_local_one(module: Module) -> None:
+def test_time_zone_of_the_manifest_is_the_local_one(tmp_path: Path, cache: Path) -> None:
+    module = Module((tmp_path / "zone ü").resolve(), cache)
+    module.program(ZONE)
     artifact = module.build("deploy", env={"TZ": "Europe/Berlin"})
     for fast in (True, False):
         [answer] = module.ask(artifact, "/zone", environment={"TZ": "Europe/Berlin"}, fast=fast)
