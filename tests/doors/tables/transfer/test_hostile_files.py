@@ -45,7 +45,7 @@ def test_json_row_is_not_parsed_again_for_each_chunk(monkeypatch: pytest.MonkeyP
 
 
 def test_pasted_range_is_read_in_bounded_memory() -> None:
-    count = 1 << 16
+    count = 1 << 13
     source = io.BytesIO(b"\n" * count)
     tracemalloc.start()
     assert preview_pasted(source, "auto", 10).count == count
