@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import resource
 import socket
 import subprocess
 import sys
@@ -218,6 +219,12 @@ def test_page_shows_three_resources_and_compares_their_echoes(polyglot: DevServe
     asyncio.run(visit())
 
 
+def children_cpu() -> float:
+    """Return the CPU seconds of ended processes of this one, which the load of the machine changes little."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def test_second_build_compiles_nothing_and_release_serves_the_first(
     polyglot: DevServer, copy: Path, home: Path
 ) -> None:
@@ -225,13 +232,13 @@ def test_second_build_compiles_nothing_and_release_serves_the_first(
     environ = {**os.environ, "SVC_HOME": str(home)}
     runs = []
     for _ in range(2):
-        began = time.monotonic()
+        before = children_cpu()
         process = subprocess.run(command, cwd=copy, env=environ, capture_output=True, text=True, check=False)
         assert process.returncode == 0, process.stderr
-        runs.append((re.findall(r"sha256:[0-9a-f]{64}", process.stdout), time.monotonic() - began))
+        runs.append((re.findall(r"sha256:[0-9a-f]{64}", process.stdout), children_cpu() - before))
     assert "compiling" not in process.stderr and "making" not in process.stderr
     assert process.stdout.count("unchanged") == 4
-    assert runs[1][1] < 15
+    assert runs[1][1] < 10
     assert len(runs[0][0]) == 4 and runs[0][0] == runs[1][0]
     with dev_server(copy, home, "--release") as server:
         body = random.Random(0).randbytes(300_000)
