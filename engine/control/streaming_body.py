@@ -2,14 +2,14 @@
 
 Data that a route has not read yet stays in the socket. Quart's own body grows without a bound while its route
 is busy, and applies the size limit to streamed bodies too. Here the size limit applies only to routes that
-read the whole body.
+read the whole body. Long JSON is parsed in a thread, in short steps.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from quart import Request
 from quart.asgi import ASGIHTTPConnection
@@ -19,6 +19,8 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from engine.control import ndjson
 from engine.control.access_watch import RequestAccess
 from engine.control.errors import problem_members
+from engine.control.project_threads import ProjectThreads
+from engine.control.stepwise_json import MAX_STEP, TooComplex, parse
 from engine.errors import SvcError
 
 MAX_BUFFERED_BYTES = 256 << 10
@@ -27,8 +29,29 @@ IDLE_TIMEOUT_SECONDS = 60.0
 """Maximum time without data while a stream is read."""
 BODY_TIMEOUT_SECONDS = 120.0
 """Maximum time to receive a body that is read whole."""
+MAX_VALUES = 200_000
+"""Maximum values in a JSON body that is read whole."""
 LAST_LINE_SECONDS = 0.25
 """Maximum time to send the error that ends a stream; a client that reads nothing is cut off."""
+
+
+_threads = ProjectThreads("json-body", threads=4)
+
+
+async def parse_json(owner: str, document: bytes | bytearray, max_values: int) -> Any:
+    """Return the value of a JSON document, a long one parsed in a thread. Raises `SvcError`.
+
+    Documents of equal owners take turns.
+    """
+    try:
+        text = document.decode()
+        if len(text) <= MAX_STEP:
+            return parse(text, max_values)
+        return await _threads.run(owner, partial(parse, text, max_values))
+    except TooComplex as error:
+        raise SvcError(f"the request body has {error}", "Send it in parts.", code="body-too-large") from error
+    except ValueError as error:
+        raise SvcError("the request body is not valid JSON", code="invalid") from error
 
 
 class BodyTimeout(SvcError):
@@ -106,6 +129,14 @@ class StreamedRequest(Request):
     body_class = StreamedBody
     access: RequestAccess | None = None
     on_access_lost: Callable[[SvcError], None]
+
+    async def get_json(self, force: bool = False, silent: bool = False, cache: bool = True) -> Any:
+        """Return the body as JSON, like Quart. Raises `SvcError` for a long body that is not valid."""
+        if (force or self.is_json) and len(
+            body := cast(bytes, await self.get_data(as_text=False))
+        ) > MAX_STEP:
+            return await parse_json(str((self.view_args or {}).get("project", "")), body, MAX_VALUES)
+        return await super().get_json(force, silent, cache)
 
 
 class StreamedConnection(ASGIHTTPConnection):

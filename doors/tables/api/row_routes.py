@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, Discriminator, Field, Tag, ValidationError
+from pydantic import BaseModel, Discriminator, FailFast, Field, Tag, ValidationError
 from quart import Blueprint, Response, request
 from quart_schema import RequestSchemaValidationError, document_request, document_response
 
@@ -23,11 +23,13 @@ from doors.tables.sqlite.owner import open_for_writing
 from doors.tables.types.json import encode
 from engine.control.projects import Projects
 from engine.control.schema import StrictModel
+from engine.control.streaming_body import parse_json
 from engine.errors import SvcError
 
 MAX_CHANGES = 10_000
 MAX_BYTES = 32 << 20
-"""Maximum changes in a request, and maximum bytes of it."""
+MAX_VALUES = 1_000_000
+"""Maximum changes, bytes and values of a request."""
 _Form = TypeVar("_Form", bound=BaseModel)
 
 
@@ -101,7 +103,7 @@ class RowChanges(StrictModel):
     """
 
     table: str
-    changes: list[AnyRowChange] = Field(min_length=1, max_length=MAX_CHANGES)
+    changes: Annotated[list[AnyRowChange], FailFast()] = Field(min_length=1, max_length=MAX_CHANGES)
     conflicts: Literal["refuse", "skip"] = "refuse"
 
 
@@ -131,7 +133,8 @@ async def read_large(form: type[_Form], max_bytes: int, subject: str, hint: str)
         text += piece
         if len(text) > max_bytes:
             raise SvcError(f"{subject} have more than {max_bytes >> 20} MiB", hint, code="body-too-large")
+    document = await parse_json((request.view_args or {})["project"], text, MAX_VALUES)
     try:
-        return await asyncio.to_thread(form.model_validate_json, bytes(text))
+        return await asyncio.to_thread(form.model_validate, document)
     except ValidationError as error:
         raise RequestSchemaValidationError(error) from error

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from doors.tables.api import row_routes
 from doors.tables.sqlite.connections import open_owner
 from svc_tui.client import ApiError, Client
 from tests.doors.tables.console.conftest import Shop
@@ -176,3 +177,23 @@ def test_malformed_change_set_is_refused(users: Shop, body: Any) -> None:
     with pytest.raises(ApiError) as exc_info:
         users.post("rows", body)
     assert exc_info.value.code == "invalid"
+
+
+def test_change_set_with_too_many_values_is_refused(users: Shop) -> None:
+    body = {"table": "users", "changes": [{"insert": {"name": [0] * row_routes.MAX_VALUES}}]}
+    with pytest.raises(ApiError, match="more than 1,000,000 values") as exc_info:
+        users.post("rows", body)
+    assert exc_info.value.code == "body-too-large"
+
+
+def test_long_change_set_reports_only_its_first_malformed_change(users: Shop) -> None:
+    change = {"insert": {"name": "x" * 100}, **dict.fromkeys(map(str, range(15)))}
+    with pytest.raises(ApiError, match=r"^changes\.1\.") as exc_info:
+        users.post("rows", {"table": "users", "changes": [{"insert": {"name": "x"}}, *[change] * 5000]})
+    assert exc_info.value.code == "invalid"
+    assert (
+        apply_changes(users, *[{"insert": {"name": f"name {number}" * 20}} for number in range(2000)])[
+            "applied"
+        ]
+        == 2000
+    )

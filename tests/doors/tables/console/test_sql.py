@@ -9,6 +9,7 @@ import pytest
 from doors.tables.api import query as console_sql
 from doors.tables.sqlite import connections
 from doors.tables.sqlite.connections import open_owner
+from engine.control.streaming_body import MAX_VALUES
 from svc_tui.client import ApiError, Client
 from tests.doors.tables.console.conftest import Shop
 
@@ -127,6 +128,13 @@ def test_large_values_truncate_result_by_bytes(shop: Shop) -> None:
     connection.close()
     result = shop.query("select v from t")
     assert [len(row["v"]) for row in result["rows"]] == [5 << 20] * 4 and result["truncated"] == "bytes"
+
+
+def test_request_with_too_many_values_is_refused(shop: Shop) -> None:
+    with pytest.raises(ApiError, match="more than 200,000 values") as exc_info:
+        shop.query("select 1", [0] * MAX_VALUES)
+    assert exc_info.value.code == "body-too-large"
+    assert shop.query("select json_array_length(?) as n", [0] * (MAX_VALUES // 2))["rows"] == [{"n": 100_000}]
 
 
 def test_endless_statement_times_out_and_is_rolled_back(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

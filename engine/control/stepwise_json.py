@@ -1,0 +1,159 @@
+"""JSON parsed in short steps, so that other threads run between them. Source: RFC 8259
+
+The parsers of `json` and pydantic hold the interpreter's lock until a document is complete. Here one call
+into C consumes at most `MAX_STEP` characters.
+"""
+
+import json
+import re
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from typing import Any
+
+MAX_STEP = 64 << 10
+"""Maximum characters that are parsed in one step, as in the patterns."""
+MAX_DEPTH = 32
+"""Maximum nesting of arrays and objects that are longer than one step."""
+MAX_NAMES = 10_000
+"""Maximum members of an object longer than one step. A validator reports an error for each unknown one."""
+_BLANK = re.compile(r"[ \t\n\r]{0,65536}+")
+_PLAIN = re.compile(r'"([^"\\\x00-\x1f]{0,65536}+)"')
+_ESCAPED = re.compile(
+    r'(?:[^"\\]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[^u]){1,4096}+'
+)
+"""A piece of a string. A surrogate pair stays in one piece."""
+_SCALAR = re.compile(r"[-+.\w]{1,5000}+")
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+
+
+class TooComplex(ValueError):
+    """A document has too many values, members of an object, or levels of nesting."""
+
+
+def parse(text: str, max_values: int) -> Any:
+    """Return the value of a JSON document. Raises ValueError, and TooComplex above a maximum."""
+    parser = _Parser(text, max_values)
+    value = parser.value(0)
+    if parser.peek():
+        raise ValueError("text after the value")
+    return value
+
+
+class _Parser:
+    def __init__(self, text: str, max_values: int) -> None:
+        self._text = text
+        self._at = 0
+        self._window = ""
+        self._window_at = 0
+        self._max_values = self._values_left = max_values
+
+    def peek(self) -> str:
+        """Skip whitespace and return the next character, or an empty text at the end."""
+        text = self._text
+        while (character := text[self._at : self._at + 1]) in (" ", "\n", "\t", "\r"):
+            match = _BLANK.match(text, self._at)
+            assert match is not None
+            self._at = match.end()
+        return character
+
+    def value(self, depth: int) -> Any:
+        """Consume and return the next value."""
+        self._count(1)
+        character = self.peek()
+        if character == '"':
+            return self._string()
+        if character in ("{", "["):
+            if (short := self._short()) is not None:
+                return short
+            if depth >= MAX_DEPTH:
+                raise TooComplex(f"more than {MAX_DEPTH} levels of nesting")
+            self._at += 1
+            return self._object(depth + 1) if character == "{" else self._array(depth + 1)
+        match = _SCALAR.match(self._text, self._at)
+        if match is None:
+            raise ValueError("a value was expected")
+        try:
+            value, end = _scan(match[0], 0)
+        except StopIteration:
+            raise ValueError("a value was expected") from None
+        self._at += end
+        return value
+
+    def _count(self, values: int) -> None:
+        self._values_left -= values
+        if self._values_left < 0:
+            raise TooComplex(f"more than {self._max_values:,} values")
+
+    def _short(self) -> Any:
+        """Consume and return the next array or object if it ends within one step, otherwise return None."""
+        while True:
+            offset = self._at - self._window_at
+            if offset < len(self._window):
+                try:
+                    value, end = _scan(self._window, offset)
+                    if _SURROGATE.search(self._window, offset, end):
+                        json.dumps(value, ensure_ascii=False).encode()  # raises for half a surrogate pair
+                except (StopIteration, ValueError, RecursionError):
+                    if offset == 0:
+                        return None
+                else:
+                    outline = _STRING.sub("", self._window[offset:end])
+                    self._count(sum(map(outline.count, ",[{")))
+                    self._at += end - offset
+                    return value
+            self._window, self._window_at = self._text[self._at : self._at + MAX_STEP], self._at
+
+    def _object(self, depth: int) -> dict[str, Any]:
+        members: dict[str, Any] = {}
+        if self._continues("}", first=True):
+            while True:
+                if self.peek() != '"':
+                    raise ValueError("a name was expected")
+                name = self._string()
+                if self.peek() != ":":
+                    raise ValueError("a colon was expected")
+                self._at += 1
+                members[name] = self.value(depth)
+                if len(members) > MAX_NAMES:
+                    raise TooComplex(f"an object with more than {MAX_NAMES:,} members")
+                if not self._continues("}"):
+                    break
+        return members
+
+    def _array(self, depth: int) -> list[Any]:
+        values: list[Any] = []
+        if self._continues("]", first=True):
+            values.append(self.value(depth))
+            while self._continues("]"):
+                values.append(self.value(depth))
+        return values
+
+    def _continues(self, end: str, *, first: bool = False) -> bool:
+        """Consume a comma or the end of an array or object. Return whether another member follows."""
+        character = self.peek()
+        if character == end:
+            self._at += 1
+            return False
+        if not first:
+            if character != ",":
+                raise ValueError("a comma was expected")
+            self._at += 1
+        return True
+
+    def _string(self) -> str:
+        match = _PLAIN.match(self._text, self._at)
+        if match is not None:
+            self._at = match.end()
+            return match[1]
+        pieces = []
+        self._at += 1
+        while (match := _ESCAPED.match(self._text, self._at)) is not None:
+            piece: str = scanstring(f'{match[0]}"', 0, True)[0]
+            piece.encode()  # raises for half a surrogate pair
+            pieces.append(piece)
+            self._at = match.end()
+        if self._text[self._at : self._at + 1] != '"':
+            raise ValueError("a string has no end")
+        self._at += 1
+        return "".join(pieces)
