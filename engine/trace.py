@@ -3,8 +3,9 @@
 The calls of a run are collected in a bounded list, and stored once, with the record of the request.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field
 from time import perf_counter_ns
 from typing import Literal
 
@@ -33,10 +34,11 @@ class Call:
     kind: CallKind
     name: str
     start_ns: int
+    _: KW_ONLY
     wall_ns: int = -1
     status: int = 0
     code: str = ""
-    details: Mapping[str, int | str] | None = None
+    details: dict[str, int | str] | None = None
     parent: int = -1
     statements: "list[Call] | None" = field(default=None, compare=False)
 
@@ -44,7 +46,7 @@ class Call:
         """End the call, unless it has ended."""
         if self.wall_ns < 0:
             self.wall_ns = perf_counter_ns() - self.start_ns
-            self.status = status
+            self.status = status or self.status
             self.code = self.code or code
 
 
@@ -66,12 +68,23 @@ class RequestTrace:
         self.calls.append(call)
         return call
 
+    @contextmanager
+    def measure(self, kind: CallKind, name: str) -> Iterator[None]:
+        """Record what the code in this context takes, as a call."""
+        call = self.begin(kind, name)
+        try:
+            yield
+        finally:
+            if call is not None:
+                call.end()
+
     def finish(self, started_ns: int) -> tuple[Call, ...]:
-        """End the trace of a request that started at a time of `perf_counter_ns`; return its calls."""
-        calls: list[Call] = []
-        for call in self.calls:
-            parent = len(calls)
-            calls.append(call)
+        """End the trace of a request that started at a time of `perf_counter_ns`.
+
+        Returns its calls, and then the statements of batches.
+        """
+        calls = self.calls.copy()  # Statements follow, so that the index of a call stays.
+        for parent, call in enumerate(self.calls):
             for statement in call.statements or ():
                 statement.parent = parent
                 calls.append(statement)
@@ -86,6 +99,12 @@ class RequestTrace:
 def call_id(span_id: str, index: int) -> str:
     """Return the span id of the call with an index, of a request's span."""
     return f"{(int(span_id, 16) + (index + 1) * _GOLDEN) & _MAX_ID or 1:016x}"
+
+
+def traceparent(parent: str, trace: RequestTrace, call: Call) -> str:
+    """Return the `traceparent` that the latest call of a trace sends, given that of the request's span."""
+    version, trace_id, span_id, flags = parent.split("-")
+    return f"{version}-{trace_id}-{call_id(span_id, len(trace.calls) - 1)}-{flags}"
 
 
 def name_chars(calls: Iterable[Call]) -> int:

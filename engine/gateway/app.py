@@ -63,7 +63,6 @@ class _SpanOutcome:
     _: KW_ONLY
     detail: str = ""
     report: RunReport | None = None
-    trace: RequestTrace | None = None
     bytes_in: int = 0
     bytes_out: int = 0
     aborted: bool = False
@@ -87,6 +86,7 @@ class _TracedExchange:
         """Header names to their first values."""
         self.authority = self.header_map.get(b"host", b"").decode("latin-1")
         self.recording: Recording | None = None
+        self.trace: RequestTrace | None = None
         self.started = False
 
     def record(self, project: str, redact: frozenset[str]) -> None:
@@ -234,7 +234,7 @@ class Gateway:
                 outcome = _SpanOutcome(status, "mount-loop", bytes_out=size)
             else:
                 inner = await self._span(exchange, target, span.child(), depth + 1)
-                outcome = replace(inner, detail="", report=None, trace=None)
+                outcome = replace(inner, detail="", report=None)
         except Exception:
             outcome = _SpanOutcome(500, "internal")
             raise
@@ -251,7 +251,9 @@ class Gateway:
         version = endpoint.version
         if isinstance(version, NotReady) and version.first_build is not None:
             seconds = PAGE_AFTER_SECONDS if _navigates(exchange) else FIRST_BUILD_SECONDS
-            version = await version.first_build.wait(seconds) or version
+            exchange.trace = RequestTrace()
+            with exchange.trace.measure("build", "wait for the first build"):
+                version = await version.first_build.wait(seconds) or version
             if isinstance(version, NotReady) and version.first_build is not None:
                 building = f"{endpoint.name} is being built for the first time"
                 debug = DebugDetail(building, building=True)
@@ -305,10 +307,11 @@ class Gateway:
             max_body=self._settings.max_body,
             on_line=on_line,
             on_notice=on_notice,
+            trace=exchange.trace,
         )
         report = await version.run(request)
-        outcome = await self._finish_run(exchange, report, tuple(lines))
-        return outcome if request.trace is None else replace(outcome, trace=request.trace)
+        exchange.trace = request.trace
+        return await self._finish_run(exchange, report, tuple(lines))
 
     async def _finish_run(
         self, exchange: _TracedExchange, report: RunReport, lines: tuple[str, ...]
@@ -354,7 +357,8 @@ class Gateway:
         outcome: _SpanOutcome,
         root: bool,
     ) -> None:
-        report, trace = outcome.report, outcome.trace
+        report, trace = outcome.report, exchange.trace
+        exchange.trace = None  # The spans of mounts, which end later, have no calls.
         self._timeline_of(endpoint.project if endpoint else "").append(
             RequestRecord(
                 time_ns=time_ns,
@@ -368,14 +372,14 @@ class Gateway:
                 status=outcome.status,
                 code=outcome.code,
                 detail=outcome.detail,
+                calls=trace.finish(started_ns) if trace is not None else (),
+                calls_omitted=trace.omitted if trace is not None else 0,
                 wall_ns=time.perf_counter_ns() - started_ns,
                 compute_ns=report.compute_ns if report else 0,
                 peak_memory=report.peak_memory if report else None,
                 bytes_in=outcome.bytes_in,
                 bytes_out=outcome.bytes_out,
                 root=root,
-                calls=trace.finish(started_ns) if trace is not None else (),
-                calls_omitted=trace.omitted if trace is not None else 0,
             )
         )
 

@@ -154,7 +154,9 @@ def _decode_calls(text: str) -> tuple[tuple[Call, ...], int]:
     omitted, calls = json.loads(text)
     decoded = []
     for kind, name, start_ns, wall_ns, status, code, parent, details in calls:
-        decoded.append(Call(kind, name, start_ns, wall_ns, status, code, details or None, parent))
+        call = Call(kind, name, start_ns, wall_ns=wall_ns, status=status, code=code, parent=parent)
+        call.details = details or None
+        decoded.append(call)
     return tuple(decoded), int(omitted)
 
 

@@ -13,7 +13,9 @@ __all__ = ["project"]
 
 
 def test_logs_tree_prints_spans_and_calls(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    query = Call("sql", "select 1", 1_000_000, 2_000_000, 200, "", {"params": 0, "rows": 1})
+    query = Call(
+        "sql", "select 1", 1_000_000, wall_ns=2_000_000, status=200, details={"params": 0, "rows": 1}
+    )
     record(project, LINE, replace(INNER, span_id="1" * 16, calls=(query,)), ROOT)
     title, _, _, front, api, call, *_, line = lines(capsys, "--request", "01id", "--tree")
     assert title == "GET /api/x?y=1"

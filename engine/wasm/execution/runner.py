@@ -25,6 +25,7 @@ from engine.manifest.egress import Egress
 from engine.manifest.model import Resource
 from engine.quota import Quotas
 from engine.sourcemap import SourceMap
+from engine.trace import RequestTrace
 from engine.wasm.binary.memory_limits import declared_limits, split_limit
 from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.compile.code_cache import CodeRejected, compile_component, load_component
@@ -320,10 +321,12 @@ class Guest:
         kind = pool.try_acquire(project, self._use, memory)
         if kind is None:
             began = time.monotonic_ns()
+            request.trace = request.trace or RequestTrace()
             outcome: Outcome = "overloaded"
             detail = "every instance is busy, or the service is short of memory"
             try:
-                kind = await pool.acquire(project, self._use, memory, request.exchange.disconnected)
+                with request.trace.measure("wait", "wait for an instance"):
+                    kind = await pool.acquire(project, self._use, memory, request.exchange.disconnected)
             except ClientDisconnected:
                 outcome, detail = "client-gone", "the client disconnected"
             if kind is None:

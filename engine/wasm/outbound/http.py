@@ -5,12 +5,14 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from time import perf_counter_ns
 from typing import Any
 
 import httpcore
 
 from engine.manifest.egress import Egress, Origin, parse_authority
 from engine.quota import Quotas
+from engine.trace import Call, traceparent
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import InputBuffer, OutputBuffer
 from engine.wasm.execution.run_state import MAX_HELD_BYTES, RunState
@@ -26,6 +28,7 @@ from engine.wasm.wasi.http_outgoing import (
 
 CONNECT_TIMEOUT_NS = 10_000_000_000
 READ_TIMEOUT_NS = 600_000_000_000
+MAX_METHOD_CHARS = 20
 IDLE_SECONDS = 30.0
 """Time without exchanges after which a pool is closed, with its idle connections."""
 
@@ -133,14 +136,19 @@ class OutboundHttp:
         Raises `Err` with a wasi:http error-code for immediate failures.
         """
         origin = origin_of(request)
+        call = run.request.begin_call("fetch", f"{method_of(request)[:MAX_METHOD_CHARS]} {origin}")
         if not policy.egress.allows(origin):
+            if call is not None:
+                call.end(0, "denied")
             run.notice("WARN", _denial_message(policy.egress, origin, ""))
             raise Err(("HTTP-request-denied", None))
         quota = self._quotas.get(policy.project)
         if quota is not None and quota.egress is not None and not quota.egress.allow():
+            if call is not None:
+                call.end(0, "quota-exceeded")
             run.notice("WARN", f"a call to {origin} was refused: {quota.message('egress')}")
             raise Err(("connection-limit-reached", None))
-        message = _http_request(run, origin, request, options)
+        message = _http_request(run, origin, request, options, call)
         between = _seconds(options.between_bytes, READ_TIMEOUT_NS)
 
         def start() -> None:
@@ -148,7 +156,7 @@ class OutboundHttp:
                 if request.body is not None:
                     request.body.discard()
                 return
-            exchange = self._exchange(run, policy, origin, message, request.body, between, future)
+            exchange = self._exchange(run, policy, origin, message, request.body, between, future, call)
             task = asyncio.get_running_loop().create_task(exchange)
             run.add_task(task)
             future.cancel = task.cancel
@@ -164,6 +172,7 @@ class OutboundHttp:
         body: OutputBuffer | None,
         between: float,
         future: FutureIncomingResponse,
+        call: Call | None,
     ) -> None:
         async with self._connections(policy, origin.scheme) as connections:
             try:
@@ -171,12 +180,18 @@ class OutboundHttp:
             except NETWORK_ERRORS as error:
                 if isinstance(error, AddressDenied):
                     run.notice("WARN", _denial_message(policy.egress, origin, str(error.address)))
-                future.settle(run, ("err", error_code(error)))
+                code = error_code(error)
+                if call is not None:
+                    call.end(0, code[0])
+                future.settle(run, ("err", code))
                 return
             finally:
                 if body is not None:  # No more is sent; a waiting writer must not block.
                     body.discard()
                     run.wake()
+            if call is not None and call.details is not None:
+                call.status = response.status
+                call.details["first_byte_ns"] = perf_counter_ns() - call.start_ns
             # httpcore reads the timeout again for the body: from here on it applies between bytes.
             message.extensions["timeout"]["read"] = between
             flow = InputBuffer(account=run)
@@ -184,12 +199,12 @@ class OutboundHttp:
                 headers = [(name.decode("latin-1").lower(), value) for name, value in response.headers]
                 visible = [item for item in headers if item[0] not in FORBIDDEN]
                 future.settle(run, ("ok", IncomingResponse(response.status, visible, flow)))
-                await _receive(run, response, flow)
+                await _receive(run, response, flow, call)
             finally:
                 await response.aclose()
 
 
-async def _receive(run: RunState, response: httpcore.Response, flow: InputBuffer) -> None:
+async def _receive(run: RunState, response: httpcore.Response, flow: InputBuffer, call: Call | None) -> None:
     """Copy the response body to the buffer, with backpressure from the guest."""
     room = asyncio.Event()
     flow.on_drained = lambda: run.on_loop(room.set)
@@ -199,15 +214,27 @@ async def _receive(run: RunState, response: httpcore.Response, flow: InputBuffer
                 flow.end(("connection-limit-reached", None))
                 break
             flow.feed(chunk)
+            _count(call, "bytes_in", chunk)
             run.wake()
             while flow.full:
                 room.clear()
                 await room.wait()
         if not flow.ended:
             flow.end()
+        if call is not None:
+            call.end()
     except NETWORK_ERRORS as error:
-        flow.end(error_code(error))
+        code = error_code(error)
+        if call is not None:
+            call.end(0, code[0])
+        flow.end(code)
     run.wake()
+
+
+def _count(call: Call | None, name: str, data: bytes) -> None:
+    """Add the length of data to a number of the details of a call."""
+    if call is not None and call.details is not None:
+        call.details[name] = int(call.details[name]) + len(data)
 
 
 def _denial_message(egress: Egress, origin: Origin, address: str) -> str:
@@ -247,18 +274,24 @@ def target_of(request: OutgoingRequest) -> str:
 
 
 def _http_request(
-    run: RunState, origin: Origin, request: OutgoingRequest, options: RequestOptions
+    run: RunState, origin: Origin, request: OutgoingRequest, options: RequestOptions, call: Call | None
 ) -> httpcore.Request:
+    """Return the request to send, with the trace context of its span unless the guest sets another."""
     method, target = method_of(request), target_of(request)
     headers = [
         (name.encode("latin-1"), value) for name, value in request.headers.items if name not in FORBIDDEN
     ]
     names = {name for name, _ in headers}
+    parent, trace = run.request.env.get("TRACEPARENT", ""), run.request.trace
+    if call is not None:
+        call.details = {"bytes_out": 0, "bytes_in": 0}
+        if trace is not None and parent and b"traceparent" not in names:
+            headers.append((b"traceparent", traceparent(parent, trace, call).encode()))
     body = request.body
     if body is None:
         content: Any = b""
     else:
-        content = _upload(run, body)
+        content = _upload(run, body, call)
         if b"content-length" not in names:
             headers.append((b"transfer-encoding", b"chunked"))
     seconds = {
@@ -277,7 +310,7 @@ def _http_request(
         ),
         headers=[(b"host", origin.authority.encode()), *headers],
         content=content,
-        extensions={"timeout": seconds},
+        extensions={"timeout": seconds, **_connect_times(call)},
     )
 
 
@@ -286,7 +319,20 @@ def _seconds(nanoseconds: int | None, default: int) -> float:
     return (default if nanoseconds is None else max(1, nanoseconds)) / 1e9
 
 
-async def _upload(run: RunState, body: OutputBuffer) -> AsyncIterator[bytes]:
+def _connect_times(call: Call | None) -> dict[str, Any]:
+    """Return the extension of httpcore that sets `connect_ns` of a call: for name, TCP and TLS."""
+    if call is None:
+        return {}
+
+    async def on_event(name: str, info: object) -> None:
+        if name in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            assert call.details is not None
+            call.details["connect_ns"] = perf_counter_ns() - call.start_ns
+
+    return {"trace": on_event}
+
+
+async def _upload(run: RunState, body: OutputBuffer, call: Call | None) -> AsyncIterator[bytes]:
     """Yield the request body as the guest writes it."""
     changed = asyncio.Event()
     body.on_change = lambda: run.on_loop(changed.set)
@@ -295,6 +341,7 @@ async def _upload(run: RunState, body: OutputBuffer) -> AsyncIterator[bytes]:
         data = body.drain()
         if data:
             run.wake()
+            _count(call, "bytes_out", data)
             yield data
         elif body.finished:
             return

@@ -59,9 +59,16 @@ TIME = 1_700_000_000_123_456_789
             REQUEST,
             span_id="00f067aa0ba902b7",
             calls=(
-                Call("sql", "batch of 1", 1, 20, 200, "", {"rows": 2, "transaction": "write"}),
-                Call("sql", "select 1", 3, 4, parent=0),
-                Call("fetch", "GET https://a.test", 30, 4, code="canceled"),
+                Call(
+                    "sql",
+                    "batch of 1",
+                    1,
+                    wall_ns=20,
+                    status=200,
+                    details={"rows": 2, "transaction": "write"},
+                ),
+                Call("sql", "select 1", 3, wall_ns=4, parent=0),
+                Call("fetch", "GET https://a.test", 30, wall_ns=4, code="canceled"),
             ),
             calls_omitted=7,
         ),
@@ -87,7 +94,7 @@ def test_record_round_trips_through_json(record: Record) -> None:
 
 
 def test_calls_with_long_names_are_stored_shortened() -> None:
-    calls = tuple(Call("sql", "\ud800" + "\x01" * (MAX_NAME_CHARS - 1), 1, 1) for _ in range(MAX_CALLS))
+    calls = tuple(Call("sql", "\ud800" + "\x01" * (MAX_NAME_CHARS - 1), 1) for _ in range(MAX_CALLS))
     row = encode(replace(REQUEST, span_id="00f067aa0ba902b7", calls=calls))
     stored = decode(7, row).record
     assert isinstance(stored, RequestRecord) and len(stored.calls) == MAX_CALLS

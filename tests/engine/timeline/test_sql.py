@@ -70,8 +70,10 @@ def test_views_have_requests_spans_records_and_lines(path: Path) -> None:
 
 def test_spans_have_calls(tmp_path: Path) -> None:
     store = TimelineStore(timeline_path(tmp_path))
-    batch = Call("sql", "batch of 1", 1_000_000, 2_000_000, 200, "", {"transaction": "write"})
-    statement = Call("sql", "select 1", 1_500_000, 1_000_000, details={"rows": 3}, parent=0)
+    batch = Call(
+        "sql", "batch of 1", 1_000_000, wall_ns=2_000_000, status=200, details={"transaction": "write"}
+    )
+    statement = Call("sql", "select 1", 1_500_000, wall_ns=1_000_000, details={"rows": 3}, parent=0)
     store.append([replace(REQUEST, span_id="00f067aa0ba902b7", calls=(batch, statement))], BEGAN)
     store.close()
     select = (

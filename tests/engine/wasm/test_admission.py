@@ -77,6 +77,8 @@ def test_queued_client_disconnect_frees_place_at_once(one: Serve) -> None:
         assert not holder.call.done() and gone.status is None
         after = await queued(guest)
         holder.leave.set()
+        (wait,) = (await after).calls
+        assert (wait.kind, wait.code) == ("wait", "") and wait.wall_ns > 0
         return [refused, gone.outcome, (await after).report.outcome]
 
     assert one(body) == ["overloaded", "client-gone", "ok"]

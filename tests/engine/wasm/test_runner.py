@@ -309,6 +309,10 @@ def peer() -> Any:
 def test_allowed_egress_call_succeeds(serve: Serve, peer: str) -> None:
     answer = ask(serve, f"/fetch?url={peer}/x%3Fy=1", egress=(peer,))
     assert answer.body == b"201 peer got /x?y=1"
+    (call,) = answer.calls
+    assert (call.kind, call.name, call.status, call.code) == ("fetch", f"GET {peer}", 201, "")
+    assert call.details is not None and call.details["bytes_in"] == len("peer got /x?y=1")
+    assert 0 < call.details["connect_ns"] <= call.details["first_byte_ns"] <= call.wall_ns  # type: ignore[operator]
 
 
 def test_guest_sends_request_body(serve: Serve, peer: str) -> None:
@@ -325,6 +329,7 @@ def test_denied_egress_call_logs_line_to_add(serve: Serve, peer: str) -> None:
     assert answer.report.outcome == "guest-failed"
     notice = next(text for level, text in answer.lines if level == "WARN")
     assert f'egress = ["{peer}"]' in notice
+    assert [call.code for call in answer.calls] == ["denied"]
 
 
 def test_unreachable_peer_is_an_error_for_the_guest(serve: Serve) -> None:
