@@ -14,6 +14,7 @@ from typing import Any
 from quart import Quart
 
 from doors.tables.api.routes import blueprint as tables
+from engine.bucket import layout
 from engine.bucket.protocols import Bucket
 from engine.bucket.switch import SwitchableBucket
 from engine.cancellation import cancel
@@ -21,7 +22,7 @@ from engine.control import projects
 from engine.control.access import AnyOf, Authenticator, StaticToken
 from engine.control.app import create_app
 from engine.control.auth import routes, user_routes
-from engine.control.auth.accounts import Accounts, claim_code
+from engine.control.auth.accounts import AccountError, Accounts, claim_code
 from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.auth.passwords import Passwords
 from engine.control.auth.routes import AuthServices
@@ -216,7 +217,12 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         forwarder.install()
 
         await deployer.start(warn)
-        if (code := await claim_code(bucket)) is not None:
+        try:
+            code = await claim_code(bucket)
+        except AccountError as error:
+            place = settings.bucket or settings.data / layout.CONTROL
+            raise AccountError(f"{error.message}: {place}", error.hint) from error
+        if code is not None:
             settings.log("info", f"this service has no owner yet; claim it with the code {code}")
         # Local clients connect by address, which the certificate does not name, so they get plain HTTP.
         local = settings.control if settings.certificate is None else bind("127.0.0.1", 0)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.bucket.folder import FolderBucket
+from engine.control.auth.accounts import ACCOUNTS_KEY
 from engine.http import sockets
 from svc_tui.commands import serve
 from svc_tui.main import run
@@ -66,3 +67,19 @@ def test_control_api_beyond_the_machine_requires_tls(
     assert run(["serve", *arguments]) == 2
     assert "would receive passwords without TLS" in capsys.readouterr().err
     assert bound == [] and not (tmp_path / "data").exists()
+
+
+def test_serve_with_corrupt_accounts_names_the_file_and_the_remedy(
+    bound: list[socket.socket], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def corrupt() -> None:
+        bucket = FolderBucket(tmp_path, "test")
+        await bucket.kv.cas(ACCOUNTS_KEY, b"{", None)
+        await bucket.aclose()
+
+    asyncio.run(corrupt())
+    assert run(["serve", *PORTS, "--data", str(tmp_path)]) == 1
+    errors = capsys.readouterr().err
+    assert f"the stored accounts are corrupt: {tmp_path / 'control.db'}" in errors
+    assert "Restore control.db from a backup." in errors
+    assert all(each.fileno() == -1 for each in bound)
