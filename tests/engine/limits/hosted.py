@@ -25,7 +25,7 @@ from engine.wasm.execution.runner import Runner
 from tests.engine.wasm.text_guest import artifact
 
 HOST = "api--shop.localhost"
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds that a test waits for what should happen at once."""
 
 
