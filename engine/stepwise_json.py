@@ -32,11 +32,14 @@ class TooComplex(ValueError):
 
 
 def parse(text: str, max_values: int) -> Any:
-    """Return the value of a JSON document. Raises ValueError, and TooComplex above a maximum."""
+    """Return the value of a JSON document.
+
+    Raises ValueError, which is JSONDecodeError for invalid syntax and TooComplex above a maximum.
+    """
     parser = _Parser(text, max_values)
     value = parser.value(0)
     if parser.peek():
-        raise ValueError("text after the value")
+        raise parser.error("text after the value")
     return value
 
 
@@ -47,6 +50,10 @@ class _Parser:
         self._window = ""
         self._window_at = 0
         self._max_values = self._values_left = max_values
+
+    def error(self, message: str) -> json.JSONDecodeError:
+        """Return the error for invalid syntax at the current position."""
+        return json.JSONDecodeError(message, self._text, self._at)
 
     def peek(self) -> str:
         """Skip whitespace and return the next character, or an empty text at the end."""
@@ -72,11 +79,11 @@ class _Parser:
             return self._object(depth + 1) if character == "{" else self._array(depth + 1)
         match = _SCALAR.match(self._text, self._at)
         if match is None:
-            raise ValueError("a value was expected")
+            raise self.error("a value was expected")
         try:
             value, end = _scan(match[0], 0)
         except StopIteration:
-            raise ValueError("a value was expected") from None
+            raise self.error("a value was expected") from None
         self._at += end
         return value
 
@@ -109,10 +116,10 @@ class _Parser:
         if self._continues("}", first=True):
             while True:
                 if self.peek() != '"':
-                    raise ValueError("a name was expected")
+                    raise self.error("a name was expected")
                 name = self._string()
                 if self.peek() != ":":
-                    raise ValueError("a colon was expected")
+                    raise self.error("a colon was expected")
                 self._at += 1
                 members[name] = self.value(depth)
                 if len(members) > MAX_NAMES:
@@ -137,7 +144,7 @@ class _Parser:
             return False
         if not first:
             if character != ",":
-                raise ValueError("a comma was expected")
+                raise self.error("a comma was expected")
             self._at += 1
         return True
 
@@ -150,10 +157,14 @@ class _Parser:
         self._at += 1
         while (match := _ESCAPED.match(self._text, self._at)) is not None:
             piece: str = scanstring(f'{match[0]}"', 0, True)[0]
-            piece.encode()  # raises for half a surrogate pair
+            if _SURROGATE.search(match[0]):
+                try:
+                    piece.encode()
+                except UnicodeEncodeError:
+                    raise self.error("half a surrogate pair") from None
             pieces.append(piece)
             self._at = match.end()
         if self._text[self._at : self._at + 1] != '"':
-            raise ValueError("a string has no end")
+            raise self.error("a string has no end")
         self._at += 1
         return "".join(pieces)

@@ -21,9 +21,12 @@ from doors.telemetry.record import (
     of_resource,
     of_scope,
 )
+from engine.stepwise_json import MAX_STEP, TooComplex, parse
 
 MAX_DEPTH = 64
 """Maximum nesting of arrays and maps. The limit of protobuf is lower."""
+MAX_VALUES = 1_000_000
+"""Maximum values of a document."""
 
 _NAMES = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 _SEVERITIES = {
@@ -39,13 +42,15 @@ def read(data: bytes) -> Iterator[tuple[GuestRecord | BadRecord, Texts]]:
     Raises `ValueError` if the document is malformed, and `LimitExceeded`, possibly after some records.
     """
     try:
-        document = json.loads(data)
+        document = json.loads(data) if len(data) <= MAX_STEP else parse(data.decode(), MAX_VALUES)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except json.JSONDecodeError:
         raise
     except UnicodeDecodeError:
         raise ValueError("it is not UTF-8") from None
+    except TooComplex as error:
+        raise ValueError(f"it has {error}") from None
     except ValueError:  # Python's text for a long number advises programmers.
         raise ValueError("a number has too many digits") from None
     allowance = RecordBudget()

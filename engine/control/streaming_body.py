@@ -20,8 +20,8 @@ from engine.control import ndjson
 from engine.control.access_watch import RequestAccess
 from engine.control.errors import problem_members
 from engine.control.project_threads import ProjectThreads
-from engine.control.stepwise_json import MAX_STEP, TooComplex, parse
 from engine.errors import SvcError
+from engine.stepwise_json import MAX_STEP, TooComplex, parse
 
 MAX_BUFFERED_BYTES = 256 << 10
 """Maximum bytes buffered for a route that reads a stream."""

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.control import stepwise_json
-from engine.control.stepwise_json import MAX_DEPTH, MAX_STEP, TooComplex, parse
+from engine import stepwise_json
+from engine.stepwise_json import MAX_DEPTH, MAX_STEP, TooComplex, parse
 from tests.support.examples import examples
 
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

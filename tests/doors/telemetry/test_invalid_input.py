@@ -18,6 +18,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
 
 from doors.telemetry.http import MAX_REQUEST_BYTES
+from doors.telemetry.otlp_json import MAX_VALUES
 from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
 from doors.telemetry.record import MAX_ATTRIBUTES, MAX_BODY_BYTES, MAX_PARTS, MAX_VALUE_BYTES
 from engine.door import Caller
@@ -104,6 +105,7 @@ def test_oversized_protobuf_record_is_rejected_alone(telemetry: OpenTelemetry) -
         b"[" * 100_000,
         b'{"resourceLogs":' * 100_000,
         b'{"resourceLogs":[' + b"9" * 100_000 + b"]}",
+        b'{"resourceLogs":["' + b"x" * 100_000 + b'" 1]}',
     ],
 )
 def test_malformed_json_request_is_refused(telemetry: OpenTelemetry, body: bytes) -> None:
@@ -113,6 +115,17 @@ def test_malformed_json_request_is_refused(telemetry: OpenTelemetry, body: bytes
     assert status["message"].startswith("the body is not an ExportLogsServiceRequest: ")
     assert "sys." not in status["message"]
     assert telemetry.logged == []
+
+
+def test_document_with_too_many_values_is_refused(telemetry: OpenTelemetry) -> None:
+    answer = telemetry.post(b'{"x":[' + b"1," * MAX_VALUES + b"1]}")
+    message = json.loads(answer.body)["message"]
+    assert (answer.status, message.rpartition(": ")[2]) == (400, "it has more than 1,000,000 values")
+
+
+def test_long_document_is_logged_like_a_short_one(telemetry: OpenTelemetry) -> None:
+    assert telemetry.post_json(logs(*[GOOD] * 3000)).status == 200
+    assert [entry.body for entry in telemetry.logged] == ["good"] * 3000
 
 
 @pytest.mark.parametrize(
