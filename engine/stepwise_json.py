@@ -15,14 +15,14 @@ MAX_DEPTH = 32
 """Maximum nesting of arrays and objects that are longer than one step."""
 MAX_NAMES = 10_000
 """Maximum members of an object longer than one step. A validator reports an error for each unknown one."""
-_BLANK = re.compile(r"[ \t\n\r]{0,65536}+")
-_PLAIN = re.compile(r'"([^"\\\x00-\x1f]{0,65536}+)"')
+_BLANK = re.compile(r"[ \t\n\r]{0,65536}")
+_PLAIN = re.compile(r'"([^"\\\x00-\x1f]{0,65536})"')
 _ESCAPED = re.compile(
-    r'(?:[^"\\]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[^u]){1,4096}+'
+    r'(?:[^"\\]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[^u]){1,4096}'
 )
 """A piece of a string. A surrogate pair stays in one piece."""
-_SCALAR = re.compile(r"[-+.\w]{1,5000}+")
-_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_SCALAR = re.compile(r"[-+.\w]{1,5000}")
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
