@@ -1,7 +1,8 @@
 """Waterfall of a request: its spans and calls as a tree with a time axis. Does not import Textual."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
@@ -11,14 +12,17 @@ from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Line, Piece, Tone
 
 Document = Mapping[str, Any]
+_Timed = tuple[int, Document]
 MIN_NAME, MAX_NAME = 20, 48
 """Minimum and maximum width of a name; without calls, it is the minimum."""
-MIN_BAR, MIN_CALL_BAR = 10, 16
+MIN_BAR, MIN_CALL_BAR = 10, 14
 """Minimum width of a bar, without and with calls."""
 NUMBERS, USAGE, BYTES = 14, 23, 25
 """Width of status and duration before the bar; of the usage after it; of the bytes after that."""
 MAX_TEXTS = 20
 """Maximum names that are shown in full below the waterfall."""
+MIN_EQUAL = 4
+"""Minimum equal calls in a row that are shown as one."""
 LONG_WAIT_NS = 1_000_000
 """Minimum time that a statement waited for it to be shown."""
 
@@ -50,7 +54,7 @@ def spans(documents: Sequence[Document]) -> list[Span]:
     """Return the spans and calls of a request in tree order. A span without a known parent is a root."""
     requests = [document for document in documents if document["kind"] == "request"]
     span_ids = {document["span_id"] for document in requests}
-    children: dict[str, list[tuple[int, Document]]] = {}
+    children: dict[str, list[_Timed]] = {}
     for document in requests:
         start, parent = began(document), document["parent"]
         children.setdefault(parent if parent in span_ids else "", []).append((start, document))
@@ -59,12 +63,37 @@ def spans(documents: Sequence[Document]) -> list[Span]:
     tree: list[Span] = []
 
     def add(parent: str, depth: int) -> None:
-        for start, document in sorted(children.get(parent, ()), key=lambda child: child[0]):
+        for start, document in _merge(sorted(children.get(parent, ()), key=lambda child: child[0]), children):
             tree.append(Span(document, depth, start))
             add(document["span_id"], depth + 1)
 
     add("", 0)
     return tree
+
+
+def _merge(spans: Sequence[_Timed], parents: Container[str]) -> Iterator[_Timed]:
+    """Yield the children of a span; at least `MIN_EQUAL` equal calls in a row become one call."""
+    for key, group in groupby(spans, key=lambda child: _equality(child[1], parents)):
+        calls = list(group)
+        if key is None or len(calls) < MIN_EQUAL:
+            yield from calls
+            continue
+        (first, document), (last, final) = calls[0], calls[-1]
+        totals: dict[str, Any] = {}
+        for _, call in calls:
+            for name, value in call["attributes"].items():
+                if isinstance(value, int):
+                    totals[name] = totals.get(name, 0) + value
+        totals.pop("first_byte_ns", None)
+        name, wall_ns = f"{len(calls)} × {document['name']}", last + final["wall_ns"] - first
+        yield first, {**document, "name": name, "wall_ns": wall_ns, "attributes": totals}
+
+
+def _equality(document: Document, parents: Container[str]) -> object:
+    """Return what equal calls have in common; None for a call that is shown by itself."""
+    if "name" not in document or document["code"] or document["span_id"] in parents:
+        return None
+    return document["kind"], document["name"], document["status"]
 
 
 def waterfall(tree: Sequence[Span], width: int) -> Iterator[Line]:
@@ -84,7 +113,7 @@ def waterfall(tree: Sequence[Span], width: int) -> Iterator[Line]:
         length = min(max(round(document["wall_ns"] * scale), 1), room - start)
         branch = "" if not span.depth else "  " * (span.depth - 1) + "└ "
         name = branch + span.name
-        if cell_len(name) > name_cells:
+        if cell_len(name) > name_cells - 1:
             texts[span.name] = None
             name = set_cell_size(name, name_cells - 2) + "… "
         notes, transfer = _call_notes(document) if span.is_call else _usage(document)

@@ -110,11 +110,22 @@ def test_lines_show_calls_below_their_span() -> None:
         "  └ select id, name, mo…       2.0 ms      ━━━━          1 row",
         "  └ delete from entries  409   0.1 ms        ━           constraint",
         "  └ batch of 1                 3.0 ms          ━━━━━━    waited 2.0 ms",
-        "    └ insert into entries      1.0 ms              ━━    2 rows",
+        "    └ insert into entri…       1.0 ms              ━━    2 rows",
         "… 3 further calls are not recorded",
         "",
     ]
     assert "\nselect id, name, mood from entries order by id desc\n" in text(lines(documents, 78))
+
+
+def test_equal_calls_in_a_row_are_one_line() -> None:
+    calls = [
+        call("sql", "select 1", at, 0.5, attributes={"rows": 2, "transaction": "read"}) for at in range(5)
+    ]
+    calls += [call("sql", "select 2", 6, 1), call("sql", "select 1", 7, 1, status=504, code="time-limit")]
+    documents = [request("api", "b", "", 3.119, 8, calls=calls)]
+    five, two, failed = [" ".join(line.split()) for line in text(lines(documents, 100)).splitlines()[4:7]]
+    assert five.startswith("└ 5 × select 1 4.5 ms ━") and five.endswith("━ 10 rows")
+    assert two.startswith("└ select 2 1.0 ms") and failed.endswith("━ time-limit")
 
 
 def test_lines_show_failure_reason() -> None:
