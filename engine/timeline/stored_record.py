@@ -32,6 +32,7 @@ _NO_REQUEST = (None,) * 11
 _VALUE_FIELDS = ("status", "code", "wall_ns", "compute_ns", "peak_memory", "bytes_in", "bytes_out")
 _REQUEST_FIELDS = ("method", "target", *_VALUE_FIELDS)
 _request_values = attrgetter(*_VALUE_FIELDS)
+_encode_calls = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 _call_values = attrgetter("start_ns", "wall_ns", "status", "code", "parent")
 
 
@@ -139,14 +140,15 @@ def _text(text: str) -> str:
 def _calls(record: RequestRecord) -> str:
     """Return the calls of a request as JSON: the number of omitted ones, and the fields of each."""
     text = _calls_json(record, None)
-    return text if len(text.encode()) <= MAX_CALL_BYTES else _calls_json(record, MAX_CUT_NAME_CHARS)
+    size = len(text) if text.isascii() else len(text.encode())
+    return text if size <= MAX_CALL_BYTES else _calls_json(record, MAX_CUT_NAME_CHARS)
 
 
 def _calls_json(record: RequestRecord, name_chars: int | None) -> str:
     calls = [
         (each.kind, each.name[:name_chars], *_call_values(each), each.details or {}) for each in record.calls
     ]
-    text = json.dumps([record.calls_omitted, calls], ensure_ascii=False)
+    text = _encode_calls([record.calls_omitted, calls])
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
