@@ -21,10 +21,11 @@ from doors.tables.migrations import MAX_FILE_BYTES as MAX_MIGRATION
 from doors.tables.migrations import script
 from doors.tables.schema.tables import MAX_COLUMNS
 from doors.tables.sqlite.connections import MAX_BYTES, MAX_SQL, MAX_VALUE
-from doors.telemetry import record
+from doors.telemetry import otlp_json, record
 from doors.telemetry.http import MAX_REQUEST_BYTES
 from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
-from engine.control import project_threads
+from engine import stepwise_json
+from engine.control import project_threads, streaming_body
 from engine.control.access_watch import MAX_REQUESTS
 from engine.control.app import MAX_BODY_BYTES as MAX_API_BODY
 from engine.control.auth import accounts, login_throttle, passwords, sessions
@@ -197,7 +198,7 @@ LIMITS: dict[str, list[Row]] = {
         ("columns of an import file or a pasted range", f"{MAX_FILE_COLUMNS:,}", "", "error"),
         (
             "row changes in one request",
-            f"{row_routes.MAX_CHANGES:,}, {size(row_routes.MAX_BYTES)}",
+            f"{row_routes.MAX_CHANGES:,}, {size(row_routes.MAX_BYTES)}, {row_routes.MAX_VALUES:,} values",
             "",
             "413 `body-too-large`",
         ),
@@ -250,6 +251,7 @@ LIMITS: dict[str, list[Row]] = {
     "Telemetry": [
         ("request, compressed and unpacked", size(MAX_REQUEST_BYTES), "", "413"),
         ("records, scopes and resources of a request", f"{record.MAX_PARTS:,}", "", "413"),
+        ("values of a JSON request", f"{otlp_json.MAX_VALUES:,}", "", "400"),
         ("one record in protobuf", size(MAX_RECORD_BYTES), "", "the record is rejected"),
         ("body of a record", size(record.MAX_BODY_BYTES), "", "cut"),
         (
@@ -323,7 +325,13 @@ LIMITS: dict[str, list[Row]] = {
             "",
             "429 `too-many-attempts`, up to 60 s",
         ),
-        ("body of a control API request", size(MAX_API_BODY), "", "413 `body-too-large`"),
+        (
+            "body of a control API request",
+            f"{size(MAX_API_BODY)}, {streaming_body.MAX_VALUES:,} JSON values,"
+            f" above {size(stepwise_json.MAX_STEP)} {stepwise_json.MAX_DEPTH} levels",
+            "",
+            "413 `body-too-large`",
+        ),
     ],
 }
 
