@@ -246,12 +246,10 @@ def test_statements_above_temporary_space_are_stopped(open_tables: Callable[...,
     tables.schema("create table blobs (z blob) strict")
     sort = f"select max(length(z)) as a from ({BLOBS} order by z limit -1 offset 1)"
     assert tables.query(sort, 100).rows == [{"a": 100_000}]
-    began = time.monotonic()
     answer = tables.query(sort, 100_000)
     assert (answer.status, answer.code) == (413, "too-large")
     assert "temporary data" in answer.document["detail"]
     answer = tables.exec(f"insert into blobs select z from ({BLOBS})", 100_000)
     assert (answer.status, answer.code) == (413, "too-large")
-    assert time.monotonic() - began < 8
     assert tables.query("select count(*) as n from blobs").rows == [{"n": 0}]
     assert tables.query(sort, 100).rows == [{"a": 100_000}]
