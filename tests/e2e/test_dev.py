@@ -177,8 +177,8 @@ def stops_with_open_streams(server: DevServer, number: int) -> None:
     assert opened.wait(10)
     began = time.monotonic()
     assert server.stop(number) == 0
-    assert time.monotonic() - began < 5
-    assert ended.wait(5)
+    assert time.monotonic() - began < 15
+    assert ended.wait(15)
     assert not any("Traceback" in line for line in server.lines)
 
 

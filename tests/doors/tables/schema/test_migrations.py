@@ -277,5 +277,5 @@ def test_migrations_have_one_time_limit_together(
     began = time.monotonic()
     with pytest.raises(TablesError) as exc_info:
         apply(database, files)
-    assert (exc_info.value.code, time.monotonic() - began < 2) == ("timeout", True)
+    assert (exc_info.value.code, time.monotonic() - began < 10) == ("timeout", True)
     assert list(read(database)) == []
