@@ -14,7 +14,8 @@ from typing import Any
 import typer
 
 from docs.environment_table import ENVIRONMENT
-from docs.reference_tables import CONTROL_CODES, LIMITS, TIMELINE_CODES
+from docs.error_codes import CONTROL_CODES, TIMELINE_CODES
+from docs.limits_table import LIMITS
 from doors.crypto.problem import KINDS as CRYPTO_CODES
 from doors.tables.guest.problem import KINDS as TABLES_CODES
 from engine.control.errors import DEFAULT_STATUS, STATUS
@@ -27,7 +28,7 @@ from svc_tui.terminal.stderr import ExitCode
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs" / "reference"
 PACKAGES = ("svc_tui", "engine", "lanes", "doors", "screens")
-NOTE = "<!-- Generated from the code by `make docs`. Edit docs/reference_tables.py instead. -->\n"
+NOTE = "<!-- Generated from the code by `make docs`. Edit docs/*.py instead. -->\n"
 EXIT_CODES = {
     ExitCode.OK: "success",
     ExitCode.FAILED: "the command failed, or you declined its prompt",

@@ -11,7 +11,7 @@ import engine.wasm.compile.check
 from bench.compat.cases import cases
 from bench.compat.report import PAGE, package_cells
 from docs import generate
-from docs.reference_tables import CONTROL_CODES
+from docs.error_codes import CONTROL_CODES
 from doors.tables.guest.problem import KINDS as TABLES_KINDS
 from engine.gateway.problem import PROBLEM_TYPES
 from engine.wasm.wasi.registry import FUNCTIONS
