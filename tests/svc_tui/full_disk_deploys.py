@@ -4,6 +4,7 @@ The data folder is on a small file system of its own (`tests/support/full_disk.p
 does not fit changes what is live, ends with another error, or leaves the service unusable.
 """
 
+import errno
 import os
 import subprocess
 import sys
@@ -27,9 +28,13 @@ def fill(folder: Path, free_pages: int) -> Path:
     """Fill the file system of a folder up to so many pages; return the file to remove."""
     filler = folder / "filler"
     with filler.open("wb") as file:
-        size = (os.statvfs(folder).f_bavail - free_pages) * PAGE
-        if size > 0:
-            os.posix_fallocate(file.fileno(), 0, size)
+        while (size := (os.statvfs(folder).f_bavail - free_pages) * PAGE) > 0:
+            try:
+                os.posix_fallocate(file.fileno(), 0, size)
+                break
+            except OSError as error:
+                if error.errno != errno.ENOSPC:  # The service took space meanwhile.
+                    raise
     return filler
 
 
