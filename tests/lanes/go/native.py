@@ -68,6 +68,6 @@ def natively(
             chunks,
             True,
             [],
-            [(name.lower(), value) for name, value in answer.getheaders()],
-            times,
+            fields=[(name.lower(), value) for name, value in answer.getheaders()],
+            times=times,
         )
