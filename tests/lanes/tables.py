@@ -152,7 +152,9 @@ def write_returns_changes_last_id_and_rows(guests: Guests) -> None:
 def statements_are_calls_of_the_trace(guests: Guests) -> None:
     (answer,) = guests.ask("/exec")
     calls = [(call.kind, call.name.split()[0], call.status, call.parent) for call in answer.calls]
-    assert calls == [("sql", "insert", 200, -1), ("sql", "update", 200, -1), ("sql", "insert", 200, -1)]
+    insert = ("sql", "insert", 200, -1)
+    assert calls[:3] == [insert, ("sql", "update", 200, -1), insert]
+    assert calls[3:] in ([], [insert])  # Go's program has one more.
     assert all(call.details and call.details["rows"] == 1 for call in answer.calls)
     assert all(0 < call.start_ns < call.start_ns + call.wall_ns for call in answer.calls)
 
