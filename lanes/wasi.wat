@@ -1,6 +1,6 @@
-;; The interfaces of WASI 0.2.4 that guests of ours import, as instance types of a component named $world.
-;; Whole as they are in the WIT packages wasi:io, wasi:clocks and wasi:http; of wasi:cli and wasi:random what
-;; is used. `lanes/wit_imports.py` leaves out what a component does not call.
+;; The interfaces of WASI 0.2.4 that guests of svc import, as instance types of a component named $world.
+;; All of the WIT packages wasi:io, wasi:clocks and wasi:http; of wasi:cli and wasi:random what
+;; is used. `lanes/wit_imports.py` omits functions that a component does not call.
 
 (import "wasi:io/poll@0.2.4" (instance $poll
   (export "pollable" (type $pollable (sub resource)))

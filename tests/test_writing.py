@@ -150,6 +150,26 @@ def of_python(path: Path, source: str) -> Iterator[tuple[int, str, str]]:
         yield from misshapen(tree, commands=commands)
 
 
+LINE_COMMENTS = {
+    r"(?:^|\s)//": (".go", ".added", ".rs", ".js", ".mjs", ".cjs", ".ts", ".s", ".wit"),
+    r"(?:^|\s)/?\*": (".js", ".mjs", ".cjs", ".ts", ".css"),
+    r"(?:^|\s)#(?!!)": (".toml", ".sh", ".mod", ".work", "Makefile", "run"),
+    r";;": (".wat",),
+    r"<!--": (".html",),
+}
+"""What begins a comment, or continues one, by the suffix or name of the files."""
+
+
+def of_source(path: Path, source: str) -> Iterator[tuple[int, str, str]]:
+    """Yield line, rule and text of every violation in the comments of a file that is not Python."""
+    for begin, kinds in LINE_COMMENTS.items():
+        if path.suffix in kinds or path.name in kinds:
+            for number, line in enumerate(source.splitlines(), 1):
+                if found := re.search(begin, line):
+                    comment = line[found.end() :]
+                    yield from ((number, rule, comment) for rule in denied(comment))
+
+
 def of_text(source: str) -> Iterator[tuple[int, str, str]]:
     """Yield line, rule and text of every violation in a Markdown file; code blocks do not count."""
     fenced = False
@@ -168,23 +188,29 @@ def violations(path: Path) -> list[Violation]:
     elif path.suffix == ".md":
         rows = of_text(source)
     else:
-        return []
+        rows = of_source(path, source)
     name = path.relative_to(ROOT)
     return sorted({Violation(name, line, rule, " ".join(text.split())[:90]) for line, rule, text in rows})
 
 
+KINDS = {".py", ".md"}.union(*LINE_COMMENTS.values())
 EXEMPT = {"docs/contributing/writing-style.md", "tests/test_writing.py"}
 """The files that quote what they forbid."""
 
 
+def written() -> list[Path]:
+    """Return the files with prose: Python, Markdown, and sources with comments."""
+    paths = [path for path in tracked() if path.suffix in KINDS or path.name in KINDS]
+    return [path for path in paths if str(path.relative_to(ROOT)) not in EXEMPT]
+
+
 def test_prose_follows_the_writing_style() -> None:
-    paths = [path for path in tracked(".py", ".md") if str(path.relative_to(ROOT)) not in EXEMPT]
-    assert [str(row) for path in paths for row in violations(path)] == []
+    assert [str(row) for path in written() for row in violations(path)] == []
 
 
 if __name__ == "__main__":
     chosen = [Path(argument).resolve() for argument in sys.argv[1:]] or [ROOT]
-    for path in tracked(".py", ".md"):
-        if str(path.relative_to(ROOT)) not in EXEMPT and any(path.is_relative_to(base) for base in chosen):
+    for path in written():
+        if any(path.is_relative_to(base) for base in chosen):
             for row in violations(path):
                 print(row)

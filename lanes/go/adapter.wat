@@ -1,9 +1,9 @@
-;; What stands between a Go program for GOOS=wasip1 and WASI 0.2: three core modules of the component.
+;; The adapter between a Go program for GOOS=wasip1 and WASI 0.2: three core modules of the component.
 ;; Source: the canonical ABI, and the witx of wasi_snapshot_preview1.
 
-;; Memory for what the host returns. Go's heap cannot provide it: the host asks while it holds the instance, and
-;; a garbage collection would call out. It is an array of the guest library's, used round and round: Go copies
-;; what it gets before it asks again for that much. Pages of our own would not do: Go takes all memory after
+;; Memory for results of the host. Go's heap cannot provide it: the host requests memory during a call, when
+;; a garbage collection would call the host. It is a ring buffer of the guest library: Go copies each result
+;; before the ring returns to the same place. Separate pages are impossible: Go uses all memory after
 ;; its data for its heap, whichever call requested it.
 (core module $allocator
   (import "main" "svc_arena" (func $arena (result i32)))
@@ -15,14 +15,14 @@
   (global $place (mut i32) (i32.const 0))
   (global $room (mut i32) (i32.const 0))
 
-  ;; Not before the first use: Go answers no call before its runtime has a stack.
+  ;; At the first use, because Go accepts calls only after its runtime has a stack.
   (func $begin
     (if (global.get $first) (then (return)))
     (global.set $first (call $arena))
     (global.set $next (global.get $first))
     (global.set $end (i32.add (global.get $first) (global.get $size))))
 
-  ;; The next list of bytes that fits goes to this place: the caller's buffer, without a copy.
+  ;; The address of the caller's buffer, which receives the next list of bytes that fits, without a copy.
   (func (export "into") (param $to i32) (param $size i32)
     (global.set $place (local.get $to))
     (global.set $room (local.get $size)))
@@ -49,8 +49,8 @@
     (local.get $at))
 )
 
-;; The functions of wasi_snapshot_preview1 that mean something here; `component.py` answers for the others. File
-;; descriptors from 0x10000 on are pollables: the guest library hands them to Go's network poller, so that a
+;; The supported functions of wasi_snapshot_preview1; `component.py` stubs the others. File
+;; descriptors from 0x10000 on are pollables: the guest library passes them to Go's network poller, so that a
 ;; goroutine that waits for the host lets the others run.
 (core module $preview1
   (import "main" "memory" (memory 1))
@@ -80,7 +80,7 @@
   (func $scratch (param $size i32) (result i32)
     (call $realloc (i32.const 0) (i32.const 0) (i32.const 8) (local.get $size)))
 
-  ;; One argument, as programs expect: the name of the program.
+  ;; One argument: the name of the program.
   (func (export "args_sizes_get") (param $count i32) (param $size i32) (result i32)
     (i32.store (local.get $count) (i32.const 1))
     (i32.store (local.get $size) (i32.const 4))
@@ -111,7 +111,7 @@
     (i32.store (local.get $size) (local.get $total))
     (i32.const 0))
 
-  ;; Go calls this right after the sizes: the list is still where it was.
+  ;; Go calls this right after the sizes, so the list is still at its address.
   (func (export "environ_get") (param $environ i32) (param $text i32) (result i32)
     (local $at i32) (local $end i32)
     (local.set $at (global.get $variables))
@@ -171,7 +171,7 @@
     (call $exit (local.get $status))
     unreachable)
 
-  ;; Standard input is empty; stdout and stderr go where the host writes them down.
+  ;; Standard input is empty; the host logs stdout and stderr.
   (func (export "fd_read") (param $fd i32) (param $vectors i32) (param $count i32) (param $read i32)
     (result i32)
     (i32.store (local.get $read) (i32.const 0))
@@ -227,7 +227,7 @@
     (i32.const 0))
 
   ;; Subscriptions have 48 bytes: userdata, kind at 8, then at 16 a descriptor, or at 24 a time and at 40 a
-  ;; flag that tells an instant. Events have 32: userdata, errno at 8, kind at 10.
+  ;; flag for an absolute time. Events have 32: userdata, errno at 8, kind at 10.
   (func $event (param $to i32) (param $subscription i32)
     (memory.fill (local.get $to) (i32.const 0) (i32.const 32))
     (i64.store (local.get $to) (i64.load (local.get $subscription)))
@@ -241,7 +241,7 @@
       (then (return (call $subscribe-instant (i64.load offset=24 (local.get $subscription))))))
     (call $subscribe-duration (i64.load offset=24 (local.get $subscription))))
 
-  ;; Whether it is the question "what is ready now": the first subscription is a duration of 0.
+  ;; True for a poll without waiting: the first subscription is a duration of 0.
   (func $only-a-look (param $in i32) (result i32)
     (i32.and
       (i32.eqz (i32.load8_u offset=8 (local.get $in)))
@@ -315,7 +315,7 @@
     (i32.const 0))
 )
 
-;; Starts Go's runtime when everything that it calls is in place.
+;; Starts Go's runtime after everything that it calls is linked.
 (core module $initialize
   (import "main" "_initialize" (func $initialize))
   (start $initialize)

@@ -1,4 +1,4 @@
-// Each request runs this module in a new WebAssembly instance. Rows of the table "__TABLE__" stay.
+// Each request runs this module in a new WebAssembly instance. Rows of the table "__TABLE__" persist.
 import { json, tables } from '@svc/guest';
 
 async function add(request) {

@@ -1,4 +1,4 @@
-//! Each request runs this program in a new WebAssembly instance. Rows of the table "__TABLE__" stay.
+//! Each request runs this program in a new WebAssembly instance. Rows of the table "__TABLE__" persist.
 
 use svc_guest::tables::{self, params};
 use svc_guest::{Request, Response, Result};

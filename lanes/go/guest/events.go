@@ -25,7 +25,7 @@ type Events struct {
 	flush  func() error
 }
 
-// NewEvents begins an event stream. Each event leaves at once.
+// NewEvents starts an event stream. Each event is sent at once.
 func NewEvents(w http.ResponseWriter) *Events {
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
@@ -34,7 +34,7 @@ func NewEvents(w http.ResponseWriter) *Events {
 	return &Events{w, http.NewResponseController(w).Flush}
 }
 
-// Send sends an event. An error tells that the client is gone, or that Data has no JSON.
+// Send sends an event. It fails if the client has disconnected, or if Data cannot be encoded as JSON.
 func (e *Events) Send(event Event) error {
 	data, err := eventData(event.Data)
 	if err != nil {
@@ -43,7 +43,7 @@ func (e *Events) Send(event Event) error {
 	return e.write(sse.Event(event.ID, event.Name, data, event.Retry))
 }
 
-// Comment sends lines that clients ignore: they keep a connection open that has nothing to say.
+// Comment sends lines that clients ignore. They prevent an idle timeout of the connection.
 func (e *Events) Comment(comment string) error { return e.write(sse.Comment(comment)) }
 
 func eventData(data any) (string, error) {

@@ -1,13 +1,13 @@
-// Package guest answers HTTP requests with an ordinary http.Handler, as a service that svc hosts or as a
-// program of its own:
+// Package guest serves HTTP requests with an ordinary http.Handler, as a resource that svc hosts or as a
+// standalone program:
 //
 //	func main() {
 //		http.HandleFunc("GET /hello", hello)
 //		guest.Serve(nil)
 //	}
 //
-// Hosted, each request has an instance of the program for itself: it starts, answers and is thrown away, so
-// what a request leaves in variables is gone with it. Goroutines, timers, context, os.Getenv and log work as
+// Hosted, each request has its own instance of the program, which starts, responds and is discarded:
+// variables do not survive a request. Goroutines, timers, context, os.Getenv and log work as
 // everywhere; http.Client and http.DefaultTransport reach the origins that `egress` of svc.toml names.
 //
 // With `go run .` the same program listens on $ADDR, or on 127.0.0.1:8080.
@@ -17,10 +17,10 @@ package guest
 
 import "net/http"
 
-// Serve answers requests with the handler; nil stands for http.DefaultServeMux. Call it at the end of main.
+// Serve handles requests with the handler; nil stands for http.DefaultServeMux. Call it at the end of main.
 //
-// Hosted it returns at once, and main with it; requests are answered after that. In a program of its own it
-// returns only when it cannot listen any more, and ends the program with a message.
+// Hosted, it returns at once, and main with it; requests are handled after that. In a standalone program it
+// returns only when it cannot listen, and exits with an error message.
 func Serve(handler http.Handler) {
 	if handler == nil {
 		handler = http.DefaultServeMux

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// gunzip unpacks a body, from its first read on.
+// gunzip decompresses a body, from its first read on.
 type gunzip struct {
 	body   io.ReadCloser
 	reader *gzip.Reader
@@ -26,14 +26,14 @@ func (g *gunzip) Read(to []byte) (int, error) {
 
 func (g *gunzip) Close() error { return g.body.Close() }
 
-// asksForGzip tells whether the transport asks for gzip and unpacks it, as net/http does: where the program does
-// not name an encoding, and does not ask for a range of bytes.
+// asksForGzip reports whether the transport requests gzip and decompresses it, as net/http does: if the program does
+// not name an encoding, and does not request a range of bytes.
 func asksForGzip(request *http.Request) bool {
 	return request.Header.Get("Accept-Encoding") == "" && request.Header.Get("Range") == "" &&
 		request.Method != http.MethodHead
 }
 
-// unpack has the body of a gzip response unpacked.
+// unpack decompresses the body of a gzip response.
 func unpack(response *http.Response) {
 	if !strings.EqualFold(response.Header.Get("Content-Encoding"), "gzip") {
 		return

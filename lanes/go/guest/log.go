@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Log writes structured records, which are kept with the request that they belong to.
+// Log writes structured records, which are stored with their request.
 //
 //	guest.Log.Info("order placed", "id", 42)
 //
-// Hosted, they go to the telemetry Door. They are sent together: when the handler is over or panics, at an
-// error, when there are many, and 20 ms after the first one. What ends the program otherwise (os.Exit, a limit)
-// loses those that were not sent; FlushLog sends them.
+// Hosted, they go to the telemetry Door. They are sent in batches: when the handler returns or panics, at an
+// error, when there are many, and 20 ms after the first one. If the program ends otherwise (os.Exit, a limit),
+// unsent records are lost; FlushLog sends them.
 //
-// Elsewhere each record is a line of JSON on standard error. To have package slog write here too:
+// Elsewhere each record is a line of JSON on standard error. To make package slog write here too:
 //
 //	slog.SetDefault(guest.Log)
 var Log = slog.New(LogHandler(slog.LevelDebug))
@@ -27,7 +27,7 @@ func LogHandler(level slog.Leveler) slog.Handler {
 	return slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: brief})
 }
 
-// FlushLog sends the records that wait.
+// FlushLog sends the records in the batch.
 func FlushLog() {
 	if door != nil {
 		door.flush()
@@ -40,7 +40,7 @@ func brief(groups []string, attribute slog.Attr) slog.Attr {
 	}
 	switch attribute.Key {
 	case slog.TimeKey:
-		return slog.Attr{} // The host knows it.
+		return slog.Attr{} // The host records the time.
 	case slog.LevelKey:
 		return slog.String(slog.LevelKey, strings.ToLower(attribute.Value.String()))
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	fullBatch = 8 << 10 // bytes that are sent without waiting for more
+	fullBatch = 8 << 10 // maximum size of a batch in bytes
 	oldBatch  = 20 * time.Millisecond
 )
 
@@ -20,7 +20,7 @@ const (
 	documentTail = `]}]}]}`
 )
 
-// door is the telemetry Door, where there is one.
+// door is the telemetry Door, or nil.
 var door = openDoor()
 
 // A batch holds records, encoded, until they are sent.
@@ -52,7 +52,7 @@ func (b *batch) add(record slog.Record, attributes []otlp.Attribute) {
 	}
 }
 
-// flush hands what waits to the Door, which has it when this returns.
+// flush sends the batch to the Door, which has received it when this returns.
 func (b *batch) flush() {
 	b.mutex.Lock()
 	records := b.records
@@ -63,7 +63,7 @@ func (b *batch) flush() {
 	}
 }
 
-// doorHandler is the slog.Handler whose records go to the Door. Names of groups become parts of keys: "a.b".
+// doorHandler is the slog.Handler that sends records to the Door. Names of groups become parts of keys: "a.b".
 type doorHandler struct {
 	level  slog.Leveler
 	prefix string

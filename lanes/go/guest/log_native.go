@@ -2,5 +2,5 @@
 
 package guest
 
-// openDoor finds no Door: a program of its own has standard error.
+// openDoor returns nil: a standalone program logs to standard error.
 func openDoor() *batch { return nil }

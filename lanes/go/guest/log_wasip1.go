@@ -10,7 +10,7 @@ import (
 	"svc/guest/internal/wasi"
 )
 
-// openDoor finds the telemetry Door; nil where there is none.
+// openDoor returns the telemetry Door, or nil without one.
 func openDoor() *batch {
 	endpoint, err := url.Parse(os.Getenv("SVC_TELEMETRY_ENDPOINT"))
 	if err != nil || endpoint.Host == "" {

@@ -14,20 +14,20 @@ import (
 	"svc/guest/internal/wasi"
 )
 
-// bufferSize is how much a handler may write before it is sent without a Flush, in bytes, as in net/http.
+// bufferSize is the size in bytes of the buffer that is sent without a Flush, as in net/http.
 const bufferSize = 4096
 
-// connectionFields are the server's to send.
+// connectionFields are header fields that only the server sends.
 var connectionFields = map[string]bool{
 	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Trailer": true, "Transfer-Encoding": true,
 	"Upgrade": true,
 }
 
-// lineEnds leaves no field the way out of its line, as in net/http.
+// lineEnds removes line breaks from header values, as net/http does.
 var lineEnds = strings.NewReplacer("\n", " ", "\r", " ")
 
-// responseWriter is the http.ResponseWriter of hosted requests; it is an http.Flusher too. It treats HEAD as GET:
-// the server leaves the body out.
+// responseWriter is the http.ResponseWriter and http.Flusher of hosted requests. It treats HEAD as GET:
+// the server omits the body.
 type responseWriter struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -50,7 +50,7 @@ func newResponseWriter(ctx context.Context, cancel context.CancelFunc, incoming 
 
 func (w *responseWriter) Header() http.Header { return w.header }
 
-// WriteHeader settles the status and the header fields. Informational responses are not sent.
+// WriteHeader fixes the status and the header fields. Informational responses are not sent.
 func (w *responseWriter) WriteHeader(status int) {
 	if status < 100 || status > 999 {
 		panic(fmt.Sprintf("invalid WriteHeader code %d", status))
@@ -66,7 +66,7 @@ func (w *responseWriter) WriteHeader(status int) {
 	w.sent = w.header.Clone()
 }
 
-// noteInformational logs that a response of this status is not sent. The server itself answers Expect: 100-continue.
+// noteInformational logs that a response of this status is not sent. The server itself handles Expect: 100-continue.
 func (w *responseWriter) noteInformational(status int) {
 	if status != http.StatusContinue && !w.informed {
 		w.informed = true
@@ -74,7 +74,7 @@ func (w *responseWriter) noteInformational(status int) {
 	}
 }
 
-// bodyless tells whether a response of this status has no body (RFC 9110, 6.4.1).
+// bodyless reports whether a response of this status has no body (RFC 9110, 6.4.1).
 func (w *responseWriter) bodyless() bool {
 	return w.status == http.StatusNoContent || w.status == http.StatusNotModified
 }
@@ -102,7 +102,7 @@ func (w *responseWriter) sniff(data []byte) {
 	}
 }
 
-// Flush sends what was written.
+// Flush sends the written data.
 func (w *responseWriter) Flush() { _ = w.FlushError() }
 
 // FlushError sends the written data, and returns an error if the client has disconnected.
@@ -119,7 +119,7 @@ func (w *responseWriter) FlushError() error {
 	return w.note(w.body.Flush())
 }
 
-// EnableFullDuplex tells http.ResponseController that a body may be read while the response is written.
+// EnableFullDuplex lets http.ResponseController read a body while the response is written.
 func (w *responseWriter) EnableFullDuplex() error { return nil }
 
 // start sends the head, once.
@@ -139,13 +139,13 @@ func (w *responseWriter) start() error {
 	}
 	body, ok := w.incoming.Respond(w.ctx, w.status, headers)
 	if !ok {
-		panic(fmt.Sprintf("the host does not take the response's status %d or header %v", w.status, w.sent))
+		panic(fmt.Sprintf("the host rejects the response's status %d or header %v", w.status, w.sent))
 	}
 	w.body = body
 	return nil
 }
 
-// note keeps a write's error: the client is gone then, and the request's context ends.
+// note stores a write's error, which means that the client has disconnected, and cancels the request's context.
 func (w *responseWriter) note(err error) error {
 	if err != nil && w.err == nil {
 		w.err = err
@@ -154,17 +154,17 @@ func (w *responseWriter) note(err error) error {
 	return err
 }
 
-// measure tells the length of a body that is here as a whole, as net/http does.
+// measure sets the content length of a complete body, as net/http does.
 func (w *responseWriter) measure() {
-	_, told := w.sent["Content-Length"]
+	_, declared := w.sent["Content-Length"]
 	size := w.buffer.Buffered()
-	if w.body != nil || told || w.bodyless() || size == 0 && w.incoming.Method() == http.MethodHead {
+	if w.body != nil || declared || w.bodyless() || size == 0 && w.incoming.Method() == http.MethodHead {
 		return
 	}
 	w.sent.Set("Content-Length", strconv.Itoa(size))
 }
 
-// finish sends the rest. A body that could not be sent whole stays unfinished, so that the client can tell.
+// finish sends the rest. An incomplete body is not finished, so that the client can detect it.
 func (w *responseWriter) finish() {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -215,7 +215,7 @@ func (w *responseWriter) abort() {
 	os.Exit(0)
 }
 
-// sender is the writer behind the buffer.
+// sender is the writer that the buffer flushes to.
 type sender struct{ w *responseWriter }
 
 func (s sender) Write(data []byte) (int, error) {
@@ -226,7 +226,7 @@ func (s sender) Write(data []byte) (int, error) {
 	return n, s.w.note(err)
 }
 
-// isToken tells whether a text can be the name of a header field (RFC 9110, 5.6.2).
+// isToken reports whether a text is a valid name of a header field (RFC 9110, 5.6.2).
 func isToken(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'

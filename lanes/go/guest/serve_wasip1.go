@@ -43,7 +43,7 @@ func answer(incoming wasi.Request) {
 	writer.finish()
 }
 
-// newRequest makes the request that the handler sees. It is never nil.
+// newRequest creates the request for the handler. It is never nil.
 func newRequest(ctx context.Context, incoming wasi.Request) (*http.Request, error) {
 	target := incoming.Path()
 	address, err := url.ParseRequestURI(target)

@@ -9,7 +9,7 @@ import (
 	"svc/guest/internal/wasi"
 )
 
-// The lane compiles an http.Transport with this method; where it could not, only the default one is ours.
+// The lane compiles an http.Transport with this method; if it cannot, only the default transport is replaced.
 func init() {
 	if every, ok := http.DefaultTransport.(interface {
 		HandToHost(func(request *http.Request, plain bool) (*http.Response, error))
@@ -20,7 +20,7 @@ func init() {
 	}
 }
 
-// userAgent is what net/http sends where a request names none: some servers refuse those without one.
+// userAgent is net/http's default: some servers reject requests without one.
 const userAgent = "Go-http-client/1.1"
 
 type transport struct{}
@@ -29,7 +29,7 @@ func (transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return roundTrip(request, false)
 }
 
-// roundTrip sends the requests of http.Client through the host. Unless plain, gzip responses are unpacked.
+// roundTrip sends the requests of http.Client through the host. Unless plain, gzip responses are decompressed.
 func roundTrip(request *http.Request, plain bool) (*http.Response, error) {
 	if request.URL.Host == "" {
 		return nil, fmt.Errorf("%s: no host in the URL", request.URL)

@@ -16,7 +16,7 @@ function within(context, callback, self, args) {
   }
 }
 
-/** Return a function that calls `callback` in the context of now. */
+/** Return a function that calls `callback` in the current context. */
 function bind(callback) {
   const context = current;
   return function (...args) { return within(context, callback, this, args); };

@@ -41,7 +41,7 @@ function hashName(name) {
   return hash ?? fail(`crypto: the hash ${name} is not available`, 'ERR_CRYPTO_INVALID_DIGEST');
 }
 
-/** Data that is collected by `update` until the result is asked for. */
+/** Data that `update` collects until the result is requested. */
 class Collected {
   parts = [];
   ended = false;
@@ -104,7 +104,7 @@ function der(tag, ...contents) {
 const kindOf = (key) => Object.entries(OIDS).find(([oid]) => key.subarray(0, 60).toString('hex').includes(oid))?.[1];
 const RSA_HEADER = Buffer.from('300d06092a864886f70d0101010500', 'hex');
 
-/** Return the KeyObject of a PEM or DER text, or of the options that have one. */
+/** Return the KeyObject of a PEM or DER text, or of options that contain such a text. */
 function keyOf(source, type) {
   if (source instanceof KeyObject) return source;
   const options = typeof source === 'string' || ArrayBuffer.isView(source) ? { key: source } : source;
@@ -118,7 +118,7 @@ function keyOf(source, type) {
   else if (label && !/^(PUBLIC|PRIVATE) KEY$/.test(label)) fail(`crypto: ${label} is not a supported key`, 'ERR_OSSL_UNSUPPORTED');
   if (label) found = label.includes('PRIVATE') ? 'private' : 'public';
   const kind = kindOf(content) ?? fail('crypto: the key is not an RSA, EC or Ed25519 key', 'ERR_OSSL_UNSUPPORTED');
-  if (found === 'private' && type === 'public') fail('crypto: a private key is no public key', 'ERR_INVALID_ARG_VALUE');
+  if (found === 'private' && type === 'public') fail('crypto: a private key is not a public key', 'ERR_INVALID_ARG_VALUE');
   return new KeyObject(found, content, kind);
 }
 

@@ -124,7 +124,7 @@ async function formData() {
   return multipart(this, boundary);
 }
 
-/** Return the body that a message gets. The engine writes a form without parts as nothing, which is no form. */
+/** Return the body that a message gets. The engine writes a form without parts as an empty text, which is not a form. */
 export function svcBody(body) {
   if (!(body instanceof FormData) || !body.keys().next().done) return body;
   const boundary = 'svc-form-without-parts';

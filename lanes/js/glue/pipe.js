@@ -49,7 +49,7 @@ function pipe(source, destination, { preventAbort, preventCancel, preventClose, 
       try {
         await reader.cancel(reason);
       } catch (error) {
-        // An errored stream rejects with its own error, which is no failure of cancel().
+        // An errored stream rejects with its own error, which is not a failure of cancel().
         await reader.closed.then(() => { throw error; }, (own) => { if (own !== error) throw error; });
       }
     }

@@ -1,8 +1,8 @@
-// The way of records to the telemetry Door: in batches, and at once. fetch() would need turns of the event loop,
-// which a program that fails or computes does not take.
+// Sends records to the telemetry Door, in batches and synchronously. fetch() would need turns of the event loop,
+// which a program that fails or computes does not reach.
 import { ask } from 'svc:doors/call@0.1.0';
 
-const SVC_FULL = 8 << 10; // characters that are sent without waiting for more
+const SVC_FULL = 8 << 10; // maximum size of a batch in characters
 const SVC_OLD = 20; // milliseconds
 
 let svcEvent = null;
@@ -11,17 +11,17 @@ let svcSize = 0;
 let svcTimer;
 let svcSent;
 
-// A batch that is begun while the response is written keeps the run going until it is sent.
+// A batch that starts while the response is written extends the run until it is sent.
 function svcBegin() {
   svcTimer = setTimeout(svcFlush, SVC_OLD);
   try {
     svcEvent?.waitUntil(new Promise((sent) => (svcSent = sent)));
   } catch {
-    // The event is over; so will be the program, soon.
+    // The event has ended, so the program soon ends too.
   }
 }
 
-// Hands what waits to the Door. That it does not take it is no reason to fail.
+// Sends the batch to the Door. Errors of the Door are ignored.
 export function svcFlush() {
   if (!svcRecords.length) return;
   const text = `{"resourceLogs":[{"scopeLogs":[{"logRecords":[${svcRecords.join()}]}]}]}`;
@@ -41,11 +41,11 @@ globalThis[Symbol.for('svc.wait')] = (promise) => {
   try {
     svcEvent?.waitUntil(promise);
   } catch {
-    // The event is over.
+    // The event has ended.
   }
 };
 
-// What '@svc/guest' finds where it is hosted; a record is a LogRecord of OTLP in JSON.
+// The interface that '@svc/guest' uses when hosted; a record is a LogRecord of OTLP in JSON.
 globalThis[Symbol.for('svc.telemetry')] = {
   get open() {
     return Boolean(globalThis.process?.env?.SVC_TELEMETRY_ENDPOINT);

@@ -1,4 +1,4 @@
-// `d1` of '@svc/guest': the tables of the Project, as D1 of Cloudflare Workers has them. Types and documentation
+// `d1` of '@svc/guest': the tables of the project with the interface of Cloudflare's D1. Types and documentation
 // are in svc-guest.d.ts.
 import { ask, query, read, TablesError, written } from './tables_door.js';
 
@@ -38,10 +38,10 @@ class PreparedStatement {
   }
 }
 
-// D1 takes an array of bytes for a blob.
+// D1 accepts an array of bytes for a blob.
 const isBytes = (value) => Array.isArray(value) && value.every((byte) => Number.isInteger(byte) && byte >= 0 && byte < 256);
 
-// The first word tells what reads, but not of what a WITH belongs to: that is refused before it has run.
+// The first word shows whether a statement reads, except after WITH: the host rejects such a statement that writes.
 async function run({ sql, params }, options) {
   const body = written(sql, params, options);
   if (READS.test(sql)) {
@@ -70,7 +70,7 @@ function answerOf(text) {
   return { columns: [], rows: [], ...answer };
 }
 
-// A blob is an object, which no other stored value is. D1 has an array of its bytes.
+// Of the stored values, only a blob is an object. D1 has an array of its bytes.
 function unpack(row) {
   for (const [name, value] of Object.entries(row)) {
     if (typeof value === 'object' && value !== null) row[name] = Array.from(Uint8Array.fromBase64(value.base64));

@@ -1,4 +1,4 @@
-// What a user's module imports as '@svc/guest'. It uses web standards only, so a handler that is written with
+// The module '@svc/guest'. It uses web standards only, so a handler that is written with
 // it runs wherever fetch handlers run. Types and documentation are in svc-guest.d.ts.
 const encoder = new TextEncoder();
 export { d1 } from './d1.js';
@@ -23,7 +23,7 @@ function withHeaders(init, defaults) {
   return { ...init, headers };
 }
 
-// A body whose writer is told when the reader wants more, and when it went away.
+// A body whose writer learns when the reader wants more, and when it has disconnected.
 function written(produce) {
   const gone = new AbortController();
   let waiting = [];
@@ -37,7 +37,7 @@ function written(produce) {
         controller.enqueue(bytes);
         await new Promise((done) => waiting.push(done));
       };
-      // Not awaited: a stream is read only when its start is over.
+      // Not awaited: a stream is read only after its start has finished.
       (async () => {
         try {
           await produce(write, gone.signal);
@@ -136,7 +136,7 @@ export function sleep(ms, signal) {
   });
 }
 
-// What JSON has no form for, in words; what refers to itself, once.
+// Values that JSON cannot represent become text; a circular reference is included once.
 function plain(value, above) {
   if (typeof value === 'bigint') return String(value);
   if (value instanceof Error) return `${value.name}: ${value.message}`;
@@ -148,7 +148,7 @@ function plain(value, above) {
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, plain(one, inside)]));
 }
 
-// The JSON of what became of a getter or a toJSON that threw.
+// The JSON of a value whose getter or toJSON throws is its error.
 function shown(value) {
   try {
     const kept = plain(value, []);
@@ -191,7 +191,7 @@ function anyValue(value) {
   return kept === null || text === undefined ? {} : { stringValue: text };
 }
 
-// A LogRecord of OpenTelemetry in JSON. Its times are texts: they do not fit in a number.
+// A LogRecord of OpenTelemetry in JSON. Its times are texts, because they exceed the range of a number.
 function otlp(severityNumber, message, attributes) {
   return JSON.stringify({
     timeUnixNano: `${Date.now()}000000`,
@@ -203,7 +203,7 @@ function otlp(severityNumber, message, attributes) {
   });
 }
 
-// Where the program is hosted, records go to the telemetry Door.
+// Hosted, records go to the telemetry Door.
 const door = globalThis[Symbol.for('svc.telemetry')];
 
 function record(level, severity, message, attributes) {

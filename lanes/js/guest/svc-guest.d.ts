@@ -1,50 +1,50 @@
-/** The guest library of svc's js lane; it is there in every js Resource and is not installed. */
+/** The guest library of svc's js lane; every js resource can import it without installing it. */
 declare module '@svc/guest' {
-  /** One server-sent event; at least one of its fields is given. */
+  /** One server-sent event with at least one of the fields. */
   export interface ServerSentEvent {
-    /** Text is sent as it is, line by line; anything else as JSON. */
+    /** Text is sent unchanged, line by line; other values as JSON. */
     data?: unknown;
-    /** The name that a page listens for; `message` without it. */
+    /** The name of the event (default: `message`). */
     event?: string;
-    /** What a browser that comes back sends as `last-event-id`. */
+    /** The id that a browser sends as `last-event-id` when it reconnects. */
     id?: string | number;
-    /** Milliseconds that a browser waits before it comes back. */
+    /** Milliseconds that a browser waits before it reconnects. */
     retry?: number;
   }
 
   export interface Events {
     /** Send an event, or just its data; resolves when the client can take the next one. */
     send(event: ServerSentEvent | string | number | boolean): Promise<void>;
-    /** Send a comment, which pages do not see. */
+    /** Send a comment, which pages ignore. */
     comment(text?: string): Promise<void>;
-    /** Aborted when the client has gone; `send` rejects from then on. */
+    /** Aborted when the client has disconnected; `send` rejects from then on. */
     readonly signal: AbortSignal;
   }
 
   export interface EventStreamInit extends ResponseInit {
-    /** Send an empty comment after this many quiet milliseconds; 15000 unless given, 0 for never. */
+    /** Send an empty comment after this many idle milliseconds (default: 15000; 0: never). */
     keepAlive?: number;
   }
 
-  /** Answer with server-sent events; the stream ends when `produce` does. An error cuts the connection. */
+  /** Respond with server-sent events; the stream ends when `produce` does. An error aborts the connection. */
   export function eventStream(produce: (events: Events) => void | Promise<void>, init?: EventStreamInit): Response;
 
-  /** Write a piece of a body; resolves when the client can take the next one, rejects when it has gone. */
+  /** Write a piece of a body; resolves when the client can take the next one, rejects when it has disconnected. */
   export type Write = (chunk: string | BufferSource) => Promise<void>;
 
-  /** Answer with a body that is written piece by piece. An error cuts the connection. */
+  /** Respond with a body that is written piece by piece. An error aborts the connection. */
   export function stream(
     produce: (write: Write, context: { readonly signal: AbortSignal }) => void | Promise<void>,
     init?: ResponseInit,
   ): Response;
 
-  /** Answer with a value as JSON. */
+  /** Respond with a value as JSON. */
   export function json(value: unknown, init?: ResponseInit): Response;
 
-  /** Wait; rejects with the signal's reason when that is aborted. */
+  /** Wait; rejects with the signal's reason if it is aborted. */
   export function sleep(ms: number, signal?: AbortSignal): Promise<void>;
 
-  /** Write a structured record, which is kept with the request that it belongs to. */
+  /** Write a structured record, which is stored with its request. */
   export type Log = (message: string, attributes?: Record<string, unknown>) => void;
 
   /** Hosted, records go to the telemetry Door, in batches; elsewhere each is a line of JSON on stderr. */
@@ -54,7 +54,7 @@ declare module '@svc/guest' {
     readonly info: Log;
     readonly warn: Log;
     readonly error: Log;
-    /** Send the records that wait, which happens by itself within 20 ms of the first, and at the end. */
+    /** Send the records of the batch, which happens by itself within 20 ms of the first, and at the end. */
     flush(): void;
   };
 
@@ -66,37 +66,37 @@ declare module '@svc/guest' {
     function verify(password: string, hash: string): Promise<boolean>;
   }
 
-  /** The tables of the Project: SQLite's SQL, without a connection to make or a secret to set. */
+  /** The tables of the project: SQLite's SQL, without a connection to open or a secret to set. */
   export namespace tables {
-    /** null, or what a column can hold; a `Date` is sent as a timestamp, plain objects and arrays as JSON text. */
+    /** null, or a value of a column; a `Date` is sent as a timestamp, plain objects and arrays as JSON text. */
     type Param = string | number | bigint | boolean | null | Date | BufferSource | object;
 
     /**
-     * A value of a row: a `bigint` for an integer that a number does not hold, bytes for a blob, text for a
-     * timestamp (ISO 8601, UTC), and for a json column whatever its document is.
+     * A value of a row: a `bigint` for an integer beyond the safe range of a number, bytes for a blob, text for a
+     * timestamp (ISO 8601, UTC), and for a json column its document.
      */
     type Value = string | number | bigint | boolean | null | Uint8Array | object;
 
     interface Outcome<Row> {
-      /** How many rows were inserted, updated or deleted. */
+      /** The number of rows that were inserted, updated or deleted. */
       readonly changes: number;
-      /** The rowid of the last row that was inserted; without one, it is 0. */
+      /** The rowid of the last inserted row, or 0. */
       readonly lastId: number | bigint;
-      /** The rows of a RETURNING clause, or of a statement in a batch that reads. */
+      /** The rows of a RETURNING clause, or of a query in a batch. */
       readonly rows: Row[];
     }
 
-    /** A statement of a batch, made with `sql`. */
+    /** A statement of a batch, created with `sql`. */
     interface Statement {
       readonly json: string;
     }
 
-    /** The rows of a statement that reads: a template, whose values become parameters. */
+    /** The rows of a query: a template, whose values become parameters. */
     function query<Row = Record<string, Value>>(sql: TemplateStringsArray, ...values: Param[]): Promise<Row[]>;
-    /** The rows of a statement that reads: a text with $1, $2 …, and their values. */
+    /** The rows of a query: a text with $1, $2 …, and their values. */
     function query<Row = Record<string, Value>>(sql: string, ...params: Param[]): Promise<Row[]>;
 
-    /** Run a statement that writes: a template, or a text and its parameters. Resolves when it is on the disk. */
+    /** Run a statement that writes: a template, or a text and its parameters. Resolves when the change is on the disk. */
     function exec<Row = Record<string, Value>>(
       sql: TemplateStringsArray | string,
       ...params: Param[]
@@ -105,12 +105,12 @@ declare module '@svc/guest' {
     /** A statement for `batch`: a template, or a text and its parameters. */
     function sql(sql: TemplateStringsArray | string, ...params: Param[]): Statement;
 
-    /** Run statements in one transaction: all of them, or none. There is an outcome for each. */
+    /** Run statements in one transaction: all of them, or none. Resolves with a result for each. */
     function batch<Row = Record<string, Value>>(statements: Iterable<Statement>): Promise<Outcome<Row>[]>;
 
-    /** What the tables refuse; `message` has SQLite's words and the place. */
+    /** The tables' error for a rejected statement; `message` has SQLite's message and the position. */
     class Error extends globalThis.Error {
-      /** The HTTP status of the answer: 4xx for what the program can change. */
+      /** The HTTP status of the response: 4xx for errors of the program. */
       readonly status: number;
       /** The kind of error: `sql-error`, `constraint`, `bad-parameters` and so on. */
       readonly code: string;
@@ -118,11 +118,11 @@ declare module '@svc/guest' {
       readonly constraint?: string;
       readonly title: string;
       readonly detail?: string;
-      /** What to do about it. */
+      /** The remedy. */
       readonly hint?: string;
-      /** Where in the SQL it is, counted in characters from 1. */
+      /** The position in the SQL, in characters from 1. */
       readonly position?: number;
-      /** The number of the statement in a batch, from 0. */
+      /** The index of the statement in a batch, from 0. */
       readonly statement?: number;
     }
   }
@@ -144,13 +144,13 @@ declare module '@svc/guest' {
   export interface D1Meta {
     /** Milliseconds. */
     duration: number;
-    /** How many rows were inserted, updated or deleted; `rows_written` is the same. */
+    /** The number of rows that were inserted, updated or deleted; `rows_written` is the same. */
     changes: number;
     rows_written: number;
-    /** The rowid of the last row that was inserted; without one, it is 0. */
+    /** The rowid of the last inserted row, or 0. */
     last_row_id: number;
     changed_db: boolean;
-    /** How many rows the result has. */
+    /** The number of rows of the result. */
     rows_read: number;
     /** Always 0. */
     size_after: number;
@@ -165,7 +165,7 @@ declare module '@svc/guest' {
   }
 
   /**
-   * The tables of the Project with the interface of Cloudflare's D1, for code and packages that use it. Values are
+   * The tables of the project with the interface of Cloudflare's D1, for code and packages that use it. Values are
    * as SQLite stores them: 0 and 1 for booleans, text for JSON, an array of bytes for a blob.
    */
   export const d1: {
@@ -174,7 +174,7 @@ declare module '@svc/guest' {
     batch<T = unknown>(statements: D1PreparedStatement[]): Promise<D1Result<T>[]>;
     /** Run statements without values, one a line, in one transaction. Migrations change the schema, not this. */
     exec(sql: string): Promise<{ count: number; duration: number }>;
-    /** The same tables; every read sees what was written before. */
+    /** The same tables; every read returns earlier writes. */
     withSession(constraint?: string): {
       prepare(sql: string): D1PreparedStatement;
       batch<T = unknown>(statements: D1PreparedStatement[]): Promise<D1Result<T>[]>;

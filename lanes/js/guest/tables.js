@@ -1,4 +1,4 @@
-// `tables` of '@svc/guest': SQL over the tables of the Project. Types and documentation are in svc-guest.d.ts.
+// `tables` of '@svc/guest': SQL over the tables of the project. Types and documentation are in svc-guest.d.ts.
 import { ask, query as queryText, read, TablesError, written } from './tables_door.js';
 
 export async function query(sql, ...params) {
@@ -33,7 +33,7 @@ function outcome(answer) {
   return { changes, lastId, rows: rowsOf(answer) };
 }
 
-// `blobs` names the columns whose texts are base 64.
+// `blobs` names the columns whose texts are base64.
 function rowsOf({ rows = [], blobs = [] }) {
   for (const name of blobs) {
     for (const row of rows) {

@@ -5,7 +5,7 @@ const DOORS = Symbol.for('svc.doors');
 
 export class TablesError extends Error {
   constructor(status, problem) {
-    const { code = '', title = `the answer has status ${status}`, detail, position, statement } = problem;
+    const { code = '', title = `the response has status ${status}`, detail, position, statement } = problem;
     const batched = statement === undefined ? '' : `, in statement ${statement + 1}`;
     const place = position === undefined ? '' : `, at position ${position} of the SQL`;
     super(`${detail || title}${batched}${place}`);
@@ -15,7 +15,7 @@ export class TablesError extends Error {
   }
 }
 
-// Asked for once: the environment is behind a proxy.
+// Read once: each access to the environment passes a proxy.
 let endpoint;
 function hosted() {
   endpoint ||= globalThis.process?.env?.SVC_TABLES_ENDPOINT;
@@ -23,7 +23,7 @@ function hosted() {
   return endpoint;
 }
 
-// A read. Hosted, it is one call of the host, which is over sooner than a fetch has begun; a program may do nothing
+// A read. Hosted, it is one call of the host, which is faster than starting a fetch; a program may do nothing
 // else meanwhile. Its text comes without an await, which is a turn of the engine's own, or else as a promise.
 export function query(body) {
   hosted();
@@ -31,7 +31,7 @@ export function query(body) {
   return quick ? answered(quick[0], quick[1]) : ask('query', body);
 }
 
-// What waits for the disk, and a read where there is no short way, is a fetch as any other.
+// Writes, and reads without the direct call, use fetch().
 export async function ask(path, body) {
   // Bytes, since a text would get a content type: each header is a call of the host.
   const answer = await fetch(`${hosted()}/v1/${path}`, { method: 'POST', body: encoder.encode(body) });
@@ -44,12 +44,12 @@ function answered(status, text) {
   try {
     problem = JSON.parse(text);
   } catch {
-    // What is no document has its status to tell.
+    // A response that is not a document is described by its status.
   }
   throw new TablesError(status, problem);
 }
 
-// An integer that a number does not hold becomes a bigint. Few texts have one: the others are read at full speed.
+// An integer beyond the safe range of a number becomes a bigint. Few texts contain one: the others are parsed faster.
 export function read(text) {
   if (!LONG.test(text)) return JSON.parse(text);
   return JSON.parse(text, (_, value, { source }) => {

@@ -1,4 +1,4 @@
-// Bundles Resources with esbuild, request by request: one JSON document a line on stdin, one on stdout.
+// Bundles resources with esbuild, request by request: one JSON document a line on stdin, one on stdout.
 //
 // {id, entry, name, root, guest, compat, deploy, intl?}
 //   ->  {id, code, map, inputs, warnings} | {id, errors} | {id, fault} | {id, needs: 'intl'}
@@ -99,7 +99,7 @@ function nameable({ root, deploy, compat, intl }, code, map) {
   return { code: renamed, map: JSON.stringify(read) };
 }
 
-/** Return the result of esbuild with features. Each Resource has a context without any, and one with its last ones. */
+/** Return the result of esbuild with features. Each resource has a context without any, and one with its last ones. */
 async function build(request, features = undefined) {
   const { entry, name, root, deploy } = request;
   const key = JSON.stringify([entry, name, root, deploy, Boolean(features)]), wanted = JSON.stringify(features);

@@ -37,7 +37,7 @@ function decode(mappings) {
   return lines;
 }
 
-/** Return a bundle whose classes have the names of the sources. Its lines keep their numbers. */
+/** Return a bundle whose classes have the names of the sources. Its line numbers do not change. */
 export function withClassNames(code, map) {
   const classes = [...code.matchAll(CLASS)].filter(([, , variable, name]) => /\d$/.test(variable ?? name ?? '') || (variable && name));
   if (!classes.length) return code;

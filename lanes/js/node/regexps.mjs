@@ -26,7 +26,7 @@ function classesOf(name) {
 }
 
 /**
- * Return a pattern with character classes in place of property escapes. Runs in bundles too.
+ * Return a pattern with character classes instead of property escapes. Runs in bundles too.
  *
  * Packages compile the source of a literal without its flags, to count groups; then code points above U+FFFF are
  * invalid ranges, which are omitted.

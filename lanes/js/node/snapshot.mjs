@@ -66,7 +66,7 @@ export function snapshot(bytes, { init, folders, input, env }) {
 }
 
 /**
- * Return `component` with the memory and the globals of `module` in place of its main module's.
+ * Return `component` with the memory and the globals of `module` instead of those of its main module.
  *
  * The main module is the largest one. Both modules must be snapshots of one module.
  */
@@ -154,9 +154,9 @@ function globalsOf(body) {
   const reader = new Reader(body), globals = [];
   for (let left = reader.number(); left; left--) {
     const from = reader.at, type = reader.byte(), mutable = reader.byte() === 1;
-    if (type !== 0x7f || reader.byte() !== 0x41) throw new Error('a global is no plain i32');
+    if (type !== 0x7f || reader.byte() !== 0x41) throw new Error('a global is not a constant i32');
     reader.number();
-    if (reader.byte() !== 0x0b) throw new Error('a global is no plain i32');
+    if (reader.byte() !== 0x0b) throw new Error('a global is not a constant i32');
     globals.push({ mutable, entry: Buffer.from(body.subarray(from, reader.at)) });
   }
   return globals;

@@ -24,7 +24,7 @@ const REPLACED = {
   _debugLog: 'const _debugLog = () => {};',
 };
 
-/** Return a script with the functions of `REPLACED`. Throws if it does not have one of them at its top level. */
+/** Return a script with the functions of `REPLACED`. Throws if one of them is missing at its top level. */
 function faster(script) {
   return Object.entries(REPLACED).reduce((text, [name, source]) => {
     const pattern = new RegExp(`^(function ${name}\\(|const ${name} = )[^]*?^\\}[;]?$`, 'm');

@@ -6,7 +6,7 @@ const shown = new Map();
 let turn = 0;
 let timer;
 
-// Each read is another language's turn, so that what one wrote is seen to be there for the others.
+// Each read uses the next language, to show that all of them read the same rows.
 async function read() {
   clearTimeout(timer);
   const lane = LANES[turn++ % LANES.length];
@@ -17,16 +17,16 @@ async function read() {
     if (!response.ok) throw new Error(answer.title);
     const took = Math.max(1, Math.round(performance.now() - began));
     show(answer);
-    tell(find('#read'), lane, `read by ${NAMES[lane]} in ${took} ms`);
+    announce(find('#read'), lane, `read by ${NAMES[lane]} in ${took} ms`);
   } catch (error) {
-    tell(find('#read'), lane, `${NAMES[lane]} does not answer: ${error.message}`);
+    announce(find('#read'), lane, `${NAMES[lane]} does not answer: ${error.message}`);
   }
   timer = setTimeout(read, document.hidden ? EVERY * 10 : EVERY);
 }
 
-function tell(place, lane, text) {
-  place.dataset.lane = lane;
-  place.textContent = text;
+function announce(element, lane, text) {
+  element.dataset.lane = lane;
+  element.textContent = text;
 }
 
 function show(entries) {
@@ -73,7 +73,7 @@ function made(entry) {
   return item;
 }
 
-// A heart is given by whichever language has its turn, and need not be the one that wrote the entry.
+// The next language adds the heart, which is not always the language that wrote the entry.
 async function heart(id) {
   const lane = LANES[turn % LANES.length];
   const response = await fetch(`/${lane}/entries/${id}/heart`, { method: 'POST' });
@@ -85,17 +85,17 @@ find('#sign').addEventListener('submit', async (event) => {
   event.preventDefault();
   const form = event.target;
   const { lane, ...entry } = Object.fromEntries(new FormData(form));
-  const told = find('#told');
+  const result = find('#result');
   try {
     const response = await fetch(`/${lane}/entries`, { method: 'POST', body: JSON.stringify(entry) });
     const answer = await response.json();
     if (!response.ok) throw new Error(answer.title);
     form.elements.message.value = '';
     turn = LANES.indexOf(lane) + 1;
-    tell(told, lane, `${NAMES[lane]} wrote it; ${NAMES[LANES[turn % LANES.length]]} reads it next.`);
+    announce(result, lane, `${NAMES[lane]} wrote it; ${NAMES[LANES[turn % LANES.length]]} reads it next.`);
     await read();
   } catch (error) {
-    tell(told, lane, `Not written: ${error.message}`);
+    announce(result, lane, `Not written: ${error.message}`);
   }
 });
 

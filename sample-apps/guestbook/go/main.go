@@ -1,4 +1,4 @@
-// Every request runs this program on a fresh instance: what is to stay goes into a table.
+// Each request runs this program in a new WebAssembly instance. Data that must last belongs in a table.
 package main
 
 import (
@@ -46,7 +46,7 @@ func add(w http.ResponseWriter, r *http.Request) {
 		"insert into entries (lane, author, message) values ('go', $1, $2) returning *", sent.Author, sent.Message)
 	var refused *tables.Error
 	if errors.As(err, &refused) && refused.Code == "constraint" {
-		// What the table refuses is the visitor's to put right.
+		// The visitor can correct an entry that the table rejects.
 		guest.Log.Warn("entry refused", "lane", "go", "reason", refused.Detail)
 		problem(w, http.StatusBadRequest, "A name has 1 to 40 characters, and a message 1 to 280")
 		return
@@ -58,7 +58,7 @@ func add(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusCreated, written[0])
 }
 
-// Both statements, or neither: who gives a heart finds how many there are now.
+// One transaction adds the heart and returns the new number.
 func heart(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	done, err := tables.Batch(r.Context(),

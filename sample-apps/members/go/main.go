@@ -104,7 +104,7 @@ func home(w http.ResponseWriter, r *http.Request) {
 	page.Execute(w, members[0])
 }
 
-// credentials reads a name and a password from JSON. It answers the request if they are not usable.
+// credentials reads a name and a password from JSON. It sends an error response if they are not usable.
 func credentials(w http.ResponseWriter, r *http.Request) (name, secret string, ok bool) {
 	var sent struct{ Name, Password *string }
 	if json.NewDecoder(r.Body).Decode(&sent) != nil || sent.Name == nil || sent.Password == nil {
@@ -168,7 +168,7 @@ func answer(w http.ResponseWriter, status int, name, value string) {
 	json.NewEncoder(w).Encode(map[string]string{name: value})
 }
 
-// must returns a value. An error that no visitor can put right ends the request with status 500.
+// must returns a value. An error that the visitor cannot correct ends the request with status 500.
 func must[T any](value T, err error) T {
 	if err != nil {
 		panic(err)

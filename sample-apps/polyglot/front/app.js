@@ -1,6 +1,6 @@
 const CELLS = 50;
-// A browser reads an answer only when it has sent its request, so a big file goes in slices that fit into the
-// buffers between: an echo stops when its answer is not read.
+// A browser reads a response only after it has sent the request, so a large file is sent in slices that fit into the
+// buffers in between: an echo stops while its response is not read.
 const SLICE = 256 * 1024;
 const NAMES = { js: 'JavaScript', go: 'Go', rust: 'Rust' };
 
@@ -18,8 +18,8 @@ class Lane {
     document.querySelector('#lanes').append(card);
   }
 
-  // The browser comes back by itself when a stream ends, which happens each 25 seconds. It gives up on an
-  // answer that is not a stream, as long as the lane is still being built: then ask again.
+  // The browser reconnects by itself when a stream ends, which happens every 25 seconds. It gives up on a
+  // response that is not a stream, which is sent while the lane is being built: then connect again.
   listen() {
     const state = this.find('.clock span');
     const source = new EventSource(`/${this.name}/events`);
@@ -50,9 +50,9 @@ class Lane {
       const took = performance.now() - began;
       this.find('blockquote').textContent = `${answer.message ?? answer.title}.`;
       const runtime = answer.runtime === 'none' ? 'no runtime' : answer.runtime ?? answer.code;
-      this.find('.told').textContent = `${runtime}, ${took.toFixed(0)} ms, request ${answer.request ?? answer.request_id}`;
+      this.find('.details').textContent = `${runtime}, ${took.toFixed(0)} ms, request ${answer.request ?? answer.request_id}`;
     } catch (error) {
-      this.find('.told').textContent = `no answer: ${error.message}`;
+      this.find('.details').textContent = `no response: ${error.message}`;
     }
   }
 
@@ -62,32 +62,32 @@ class Lane {
       const response = await fetch(`/${this.name}/fail`);
       shown.textContent = JSON.stringify(await response.json(), null, 1);
     } catch (error) {
-      shown.textContent = `no answer: ${error.message}`;
+      shown.textContent = `no response: ${error.message}`;
     }
     shown.hidden = false;
   }
 
   async echo(file, digest) {
-    const [bar, told] = [this.find('progress'), this.find('.echo p')];
+    const [bar, result] = [this.find('progress'), this.find('.echo p')];
     this.find('.echo').hidden = false;
-    told.className = '';
-    told.textContent = `${file.name} is under way …`;
+    result.className = '';
+    result.textContent = `${file.name} is being sent …`;
     bar.value = 0;
     try {
       const began = performance.now();
       const back = await this.through(file, (bytes) => (bar.value = file.size ? bytes / file.size : 1));
       const seconds = (performance.now() - began) / 1000;
       const same = (await sha256(back)) === (await digest);
-      told.className = same ? 'same' : 'other';
+      result.className = same ? 'same' : 'other';
       const equal = same ? `SHA-256 is the same, ${(await digest).slice(0, 12)}…` : 'SHA-256 differs';
-      told.textContent = `${back.size.toLocaleString('en')} bytes in ${seconds.toFixed(1)} s, ${equal}`;
+      result.textContent = `${back.size.toLocaleString('en')} bytes in ${seconds.toFixed(1)} s, ${equal}`;
     } catch (error) {
-      told.className = 'other';
-      told.textContent = `${file.name} did not come back: ${error.message}`;
+      result.className = 'other';
+      result.textContent = `${file.name} failed: ${error.message}`;
     }
   }
 
-  /** Send a file and return what came back. */
+  /** Send a file and return the bytes of the response. */
   async through(file, report) {
     const parts = [];
     let received = 0;

@@ -1,4 +1,4 @@
-// Every request runs this program on a fresh instance, from main on: nothing that it keeps in memory survives.
+// Each request runs this program from main on, in a new WebAssembly instance: nothing in memory survives.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 	"svc/guest"
 )
 
-const ticks = 50 // 25 s, within run_limit_secs; the browser comes back by itself.
+const ticks = 50 // 25 s, within run_limit_secs; the browser reconnects by itself.
 
 func main() {
 	http.HandleFunc("GET /go/hello", hello)
@@ -50,7 +50,7 @@ type tick struct {
 	N    int    `json:"n"`
 }
 
-// When the client goes away, the next Send fails and the handler returns.
+// When the client disconnects, the next Send fails and the handler returns.
 func events(w http.ResponseWriter, r *http.Request) {
 	seen, _ := strconv.Atoi(r.Header.Get("Last-Event-ID"))
 	stream := guest.NewEvents(w)
@@ -65,7 +65,7 @@ func events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// What comes in goes out at once, in constant memory.
+// Returns the request body while it arrives, in constant memory.
 func echo(w http.ResponseWriter, r *http.Request) {
 	kind := r.Header.Get("Content-Type")
 	if kind == "" {
@@ -77,7 +77,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	io.Copy(flushed{w, control}, r.Body)
 }
 
-// flushed sends each write when it is made.
+// flushed sends each write at once.
 type flushed struct {
 	io.Writer
 	control *http.ResponseController

@@ -1,4 +1,4 @@
-// Every request runs this program on a fresh instance, from main on: nothing that it keeps in memory survives.
+// Each request runs this program from main on, in a new WebAssembly instance: nothing in memory survives.
 package main
 
 import (
@@ -27,7 +27,7 @@ func front(w http.ResponseWriter, r *http.Request) {
 	w.Write(page)
 }
 
-// The query decides whom to greet; what svc.toml sets and the platform's own variables are in the environment.
+// The name to greet is in the query. The environment has the variables of svc.toml and those of svc.
 func hello(w http.ResponseWriter, r *http.Request) {
 	name := r.FormValue("name")
 	if name == "" {
@@ -38,7 +38,7 @@ func hello(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(map[string]string{"hello": name, "request": os.Getenv("SVC_REQUEST_ID")})
 }
 
-// A stream of events: each leaves as soon as it is sent. An error tells that the client has gone.
+// A stream of events, each sent at once. Send fails if the client has disconnected.
 func primes(w http.ResponseWriter, r *http.Request) {
 	stream := guest.NewEvents(w)
 	numbers := make(chan int)
@@ -56,7 +56,7 @@ func primes(w http.ResponseWriter, r *http.Request) {
 	stream.Send(guest.Event{Name: "done"})
 }
 
-// The sieve of Eratosthenes, as goroutines: one counts, and for each prime one more leaves out its multiples.
+// The sieve of Eratosthenes, as goroutines: one counts, and one for each prime filters its multiples.
 func count(out chan<- int) {
 	for n := 2; ; n++ {
 		out <- n

@@ -1,5 +1,5 @@
-// Package lite answers HTTP requests without net/http: a component of it has a quarter of the size, and starts
-// sooner. The functions are those that small services need; svc/guest has the whole of net/http.
+// Package lite serves HTTP requests without net/http: its components have a quarter of the size and start
+// sooner. It has the functions that small services need; svc/guest supports all of net/http.
 //
 //	func main() {
 //		lite.Serve(func(w *lite.Response, r *lite.Request) {
@@ -28,19 +28,19 @@ type Header struct {
 
 // Request is an incoming request.
 type Request struct {
-	// Context ends when the client is gone or the request is answered.
+	// Context ends when the client disconnects or the response is complete.
 	Context context.Context
 	Method  string
-	// Path is as it was sent, still encoded and without the query.
+	// Path is the path as sent, still encoded and without the query.
 	Path  string
 	Query string
-	// Headers are in the order in which they came, the Host among them.
+	// Headers are in the order of the request, including Host.
 	Headers []Header
-	// Body is the body as it comes. It is never nil.
+	// Body is the body, read as it arrives. It is never nil.
 	Body io.Reader
 }
 
-// Header returns the value of the first header field of that name, in any case of letters, or nothing.
+// Header returns the value of the first header field of that name, ignoring case, or an empty string.
 func (r *Request) Header(name string) string { return find(r.Headers, name) }
 
 // Response writes a response; it is an io.Writer.
@@ -51,7 +51,7 @@ type Response struct {
 	begin   func(status int, headers []Header) body
 }
 
-// body is where a response's bytes go.
+// body is the destination of a response's bytes.
 type body interface {
 	Write(data []byte) (int, error)
 	Flush() error
@@ -63,13 +63,13 @@ func (w *Response) Status(status int) { w.status = status }
 // Header adds a header field. Call it before the first Write.
 func (w *Response) Header(name, value string) { w.headers = append(w.headers, Header{name, value}) }
 
-// Write sends bytes. An error tells that the client is gone.
+// Write sends bytes. It fails if the client has disconnected.
 func (w *Response) Write(data []byte) (int, error) {
 	w.start()
 	return w.body.Write(data)
 }
 
-// Flush sends what was written at once, and waits while the client is slow.
+// Flush sends the written bytes at once, and waits while the client is slow.
 func (w *Response) Flush() error {
 	w.start()
 	return w.body.Flush()
@@ -92,19 +92,19 @@ type Event struct {
 // Events is the response to one EventSource.
 type Events struct{ response *Response }
 
-// NewEvents begins an event stream. Each event leaves at once.
+// NewEvents starts an event stream. Each event is sent at once.
 func NewEvents(w *Response) *Events {
 	w.Header("Content-Type", "text/event-stream")
 	w.Header("Cache-Control", "no-cache")
 	return &Events{w}
 }
 
-// Send sends an event. An error tells that the client is gone.
+// Send sends an event. It fails if the client has disconnected.
 func (e *Events) Send(event Event) error {
 	return e.write(sse.Event(event.ID, event.Name, event.Data, event.Retry))
 }
 
-// Comment sends lines that clients ignore: they keep a connection open that has nothing to say.
+// Comment sends lines that clients ignore. They prevent an idle timeout of the connection.
 func (e *Events) Comment(comment string) error { return e.write(sse.Comment(comment)) }
 
 func (e *Events) write(text string) error {
@@ -116,21 +116,21 @@ func (e *Events) write(text string) error {
 
 // Outgoing is a request to another server.
 type Outgoing struct {
-	// Method is GET when it is empty.
+	// Method is the method (default: GET).
 	Method  string
 	URL     string
 	Headers []Header
 	Body    io.Reader
 }
 
-// Incoming is another server's response. Close its body when it was read.
+// Incoming is another server's response. Close its body after reading it.
 type Incoming struct {
 	Status  int
 	Headers []Header
 	Body    io.ReadCloser
 }
 
-// Header returns the value of the first header field of that name, in any case of letters, or nothing.
+// Header returns the value of the first header field of that name, ignoring case, or an empty string.
 func (r *Incoming) Header(name string) string { return find(r.Headers, name) }
 
 // Fetch sends a request to an origin that `egress` of svc.toml names; redirects are not followed.
@@ -141,7 +141,7 @@ func Fetch(ctx context.Context, request Outgoing) (*Incoming, error) {
 	return fetch(ctx, request)
 }
 
-// Serve answers requests with the function. Call it at the end of main.
+// Serve handles requests with the function. Call it at the end of main.
 func Serve(answer func(w *Response, r *Request)) { serve(answer) }
 
 func find(headers []Header, name string) string {

@@ -52,14 +52,14 @@ func respond(incoming wasi.Request, answer func(*Response, *Request)) {
 }
 
 func refused(status int, headers []Header) string {
-	said := "the host does not take the response's status " + strconv.Itoa(status) + " or a header field"
+	message := "the host rejects the response's status " + strconv.Itoa(status) + " or a header field"
 	for _, header := range headers {
-		said += ", " + header.Name + ": " + header.Value
+		message += ", " + header.Name + ": " + header.Value
 	}
-	return said
+	return message
 }
 
-// lazyBody asks for the body when it is read.
+// lazyBody requests the body from the host at the first read.
 type lazyBody struct {
 	ctx     context.Context
 	request wasi.Request
@@ -73,7 +73,7 @@ func (b *lazyBody) Read(to []byte) (int, error) {
 	return b.reader.Read(to)
 }
 
-// watched ends the request's context when the client has disconnected.
+// watched cancels the request's context when the client has disconnected.
 type watched struct {
 	writer *wasi.Writer
 	gone   context.CancelFunc
@@ -95,7 +95,7 @@ func (w watched) Flush() error {
 	return err
 }
 
-// nothing is the body of a response that has none.
+// nothing is the body of a response without one.
 type nothing struct{}
 
 func (nothing) Write(data []byte) (int, error) { return len(data), nil }

@@ -13,23 +13,23 @@ import (
 	"svc/guest/lite"
 )
 
-// Error is what the tables say of a statement that they refuse.
+// Error is the tables' error for a rejected statement.
 type Error struct {
-	// Status is the HTTP status of the answer: 4xx for what the program can change.
+	// Status is the HTTP status of the response: 4xx for errors of the program.
 	Status int
 	// Code names the kind of error: "sql-error", "constraint", "bad-parameters" and so on.
 	Code string
 	// Constraint is the rule that a row breaks, when Code is "constraint": "unique", "primary-key", "not-null",
 	// "check", "foreign-key", "type" or "trigger".
 	Constraint string
-	// Title and Detail tell in words what is wrong; Detail has SQLite's own.
+	// Title and Detail describe the error; Detail has SQLite's message.
 	Title  string
 	Detail string
-	// Hint says what to do, when there is something.
+	// Hint is the remedy, if there is one.
 	Hint string
-	// Position is where in the SQL it is, counted in characters from 1; without a place it is 0.
+	// Position is the error's position in the SQL, in characters from 1, or 0 if unknown.
 	Position int
-	// Statement is the number of the statement in a Batch, from 0; otherwise it is -1.
+	// Statement is the index of the statement in a Batch, from 0; otherwise -1.
 	Statement int
 }
 
@@ -76,23 +76,23 @@ func ask(ctx context.Context, path string, question question, answer answer) err
 		return fmt.Errorf("tables: %w", err)
 	}
 	defer response.Body.Close()
-	said, err := io.ReadAll(response.Body)
+	content, err := io.ReadAll(response.Body)
 	if err != nil {
-		return fmt.Errorf("tables: the answer broke off: %w", err)
+		return fmt.Errorf("tables: the response is incomplete: %w", err)
 	}
 	if response.Status != 200 {
-		return refused(response.Status, said)
+		return refused(response.Status, content)
 	}
-	if err := json.Unmarshal(said, answer); err != nil {
+	if err := json.Unmarshal(content, answer); err != nil {
 		return fmt.Errorf("tables: the rows do not fit: %w", err)
 	}
 	return answer.finish()
 }
 
-func refused(status int, said []byte) error {
+func refused(status int, content []byte) error {
 	refusal := &Error{Statement: -1}
-	if json.Unmarshal(said, refusal) != nil || refusal.Title == "" {
-		refusal = &Error{Title: fmt.Sprintf("the answer has status %d", status), Statement: -1}
+	if json.Unmarshal(content, refusal) != nil || refusal.Title == "" {
+		refusal = &Error{Title: fmt.Sprintf("the response has status %d", status), Statement: -1}
 	}
 	refusal.Status = status
 	return refusal

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// isoTime is how a timestamp is written: UTC, milliseconds, Z.
+// isoTime is the format of a timestamp: UTC, milliseconds, Z.
 const isoTime = "2006-01-02T15:04:05.000Z"
 
 type batch []Statement
@@ -60,7 +60,7 @@ func (a arraysOf) appendJSON(to []byte) ([]byte, error) {
 	return append(to[:len(to)-1], `,"rows":"arrays"}`...), nil
 }
 
-// appendParam appends a parameter as JSON. Its errors go on after "parameter $1".
+// appendParam appends a parameter as JSON. Its errors complete the text "parameter $1".
 func appendParam(to []byte, param any) ([]byte, error) {
 	switch param := param.(type) {
 	case nil:
@@ -138,7 +138,7 @@ func appendFloat(to []byte, value float64) ([]byte, error) {
 			return to, nil
 		}
 	}
-	return append(to, ".0"...), nil // stays a real where a column takes anything
+	return append(to, ".0"...), nil // remains a real in columns of any type
 }
 
 func appendTime(to []byte, value time.Time) ([]byte, error) {

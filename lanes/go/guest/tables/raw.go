@@ -17,7 +17,7 @@ type Raw struct {
 	Values  [][]any
 }
 
-// QueryRaw returns the rows of a statement that reads, or of the RETURNING clause of one that writes.
+// QueryRaw returns the rows of a query, or of the RETURNING clause of a statement that writes.
 func QueryRaw(ctx context.Context, sql Text, params ...any) (Raw, error) {
 	answer, err := raw(ctx, "/v1/query", sql, params)
 	var refusal *Error
@@ -49,7 +49,7 @@ func (r rawOf) appendJSON(to []byte) ([]byte, error) {
 	return append(to[:len(to)-1], `,"rows":"arrays","values":"stored"}`...), nil
 }
 
-// stored is Raw on the wire: a blob is {"base64": "AQI="}.
+// stored is Raw as JSON: a blob is {"base64": "AQI="}.
 type stored struct {
 	Changes int64    `json:"changes"`
 	LastID  int64    `json:"last_id"`

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// result is Result on the wire. Blobs are the columns whose texts are base 64.
+// result is Result as JSON. Blobs are the columns whose texts are base64.
 type result[T any] struct {
 	Changes int64    `json:"changes"`
 	LastID  int64    `json:"last_id"`
@@ -16,7 +16,7 @@ type result[T any] struct {
 	Blobs   []string `json:"blobs"`
 }
 
-// finish makes bytes of the blobs in rows without a type; for others encoding/json has done it.
+// finish decodes the blobs in rows without a type; for others encoding/json does it.
 func (r *result[T]) finish() error {
 	rows, ok := any(r.Rows).([]Row)
 	if !ok {
@@ -38,7 +38,7 @@ func (r *result[T]) finish() error {
 	return nil
 }
 
-// arrays is Arrays on the wire. Blobs are the indexes of the columns whose texts are base 64.
+// arrays is Arrays as JSON. Blobs are the indexes of the columns whose texts are base64.
 type arrays struct {
 	Columns []string `json:"columns"`
 	Rows    [][]any  `json:"rows"`
@@ -73,7 +73,7 @@ func (a *arrays) finish() error {
 	return nil
 }
 
-// results is what a batch is answered with.
+// results is the response to a batch.
 type results struct {
 	Results []result[Row] `json:"results"`
 }
@@ -118,7 +118,7 @@ func plain(value any) any {
 	return value
 }
 
-// number returns an int64 for digits alone, else a float64. Beyond its range that is an infinity, as SQLite has it.
+// number returns an int64 for digits alone, else a float64. Beyond its range it is an infinity, as in SQLite.
 func number(text string) any {
 	if !strings.ContainsAny(text, ".eE") {
 		if whole, err := strconv.ParseInt(text, 10, 64); err == nil {

@@ -1,32 +1,32 @@
-// Package tables reads and writes the tables of the Project that a program belongs to. There is nothing to
+// Package tables reads and writes the tables of the program's project. There is nothing to
 // connect to and no secret to set:
 //
 //	rows, err := tables.Query(ctx, "select id, name from users where name = $1", name)
 //	result, err := tables.Exec(ctx, "insert into users (name) values ($1)", name)
 //
 // The dialect is SQLite's. Parameters are $1, $2 and so on, in any order and as often as needed, or ?; SQL is text
-// that stands in the program, so what people send can never become SQL.
+// in the program's source, so user input can never become SQL.
 //
 // It works beside svc/guest and svc/guest/lite alike.
 package tables
 
 import "context"
 
-// Text is SQL. A constant becomes one by itself, so that plain calls carry no text but the program's own. SQL
-// that is put together while the program runs (a choice of columns, an order) is converted, which shows at the
-// place: tables.Text(sql). Values belong into parameters.
+// Text is SQL. Constants convert to it implicitly, so that plain calls contain only the program's own text. SQL
+// that is built at run time (a choice of columns, an order) needs an explicit conversion, visible at the
+// call: tables.Text(sql). Values belong into parameters.
 type Text string
 
-// Row is a row by the names of its columns. Its values are nil, bool, int64, float64, string, []byte for a
-// blob, and for a json column whatever its document is, with int64 or float64 for numbers. Timestamps are
+// Row is a row as a map of its columns. Its values are nil, bool, int64, float64, string, []byte for a
+// blob, and for a json column its document, with int64 or float64 for numbers. Timestamps are
 // text, ISO 8601 in UTC.
 type Row map[string]any
 
-// Result is what a statement did.
+// Result is the result of a statement.
 type Result struct {
-	// Changes is how many rows were inserted, updated or deleted.
+	// Changes is the number of rows that were inserted, updated or deleted.
 	Changes int64
-	// LastID is the rowid of the last row that was inserted; without one, it is 0.
+	// LastID is the rowid of the last inserted row, or 0.
 	LastID int64
 	// Rows are the rows of a RETURNING clause.
 	Rows []Row
@@ -41,19 +41,19 @@ type Statement struct {
 // Prepare returns a statement for Batch.
 func Prepare(sql Text, params ...any) Statement { return Statement{sql, params} }
 
-// Query returns the rows of a statement that reads.
+// Query returns the rows of a query.
 //
 // A parameter is nil, a boolean, a number, a string, []byte for a blob, a time.Time, a value with a MarshalText
 // method, or a pointer to one of these, where nil is null. Anything else is sent as JSON text, for json columns.
 //
-// What the tables refuse is an *Error.
+// Errors of the tables are *Error.
 func Query(ctx context.Context, sql Text, params ...any) ([]Row, error) {
 	return QueryAs[Row](ctx, sql, params...)
 }
 
-// QueryAs returns the rows of a statement that reads as values of a type, a struct for the most part. Columns
-// become fields as encoding/json does it: by the field's tag, or its name in any case of letters. A time.Time
-// takes a timestamp, []byte a blob, int64 every integer, and a pointer takes null as nil.
+// QueryAs returns the rows of a query as values of a type, usually a struct. Columns
+// become fields as in encoding/json: by the field's tag, or its name, ignoring case. A time.Time
+// accepts a timestamp, []byte a blob, int64 every integer, and a pointer accepts null as nil.
 //
 //	type User struct {
 //		ID    int64
@@ -66,13 +66,13 @@ func QueryAs[T any](ctx context.Context, sql Text, params ...any) ([]T, error) {
 	return answer.Rows, err
 }
 
-// Arrays are rows as arrays of values. Columns has their names, of which several may be equal.
+// Arrays are rows as arrays of values. Columns has their names, which may repeat.
 type Arrays struct {
 	Columns []string
 	Rows    [][]any
 }
 
-// QueryArrays returns the rows of a statement that reads as arrays, for joins whose columns share a name. The
+// QueryArrays returns the rows of a query as arrays, for joins whose columns share a name. The
 // values are those of a Row.
 func QueryArrays(ctx context.Context, sql Text, params ...any) (Arrays, error) {
 	var answer arrays
@@ -80,11 +80,11 @@ func QueryArrays(ctx context.Context, sql Text, params ...any) (Arrays, error) {
 	return Arrays{answer.Columns, answer.Rows}, err
 }
 
-// Exec runs a statement that writes. When it returns without an error, what it wrote is on the disk.
+// Exec runs a statement that writes. When it returns without an error, the changes are on the disk.
 func Exec(ctx context.Context, sql Text, params ...any) (Result, error) {
 	var answer result[Row]
 	err := ask(ctx, "/v1/exec", Statement{sql, params}, &answer)
-	return told(answer), err
+	return resultOf(answer), err
 }
 
 // ExecAs runs a statement that writes and returns the rows of its RETURNING clause, as QueryAs does.
@@ -94,8 +94,8 @@ func ExecAs[T any](ctx context.Context, sql Text, params ...any) ([]T, error) {
 	return answer.Rows, err
 }
 
-// Batch runs statements in one transaction: all of them, or none. It returns a result for each; of a
-// statement that reads, it has the rows.
+// Batch runs statements in one transaction: all of them, or none. It returns a result for each; for a
+// query, it has the rows.
 //
 //	_, err := tables.Batch(ctx,
 //		tables.Prepare("update accounts set cents = cents - $1 where id = $2", cents, from),
@@ -108,9 +108,9 @@ func Batch(ctx context.Context, statements ...Statement) ([]Result, error) {
 	}
 	results := make([]Result, len(answer.Results))
 	for i, each := range answer.Results {
-		results[i] = told(each)
+		results[i] = resultOf(each)
 	}
 	return results, nil
 }
 
-func told(answer result[Row]) Result { return Result{answer.Changes, answer.LastID, answer.Rows} }
+func resultOf(answer result[Row]) Result { return Result{answer.Changes, answer.LastID, answer.Rows} }

@@ -1,4 +1,4 @@
-//! A body on its way in.
+//! An incoming body.
 
 use std::io::{self, Read};
 
@@ -8,10 +8,10 @@ use crate::error::{ErrorKind, HostError, Result};
 
 const CHUNK: usize = 64 * 1024;
 
-/// The body of a request or an answer, read as it arrives. What is not read is never held in memory.
+/// The body of a request or a response, read as it arrives. Unread parts are never held in memory.
 #[derive(Debug)]
 pub struct Body {
-    // The stream goes before the body that it belongs to, so it stands first.
+    // The stream must be dropped before its body, so it is the first field.
     stream: Option<InputStream>,
     _body: Option<IncomingBody>,
     chunk: Vec<u8>,
@@ -28,7 +28,7 @@ impl Body {
     ///
     /// # Errors
     ///
-    /// When the other side broke off.
+    /// If the other side disconnected.
     pub fn chunk(&mut self) -> Result<Option<Vec<u8>>, HostError> {
         if self.taken < self.chunk.len() {
             let rest = self.chunk.split_off(self.taken);
@@ -49,11 +49,11 @@ impl Body {
         }
     }
 
-    /// Read all that is left.
+    /// Read the rest.
     ///
     /// # Errors
     ///
-    /// When the other side broke off.
+    /// If the other side disconnected.
     pub fn bytes(&mut self) -> Result<Vec<u8>, HostError> {
         let mut all = Vec::new();
         while let Some(chunk) = self.chunk()? {
@@ -66,11 +66,11 @@ impl Body {
         Ok(all)
     }
 
-    /// Read all that is left as text.
+    /// Read the rest as text.
     ///
     /// # Errors
     ///
-    /// When the other side broke off, and when it is not UTF-8.
+    /// If the other side disconnected, or the body is not UTF-8.
     pub fn text(&mut self) -> Result<String, HostError> {
         String::from_utf8(self.bytes()?).map_err(|error| HostError::new(ErrorKind::Invalid, error.to_string()))
     }

@@ -1,17 +1,17 @@
-//! Requests to other servers. What `egress` in svc.toml does not allow is denied.
+//! Requests to other servers. Calls to origins that `egress` in svc.toml does not list are denied.
 //!
 //! ```no_run
 //! use svc_guest::{client, Result};
 //!
 //! fn name_of(id: u32) -> Result<String> {
-//!     let mut answer = client::get(format!("https://api.example.com/users/{id}")).send()?;
-//!     Ok(answer.text()?)
+//!     let mut response = client::get(format!("https://api.example.com/users/{id}")).send()?;
+//!     Ok(response.text()?)
 //! }
 //!
 //! // Several at once, in the time of the slowest:
 //! fn names() -> Result<Vec<String>> {
 //!     let requests = (1..=3).map(|id| client::get(format!("https://api.example.com/users/{id}")));
-//!     client::all(requests).into_iter().map(|answer| Ok(answer?.text()?)).collect()
+//!     client::all(requests).into_iter().map(|response| Ok(response?.text()?)).collect()
 //! }
 //! ```
 
@@ -59,7 +59,7 @@ pub fn delete(url: impl Into<String>) -> Request {
     Request::new("DELETE", url)
 }
 
-/// Send several requests at once and wait for the beginning of every answer, in the order of the requests.
+/// Send several requests at once and wait for the head of every response, in the order of the requests.
 pub fn all(requests: impl IntoIterator<Item = Request>) -> Vec<Result<Response, HostError>> {
     let pending: Vec<_> = requests.into_iter().map(Request::start).collect();
     pending.into_iter().map(|started| started?.wait()).collect()
@@ -70,12 +70,12 @@ pub fn all(requests: impl IntoIterator<Item = Request>) -> Vec<Result<Response, 
 /// ```no_run
 /// use svc_guest::{client, quote};
 ///
-/// let answer = client::post("https://api.example.com/notes")
+/// let response = client::post("https://api.example.com/notes")
 ///     .header("authorization", "Bearer …")
 ///     .json(format!("{{\"text\":{}}}", quote("hello")))
 ///     .timeout(std::time::Duration::from_secs(5))
 ///     .send()?;
-/// assert_eq!(answer.status(), 201);
+/// assert_eq!(response.status(), 201);
 /// # Ok::<(), svc_guest::Error>(())
 /// ```
 #[derive(Debug)]
@@ -133,29 +133,29 @@ impl Request {
         self.header("content-type", "application/json").body(body.into())
     }
 
-    /// Let `write` write the body, piece by piece, while the request is being sent.
+    /// Write the body with `write`, piece by piece, while the request is being sent.
     pub fn stream(mut self, write: impl FnOnce(&mut Writer) -> Result<()> + 'static) -> Self {
         self.content = Content::Stream(Box::new(write));
         self
     }
 
-    /// Wait no longer than this for the answer to begin.
+    /// Set the maximum time to wait for the head of the response.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Send the request and wait for the answer to begin. Its status is not judged.
+    /// Send the request and wait for the head of the response. No status is an error.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Denied`] when `egress` does not allow it, [`ErrorKind::Invalid`] for a bad URL, method or
-    /// header, [`ErrorKind::TimedOut`], and [`ErrorKind::Network`] for all else that fails.
+    /// [`ErrorKind::Denied`] if `egress` does not permit it, [`ErrorKind::Invalid`] for an invalid URL, method or
+    /// header, [`ErrorKind::TimedOut`], and [`ErrorKind::Network`] for all other failures.
     pub fn send(self) -> Result<Response, HostError> {
         self.start()?.wait()
     }
 
-    /// Send the request and its body; the answer is waited for by [`Pending::wait`].
+    /// Send the request and its body; [`Pending::wait`] waits for the response.
     ///
     /// # Errors
     ///
@@ -189,7 +189,7 @@ impl Request {
     }
 }
 
-/// Write the body of a request. A server that stops reading may answer all the same.
+/// Write the body of a request. A server that stops reading may still respond.
 fn write(body: OutgoingBody, content: Content) -> Result<(), HostError> {
     let mut writer = Writer::of(body, "the server");
     let written = match content {
@@ -204,7 +204,7 @@ fn write(body: OutgoingBody, content: Content) -> Result<(), HostError> {
     }
 }
 
-/// A request that was sent. Dropped, it is given up.
+/// A request that was sent. Dropping it cancels it.
 #[derive(Debug)]
 #[must_use]
 pub struct Pending {
@@ -214,7 +214,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Wait for the answer to begin.
+    /// Wait for the head of the response.
     ///
     /// # Errors
     ///
@@ -225,7 +225,7 @@ impl Pending {
             None => telemetry::block(&ready),
             Some(timer) if ready.before(timer) => {}
             Some(_) => {
-                let message = format!("{}: there was no answer in time", self.what);
+                let message = format!("{}: no response in time", self.what);
                 return Err(HostError::new(ErrorKind::TimedOut, message));
             }
         }
@@ -235,12 +235,12 @@ impl Pending {
                 let kind = if code.timed_out() { ErrorKind::TimedOut } else { ErrorKind::Network };
                 Err(HostError::new(kind, format!("{}: {}", self.what, code.meaning())))
             }
-            None => Err(HostError::new(ErrorKind::Network, format!("{}: there was no answer", self.what))),
+            None => Err(HostError::new(ErrorKind::Network, format!("{}: no response", self.what))),
         }
     }
 }
 
-/// An answer of another server; its body is read as it arrives.
+/// A response of another server; its body is read as it arrives.
 #[derive(Debug)]
 pub struct Response {
     status: u16,
@@ -272,41 +272,41 @@ impl Response {
         &self.headers
     }
 
-    /// The first value of a header, whatever the case of `name`; `None` also when it is not UTF-8.
+    /// The first value of a header, ignoring the case of `name`; `None` also if it is not UTF-8.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)
     }
 
-    /// The body, to be read as it arrives.
+    /// The body, which is read as it arrives.
     pub fn body(&mut self) -> &mut Body {
         &mut self.body
     }
 
-    /// The body alone, to be moved into a stream for instance.
+    /// The body alone, to move it into a stream for instance.
     pub fn into_body(self) -> Body {
         self.body
     }
 
-    /// Read what is left of the body.
+    /// Read the rest of the body.
     ///
     /// # Errors
     ///
-    /// When the server broke off.
+    /// If the server disconnected.
     pub fn bytes(&mut self) -> Result<Vec<u8>, HostError> {
         self.body.bytes()
     }
 
-    /// Read what is left of the body as text.
+    /// Read the rest of the body as text.
     ///
     /// # Errors
     ///
-    /// When the server broke off, and when it is not UTF-8.
+    /// If the server disconnected, or the body is not UTF-8.
     pub fn text(&mut self) -> Result<String, HostError> {
         self.body.text()
     }
 }
 
-/// The parts of an absolute http or https URL; the fragment stays at home.
+/// The parts of an absolute http or https URL, without the fragment.
 #[derive(Debug, PartialEq)]
 struct Address<'a> {
     encrypted: bool,

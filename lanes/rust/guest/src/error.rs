@@ -26,7 +26,7 @@ pub enum ErrorKind {
     Network,
     /// A header, a URL, a status, an event, a parameter or a column is not valid.
     Invalid,
-    /// The tables refuse a statement; [`HostError::refusal`] has the reason.
+    /// The tables rejected a statement; [`HostError::refusal`] has the reason.
     Refused,
     /// Any other error.
     Other,
@@ -76,7 +76,7 @@ impl HostError {
         self.kind
     }
 
-    /// Why the tables refuse a statement, if they do.
+    /// Why the tables rejected the statement, if they did.
     ///
     /// ```no_run
     /// # use svc_guest::{tables::{self, params}, Response, Result};
@@ -207,7 +207,7 @@ impl Error {
         self.0.place
     }
 
-    /// Why the tables refuse a statement, if this error or one of its causes is that: see
+    /// Why the tables rejected a statement, if this error or one of its causes is that: see
     /// [`HostError::refusal`].
     pub fn refusal(&self) -> Option<&Refusal> {
         self.chain().find_map(|error| error.downcast_ref::<HostError>()?.refusal())

@@ -30,29 +30,29 @@ impl Event {
         Self { data: data.into(), ..Self::default() }
     }
 
-    /// Set the id, which a browser that comes back sends as `last-event-id`.
+    /// Set the id, which a browser sends as `last-event-id` when it reconnects.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// Set the name that a page listens for; without one it is `message`.
+    /// Set the name of the event (default: `message`).
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Set how long a browser waits before it comes back after the stream ended.
+    /// Set how long a browser waits before it reconnects after the stream ended.
     pub fn retry(mut self, after: Duration) -> Self {
         self.retry = Some(after);
         self
     }
 
-    /// The event as it is sent.
+    /// Return the encoded event.
     ///
     /// # Errors
     ///
-    /// When id or name has a line break.
+    /// If id or name has a line break.
     pub fn encode(&self) -> Result<String, HostError> {
         let mut text = String::new();
         for (what, field, value) in [("name", "event", &self.name), ("id", "id", &self.id)] {
@@ -82,20 +82,20 @@ impl<'a> Events<'a> {
         Self { out }
     }
 
-    /// Send an event; it leaves at once.
+    /// Send an event at once.
     ///
     /// # Errors
     ///
-    /// When the client went away ([`ErrorKind::Gone`]): return it, to end the stream.
+    /// If the client disconnected ([`ErrorKind::Gone`]): return it, to end the stream.
     pub fn send(&mut self, event: &Event) -> Result<(), HostError> {
         Ok(self.out.write_all(event.encode()?.as_bytes())?)
     }
 
-    /// Send a comment, which pages do not see: it keeps an idle connection alive.
+    /// Send a comment, which pages ignore: it prevents an idle timeout of the connection.
     ///
     /// # Errors
     ///
-    /// When the client went away.
+    /// If the client disconnected.
     pub fn comment(&mut self, text: &str) -> Result<(), HostError> {
         let mut comment = String::new();
         lines(&mut comment, "", text);

@@ -2,7 +2,7 @@
 
 use crate::abi::fields::Fields;
 
-/// Header fields of a request or an answer, in order, repeated ones included. Names are lower-case.
+/// Header fields of a request or a response, in order, including repeated ones. Names are lower-case.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Headers(Vec<(String, Vec<u8>)>);
 
@@ -11,7 +11,7 @@ impl Headers {
         Self(fields.entries())
     }
 
-    /// The first value of a header, whatever the case of `name`; `None` also when it is not UTF-8.
+    /// The first value of a header, ignoring the case of `name`; `None` also if it is not UTF-8.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.get_bytes(name).and_then(|value| std::str::from_utf8(value).ok())
     }

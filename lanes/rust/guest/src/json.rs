@@ -1,4 +1,4 @@
-//! Just enough JSON (RFC 8259) to write records and small answers.
+//! A minimal JSON encoder (RFC 8259) for records and small responses.
 
 use std::fmt::Write;
 

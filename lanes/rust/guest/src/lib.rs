@@ -1,6 +1,6 @@
-//! Answer HTTP requests from a WebAssembly component on `wasi:http`.
+//! Serve HTTP requests from a WebAssembly component on `wasi:http`.
 //!
-//! A program has one function that takes a [`Request`] and returns a [`Response`], and says which one it is:
+//! A program has one handler, a function that takes a [`Request`] and returns a [`Response`]:
 //!
 //! ```
 //! use svc_guest::{Request, Response, Result};
@@ -16,14 +16,14 @@
 //! svc_guest::handler!(handle);
 //! ```
 //!
-//! Every request runs the program on a fresh instance: nothing that it keeps in memory survives. A handler
-//! that returns an error or panics is answered with 500, and what it said, with file and line, is in the log.
+//! Every request runs the program on a new instance: nothing in memory survives. A handler
+//! that returns an error or panics causes a response of 500; the log has its message, with file and line.
 //!
-//! - [`Request`] reads its headers and its body when they are asked for; [`Body`] is a [`std::io::Read`].
-//! - [`Response`] is made of a text, of bytes, of a stream ([`Response::stream`]) or of server-sent events
+//! - [`Request`] reads its headers and its body on demand; [`Body`] is a [`std::io::Read`].
+//! - [`Response`] is created from a text, from bytes, from a stream ([`Response::stream`]) or from server-sent events
 //!   ([`Response::events`]).
 //! - [`client`] sends requests to other servers, several at once with [`client::all`].
-//! - [`tables`] reads and writes the tables of the Project.
+//! - [`tables`] reads and writes the tables of the project.
 //! - [`password`] hashes and verifies passwords.
 //! - [`log`] writes structured records; `println!` and `eprintln!` write plain ones.
 //! - The environment is [`mod@std::env`]'s, the clock [`std::time`]'s, and [`sleep`] waits.
@@ -65,10 +65,10 @@ pub use writer::Writer;
 #[doc(hidden)]
 pub mod macros {
     pub use crate::abi::WORLD;
-    pub use crate::serve::{serve, Answer};
+    pub use crate::serve::{serve, IntoResponse};
 }
 
-/// Wait. Other requests go on meanwhile.
+/// Wait. Other requests continue meanwhile.
 ///
 /// ```no_run
 /// svc_guest::sleep(std::time::Duration::from_millis(200));
@@ -77,7 +77,7 @@ pub fn sleep(duration: Duration) {
     telemetry::block(&abi::poll::Pollable::after(duration));
 }
 
-/// Say which function answers requests.
+/// Set the function that handles requests.
 ///
 /// It takes a [`Request`] and returns a [`Response`], or a `Result` of one with any error that
 /// `Box<dyn std::error::Error>` can be made of. Use this once in a program, in a library with

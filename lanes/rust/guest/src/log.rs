@@ -1,4 +1,4 @@
-//! Structured records: a severity, a message and named values, kept with the request that they belong to.
+//! Structured records: a severity, a message and named values, stored with their request.
 //!
 //! ```
 //! use svc_guest::log;
@@ -12,7 +12,7 @@
 //! booleans and options of them; give `value.to_string()` for others.
 //!
 //! Hosted, records go to the telemetry Door once [`init`] was called, which [`handler!`](crate::handler) does.
-//! They are sent together: when the handler is over or fails, waits or calls another server, at an error, and
+//! They are sent in batches: when the handler returns or fails, waits or calls another server, at an error, and
 //! when there are many or the first is 20 ms old. [`flush`] sends them at once.
 //!
 //! Elsewhere, and before that call, each record is one line of JSON on standard error:
@@ -28,18 +28,18 @@ pub use crate::__warn as warn;
 pub use crate::json::Value;
 use crate::telemetry;
 
-/// How much a record matters.
+/// The severity of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// The finest detail.
+    /// Most detailed diagnostics.
     Trace,
-    /// For who looks for a fault.
+    /// Diagnostics for debugging.
     Debug,
-    /// What happens in the ordinary course.
+    /// Normal operation.
     Info,
-    /// What may become an error.
+    /// A condition that may become an error.
     Warn,
-    /// What failed.
+    /// A failure.
     Error,
 }
 
@@ -66,13 +66,13 @@ impl Level {
     }
 }
 
-/// Send records to the telemetry Door from now on. A program with [`handler!`](crate::handler) has this done
-/// for it; one that answers requests by other means calls it first, and [`flush`] at the end of each request.
+/// Send records to the telemetry Door from now on. [`handler!`](crate::handler) calls this
+/// itself; a program without it calls this first, and [`flush`] at the end of each request.
 pub fn init() {
     telemetry::open();
 }
 
-/// Send the records that wait. What the host itself ends, by a limit or a trap, loses those that were not.
+/// Send the records in the batch. A run that the host ends, by a limit or a trap, loses unsent records.
 pub fn flush() {
     telemetry::flush();
 }
@@ -88,7 +88,7 @@ pub fn record(level: Level, message: &str, values: &[(&str, &dyn Value)]) {
     if telemetry::is_open() {
         telemetry::add(level.severity(), message, values);
     } else {
-        // One write, so that no other line comes between. A closed stream is not an error here.
+        // One write, so that lines are not interleaved. A closed stream is not an error here.
         let _ = std::io::stderr().write_all(line(level, message, values).as_bytes());
     }
 }

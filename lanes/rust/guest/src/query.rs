@@ -9,7 +9,7 @@ pub(crate) fn parameter(query: &str, name: &str) -> Option<String> {
         .map(|(_, value)| decode(value, true))
 }
 
-/// Decode `%XX`, and `+` as a space in a query. What is not UTF-8 then becomes U+FFFD.
+/// Decode `%XX`, and `+` as a space in a query. Invalid UTF-8 becomes U+FFFD.
 pub(crate) fn decode(text: &str, plus: bool) -> String {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());

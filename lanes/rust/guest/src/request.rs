@@ -1,4 +1,4 @@
-//! The request of a run.
+//! The incoming request.
 
 use std::cell::OnceCell;
 use std::mem::ManuallyDrop;
@@ -9,7 +9,7 @@ use crate::error::{HostError, Result};
 use crate::headers::Headers;
 use crate::query;
 
-/// The request that is to be answered. What is not asked for is not fetched from the host.
+/// The request to handle. Its parts are fetched from the host on demand.
 ///
 /// ```
 /// use svc_guest::{Request, Response, Result};
@@ -23,7 +23,7 @@ use crate::query;
 /// ```
 #[derive(Debug)]
 pub struct Request {
-    // Never given back: the instance is thrown away after its one request, and that gives back everything.
+    // Never dropped: the instance is discarded after its one request, which releases everything.
     request: ManuallyDrop<IncomingRequest>,
     method: OnceCell<String>,
     target: OnceCell<String>,
@@ -42,7 +42,7 @@ impl Request {
         }
     }
 
-    /// The method, `GET` for instance.
+    /// The method, for example `GET`.
     pub fn method(&self) -> &str {
         self.method.get_or_init(|| self.request.method())
     }
@@ -62,7 +62,7 @@ impl Request {
         query::decode(self.path(), false)
     }
 
-    /// What follows the `?` as the client sent it, or nothing.
+    /// The query without the `?`, as the client sent it, or an empty string.
     pub fn query(&self) -> &str {
         self.target().split_once('?').map_or("", |(_, query)| query)
     }
@@ -77,12 +77,12 @@ impl Request {
         self.headers.get_or_init(|| Headers::of(&self.request.headers()))
     }
 
-    /// The first value of a header, whatever the case of `name`; `None` also when it is not UTF-8.
+    /// The first value of a header, ignoring the case of `name`; `None` also if it is not UTF-8.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers().get(name)
     }
 
-    /// The body, to be read as it arrives.
+    /// The body, which is read as it arrives.
     ///
     /// ```
     /// # use svc_guest::{Request, Response};
@@ -97,20 +97,20 @@ impl Request {
         self.body.get_or_insert_with(|| Body::of(self.request.consume()))
     }
 
-    /// Read what is left of the body.
+    /// Read the rest of the body.
     ///
     /// # Errors
     ///
-    /// When the client broke off.
+    /// If the client disconnected.
     pub fn bytes(&mut self) -> Result<Vec<u8>, HostError> {
         self.body().bytes()
     }
 
-    /// Read what is left of the body as text.
+    /// Read the rest of the body as text.
     ///
     /// # Errors
     ///
-    /// When the client broke off, and when it is not UTF-8.
+    /// If the client disconnected, or the body is not UTF-8.
     pub fn text(&mut self) -> Result<String, HostError> {
         self.body().text()
     }

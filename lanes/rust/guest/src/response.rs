@@ -1,4 +1,4 @@
-//! The answer to the request of a run.
+//! The response to the request.
 
 use std::fmt;
 use std::io::Write;
@@ -9,12 +9,12 @@ use crate::error::{ErrorKind, HostError, Result};
 use crate::events::Events;
 use crate::writer::Writer;
 
-/// An answer: a status, headers and a body.
+/// A response: a status, headers and a body.
 ///
 /// ```
 /// use svc_guest::Response;
 ///
-/// let answer = Response::json(r#"{"error":"no such page"}"#)
+/// let response = Response::json(r#"{"error":"no such page"}"#)
 ///     .with_status(404)
 ///     .with_header("cache-control", "no-store");
 /// ```
@@ -41,7 +41,7 @@ impl fmt::Debug for Content {
 }
 
 impl Response {
-    /// An answer without a body, status 200 to 599.
+    /// A response without a body, status 200 to 599.
     pub fn empty(status: u16) -> Self {
         Self { status, headers: Vec::new(), content: Content::Whole(Vec::new()) }
     }
@@ -66,15 +66,15 @@ impl Response {
         Self::bytes(body.into()).with_header("content-type", "application/json")
     }
 
-    /// A redirection with status 303: look at `location` with GET.
+    /// A redirection with status 303: the client requests `location` with GET.
     pub fn see_other(location: impl Into<String>) -> Self {
         Self::empty(303).with_header("location", location.into())
     }
 
-    /// A body that `write` writes piece by piece, each of which leaves at once.
+    /// A body that `write` writes piece by piece; each piece is sent at once.
     ///
-    /// When `write` returns an error, the answer is cut off, so that the client can tell; when the client
-    /// went away, nothing more happens.
+    /// If `write` returns an error, the connection is aborted, so that the client detects it; if the client
+    /// disconnected, there is no further effect.
     ///
     /// ```
     /// use std::{io::Write, time::Duration};
@@ -92,12 +92,12 @@ impl Response {
         Self { content: Content::Stream(Box::new(write)), ..Self::empty(200) }
     }
 
-    /// Server-sent events, each of which leaves at once.
+    /// Server-sent events; each is sent at once.
     ///
     /// ```
     /// use svc_guest::{Event, Response};
     ///
-    /// let answer = Response::events(|events| {
+    /// let response = Response::events(|events| {
     ///     for n in 1..=3 {
     ///         events.send(&Event::data(format!("number {n}")).id(n.to_string()).name("tick"))?;
     ///     }
@@ -124,7 +124,7 @@ impl Response {
         self
     }
 
-    /// Add a header beside those of the same name: `set-cookie` for instance.
+    /// Add a header to those of the same name: `set-cookie` for instance.
     pub fn with_added_header(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
@@ -135,20 +135,20 @@ impl Response {
         self.status
     }
 
-    /// Give the answer to the host, whole; return once all of it was taken.
-    pub(crate) fn send(mut self, place: ResponseOutparam) -> Result<()> {
+    /// Send the whole response; return once the host has accepted all of it.
+    pub(crate) fn send(mut self, out: ResponseOutparam) -> Result<()> {
         self.announce_length();
         let response = OutgoingResponse::new(fields(&self.headers)?);
         if self.status != 200 && !response.set_status(self.status) {
-            let message = format!("{} is no status of a response: 200 to 599 are", self.status);
+            let message = format!("{} is not the status of a response (200 to 599)", self.status);
             return Err(HostError::new(ErrorKind::Invalid, message).into());
         }
         if matches!(&self.content, Content::Whole(bytes) if bytes.is_empty()) {
-            place.set(response);
+            out.set(response);
             return Ok(());
         }
         let body = response.body().expect("a response's body is taken once");
-        place.set(response);
+        out.set(response);
         let mut writer = Writer::of(body, "the client");
         match self.content {
             Content::Whole(bytes) => writer.write_all(&bytes)?,
@@ -157,7 +157,7 @@ impl Response {
         Ok(writer.finish()?)
     }
 
-    /// Say how long a body is that is there as a whole: a host that sends what it has need not find out.
+    /// Set the content length of a complete body, which spares the host from measuring it.
     fn announce_length(&mut self) {
         let Content::Whole(bytes) = &self.content else { return };
         let known = self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length"));
@@ -167,7 +167,7 @@ impl Response {
     }
 }
 
-/// Make header fields of a list, or say which of them is refused.
+/// Create header fields from a list. Returns an error that names a rejected field.
 pub(crate) fn fields(list: &[(String, Vec<u8>)]) -> Result<Fields, HostError> {
     Fields::from_list(list).map_err(|refusal| {
         let reason = match refusal {

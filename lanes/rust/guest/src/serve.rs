@@ -1,4 +1,4 @@
-//! One run: from the request to the end of its response, and how a program fails.
+//! One run: from the request to the end of its response, and failures of the program.
 
 use std::error::Error as StdError;
 use std::fmt::{Display, Write as _};
@@ -12,31 +12,31 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::telemetry;
 
-/// What a handler may return.
-pub trait Answer {
-    /// The response, or why there is none.
-    fn answer(self) -> Result<Response, Box<dyn StdError>>;
+/// A return value of a handler.
+pub trait IntoResponse {
+    /// Return the response, or the error of the handler.
+    fn into_response(self) -> Result<Response, Box<dyn StdError>>;
 }
 
-impl Answer for Response {
-    fn answer(self) -> Result<Response, Box<dyn StdError>> {
+impl IntoResponse for Response {
+    fn into_response(self) -> Result<Response, Box<dyn StdError>> {
         Ok(self)
     }
 }
 
-impl<E: Into<Box<dyn StdError>>> Answer for Result<Response, E> {
-    fn answer(self) -> Result<Response, Box<dyn StdError>> {
+impl<E: Into<Box<dyn StdError>>> IntoResponse for Result<Response, E> {
+    fn into_response(self) -> Result<Response, Box<dyn StdError>> {
         self.map_err(Into::into)
     }
 }
 
-/// Answer one request; the two numbers are the handles that the host calls the handler with.
-pub fn serve<A: Answer>(request: u32, place: u32, handle: fn(Request) -> A) {
+/// Handle one request; the two numbers are the handles that the host passes.
+pub fn serve<R: IntoResponse>(request: u32, out: u32, handle: fn(Request) -> R) {
     panic::set_hook(Box::new(panicked));
     telemetry::open();
-    let place = ResponseOutparam::from_handle(place);
-    match handle(Request::of(IncomingRequest::from_handle(request))).answer() {
-        Ok(response) => match response.send(place) {
+    let out = ResponseOutparam::from_handle(out);
+    match handle(Request::of(IncomingRequest::from_handle(request))).into_response() {
+        Ok(response) => match response.send(out) {
             // A disconnected client is not an error, and cannot receive a response.
             Err(error) if error.kind() != ErrorKind::Gone => fail(&*Box::<dyn StdError>::from(error)),
             _ => {}
@@ -47,7 +47,7 @@ pub fn serve<A: Answer>(request: u32, place: u32, handle: fn(Request) -> A) {
     let _ = std::io::stdout().flush();
 }
 
-/// Say what went wrong and end the run: the host answers with 500, or cuts off what was begun.
+/// Print the error and exit: the host sends a response of 500, or aborts one that was started.
 fn fail(error: &(dyn StdError + 'static)) -> ! {
     let mut text = format!("Error: {}\n", indented(error));
     if let Some(placed) = error.downcast_ref::<Placed>() {
@@ -66,7 +66,7 @@ fn panicked(info: &PanicHookInfo<'_>) {
     let message = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
         (Some(text), _) => text,
         (_, Some(text)) => text.as_str(),
-        _ => "something that is no text",
+        _ => "a value that is not text",
     };
     let mut text = format!("panicked: {}\n", indented(&message));
     if let Some(place) = info.location() {
@@ -75,7 +75,7 @@ fn panicked(info: &PanicHookInfo<'_>) {
     end(&text)
 }
 
-/// Return a message whose later lines are indented: the host reads the last line that is not as the reason.
+/// Return a message whose later lines are indented: the host shows the last line without indentation as the reason.
 fn indented(message: &dyn Display) -> String {
     message.to_string().trim_end().replace('\n', "\n    ")
 }

@@ -1,7 +1,7 @@
-//! The way of records to the telemetry Door: in batches, as OTLP/HTTP in JSON.
+//! Sends records to the telemetry Door: in batches, as OTLP/HTTP in JSON.
 //!
-//! Records wait here for others, and never longer than the program could be stopped without them being sent:
-//! what fails in this crate's hands sends them first, and so does whatever may take long.
+//! Records are batched. The batch is sent before any operation that can end the program or take long:
+//! failures in this crate, waits and calls to other servers.
 
 use std::cell::RefCell;
 use std::mem;
@@ -11,10 +11,10 @@ use crate::abi::poll::Pollable;
 use crate::client;
 use crate::json::Value;
 
-/// How much of a batch, in bytes, is sent without waiting for more.
+/// The maximum size of a batch in bytes.
 const FULL: usize = 8 << 10;
 
-/// How old a batch becomes, measured when a record comes.
+/// The maximum age of a batch, measured when a record is added.
 const OLD: Duration = Duration::from_millis(20);
 
 const HEAD: &str = "{\"resourceLogs\":[{\"scopeLogs\":[{\"logRecords\":[";
@@ -25,7 +25,7 @@ thread_local! {
         const { RefCell::new(Batch { door: Door::Unwanted, records: String::new(), since: None }) };
 }
 
-/// Where records go. The environment is asked at the first one: most runs have none, and asking takes a while.
+/// The destination of records. The environment is read at the first record: most runs have none, and reading is slow.
 enum Door {
     Unwanted,
     Unknown,
@@ -39,7 +39,7 @@ struct Batch {
     since: Option<Instant>,
 }
 
-/// Have records go to the Door from now on; where there is none, nothing changes.
+/// Send records to the Door from now on, if there is one.
 pub(crate) fn open() {
     BATCH.with_borrow_mut(|batch| {
         if !matches!(batch.door, Door::At(_)) {
@@ -48,7 +48,7 @@ pub(crate) fn open() {
     });
 }
 
-/// Whether a record goes to the Door.
+/// Return whether records are sent to the Door.
 pub(crate) fn is_open() -> bool {
     BATCH.with_borrow_mut(|batch| {
         if matches!(batch.door, Door::Unknown) {
@@ -65,7 +65,7 @@ fn find() -> Door {
     }
 }
 
-/// Take a record along; `severity` is a SeverityNumber of OpenTelemetry.
+/// Add a record to the batch; `severity` is a SeverityNumber of OpenTelemetry.
 pub(crate) fn add(severity: u8, message: &str, values: &[(&str, &dyn Value)]) {
     let record = record(SystemTime::now(), severity, message, values);
     let due = BATCH.with_borrow_mut(|batch| {
@@ -81,7 +81,7 @@ pub(crate) fn add(severity: u8, message: &str, values: &[(&str, &dyn Value)]) {
     }
 }
 
-/// Send what waits. The Door has it when this returns; its answer is not waited for.
+/// Send the batch. The Door has received it when this returns; its response is ignored.
 pub(crate) fn flush() {
     let batch = BATCH.with_borrow_mut(|batch| {
         batch.since = None;
@@ -96,7 +96,7 @@ pub(crate) fn flush() {
     }
 }
 
-/// Wait; what is unsent does not wait long.
+/// Wait, and send the batch first if it could become too old.
 pub(crate) fn block(ready: &Pollable) {
     if BATCH.with_borrow(|batch| batch.since.is_some()) && !ready.before(&Pollable::after(OLD)) {
         flush();
@@ -120,7 +120,7 @@ fn record(time: SystemTime, severity: u8, message: &str, values: &[(&str, &dyn V
     json
 }
 
-/// Write a value as an AnyValue: which of its kinds shows in its JSON.
+/// Write a value as an AnyValue; its kind is detected from its JSON.
 fn any_value(json: &mut String, value: &dyn Value) {
     let mut plain = String::new();
     value.write_json(&mut plain);

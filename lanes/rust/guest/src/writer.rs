@@ -1,4 +1,4 @@
-//! A body on its way out.
+//! An outgoing body.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -7,12 +7,12 @@ use crate::abi::incoming::OutgoingBody;
 use crate::abi::streams::{OutputStream, StreamError};
 use crate::error::{ErrorKind, HostError};
 
-/// A body that is written piece by piece: each write leaves at once, and waits while the other side is slow.
+/// A body that is written piece by piece: each write is sent at once, and waits while the reader is slow.
 ///
-/// A write fails with [`ErrorKind::Gone`] ([`io::ErrorKind::BrokenPipe`]) when the reader is gone.
+/// A write fails with [`ErrorKind::Gone`] ([`io::ErrorKind::BrokenPipe`]) if the reader has disconnected.
 #[derive(Debug)]
 pub struct Writer {
-    // The stream goes before the body that it belongs to, so it stands first.
+    // The stream must be dropped before its body, so it is the first field.
     stream: OutputStream,
     body: OutgoingBody,
     reader: &'static str,
@@ -25,7 +25,7 @@ impl Writer {
         Self { stream, body, reader }
     }
 
-    /// End the body well.
+    /// Complete the body.
     pub(crate) fn finish(self) -> Result<(), HostError> {
         drop(self.stream);
         self.body.finish().map_err(|code| HostError::new(ErrorKind::Invalid, code.meaning()))
@@ -39,16 +39,16 @@ impl Write for Writer {
         }
         self.stream.write(data).map_err(|error| match error {
             StreamError::Closed => HostError::new(ErrorKind::Gone, format!("{} went away", self.reader)).into(),
-            StreamError::Failed => HostError::new(ErrorKind::Gone, format!("{} broke off", self.reader)).into(),
+            StreamError::Failed => HostError::new(ErrorKind::Gone, format!("{} disconnected", self.reader)).into(),
         })
     }
 
-    /// Does nothing: every write has left already.
+    /// Does nothing: every write was sent already.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Write what `write!` makes as one piece, not as one for each of its arguments.
+    /// Write the text of `write!` as one piece, not one for each of its arguments.
     fn write_fmt(&mut self, arguments: fmt::Arguments<'_>) -> io::Result<()> {
         match arguments.as_str() {
             Some(text) => self.write_all(text.as_bytes()),

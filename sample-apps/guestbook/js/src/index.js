@@ -1,7 +1,7 @@
-// Every request runs this module on a fresh instance: what is to stay goes into a table.
+// Each request runs this module in a new WebAssembly instance. Data that must last belongs in a table.
 import { json, log, tables } from '@svc/guest';
 
-// A rule of the table is broken, or a text is none.
+// Errors that a visitor can correct: a row violates a rule of the table, or a text is not valid.
 const REFUSALS = ['constraint', 'bad-parameters'];
 
 async function list() {
@@ -16,7 +16,7 @@ async function add(request) {
   return json(rows[0], { status: 201 });
 }
 
-// Both statements, or neither: who gives a heart finds how many there are now.
+// One transaction adds the heart and returns the new number.
 async function heart(id) {
   const [, { rows }] = await tables.batch([
     tables.sql`update entries set hearts = hearts + 1 where id = ${id}`,
@@ -25,7 +25,7 @@ async function heart(id) {
   return rows.length ? json(rows[0]) : json({ title: 'There is no such entry' }, { status: 404 });
 }
 
-// What the table refuses is the visitor's to put right.
+// The visitor can correct an entry that the table rejects.
 function refused(error) {
   log.warn('entry refused', { lane: 'js', reason: error.detail });
   return json({ title: 'A name has 1 to 40 characters, and a message 1 to 280' }, { status: 400 });

@@ -1,4 +1,4 @@
-//! Every request runs this program on a fresh instance: what is to stay goes into a table.
+//! Each request runs this program in a new WebAssembly instance. Data that must last belongs in a table.
 
 use svc_guest::tables::{self, params, FromRow, Statement};
 use svc_guest::{log, quote, HostError, Request, Response, Result};
@@ -25,7 +25,7 @@ tables::row! {
     }
 }
 
-/// The body is JSON, which SQLite reads as well as anyone.
+/// The body is JSON, which SQLite parses.
 fn add(request: &mut Request) -> Result<Response> {
     let sent = request.text()?;
     let written = tables::exec(
@@ -43,7 +43,7 @@ fn add(request: &mut Request) -> Result<Response> {
     Ok(Response::json(json).with_status(201))
 }
 
-/// What the table refuses is the visitor's to put right.
+/// The visitor can correct an entry that the table rejects.
 fn refused(error: HostError) -> Result<Response> {
     let Some(refusal) = error.refusal() else { return Err(error.into()) };
     let title = match refusal.code() {
@@ -55,7 +55,7 @@ fn refused(error: HostError) -> Result<Response> {
     Ok(problem(400, title))
 }
 
-/// Both statements, or neither: who gives a heart finds how many there are now.
+/// One transaction adds the heart and returns the new number.
 fn heart(id: i64) -> Result<Response> {
     let done = tables::batch([
         Statement::new("update entries set hearts = hearts + 1 where id = $1", params![id]),

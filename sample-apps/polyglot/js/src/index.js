@@ -1,7 +1,7 @@
-// Every request runs this module on a fresh instance: nothing that it keeps in memory survives.
+// Each request runs this module in a new WebAssembly instance: nothing in memory survives.
 import { eventStream, json, log, sleep } from '@svc/guest';
 
-const TICKS = 50; // 25 s, within run_limit_secs; the browser comes back by itself.
+const TICKS = 50; // 25 s, within run_limit_secs; the browser reconnects by itself.
 
 function hello(request, path, env) {
   const { method } = request;
@@ -10,7 +10,7 @@ function hello(request, path, env) {
   return json({ lane: 'js', message, method, path, runtime: 'StarlingMonkey', request: env.SVC_REQUEST_ID });
 }
 
-// When the client goes away, `signal` wakes the sleep and the next `send` fails: the run is over.
+// When the client disconnects, `signal` ends the sleep and the next `send` fails, which ends the handler.
 function events(request) {
   const seen = Number(request.headers.get('last-event-id')) || 0;
   return eventStream(async ({ send, signal }) => {
@@ -21,7 +21,7 @@ function events(request) {
   });
 }
 
-// A body that is handed on streams: what comes in goes out, in constant memory.
+// Returns the request body while it arrives, in constant memory.
 function echo(request) {
   const type = request.headers.get('content-type') ?? 'application/octet-stream';
   return new Response(request.body, { headers: { 'content-type': type } });

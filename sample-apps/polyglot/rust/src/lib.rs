@@ -1,10 +1,10 @@
-//! Every request runs this program on a fresh instance: nothing that it keeps in memory survives.
+//! Each request runs this program in a new WebAssembly instance: nothing in memory survives.
 
 use std::time::Duration;
 
 use svc_guest::{log, quote, sleep, Event, Request, Response, Result};
 
-const TICKS: u64 = 50; // 25 s, within run_limit_secs; the browser comes back by itself.
+const TICKS: u64 = 50; // 25 s, within run_limit_secs; the browser reconnects by itself.
 
 fn handle(request: Request) -> Result<Response> {
     Ok(match (request.method(), request.path()) {
@@ -28,7 +28,7 @@ fn hello(request: &Request) -> Response {
     ))
 }
 
-/// When the client goes away, the next `send` fails and `?` ends the run.
+/// When the client disconnects, the next `send` fails and `?` ends the handler.
 fn events(request: &Request) -> Response {
     let seen = request.header("last-event-id").and_then(|id| id.parse().ok()).unwrap_or(0);
     Response::events(move |events| {
@@ -41,7 +41,7 @@ fn events(request: &Request) -> Response {
     })
 }
 
-/// What comes in goes out at once, in constant memory.
+/// Returns the request body while it arrives, in constant memory.
 fn echo(mut request: Request) -> Response {
     let kind = request.header("content-type").unwrap_or("application/octet-stream").to_owned();
     Response::stream(move |out| {

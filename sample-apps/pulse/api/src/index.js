@@ -1,4 +1,4 @@
-// Two routes: the numbers of this moment as JSON, and a stream of them as server-sent events.
+// Two routes: the current numbers as JSON, and a stream of them as server-sent events.
 const STREAM_MS = 25_000; // Stay within run_limit_secs; the browser reconnects by itself.
 const encoder = new TextEncoder();
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));

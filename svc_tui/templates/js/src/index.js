@@ -1,7 +1,7 @@
-// Every request runs this module on a fresh instance: nothing that it keeps in memory survives.
+// Each request runs this module in a new WebAssembly instance: nothing in memory survives.
 import { eventStream, json, log, sleep } from '@svc/guest';
 
-// A body may be a stream: each event leaves as soon as it is sent.
+// A body can be a stream: each event is sent at once.
 function countdown() {
   return eventStream(async (events) => {
     for (let n = 5; n > 0; n--) {
@@ -13,7 +13,7 @@ function countdown() {
 
 export default {
   /**
-   * Answer one request. `env` has the variables of svc.toml and those of the platform.
+   * Handle one request. `env` has the variables of svc.toml and those of svc.
    * @param {Request} request
    * @param {Record<string, string>} env
    */

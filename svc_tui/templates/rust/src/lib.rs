@@ -1,4 +1,4 @@
-//! Every request runs this program on a fresh instance: nothing that it keeps in memory survives.
+//! Each request runs this program in a new WebAssembly instance: nothing in memory survives.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn handle(request: Request) -> Result<Response> {
     })
 }
 
-/// The query decides whom to greet; what `svc.toml` sets and the platform's own variables are in `std::env`.
+/// The name to greet is in the query. `std::env` has the variables of `svc.toml` and those of svc.
 fn hello(request: &Request) -> Response {
     let name = request.parameter("name").filter(|name| !name.is_empty());
     let name = name.unwrap_or_else(|| "world".to_owned());
@@ -24,7 +24,7 @@ fn hello(request: &Request) -> Response {
     Response::json(format!("{{\"hello\":{},\"request\":{}}}\n", quote(&name), quote(&id)))
 }
 
-/// A stream of events: each leaves as soon as it is sent.
+/// A stream of events, each sent at once.
 fn breaths() -> Response {
     Response::events(|events| {
         for n in 1..=5 {

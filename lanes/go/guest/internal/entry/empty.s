@@ -1,1 +1,1 @@
-// Lets the package declare functions that have no body: the host has it.
+// This file permits functions without a body, which the host provides.

@@ -17,5 +17,5 @@ func init() {
 	}
 }
 
-// Serve has the function answer the request.
+// Serve handles the request with the function.
 func Serve(answer func(wasi.Request)) { wasi.Serve = answer }

@@ -2,4 +2,4 @@
 
 package entry
 
-import _ "time/tzdata" // The lane asks for it where svc.toml sets TZ.
+import _ "time/tzdata" // The lane adds this build tag if svc.toml sets TZ.

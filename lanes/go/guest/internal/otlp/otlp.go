@@ -14,14 +14,14 @@ import (
 // infoSeverity is the SeverityNumber of slog.LevelInfo; the steps of both are the same.
 const infoSeverity = 9
 
-// An Attribute has its value as an AnyValue in JSON.
+// An Attribute is a key and its value, an AnyValue in JSON.
 type Attribute struct {
 	Key   string
 	Value []byte
 }
 
-// AppendAttribute appends an attribute of a record, those of a group one by one: their keys have the names of
-// the groups around them in front, with dots.
+// AppendAttribute appends an attribute of a record, and those of a group one by one: their keys have the names of
+// the enclosing groups as prefixes, with dots.
 func AppendAttribute(to []Attribute, prefix string, attribute slog.Attr) []Attribute {
 	value := attribute.Value.Resolve()
 	if value.Kind() != slog.KindGroup {
@@ -96,7 +96,7 @@ func float(number float64) []byte {
 	return of("doubleValue", strconv.FormatFloat(number, 'g', -1, 64))
 }
 
-// other writes what is none of slog's own kinds: an error's text, bytes, and all else as its JSON.
+// other writes values of other kinds than slog's: errors as text, bytes, and all others as JSON.
 func other(value any) []byte {
 	switch value := value.(type) {
 	case nil:
@@ -122,6 +122,6 @@ func text(plain string) []byte { return of("stringValue", string(quoted(plain)))
 func of(kind, value string) []byte { return []byte(`{"` + kind + `":` + value + `}`) }
 
 func quoted(plain string) []byte {
-	encoded, _ := json.Marshal(plain) // No string fails.
+	encoded, _ := json.Marshal(plain) // Encoding a string cannot fail.
 	return encoded
 }

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// lineEnds makes all three of the format's line ends one.
+// lineEnds replaces the three line ends of the format by one.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
-// Event returns an event as it is sent. Fields that are empty are left out, all but the data.
+// Event returns an encoded event. Empty fields are omitted, except the data.
 func Event(id, name, data string, retry time.Duration) string {
 	var text strings.Builder
 	field(&text, "id", id)
@@ -29,7 +29,7 @@ func Comment(comment string) string {
 	return text.String()
 }
 
-// field writes a field of one line; whatever follows that line is left out.
+// field writes a field of one line, and omits all later lines.
 func field(text *strings.Builder, name, value string) {
 	value, _, _ = strings.Cut(lineEnds.Replace(value), "\n")
 	if value != "" {

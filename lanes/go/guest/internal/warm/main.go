@@ -1,4 +1,4 @@
-// Command warm is compiled when a toolchain is installed: what it needs is then in Go's cache.
+// Command warm is compiled when a toolchain is installed, which fills Go's build cache.
 package main
 
 import (

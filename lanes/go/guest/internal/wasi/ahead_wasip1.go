@@ -6,28 +6,28 @@ import (
 	"syscall"
 )
 
-// added is what the lane adds to Go's runtime. One without it has initialized the packages of the program by itself,
-// cannot be started before there is a request, and always waits in its network poller.
+// added are the methods that the lane adds to Go's runtime. A runtime without them initializes the packages itself,
+// cannot be started before a request exists, and always waits in its network poller.
 type added interface {
-	// Renew fetches what the runtime got when it started and two runs must not share, and returns the environment.
+	// Renew fetches the start values that two runs must not share, and returns the environment.
 	Renew() []string
-	// MakeRoom has the heap grow now, by about as much as a request takes, and not while one waits for it.
+	// MakeRoom grows the heap by about the memory of one request, before a request arrives.
 	MakeRoom()
 	// InitProgram initializes the packages of the program.
 	InitProgram()
-	// Alone tells whether no goroutine but the calling one can go on before the host has something new.
+	// Alone reports whether only the calling goroutine can continue before the host has an event.
 	Alone() bool
 	// Panicking returns the value of the panic that runs the calling deferred function, or nil.
 	Panicking() any
 }
 
-// withAdded returns what is added, and whether it is there.
+// withAdded returns the added methods, and whether they exist.
 func withAdded() (added, bool) {
 	found, known := any((*runtime.Func)(nil)).(added)
 	return found, known
 }
 
-// Panicking returns the value of the panic that runs the calling deferred function, or nil where that is not known. It
+// Panicking returns the value of the panic that runs the calling deferred function, or nil if that is unknown. It
 // does not recover, which would change what the runtime reports.
 func Panicking() any {
 	if methods, known := withAdded(); known {
@@ -38,11 +38,11 @@ func Panicking() any {
 
 var frozen bool
 
-// startedByRuntime is more goroutines than the runtime starts for itself. Each runs until it waits.
+// startedByRuntime exceeds the number of goroutines that the runtime starts. Each runs until it waits.
 const startedByRuntime = 16
 
-// freeze tells whether a copy of the instance as it is now can answer a request. The host calls it when it has
-// started the runtime for all instances to come.
+// freeze reports whether a copy of the current instance can handle a request. The host calls it after it has
+// started the runtime for all later instances.
 //
 //go:wasmexport svc_freeze
 func freeze() int32 {
@@ -58,7 +58,7 @@ func freeze() int32 {
 	return 1
 }
 
-// getReady has the program ready for its request.
+// getReady prepares the program for its request.
 func getReady() {
 	methods, known := withAdded()
 	if !known {

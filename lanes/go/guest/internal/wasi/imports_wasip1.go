@@ -2,7 +2,7 @@ package wasi
 
 import "unsafe"
 
-// The next list of bytes that the host returns and that fits goes to this place.
+// The next list of bytes of the host that fits is written to this address.
 //
 //go:wasmimport svc into
 func into(to unsafe.Pointer, size uint32)

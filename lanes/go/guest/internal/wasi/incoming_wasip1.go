@@ -2,7 +2,7 @@ package wasi
 
 import "context"
 
-// Serve answers a request: the library's own packages set it before the first one comes.
+// Serve handles a request: the library's packages set it before the first request.
 var Serve func(Request)
 
 // Setup runs the program's main, once, before its first request.
@@ -10,7 +10,7 @@ var Setup func()
 
 var methods = [...]string{"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"}
 
-// Request is an incoming request, read from the host when it is asked.
+// Request is an incoming request. Its parts are read from the host on demand.
 type Request struct {
 	request  int32
 	outparam int32
@@ -23,7 +23,7 @@ func handle(request, outparam int32) {
 	Serve(Request{request, outparam})
 }
 
-// Method returns the method: "GET", or whatever else was sent.
+// Method returns the method as sent, for example "GET".
 func (r Request) Method() string {
 	requestMethod(r.request, results())
 	if kind := int(byteAt(0)); kind < len(methods) {
@@ -41,7 +41,7 @@ func (r Request) Path() string {
 	return textAt(4)
 }
 
-// Authority returns the host and port that the client named, or nothing.
+// Authority returns the host and port that the client requested, or an empty string.
 func (r Request) Authority() string {
 	requestAuthority(r.request, results())
 	if byteAt(0) == 0 {
@@ -50,13 +50,13 @@ func (r Request) Authority() string {
 	return textAt(4)
 }
 
-// Secure tells whether the client speaks HTTPS.
+// Secure reports whether the client uses HTTPS.
 func (r Request) Secure() bool {
 	requestScheme(r.request, results())
 	return byteAt(0) == 1 && byteAt(4) == 1
 }
 
-// Headers returns the header fields in the order in which they came.
+// Headers returns the header fields in the order of the request.
 func (r Request) Headers() []Header { return takeFields(requestHeaders(r.request)) }
 
 // Body returns the body. Call it once.
@@ -65,10 +65,10 @@ func (r Request) Body(ctx context.Context) *Reader {
 	return newReader(ctx, int32At(4), nil)
 }
 
-// Abort answers with an error instead of a response: the host closes the connection.
+// Abort returns an error instead of a response: the host closes the connection.
 func (r Request) Abort() { outparamSet(r.outparam, 1, connectionTerminated, 0, 0, 0, 0, 0, 0) }
 
-// Respond sends the head of the response and returns the writer of its body; ok is false when the host refuses
+// Respond sends the head of the response and returns the writer of its body; ok is false if the host rejects
 // a header field.
 func (r Request) Respond(ctx context.Context, status int, headers []Header) (writer *Writer, ok bool) {
 	fields, ok := newFields(headers)

@@ -5,20 +5,20 @@ import (
 	"unsafe"
 )
 
-// arena is where the adapter puts what the host returns; the adapter knows its size, too. It begins aligned.
+// arena is the memory for results of the host. The adapter has the same size. Its start is aligned.
 var arena struct {
 	_     [0]uint64
 	bytes [512 << 10]byte
 }
 
-// The adapter calls this while Go's runtime starts: it must not grow the stack.
+// The adapter calls this while Go's runtime starts, so it must not grow the stack.
 //
 //go:wasmexport svc_arena
 //go:nosplit
 func arenaAddress() unsafe.Pointer { return unsafe.Pointer(&arena) }
 
-// area takes the results that a host function returns through memory: 56 bytes are the most that one has.
-// There is one for all calls: a call and the reading of its results are never interrupted, as long as nothing
+// area receives the results that a host function returns through memory, at most 56 bytes.
+// All calls share it: a call and the reading of its results are never interrupted as long as nothing
 // is allocated in between.
 var area struct {
 	_     [0]uint64
@@ -32,7 +32,7 @@ func int32At(offset uintptr) int32   { return *(*int32)(unsafe.Add(results(), of
 func uint32At(offset uintptr) uint32 { return *(*uint32)(unsafe.Add(results(), offset)) }
 func uint64At(offset uintptr) uint64 { return *(*uint64)(unsafe.Add(results(), offset)) }
 
-// hosted returns a view of what the host wrote; it is valid until the host writes half a megabyte more.
+// hosted returns a view of the host's result; it is valid until the host writes half a megabyte more.
 func hosted(pointer, size uint32) []byte {
 	if size == 0 {
 		return nil
@@ -59,7 +59,7 @@ func address(text string) uint32 {
 	return uint32(uintptr(unsafe.Pointer(unsafe.StringData(text))))
 }
 
-// newFields makes a fields resource; ok is false when the host refuses a name or a value.
+// newFields creates a fields resource; ok is false if the host rejects a name or a value.
 func newFields(headers []Header) (fields int32, ok bool) {
 	if len(headers) == 0 {
 		return fieldsNew(), true

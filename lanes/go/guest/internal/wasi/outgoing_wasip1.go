@@ -58,8 +58,8 @@ func errorCode(offset uintptr) error {
 	return Error("unknown error")
 }
 
-// Send sends a request and returns the response when its head is there. The body is sent at the same time, and
-// closed whatever happens if it can be. The response lives until its body is closed.
+// Send sends a request and returns the response after its head was received. The body is sent at the same time, and
+// closed in any case if it is an io.Closer. The response is valid until its body is closed.
 func Send(ctx context.Context, request Outgoing) (*Incoming, error) {
 	future, body, err := begin(ctx, request)
 	if err != nil {
@@ -74,7 +74,7 @@ func Send(ctx context.Context, request Outgoing) (*Incoming, error) {
 	return receive(ctx, future)
 }
 
-// begin sends the head; it returns the response to come and the body to write.
+// begin sends the head; it returns the future response and the body to write.
 func begin(ctx context.Context, request Outgoing) (future, body int32, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, err
@@ -102,7 +102,7 @@ func begin(ctx context.Context, request Outgoing) (future, body int32, err error
 	return future, body, nil
 }
 
-// refusal returns the reason if the request was refused and its body is not read; nil if undecided.
+// refusal returns the reason if the request was rejected and its body is not read; nil if undecided.
 func refusal(future int32) error {
 	futureGet(future, results())
 	if byteAt(0) == 0 || byteAt(8) != 0 || byteAt(16) == 0 {

@@ -2,7 +2,7 @@ package wasi
 
 import "context"
 
-// Post sends a request whose body is here as a whole, and does not wait for the response. The host has all of
+// Post sends a request with a complete body, and does not wait for the response. The host has received all of
 // it when this returns.
 func Post(ctx context.Context, request Outgoing, body []byte) error {
 	future, handle, err := begin(ctx, request)

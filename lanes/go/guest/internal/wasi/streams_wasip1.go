@@ -7,14 +7,14 @@ import (
 	"unsafe"
 )
 
-// readSize is the most that is asked for at once, in bytes.
+// readSize is the maximum size of one read, in bytes.
 const readSize = 65536
 
-// ErrGone reports that the reader of a stream is gone.
+// ErrGone reports that the reader of a stream has disconnected.
 var ErrGone = errors.New("the other side is gone")
 
-// ErrBroken tells that a body ended before its end.
-var ErrBroken = errors.New("the body broke off")
+// ErrBroken reports that a body is incomplete.
+var ErrBroken = errors.New("the body is incomplete")
 
 // Reader reads an incoming body: an io.ReadCloser.
 type Reader struct {
@@ -32,7 +32,7 @@ func newReader(ctx context.Context, body int32, done func()) *Reader {
 	return &Reader{ctx: ctx, body: body, stream: int32At(4), done: done}
 }
 
-// Read reads what is there, and waits when nothing is.
+// Read reads the available bytes, and waits if there are none.
 func (r *Reader) Read(to []byte) (int, error) {
 	if len(to) == 0 {
 		return 0, nil
@@ -55,7 +55,7 @@ func (r *Reader) Read(to []byte) (int, error) {
 	return n, nil
 }
 
-// Empty tells whether the body is known to have nothing (more); it does not wait to find out.
+// Empty reports whether the body is known to be at its end, without waiting.
 func (r *Reader) Empty() bool {
 	if r.err == nil && len(r.rest) == 0 {
 		r.fill(nil, false)
@@ -63,8 +63,8 @@ func (r *Reader) Empty() bool {
 	return r.err == io.EOF && len(r.rest) == 0
 }
 
-// fill reads once: into the caller's bytes when they are many, else into a buffer. It does not wait, but where it may
-// and nothing else could be done meanwhile.
+// fill reads once: into a large slice of the caller directly, else into a buffer. It waits only if that is permitted
+// and no other goroutine could run meanwhile.
 func (r *Reader) fill(to []byte, patient bool) int {
 	direct := len(to) >= readSize/16
 	if !direct {
@@ -99,7 +99,7 @@ func (r *Reader) fill(to []byte, patient bool) int {
 	return 0
 }
 
-// Close lets go of the body; what was not read is thrown away.
+// Close releases the body and discards its unread part.
 func (r *Reader) Close() error {
 	if r.stream == 0 {
 		return nil
@@ -113,7 +113,7 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// streamError reads a stream-error; closed is what the end of the stream means here.
+// streamError reads a stream-error; closed is the error for the end of the stream.
 func streamError(offset uintptr, closed error) error {
 	if byteAt(offset) != 0 {
 		return closed
@@ -122,7 +122,7 @@ func streamError(offset uintptr, closed error) error {
 	return ErrBroken
 }
 
-// Writer writes an outgoing body: an io.Writer. Each write leaves at once when it is flushed.
+// Writer writes an outgoing body: an io.Writer. Flush sends the written bytes at once.
 type Writer struct {
 	ctx    context.Context
 	body   int32
@@ -134,7 +134,7 @@ func newWriter(ctx context.Context, body int32) *Writer {
 	return &Writer{ctx: ctx, body: body, stream: int32At(4)}
 }
 
-// room waits until something can be written and returns how many bytes.
+// room waits until bytes can be written and returns how many.
 func (w *Writer) room() (uint64, error) {
 	for {
 		outputCheckWrite(w.stream, results())
@@ -150,7 +150,7 @@ func (w *Writer) room() (uint64, error) {
 	}
 }
 
-// Write writes everything, and waits while the other side is slow.
+// Write writes all bytes, and waits while the reader is slow.
 func (w *Writer) Write(from []byte) (int, error) {
 	written := 0
 	for written < len(from) {
@@ -168,7 +168,7 @@ func (w *Writer) Write(from []byte) (int, error) {
 	return written, nil
 }
 
-// Flush waits until what was written is on its way.
+// Flush waits until the host has accepted the written bytes.
 func (w *Writer) Flush() error {
 	outputFlush(w.stream, results())
 	if byteAt(0) != 0 {
@@ -178,7 +178,7 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// Finish ends the body; it is complete for the other side then. The host takes trailers, and logs that it does not send
+// Finish completes the body. The host accepts trailers, and logs that it does not send
 // them.
 func (w *Writer) Finish(trailers []Header) error {
 	outputDrop(w.stream)
@@ -195,7 +195,7 @@ func (w *Writer) Finish(trailers []Header) error {
 	return nil
 }
 
-// Abort ends the body as one that broke off.
+// Abort closes the body as incomplete.
 func (w *Writer) Abort() {
 	outputDrop(w.stream)
 	outgoingBodyDrop(w.body)

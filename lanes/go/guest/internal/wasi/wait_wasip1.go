@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// firstPollable is the file descriptor of the pollable with handle 0: from here on the adapter takes
-// descriptors for pollables.
+// firstPollable is the file descriptor of the pollable with handle 0: from here on, the adapter treats
+// descriptors as pollables.
 const firstPollable = 0x10000
 
-// alone tells whether the whole instance may wait in a call of the host: no other goroutine misses anything, and the
+// alone reports whether the whole instance may wait in a call of the host: no other goroutine can run, and the
 // context has not ended.
 func alone(ctx context.Context) bool {
 	methods, known := withAdded()
 	return known && ctx.Err() == nil && methods.Alone()
 }
 
-// wait returns when the pollable is ready, or with the context's error when that ends first. It drops the
-// pollable. Other goroutines run meanwhile: the pollable waits in Go's network poller, unless there are none to run.
+// wait returns when the pollable is ready, or with the context's error if that ends first. It drops the
+// pollable. Other goroutines run meanwhile: if there are any, the pollable waits in Go's network poller.
 func wait(ctx context.Context, pollable int32) error {
 	defer pollableDrop(pollable)
 	if alone(ctx) {

@@ -73,7 +73,7 @@ func values(args []driver.NamedValue) ([]any, error) {
 	return params, nil
 }
 
-// statement is a prepared statement. The tables keep none: each run sends its SQL.
+// statement is a prepared statement. The tables store no statements: each execution sends its SQL.
 type statement string
 
 func (statement) Close() error { return nil }
@@ -130,10 +130,10 @@ func (r *rows) Next(to []driver.Value) error {
 	return nil
 }
 
-// stamp is how the tables store a timestamp.
+// stamp is the format in which the tables store a timestamp.
 const stamp = "2006-01-02T15:04:05.000Z"
 
-// timed returns a time for the text of a timestamp, and other values as they are.
+// timed parses the text of a timestamp, and returns other values unchanged.
 func timed(value any) any {
 	if text, ok := value.(string); ok && len(text) == len(stamp) {
 		if at, err := time.Parse(stamp, text); err == nil {

@@ -1,8 +1,8 @@
-//! Where the host writes results that do not fit into one number.
+//! The memory for results of the host that do not fit into one number.
 
 use super::memory;
 
-/// Big enough and aligned for every result of the interfaces in use; offsets are the canonical ABI's.
+/// Large enough and aligned for every result of the used interfaces; offsets are those of the canonical ABI.
 #[repr(C, align(8))]
 pub(super) struct Area([u8; 64]);
 
@@ -33,7 +33,7 @@ impl Area {
         u64::from(self.word(offset)) | u64::from(self.word(offset + 4)) << 32
     }
 
-    /// Take a `list<u8>`. Safety: the host wrote one here, and it was not taken before.
+    /// Take a `list<u8>`. Safety: the host wrote one here, and it was not taken yet.
     pub(super) unsafe fn bytes(&self, offset: usize) -> Vec<u8> {
         memory::list(self.word(offset), self.word(offset + 4))
     }

@@ -2,14 +2,14 @@
 
 use super::area::Area;
 
-/// Every case, in the order of the interface, in words for a person.
+/// A description of every case, in the order of the interface.
 const MEANINGS: [&str; 39] = [
     "the name server did not answer in time",
     "the name of the server was not found",
     "the server was not found",
     "the server is not available",
     "the address of the server may not be called",
-    "there is no way to the server",
+    "no route to the server",
     "the connection was refused",
     "the connection was cut",
     "the connection was not made in time",
@@ -29,15 +29,15 @@ const MEANINGS: [&str; 39] = [
     "a header of the request is too large",
     "the trailers of the request are too large",
     "a trailer of the request is too large",
-    "the answer ended too early",
-    "the headers of the answer are too large",
-    "a header of the answer is too large",
+    "the response ended too early",
+    "the headers of the response are too large",
+    "a header of the response is too large",
     "the body has another length than was announced",
-    "the trailers of the answer are too large",
-    "a trailer of the answer is too large",
-    "the transfer coding of the answer is unknown",
-    "the content coding of the answer is unknown",
-    "the answer did not come in time",
+    "the trailers of the response are too large",
+    "a trailer of the response is too large",
+    "the transfer coding of the response is unknown",
+    "the content coding of the response is unknown",
+    "the response did not arrive in time",
     "the upgrade of the connection failed",
     "the other side does not speak HTTP properly",
     "the request came back to its sender",
@@ -48,7 +48,7 @@ const DENIED: u8 = 15;
 const INTERNAL: u8 = 38;
 const TIMED_OUT: [u8; 5] = [0, 8, 9, 10, 33];
 
-/// An `error-code`, without its payload but for what an internal error says.
+/// An `error-code`. Of the payloads it has only the message of an internal error.
 #[derive(Debug)]
 pub(crate) struct ErrorCode {
     case: u8,
@@ -71,7 +71,7 @@ impl ErrorCode {
         TIMED_OUT.contains(&self.case)
     }
 
-    /// What happened, in words for a person.
+    /// A description of the error.
     pub(crate) fn meaning(&self) -> String {
         let meaning = MEANINGS.get(usize::from(self.case)).copied().unwrap_or("the request failed");
         match &self.text {

@@ -28,7 +28,7 @@ pub(crate) enum HeaderError {
 }
 
 impl Fields {
-    /// Make fields, in one call whatever their number.
+    /// Create fields, in one call.
     pub(crate) fn from_list(list: &[(String, Vec<u8>)]) -> Result<Self, HeaderError> {
         let entries: Vec<Entry> = list
             .iter()

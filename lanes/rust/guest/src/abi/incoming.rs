@@ -81,7 +81,7 @@ impl IncomingBody {
 }
 
 impl ResponseOutparam {
-    /// Give the response to the run's request. Its body goes on being written.
+    /// Send the response to the request. Its body can still be written.
     pub(crate) fn set(self, response: OutgoingResponse) {
         unsafe { response_outparam_set(self.into_handle(), 0, response.into_handle(), 0, 0, 0, 0, 0, 0) }
     }
@@ -92,7 +92,7 @@ impl OutgoingResponse {
         Self(unsafe { outgoing_response_new(headers.into_handle()) })
     }
 
-    /// Set the status; whether the host takes it.
+    /// Set the status. Returns whether the host accepts it.
     pub(crate) fn set_status(&self, status: u16) -> bool {
         unsafe { outgoing_response_status(self.0, u32::from(status)) == 0 }
     }
@@ -118,7 +118,7 @@ impl OutgoingBody {
         (area.case(0) == 0).then(|| OutputStream::from_handle(area.word(4)))
     }
 
-    /// End the body well. Dropped without this, it counts as broken off.
+    /// Complete the body. A body that is dropped instead is incomplete.
     pub(crate) fn finish(self) -> Result<(), ErrorCode> {
         let mut area = Area::new();
         unsafe {

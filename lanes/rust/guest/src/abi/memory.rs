@@ -1,6 +1,6 @@
-//! Lists that the host put into this program's memory, by the `cabi_realloc` of std.
+//! Lists that the host wrote into this program's memory, by the `cabi_realloc` of std.
 
-/// Take over a list of `count` items. Safety: the host allocated it for this type, and handed it out once.
+/// Take over a list of `count` items. Safety: the host allocated it for this type, and passed it once.
 pub(super) unsafe fn list<T>(pointer: u32, count: u32) -> Vec<T> {
     if count == 0 {
         return Vec::new();

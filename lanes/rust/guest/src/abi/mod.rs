@@ -1,6 +1,6 @@
-//! The canonical ABI of the WASI 0.2 interfaces that this crate uses, bound by hand.
+//! Bindings to the canonical ABI of the WASI 0.2 interfaces that this crate uses.
 //!
-//! The only module with `unsafe`. What it exports is safe: owned resources that are dropped once, and values
+//! The only module with `unsafe`. Its exports are safe: owned resources that are dropped once, and values
 //! without pointers. `world.bin` declares the same functions with their types for the component.
 
 mod area;
@@ -12,7 +12,7 @@ pub(crate) mod outgoing;
 pub(crate) mod poll;
 pub(crate) mod streams;
 
-/// The types of everything imported and exported. `handler!` puts it where the linker of components looks.
+/// The types of all imports and exports. `handler!` stores it in the section that the component linker reads.
 pub const WORLD: &[u8; include_bytes!("world.bin").len()] = include_bytes!("world.bin");
 
 /// Declare functions of an interface. Programs for other targets compile too, so that tests of code that
@@ -33,7 +33,7 @@ macro_rules! import {
     };
 }
 
-/// Declare a resource: a number that stands for a thing of the host, given back when it is dropped.
+/// Declare a resource: a handle of the host, which is released when it is dropped.
 macro_rules! resource {
     ($(#[$attribute:meta])* $type:ident, $drop:ident) => {
         $(#[$attribute])*
@@ -42,12 +42,12 @@ macro_rules! resource {
 
         #[allow(dead_code)]
         impl $type {
-            /// Take over a resource that the host handed out.
+            /// Take over a resource that the host passed.
             pub(crate) fn from_handle(handle: u32) -> Self {
                 Self(handle)
             }
 
-            /// Hand the resource over to the host.
+            /// Pass ownership of the resource to the host.
             pub(crate) fn into_handle(self) -> u32 {
                 core::mem::ManuallyDrop::new(self).0
             }

@@ -1,4 +1,4 @@
-//! The outgoing half of `wasi:http`: requests to other servers and their answers.
+//! The outgoing half of `wasi:http`: requests to other servers and their responses.
 
 use super::area::Area;
 use super::error_code::ErrorCode;
@@ -35,7 +35,7 @@ import! { "wasi:http/outgoing-handler@0.2.4":
 resource!(OutgoingRequest, outgoing_request_drop);
 resource!(IncomingResponse, incoming_response_drop);
 resource!(
-    /// An answer to come.
+    /// A future response.
     FutureResponse,
     future_drop
 );
@@ -45,13 +45,13 @@ impl OutgoingRequest {
         Self(unsafe { outgoing_request_new(headers.into_handle()) })
     }
 
-    /// Set the method; whether it is one.
+    /// Set the method. Returns whether it is valid.
     pub(crate) fn set_method(&self, name: &str) -> bool {
         let case = METHODS.iter().position(|known| *known == name).unwrap_or(METHODS.len());
         unsafe { outgoing_request_method(self.0, case as u32, name.as_ptr(), name.len()) == 0 }
     }
 
-    /// Set where the request goes; whether every part is well-formed.
+    /// Set the URL of the request. Returns whether every part is well-formed.
     pub(crate) fn set_address(&self, encrypted: bool, authority: &str, path: &str) -> bool {
         unsafe {
             outgoing_request_scheme(self.0, 1, u32::from(encrypted), core::ptr::null(), 0) == 0
@@ -67,7 +67,7 @@ impl OutgoingRequest {
         (area.case(0) == 0).then(|| OutgoingBody::of_request(area.word(4)))
     }
 
-    /// Send the request. A body that was taken goes on being written.
+    /// Send the request. Its body can still be written if it was taken.
     pub(crate) fn send(self) -> Result<FutureResponse, ErrorCode> {
         let mut area = Area::new();
         unsafe {
@@ -85,7 +85,7 @@ impl FutureResponse {
         Pollable::from_handle(unsafe { future_subscribe(self.0) })
     }
 
-    /// Take the answer or the error, once it is there.
+    /// Take the response or the error, if it has arrived.
     pub(crate) fn get(&self) -> Option<Result<IncomingResponse, ErrorCode>> {
         let mut area = Area::new();
         unsafe {

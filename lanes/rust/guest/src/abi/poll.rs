@@ -16,13 +16,13 @@ import! { "wasi:clocks/monotonic-clock@0.2.4":
 }
 
 resource!(
-    /// Something to wait for.
+    /// An event of the host to wait for.
     Pollable,
     pollable_drop
 );
 
 impl Pollable {
-    /// Something that is ready after this time.
+    /// Return a pollable that is ready after this time.
     pub(crate) fn after(duration: Duration) -> Self {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         Self(unsafe { subscribe_duration(nanoseconds) })
@@ -33,7 +33,7 @@ impl Pollable {
         unsafe { pollable_block(self.0) }
     }
 
-    /// Wait until one of the two is ready; whether it is this one.
+    /// Wait until one of the two is ready. Returns whether it is this one.
     pub(crate) fn before(&self, other: &Self) -> bool {
         let both = [self.0, other.0];
         let mut area = Area::new();

@@ -19,22 +19,22 @@ import! { "wasi:io/error@0.2.4":
     "[resource-drop]error" = fn error_drop(error: u32);
 }
 
-/// The most that one `blocking-write-and-flush` may carry (wasi:io, `output-stream`).
+/// The maximum size of one `blocking-write-and-flush` (wasi:io, `output-stream`).
 const WRITE_LIMIT: usize = 4096;
 
-/// Why a stream gave or took nothing.
+/// Why a read or write failed.
 #[derive(Debug, PartialEq)]
 pub(crate) enum StreamError {
-    /// The other side is done with it.
+    /// The other side closed the stream.
     Closed,
-    /// It broke.
+    /// The stream failed.
     Failed,
 }
 
 resource!(InputStream, input_stream_drop);
 resource!(OutputStream, output_stream_drop);
 
-/// Read the error of a result that stands at 0, with the `stream-error` at `offset`.
+/// Read the error of the result at 0, with the `stream-error` at `offset`.
 fn stream_error(area: &Area, offset: usize) -> StreamError {
     if area.case(offset) != 0 {
         return StreamError::Closed;
@@ -58,7 +58,7 @@ impl InputStream {
 }
 
 impl OutputStream {
-    /// Send the beginning of `data`, as much as one call may carry; return how much that was.
+    /// Send the beginning of `data`, up to the maximum of one call, and return its size.
     pub(crate) fn write(&self, data: &[u8]) -> Result<usize, StreamError> {
         let mut area = Area::new();
         let length = if data.len() <= WRITE_LIMIT {
@@ -76,7 +76,7 @@ impl OutputStream {
         }
     }
 
-    /// Wait until something can be written; return how many bytes.
+    /// Wait until bytes can be written, and return how many.
     fn room(&self) -> Result<usize, StreamError> {
         loop {
             let mut area = Area::new();

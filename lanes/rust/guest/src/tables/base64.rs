@@ -1,4 +1,4 @@
-//! Base 64 (RFC 4648, 4): bytes as text, as blobs travel.
+//! Base64 (RFC 4648, 4): the encoding of blobs.
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -15,7 +15,7 @@ pub(super) fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// Return the bytes; `None` for what is not padded base 64.
+/// Return the bytes; `None` for a text that is not padded base64.
 pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     let text = text.as_bytes();
     if text.len() % 4 != 0 {

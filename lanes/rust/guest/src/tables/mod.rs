@@ -1,4 +1,4 @@
-//! The tables of the Project: SQL without a connection to make or a secret to set.
+//! The tables of the project: SQL without a connection to open or a secret to set.
 //!
 //! ```no_run
 //! use svc_guest::tables::{self, params};
@@ -19,10 +19,10 @@
 //! ```
 //!
 //! The dialect is SQLite's. Parameters are `$1`, `$2` and so on, in any order and as often as needed, or `?`. SQL is
-//! text that stands in the program, so what people send can never become SQL; [`Sql::made`] lets through what
-//! is put together at run time, and shows at the place.
+//! text in the program's source, so user input can never become SQL; [`Sql::made`] permits SQL that
+//! is built at run time, and is visible at the call.
 
-mod answer;
+mod response;
 mod base64;
 mod param;
 mod read;
@@ -42,12 +42,12 @@ pub use refusal::Refusal;
 pub use row::{to_json, FromRow, Row};
 pub use value::{FromValue, Value};
 
-/// SQL. A `&'static str`, a literal for instance, becomes one by itself.
+/// SQL. A `&'static str`, a literal for instance, converts to it implicitly.
 #[derive(Clone, Debug)]
 pub struct Sql(std::borrow::Cow<'static, str>);
 
 impl Sql {
-    /// Take SQL that is put together while the program runs: a choice of columns, an order. Values belong into
+    /// Accept SQL that is built at run time: a choice of columns, an order. Values belong into
     /// parameters.
     pub fn made(text: impl Into<String>) -> Self {
         Self(text.into().into())
@@ -60,14 +60,14 @@ impl From<&'static str> for Sql {
     }
 }
 
-/// What a statement did.
+/// The result of a statement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// How many rows were inserted, updated or deleted.
+    /// The number of rows that were inserted, updated or deleted.
     pub changes: u64,
-    /// The rowid of the last row that was inserted; without one, it is 0.
+    /// The rowid of the last inserted row, or 0.
     pub last_id: i64,
-    /// The rows of a `RETURNING` clause, or of a statement in a batch that reads.
+    /// The rows of a `RETURNING` clause, or of a query in a batch.
     pub rows: Vec<Row>,
 }
 
@@ -82,17 +82,17 @@ impl Statement {
     }
 }
 
-/// Return the rows of a statement that reads.
+/// Return the rows of a query.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Refused`] for what the tables refuse, with a [`HostError::refusal`].
+/// [`ErrorKind::Refused`] for a rejected statement, with a [`HostError::refusal`].
 pub fn query(sql: impl Into<Sql>, params: &[&dyn Param]) -> Result<Vec<Row>, HostError> {
-    let said = ask("/v1/query", written(&sql.into(), params))?;
-    answer::rows(&said).map_err(unreadable)
+    let response = ask("/v1/query", written(&sql.into(), params))?;
+    response::rows(&response).map_err(unreadable)
 }
 
-/// Return the rows of a statement that reads as values of a type, of `row!` for instance.
+/// Return the rows of a query as values of a type, of `row!` for instance.
 ///
 /// # Errors
 ///
@@ -101,7 +101,7 @@ pub fn query_as<T: FromRow>(sql: impl Into<Sql>, params: &[&dyn Param]) -> Resul
     query(sql, params)?.into_iter().map(T::from_row).collect()
 }
 
-/// Rows as lists of values. `columns` has their names, of which several may be equal.
+/// Rows as lists of values. `columns` has their names, which may repeat.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Arrays {
     /// The names of the columns.
@@ -110,7 +110,7 @@ pub struct Arrays {
     pub rows: Vec<Vec<Value>>,
 }
 
-/// Return the rows of a statement that reads as lists of values, for joins whose columns share a name.
+/// Return the rows of a query as lists of values, for joins whose columns share a name.
 ///
 /// # Errors
 ///
@@ -119,20 +119,20 @@ pub struct Arrays {
 pub fn query_arrays(sql: impl Into<Sql>, params: &[&dyn Param]) -> Result<Arrays> {
     let statement = written(&sql.into(), params);
     let body = statement.map(|json| format!("{},\"rows\":\"arrays\"}}", &json[..json.len() - 1]));
-    Ok(answer::arrays(&ask("/v1/query", body)?)?)
+    Ok(response::arrays(&ask("/v1/query", body)?)?)
 }
 
-/// Run a statement that writes. When it returns without an error, what it wrote is on the disk.
+/// Run a statement that writes. When it returns without an error, the changes are on the disk.
 ///
 /// # Errors
 ///
 /// As for [`query`].
 pub fn exec(sql: impl Into<Sql>, params: &[&dyn Param]) -> Result<Outcome, HostError> {
-    let said = ask("/v1/exec", written(&sql.into(), params))?;
-    answer::outcome(&said).map_err(unreadable)
+    let response = ask("/v1/exec", written(&sql.into(), params))?;
+    response::outcome(&response).map_err(unreadable)
 }
 
-/// Run statements in one transaction: all of them, or none. There is an outcome for each.
+/// Run statements in one transaction: all of them, or none. Returns a result for each.
 ///
 /// ```no_run
 /// use svc_guest::tables::{self, params, Statement};
@@ -155,11 +155,11 @@ pub fn batch(statements: impl IntoIterator<Item = Statement>) -> Result<Vec<Outc
         .enumerate()
         .map(|(at, statement)| statement.0.map_err(|error| format!("statement {}: {error}", at + 1)))
         .collect();
-    let said = ask("/v1/batch", all.map(|all| format!("{{\"statements\":[{}]}}", all.join(","))))?;
-    answer::outcomes(&said).map_err(unreadable)
+    let response = ask("/v1/batch", all.map(|all| format!("{{\"statements\":[{}]}}", all.join(","))))?;
+    response::outcomes(&response).map_err(unreadable)
 }
 
-/// Write a statement as JSON; the error says which parameter cannot be sent.
+/// Write a statement as JSON; the error names the parameter that cannot be sent.
 fn written(sql: &Sql, params: &[&dyn Param]) -> std::result::Result<String, String> {
     use crate::json::Value as _;
     let mut json = String::with_capacity(sql.0.len() + 32 + 16 * params.len());
@@ -184,10 +184,10 @@ fn ask(path: &str, body: std::result::Result<String, String>) -> Result<String, 
         return Err(HostError::new(ErrorKind::Other, missing));
     }
     let mut response = client::post(endpoint + path).json(body).send()?;
-    let said = response.text()?;
+    let text = response.text()?;
     match response.status() {
-        200 => Ok(said),
-        status => Err(HostError::refused(Refusal::of(status, &said))),
+        200 => Ok(text),
+        status => Err(HostError::refused(Refusal::of(status, &text))),
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_column_holds_is_told_with_its_number() {
+    fn an_invalid_parameter_is_named_by_its_number() {
         let statement = Statement::new("select $1, $2", params![1, f64::NAN]);
         assert_eq!(statement.0.unwrap_err(), "parameter $2 is NaN, which no column holds");
         let error = batch([Statement::new("select $1", params![u64::MAX])]).unwrap_err();

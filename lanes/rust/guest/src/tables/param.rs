@@ -1,4 +1,4 @@
-//! What can be a parameter of a statement.
+//! Parameters of statements.
 
 use std::fmt::Write;
 use std::time::SystemTime;
@@ -11,11 +11,11 @@ use crate::json::Value as _;
 /// A parameter: a text, a number, a boolean, bytes, a [`SystemTime`], a [`Value`], an option of these, where
 /// `None` is null. A list of parameters is made with `params!`.
 pub trait Param {
-    /// Append it as JSON. An error goes on after "parameter $1".
+    /// Append it as JSON. An error completes the text "parameter $1".
     ///
     /// # Errors
     ///
-    /// When no column can hold it.
+    /// If no column can store it.
     fn write(&self, json: &mut String) -> Result<(), String>;
 }
 

@@ -1,11 +1,11 @@
-//! Reads JSON (RFC 8259) as values: what the tables answer.
+//! A JSON parser (RFC 8259) for responses of the tables.
 
 use super::value::Value;
 
-/// SQLite's own limit for json is 1000.
+/// SQLite's limit for JSON is 1000.
 const DEPTH: usize = 1100;
 
-/// Read a document; `None` for what is none.
+/// Parse a document; `None` for invalid JSON.
 pub(crate) fn document(text: &str) -> Option<Value> {
     let mut reader = Reader { text, at: 0 };
     let value = reader.value(0)?;
@@ -29,7 +29,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Go on past spaces and this sign; whether it was there.
+    /// Skip spaces and this character. Returns whether the character was found.
     fn sign(&mut self, sign: u8) -> bool {
         self.space();
         let found = self.byte() == Some(sign);
@@ -109,7 +109,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Read a string from its quote on; most have nothing that is escaped.
+    /// Read a string from its quote on; most have no escapes.
     fn string(&mut self) -> Option<String> {
         self.at += 1;
         let mut read = String::new();
@@ -141,7 +141,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Read the digits after `\u`; half a pair alone becomes U+FFFD.
+    /// Read the digits after `\u`; a lone surrogate becomes U+FFFD.
     fn coded(&mut self) -> Option<char> {
         let first = self.digits()?;
         if (0xd800..0xdc00).contains(&first) && self.text.as_bytes()[self.at..].starts_with(b"\\u") {

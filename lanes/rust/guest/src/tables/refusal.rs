@@ -1,4 +1,4 @@
-//! What the tables say of a statement that they refuse.
+//! The tables' error for a rejected statement.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use super::read::document;
 use super::value::Value;
 
-/// What the tables say of a statement that they refuse; see [`HostError::refusal`](crate::HostError::refusal).
+/// The tables' error for a rejected statement; see [`HostError::refusal`](crate::HostError::refusal).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Refusal {
     status: u16,
@@ -21,8 +21,8 @@ pub struct Refusal {
 
 impl Refusal {
     /// Read a problem document (RFC 9457).
-    pub(super) fn of(status: u16, said: &str) -> Self {
-        let problem = document(said).unwrap_or(Value::Null);
+    pub(super) fn of(status: u16, text: &str) -> Self {
+        let problem = document(text).unwrap_or(Value::Null);
         let text = |name| match problem.get(name) {
             Some(Value::Text(text)) => text.clone(),
             _ => String::new(),
@@ -42,12 +42,12 @@ impl Refusal {
             statement: number("statement"),
         };
         if refusal.title.is_empty() {
-            refusal.title = format!("the answer has status {status}");
+            refusal.title = format!("the response has status {status}");
         }
         refusal
     }
 
-    /// The HTTP status of the answer: 4xx for what the program can change.
+    /// The HTTP status of the response: 4xx for errors of the program.
     pub fn status(&self) -> u16 {
         self.status
     }
@@ -58,12 +58,12 @@ impl Refusal {
     }
 
     /// The rule that a row breaks, when the code is `constraint`: `unique`, `primary-key`, `not-null`, `check`,
-    /// `foreign-key`, `type` or `trigger`; otherwise nothing.
+    /// `foreign-key`, `type` or `trigger`; otherwise an empty string.
     pub fn constraint(&self) -> &str {
         &self.constraint
     }
 
-    /// In words, what is wrong: SQLite's own, where it is SQLite that refused.
+    /// A description of the error: SQLite's message, if SQLite rejected the statement.
     pub fn message(&self) -> &str {
         if self.detail.is_empty() {
             &self.title
@@ -72,17 +72,17 @@ impl Refusal {
         }
     }
 
-    /// What to do, when there is something to say.
+    /// The remedy, if there is one.
     pub fn hint(&self) -> &str {
         &self.hint
     }
 
-    /// Where in the SQL it is, counted in characters from 1.
+    /// The position in the SQL, in characters from 1.
     pub fn position(&self) -> Option<usize> {
         self.position
     }
 
-    /// The number of the statement in a batch, from 0.
+    /// The index of the statement in a batch, from 0.
     pub fn statement(&self) -> Option<usize> {
         self.statement
     }
@@ -108,11 +108,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_problem_is_told_with_its_place() {
+    fn a_problem_has_its_position() {
         let refusal =
             Refusal::of(400, r#"{"title":"t","detail":"no such column: x","code":"sql","position":7}"#);
         assert_eq!(refusal.to_string(), "tables: no such column: x, at position 7 of the SQL");
         assert_eq!((refusal.code(), refusal.position(), refusal.statement()), ("sql", Some(7), None));
-        assert_eq!(Refusal::of(502, "<html>").to_string(), "tables: the answer has status 502");
+        assert_eq!(Refusal::of(502, "<html>").to_string(), "tables: the response has status 502");
     }
 }

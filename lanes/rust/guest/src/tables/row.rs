@@ -1,11 +1,11 @@
-//! Rows, and types that rows become.
+//! Rows, and conversion of rows to types.
 
 use std::fmt;
 
 use super::value::{write_object, FromValue, Value};
 use crate::error::{ErrorKind, HostError, Result};
 
-/// A row: values by the names of their columns, in the statement's order. `Display` writes it as JSON.
+/// A row: column names and values, in the statement's order. `Display` writes it as JSON.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row(pub(super) Vec<(String, Value)>);
 
@@ -14,12 +14,12 @@ impl Row {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] when there is no such column, or when the value is of another type.
+    /// [`ErrorKind::Invalid`] if the column does not exist, or the value has another type.
     pub fn get<T: FromValue>(&self, name: &str) -> Result<T, HostError> {
         converted(name, self.value(name).cloned())
     }
 
-    /// The value of a column, moved out of the row; null stays in its place.
+    /// The value of a column, moved out of the row, which then has null.
     ///
     /// # Errors
     ///
@@ -67,13 +67,13 @@ pub fn to_json(rows: &[Row]) -> String {
     json
 }
 
-/// A type that is made of a row; `row!` makes such structs.
+/// A type that rows convert to; `row!` defines such structs.
 pub trait FromRow: Sized {
-    /// Make it.
+    /// Convert a row.
     ///
     /// # Errors
     ///
-    /// When a column is missing or does not fit.
+    /// If a column is missing or has another type.
     fn from_row(row: Row) -> Result<Self, HostError>;
 }
 

@@ -1,4 +1,4 @@
-//! Timestamps: ISO 8601 in UTC with milliseconds, as tables keep them.
+//! Timestamps: ISO 8601 in UTC with milliseconds, the format of the tables.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -55,7 +55,7 @@ fn number(digits: &str) -> Option<i64> {
 
 /// The date of a day counted from 1970-01-01, in the proleptic Gregorian calendar.
 ///
-/// Years begin in March here, so that the day that comes and goes is a year's last; 400 of them are an era.
+/// Years begin in March here, so that a leap day is the last day of a year; 400 years are an era.
 fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));

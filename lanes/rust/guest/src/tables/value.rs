@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use super::{base64, time};
 use crate::json::Value as _;
 
-/// A value of a row. A json column is whatever its document is; a timestamp is a text.
+/// A value of a row. A json column has the value of its document; a timestamp is a text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// null
@@ -28,7 +28,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The member of an object; `None` also for what is no object.
+    /// The member of an object; `None` also for other values.
     pub fn get(&self, name: &str) -> Option<&Self> {
         match self {
             Self::Object(members) => members.iter().find(|(known, _)| known == name).map(|(_, value)| value),
@@ -50,7 +50,7 @@ impl Value {
     }
 }
 
-/// As JSON, with bytes as base 64.
+/// As JSON, with bytes as base64.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut json = String::new();
@@ -96,14 +96,14 @@ pub(super) fn write_object(members: &[(String, Value)], json: &mut String) {
     json.push('}');
 }
 
-/// What a value of a row can be read as: integers, `f64`, `bool`, `String`, `Vec<u8>`, [`SystemTime`] for a
-/// timestamp, [`Value`], and an option of these, which takes null as `None`.
+/// A type that values of rows convert to: integers, `f64`, `bool`, `String`, `Vec<u8>`, [`SystemTime`] for a
+/// timestamp, [`Value`], and an option of these, with null as `None`.
 pub trait FromValue: Sized {
     /// Convert it.
     ///
     /// # Errors
     ///
-    /// Words that go on after the name of the column.
+    /// A text that completes the name of the column.
     fn from_value(value: Value) -> Result<Self, String>;
 }
 
@@ -139,7 +139,7 @@ impl FromValue for f64 {
 }
 
 impl FromValue for bool {
-    /// The comparisons of SQL are 0 and 1.
+    /// Results of SQL comparisons are 0 and 1.
     fn from_value(value: Value) -> Result<Self, String> {
         match value {
             Value::Boolean(value) => Ok(value),
@@ -159,7 +159,7 @@ impl FromValue for String {
 }
 
 impl FromValue for Vec<u8> {
-    /// A blob that is computed, and not of a column, comes as base 64.
+    /// A blob that is computed, not read from a column, is base64.
     fn from_value(value: Value) -> Result<Self, String> {
         match value {
             Value::Blob(value) => Ok(value),

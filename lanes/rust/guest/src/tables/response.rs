@@ -1,4 +1,4 @@
-//! What the tables answer, read.
+//! Parsing of responses of the tables.
 
 use super::base64;
 use super::read::document;
@@ -9,18 +9,18 @@ use super::{Arrays, Outcome};
 const UNREADABLE: &str = "the response of the tables cannot be read";
 
 /// The rows of a query.
-pub(super) fn rows(said: &str) -> Result<Vec<Row>, &'static str> {
-    outcome(said).map(|outcome| outcome.rows)
+pub(super) fn rows(text: &str) -> Result<Vec<Row>, &'static str> {
+    outcome(text).map(|outcome| outcome.rows)
 }
 
-/// What one statement did.
-pub(super) fn outcome(said: &str) -> Result<Outcome, &'static str> {
-    document(said).and_then(one).ok_or(UNREADABLE)
+/// The result of one statement.
+pub(super) fn outcome(text: &str) -> Result<Outcome, &'static str> {
+    document(text).and_then(one).ok_or(UNREADABLE)
 }
 
-/// What the statements of a batch did.
-pub(super) fn outcomes(said: &str) -> Result<Vec<Outcome>, &'static str> {
-    let Some(Value::Object(members)) = document(said) else { return Err(UNREADABLE) };
+/// The results of the statements of a batch.
+pub(super) fn outcomes(text: &str) -> Result<Vec<Outcome>, &'static str> {
+    let Some(Value::Object(members)) = document(text) else { return Err(UNREADABLE) };
     for (name, value) in members {
         if let ("results", Value::Array(all)) = (name.as_str(), value) {
             return all.into_iter().map(one).collect::<Option<_>>().ok_or(UNREADABLE);
@@ -30,8 +30,8 @@ pub(super) fn outcomes(said: &str) -> Result<Vec<Outcome>, &'static str> {
 }
 
 /// The rows of a query as lists of values.
-pub(super) fn arrays(said: &str) -> Result<Arrays, &'static str> {
-    document(said).and_then(lists).ok_or(UNREADABLE)
+pub(super) fn arrays(text: &str) -> Result<Arrays, &'static str> {
+    document(text).and_then(lists).ok_or(UNREADABLE)
 }
 
 fn lists(value: Value) -> Option<Arrays> {
@@ -92,7 +92,7 @@ fn one(value: Value) -> Option<Outcome> {
     Some(outcome)
 }
 
-/// Make bytes of a column whose texts are base 64.
+/// Decode a column whose texts are base64.
 fn unpack(row: &mut Row, name: &str) -> Option<()> {
     row.0.iter_mut().filter(|(known, _)| known == name).try_for_each(|(_, value)| decode(value))
 }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_read() {
+    fn responses_are_parsed() {
         assert_eq!(rows(r#"{"rows":[{"id":1},{"id":2}]}"#).unwrap()[1].get::<i64>("id").unwrap(), 2);
         let blobs = rows(r#"{"rows":[{"d":"AP8Q"},{"d":null}],"blobs":["d"]}"#).unwrap();
         assert_eq!(blobs[0].get::<Vec<u8>>("d").unwrap(), [0, 255, 16]);
@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn arrays_are_read() {
-        let said = r#"{"rows":[[1,"AA==",2],[3,null,4]],"columns":["id","d","id"],"blobs":[1]}"#;
-        let all = arrays(said).unwrap();
+        let text = r#"{"rows":[[1,"AA==",2],[3,null,4]],"columns":["id","d","id"],"blobs":[1]}"#;
+        let all = arrays(text).unwrap();
         assert_eq!(all.columns, ["id", "d", "id"]);
         assert_eq!(all.rows[0], [Value::Integer(1), Value::Blob(vec![0]), Value::Integer(2)]);
         assert_eq!(all.rows[1][1], Value::Null);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_told() {
+    fn an_invalid_response_is_an_error() {
         for bad in ["", "[]", "{\"rows\":[1]}", "{\"changes\":-1}", r#"{"rows":[{"d":"?"}],"blobs":["d"]}"#] {
             assert_eq!(outcome(bad), Err(UNREADABLE), "{bad}");
         }
