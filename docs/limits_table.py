@@ -24,7 +24,8 @@ from doors.tables.sqlite.connections import MAX_BYTES, MAX_SQL, MAX_VALUE
 from doors.telemetry import otlp_json, record
 from doors.telemetry.http import MAX_REQUEST_BYTES
 from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
-from engine import stepwise_json
+from doors.telemetry.span import MAX_EVENTS, MAX_SPAN_ATTRIBUTE_BYTES, MAX_SPAN_ATTRIBUTES
+from engine import stepwise_json, trace
 from engine.control import project_threads, streaming_body
 from engine.control.access_watch import MAX_REQUESTS
 from engine.control.app import MAX_BODY_BYTES as MAX_API_BODY
@@ -249,6 +250,19 @@ LIMITS: dict[str, list[Row]] = {
         ("password", size(password_hashes.MAX_PASSWORD_BYTES), "", "413 `too-large`"),
     ],
     "Telemetry": [
+        (
+            "spans of a request",
+            f"{trace.MAX_CALLS} with its other calls, {size(trace.MAX_SPAN_BYTES)} together",
+            "",
+            "rejected and counted",
+        ),
+        (
+            "attributes of a span",
+            f"{MAX_SPAN_ATTRIBUTES}, {size(MAX_SPAN_ATTRIBUTE_BYTES)} together",
+            "",
+            "dropped and counted",
+        ),
+        ("events of a span", f"{MAX_EVENTS}", "", "dropped"),
         ("request, compressed and unpacked", size(MAX_REQUEST_BYTES), "", "413"),
         ("records, scopes and resources of a request", f"{record.MAX_PARTS:,}", "", "413"),
         ("values of a JSON request", f"{otlp_json.MAX_VALUES:,}", "", "400"),

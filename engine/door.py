@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
-from engine.trace import Call
+from engine.trace import Call, RequestTrace
 
 DOMAIN = "svc.internal"
 """A Door answers at `http://<name>.svc.internal`; no name below this domain leaves the process."""
@@ -44,7 +44,8 @@ class DoorRequest:
     """A complete request of a guest. `method` is upper case, header names are lower case.
 
     `budget` is None outside of runs; such requests have no limits. `call` is the span of the request in the
-    trace, whose name, code and details the Door can set, or None.
+    trace, whose name, code and details the Door can set, or None. `trace` takes spans of the guest; it is
+    None outside of runs.
     """
 
     method: str
@@ -56,6 +57,7 @@ class DoorRequest:
     caller: Caller
     budget: RunBudget | None = None
     call: Call | None = None
+    trace: RequestTrace | None = None
 
     def header(self, name: str) -> str:
         """Return the first value of a header field, or an empty string."""

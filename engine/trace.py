@@ -1,12 +1,14 @@
 """Calls within a request, as spans of its trace: statements, Doors, other servers, waiting times.
 
-The calls of a run are collected in a bounded list, and stored once, with the record of the request.
+The calls of a run, and the spans of its code, are collected in bounded lists. They are stored once, with the
+record of the request.
 """
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
-from time import perf_counter_ns
+from time import perf_counter_ns, time_ns
 from typing import Literal
 
 MAX_CALLS = 250
@@ -15,20 +17,22 @@ MAX_BATCH_CALLS = 50
 """Maximum statements that a batch records."""
 MAX_NAME_CHARS = 1000
 """Maximum characters of the name of a call."""
+MAX_SPAN_BYTES = 64 << 10
+"""Maximum bytes of the names and attributes of the code's spans in a request; further spans are counted."""
 
-CallKind = Literal["sql", "door", "fetch", "wait", "build"]
+CallKind = Literal["sql", "door", "fetch", "wait", "build", "span"]
 _GOLDEN = 0x9E3779B97F4A7C15
 _MAX_ID = (1 << 64) - 1
 
 
 @dataclass(slots=True)
 class Call:
-    """One call. `name` is SQL text, or a method with the name of a Door or the origin of a server.
+    """One call. `name` is SQL text, a method with the name of a Door or the origin of a server, or a span's.
 
     While the request runs, `start_ns` is a time of `perf_counter_ns`, and `wall_ns` is -1 until the call
     ends. In records, `start_ns` counts from the start of the request. `parent` is the index of the enclosing
     call in the list of calls, or -1. `status` is that of the response, or 0. `statements` are those of a
-    batch.
+    batch. `span_id` is that of a span of the code, and `parent_id` that of the parent that the code states.
     """
 
     kind: CallKind
@@ -41,6 +45,8 @@ class Call:
     details: dict[str, int | str] | None = None
     parent: int = -1
     statements: "list[Call] | None" = field(default=None, compare=False)
+    span_id: str = ""
+    parent_id: str = field(default="", compare=False)
 
     def end(self, status: int = 0, code: str = "") -> None:
         """End the call, unless it has ended."""
@@ -53,11 +59,37 @@ class Call:
 class RequestTrace:
     """The calls of one request in the order of their starts. `omitted` counts those above the maximum."""
 
-    __slots__ = ("calls", "omitted")
+    __slots__ = ("_ended", "_span_bytes", "_spans", "calls", "omitted")
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.omitted = 0
+        self._spans: list[Call] = []
+        self._span_bytes = 0
+        self._ended = False
+
+    def add_spans(self, spans: Iterable[Call]) -> int:
+        """Add spans of the code, with start times of the Unix epoch; return how many are over a limit.
+
+        Raises `TraceEnded` after the end of the request.
+        """
+        if self._ended:
+            raise TraceEnded
+        omitted, since_epoch = 0, time_ns() - perf_counter_ns()
+        for span in spans:
+            size = len(json.dumps([span.name, span.details], ensure_ascii=False).encode(errors="replace"))
+            if (
+                len(self.calls) + len(self._spans) >= MAX_CALLS
+                or self._span_bytes + size > MAX_SPAN_BYTES
+                or any(span.span_id == other.span_id for other in self._spans)
+            ):
+                omitted += 1
+                continue
+            self._span_bytes += size
+            span.start_ns -= since_epoch
+            self._spans.append(span)
+        self.omitted += omitted
+        return omitted
 
     def begin(self, kind: CallKind, name: str) -> Call | None:
         """Start a call; return None above `MAX_CALLS`."""
@@ -78,22 +110,53 @@ class RequestTrace:
             if call is not None:
                 call.end()
 
-    def finish(self, started_ns: int) -> tuple[Call, ...]:
-        """End the trace of a request that started at a time of `perf_counter_ns`.
+    def finish(self, started_ns: int, span_id: str) -> tuple[Call, ...]:
+        """End the trace of a request that started at a time of `perf_counter_ns`, and has a span id.
 
-        Returns its calls, and then the statements of batches.
+        Returns its calls, then the statements of batches, and then the spans of the code.
         """
+        self._ended = True
         calls = self.calls.copy()  # Statements follow, so that the index of a call stays.
         for parent, call in enumerate(self.calls):
             for statement in call.statements or ():
                 statement.parent = parent
                 calls.append(statement)
+        calls += self._spans
         self.omitted += max(0, len(calls) - MAX_CALLS)
         del calls[MAX_CALLS:]
+        now_ns = perf_counter_ns()
         for call in calls:
             call.end(0, "unfinished")
+            if call.kind == "span":  # Its times are those of the code.
+                end_ns = min(max(call.start_ns + call.wall_ns, started_ns), now_ns)
+                call.start_ns = min(max(call.start_ns, started_ns), now_ns)
+                call.wall_ns = max(end_ns - call.start_ns, 0)
             call.start_ns -= started_ns
+        if self._spans:
+            _resolve_parents(calls, span_id)
         return tuple(calls)
+
+
+class TraceEnded(Exception):
+    """The request has ended, and its calls are recorded."""
+
+
+def _resolve_parents(calls: Sequence[Call], request_span: str) -> None:
+    """Set the parents that the code states. The request's span replaces unknown ones and those in cycles."""
+    taken = {request_span, *(call_id(request_span, index) for index in range(len(calls)))}
+    for call in calls:
+        if call.span_id in taken:
+            call.span_id = ""
+    indexes = {call.span_id: index for index, call in enumerate(calls) if call.span_id}
+    for call in calls:
+        if call.parent_id:
+            call.parent = indexes.get(call.parent_id, -1)
+    for index, call in enumerate(calls):
+        ancestor, remaining = call.parent, len(calls)
+        while ancestor >= 0 and ancestor != index and remaining:
+            ancestor, remaining = calls[ancestor].parent, remaining - 1
+        if ancestor == index:
+            call.parent = -1
 
 
 def call_id(span_id: str, index: int) -> str:
@@ -107,6 +170,19 @@ def traceparent(parent: str, trace: RequestTrace, call: Call) -> str:
     return f"{version}-{trace_id}-{call_id(span_id, len(trace.calls) - 1)}-{flags}"
 
 
-def name_chars(calls: Iterable[Call]) -> int:
-    """Return the total length of the names of calls."""
-    return sum(len(call.name) for call in calls)
+def span_ids(span_id: str, calls: Sequence[Call]) -> list[str]:
+    """Return the span ids of the calls of a request's span."""
+    return [call.span_id or call_id(span_id, index) for index, call in enumerate(calls)]
+
+
+def text_chars(calls: Iterable[Call]) -> int:
+    """Return the total length of the names of calls, and of the attributes of the code's spans."""
+    return sum(
+        len(call.name)
+        + (
+            sum(len(key) + len(str(text)) for key, text in (call.details or {}).items())
+            if call.span_id
+            else 0
+        )
+        for call in calls
+    )

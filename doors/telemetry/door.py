@@ -1,11 +1,12 @@
-"""The telemetry Door: it receives OTLP/HTTP logs of guests and writes them to the timeline.
+"""The telemetry Door: it receives OTLP/HTTP logs and traces of guests, and writes them to the timeline.
 
-The engine decides to which request a record belongs. A trace id from the guest becomes an attribute.
+The engine decides to which request a record or span belongs. A trace id from the guest becomes an attribute.
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 from doors.telemetry import otlp_json, otlp_protobuf
 from doors.telemetry.http import (
@@ -18,7 +19,10 @@ from doors.telemetry.http import (
     refusal,
 )
 from doors.telemetry.record import MAX_PARTS, BadRecord, LimitExceeded, entry_of
+from doors.telemetry.signals import MESSAGES, SIGNALS, Signal
+from doors.telemetry.span import GuestSpan, call_of
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry, OpenDoor
+from engine.trace import Call, TraceEnded
 
 QUICK_BYTES = {"json": 10 << 10, "protobuf": 2 << 10}
 QUICK_OBJECTS = 512
@@ -28,11 +32,27 @@ MAX_WAITING_BYTES = 32 << 20
 """Maximum bytes of queued requests. Exporters retry after a 429."""
 
 _READERS = {"json": otlp_json.read, "protobuf": otlp_protobuf.read}
-_DROPPED = {"/v1/traces": "traces", "/v1/metrics": "metrics"}
+_PARTS: dict[Signal, str] = {"logs": "record", "traces": "span"}
+_DROPPED = "/v1/metrics"
+
+
+@dataclass(slots=True)
+class _Accepted:
+    """The valid parts of a request, the number of the others, and the reason for the first."""
+
+    entries: list[LogEntry] = field(default_factory=list)
+    spans: list[Call] = field(default_factory=list)
+    rejected: int = 0
+    reason: str = ""
+
+    def reject(self, reason: str, count: int = 1) -> None:
+        """Count rejected parts."""
+        self.rejected += count
+        self.reason = self.reason or reason
 
 
 class TelemetryDoor:
-    """The Door for OTLP/HTTP logs. `now_ns` returns the Unix time in nanoseconds."""
+    """The Door for OTLP/HTTP. `now_ns` returns the Unix time in nanoseconds."""
 
     name = "telemetry"
     variables: tuple[str, ...] = ("SVC_TELEMETRY_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -52,7 +72,7 @@ class _Telemetry:
         self._now_ns = now_ns
         self._lock = asyncio.Lock()
         self._in_progress: dict[asyncio.Task[DoorResponse], DoorRequest] = {}
-        self._warned: set[tuple[str, str]] = set()
+        self._warned: set[str] = set()
         self._loaded: set[Encoding] = {"json"}
 
     def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
@@ -63,15 +83,16 @@ class _Telemetry:
             encoding = encoding_of(request)
         except Refused as refused:
             return refusal(encoding, refused)
-        if request.path in _DROPPED:
-            self._drop(_DROPPED[request.path], request.caller)
-            return accepted(encoding, 0, "")
+        if request.path == _DROPPED:
+            self._warn_metrics(request.caller)
+            return accepted(encoding, "logs", 0, "")
+        signal = SIGNALS[request.path]
         if self._is_quick(request, encoding):
-            return self._process(request, encoding)
+            return self._store(request, signal, encoding, self._read(request, signal, encoding))
         if sum(len(waiting.body) for waiting in self._in_progress.values()) > MAX_WAITING_BYTES:
             return refusal(encoding, Refused(429, "too many records are queued: try again"))
         # The guest may end before the answer; its records are still logged.
-        task = asyncio.get_running_loop().create_task(self._process_in_thread(request, encoding))
+        task = asyncio.get_running_loop().create_task(self._process_in_thread(request, signal, encoding))
         self._in_progress[task] = request
         task.add_done_callback(self._in_progress.pop)
         return asyncio.shield(task)
@@ -82,8 +103,9 @@ class _Telemetry:
             await asyncio.wait(self._in_progress)
 
     def _check(self, request: DoorRequest) -> None:
-        if request.path != "/v1/logs" and request.path not in _DROPPED:
-            raise Refused(404, f"{request.path} does not exist: logs go to /v1/logs")
+        if request.path not in SIGNALS and request.path != _DROPPED:
+            known = ", ".join(SIGNALS)
+            raise Refused(404, f"{request.path} does not exist: use {known}")
         if request.method != "POST":
             raise Refused(405, f"{request.method} is not allowed: use POST")
 
@@ -96,42 +118,65 @@ class _Telemetry:
             return False
         return all(waiting.caller != request.caller for waiting in self._in_progress.values())
 
-    def _drop(self, signal: str, caller: Caller) -> None:
-        """Log once for each resource that a signal is not stored."""
-        if (signal, caller.resource) not in self._warned:
-            self._warned.add((signal, caller.resource))
-            body = f"exported {signal} were discarded: svc stores only logs"
+    def _warn_metrics(self, caller: Caller) -> None:
+        """Log once for each resource that metrics are not stored."""
+        if caller.resource not in self._warned:
+            self._warned.add(caller.resource)
+            body = "exported metrics were discarded: svc stores logs and traces"
             self._log(LogEntry(self._now_ns(), "WARN", body, {}, caller))
 
-    async def _process_in_thread(self, request: DoorRequest, encoding: Encoding) -> DoorResponse:
+    async def _process_in_thread(
+        self, request: DoorRequest, signal: Signal, encoding: Encoding
+    ) -> DoorResponse:
         """Read a body in a thread, one at a time to bound memory.
 
         The first protobuf body is always read here, because the import of its reader is slow.
         """
         async with self._lock:
-            answer = await asyncio.to_thread(self._process, request, encoding)
+            read = await asyncio.to_thread(self._read, request, signal, encoding)
         self._loaded.add(encoding)
-        return answer
+        return self._store(request, signal, encoding, read)
 
-    def _process(self, request: DoorRequest, encoding: Encoding) -> DoorResponse:
-        """Log the valid records of a request, or none if the document is invalid."""
-        entries: list[LogEntry] = []
-        rejected, reason, number = 0, "", 0
+    def _read(self, request: DoorRequest, signal: Signal, encoding: Encoding) -> _Accepted | DoorResponse:
+        """Return the valid parts of a request, or a refusal if the document is invalid."""
+        result, number, trace_id = _Accepted(), 0, request.caller.trace_id
         now_ns = self._now_ns()
         try:
-            for number, (record, shared) in enumerate(_READERS[encoding](decompressed(request)), 1):
-                if isinstance(record, BadRecord):
-                    rejected += 1
-                    reason = reason or f"record {number}: {record}"
+            for number, (item, shared) in enumerate(_READERS[encoding](decompressed(request), signal), 1):
+                if isinstance(item, BadRecord):
+                    result.reject(f"{_PARTS[signal]} {number}: {item}")
+                elif isinstance(item, GuestSpan):
+                    result.spans.append(call_of(item, shared, trace_id))
+                    for event in item.events:
+                        result.entries.append(entry_of(event, {}, now_ns, request.caller))
                 else:
-                    entries.append(entry_of(record, shared, now_ns, request.caller))
+                    result.entries.append(entry_of(item, shared, now_ns, request.caller))
+                if len(result.entries) > MAX_PARTS:
+                    raise LimitExceeded
         except Refused as refused:
             return refusal(encoding, refused)
         except LimitExceeded:
-            message = f"the request has more than {MAX_PARTS} records: export smaller batches"
+            message = f"the request has more than {MAX_PARTS} {_PARTS[signal]}s: export smaller batches"
             return refusal(encoding, Refused(413, message))
         except ValueError as error:
-            return refusal(encoding, Refused(400, f"the body is not an ExportLogsServiceRequest: {error}"))
-        for entry in entries:
+            return refusal(encoding, Refused(400, f"the body is not an {MESSAGES[signal]}: {error}"))
+        return result
+
+    def _store(
+        self, request: DoorRequest, signal: Signal, encoding: Encoding, read: _Accepted | DoorResponse
+    ) -> DoorResponse:
+        """Log what a request has and add its spans to the trace, on the event loop."""
+        if isinstance(read, DoorResponse):
+            return read
+        for entry in read.entries:
             self._log(entry)
-        return accepted(encoding, rejected, reason)
+        if read.spans and request.trace is not None:
+            try:
+                omitted = request.trace.add_spans(read.spans)
+            except TraceEnded:
+                body = f"spans were dropped: {len(read.spans)} arrived after the end of the request"
+                self._log(LogEntry(self._now_ns(), "WARN", body, {}, request.caller))
+                omitted = len(read.spans)
+            if omitted:
+                read.reject("the request has ended, or has the maximum of spans", omitted)
+        return accepted(encoding, signal, read.rejected, read.reason)

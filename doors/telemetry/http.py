@@ -8,6 +8,7 @@ import zlib
 from typing import Literal
 
 from doors.telemetry import otlp_protobuf
+from doors.telemetry.signals import REJECTED, Signal
 from engine.door import DoorRequest, DoorResponse, Headers
 
 MAX_REQUEST_BYTES = 4 << 20
@@ -63,11 +64,11 @@ def decompressed(request: DoorRequest) -> bytes:
     return data
 
 
-def accepted(encoding: Encoding, rejected: int, reason: str) -> DoorResponse:
-    """Return the response for accepted records, with the number of rejected ones and a reason."""
+def accepted(encoding: Encoding, signal: Signal, rejected: int, reason: str) -> DoorResponse:
+    """Return the response for accepted records or spans, with the number of rejected ones and a reason."""
     if encoding == "protobuf":
         return DoorResponse(200, otlp_protobuf.response(rejected, reason), _headers(encoding))
-    partial = {"partialSuccess": {"rejectedLogRecords": str(rejected), "errorMessage": reason}}
+    partial = {"partialSuccess": {REJECTED[signal]: str(rejected), "errorMessage": reason}}
     return DoorResponse(200, json.dumps(partial if rejected else {}).encode(), _headers(encoding))
 
 

@@ -1,4 +1,4 @@
-"""Parser of ExportLogsServiceRequest in OTLP's JSON: hex ids, enums as numbers, 64-bit numbers or text.
+"""Parser of logs and traces in OTLP's JSON: hex ids, enums as numbers, 64-bit numbers or text.
 
 Each record is parsed alone, so an invalid one does not affect the others. Unknown fields are ignored, and
 null is a field's default (OTLP specification, "JSON Protobuf Encoding"; otherwise proto3's JSON mapping).
@@ -7,7 +7,7 @@ null is a field's default (OTLP specification, "JSON Protobuf Encoding"; otherwi
 import base64
 import binascii
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from doors.telemetry.record import (
@@ -21,6 +21,8 @@ from doors.telemetry.record import (
     of_resource,
     of_scope,
 )
+from doors.telemetry.signals import Item, Signal
+from doors.telemetry.span import MAX_EVENTS, GuestSpan, event_record
 from engine.stepwise_json import MAX_STEP, TooComplex, parse
 
 MAX_DEPTH = 64
@@ -29,6 +31,15 @@ MAX_VALUES = 1_000_000
 """Maximum values of a document."""
 
 _NAMES = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+_SPAN_KINDS = (
+    "SPAN_KIND_UNSPECIFIED",
+    "SPAN_KIND_INTERNAL",
+    "SPAN_KIND_SERVER",
+    "SPAN_KIND_CLIENT",
+    "SPAN_KIND_PRODUCER",
+    "SPAN_KIND_CONSUMER",
+)
+_STATUS_CODES = ("STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE_ERROR")
 _SEVERITIES = {
     f"SEVERITY_NUMBER_{name}{step or ''}": 1 + 4 * i + max(step - 1, 0)
     for i, name in enumerate(_NAMES)
@@ -36,8 +47,8 @@ _SEVERITIES = {
 }
 
 
-def read(data: bytes) -> Iterator[tuple[GuestRecord | BadRecord, Texts]]:
-    """Yield each record with the attributes of its scope and resource.
+def read(data: bytes, signal: Signal) -> Iterator[tuple[Item | BadRecord, Texts]]:
+    """Yield each record or span with the attributes of its scope and resource.
 
     Raises `ValueError` if the document is malformed, and `LimitExceeded`, possibly after some records.
     """
@@ -54,24 +65,26 @@ def read(data: bytes) -> Iterator[tuple[GuestRecord | BadRecord, Texts]]:
     except ValueError:  # Python's text for a long number advises programmers.
         raise ValueError("a number has too many digits") from None
     allowance = RecordBudget()
-    for outer_item in _list(_object(document, "the document"), "resourceLogs"):
+    outer_name, inner_name, item_name = _NAMES_OF[signal]
+    parse_item = _PARSERS[signal]
+    for outer_item in _list(_object(document, "the document"), outer_name):
         allowance.take()
-        resource_logs = _object(outer_item, "resourceLogs")
-        shared = of_resource(_valid_attributes(_object(resource_logs.get("resource"), "resource")))
-        for inner_item in _list(resource_logs, "scopeLogs"):
+        outer = _object(outer_item, outer_name)
+        shared = of_resource(_valid_attributes(_object(outer.get("resource"), "resource")))
+        for inner_item in _list(outer, inner_name):
             allowance.take()
-            scope_logs = _object(inner_item, "scopeLogs")
-            scope = _object(scope_logs.get("scope"), "scope")
+            inner = _object(inner_item, inner_name)
+            scope = _object(inner.get("scope"), "scope")
             name, version = (_optional_string(scope, key) for key in ("name", "version"))
             attributes = of_scope(name, version, _valid_attributes(scope), shared)
-            for log_record in _list(scope_logs, "logRecords"):
+            for item in _list(inner, item_name):
                 allowance.take()
-                yield _try_record(log_record), attributes
+                yield _try_parse(item, parse_item), attributes
 
 
-def _try_record(value: Any) -> GuestRecord | BadRecord:
+def _try_parse(value: Any, parse_item: Callable[[dict[str, Any]], Item]) -> Item | BadRecord:
     try:
-        return _record(_object(value, "it"))
+        return parse_item(_object(value, "it"))
     except BadRecord as bad:
         return bad
     except ValueError as error:
@@ -96,6 +109,54 @@ def _record(fields: dict[str, Any]) -> GuestRecord:
         span_id=_id(fields, "spanId", 16),
         event_name=_string(fields, "eventName"),
     )
+
+
+def _span(fields: dict[str, Any]) -> GuestSpan:
+    attributes, events = _list(fields, "attributes"), _list(fields, "events")
+    dropped = max(0, _integer(fields.get("droppedAttributesCount"), "droppedAttributesCount"))
+    status = _object(fields.get("status"), "status")
+    trace_id, span_id = _id(fields, "traceId", 32), _id(fields, "spanId", 16)
+    if not span_id:
+        raise BadRecord("spanId is not a span id")
+    return GuestSpan(
+        _string(fields, "name"),
+        _integer(fields.get("startTimeUnixNano"), "startTimeUnixNano"),
+        _integer(fields.get("endTimeUnixNano"), "endTimeUnixNano"),
+        trace_id=trace_id,
+        span_id=span_id,
+        parent_id=_id(fields, "parentSpanId", 16),
+        kind=_number_of(fields, "kind", _SPAN_KINDS),
+        status=_number_of(status, "code", _STATUS_CODES),
+        message=_string(status, "message"),
+        attributes=_pairs(attributes[:MAX_ATTRIBUTES]),
+        dropped=dropped + max(0, len(attributes) - MAX_ATTRIBUTES),
+        events=[_event(_object(event, "an event"), trace_id, span_id) for event in events[:MAX_EVENTS]],
+    )
+
+
+def _event(fields: dict[str, Any], trace_id: str, span_id: str) -> GuestRecord:
+    attributes = _list(fields, "attributes")
+    return event_record(
+        _string(fields, "name"),
+        _integer(fields.get("timeUnixNano"), "timeUnixNano"),
+        _pairs(attributes[:MAX_ATTRIBUTES]),
+        dropped=max(0, len(attributes) - MAX_ATTRIBUTES),
+        trace_id=trace_id,
+        span_id=span_id,
+    )
+
+
+def _number_of(fields: dict[str, Any], name: str, names: tuple[str, ...]) -> int:
+    """Return the number of an enum's value, which some exporters send by name."""
+    value = fields.get(name)
+    return names.index(value) if value in names else _integer(value, name)
+
+
+_NAMES_OF: dict[Signal, tuple[str, str, str]] = {
+    "logs": ("resourceLogs", "scopeLogs", "logRecords"),
+    "traces": ("resourceSpans", "scopeSpans", "spans"),
+}
+_PARSERS: dict[Signal, Callable[[dict[str, Any]], Item]] = {"logs": _record, "traces": _span}
 
 
 def _value(any_value: Any, depth: int = 0) -> Value:

@@ -1,7 +1,8 @@
-"""Parser of ExportLogsServiceRequest in protobuf, and encoder of the two response messages.
+"""Parser of logs and traces in protobuf, and encoder of the two response messages.
 
-The wire format of the three outer messages is parsed here and each record is decoded alone. So an invalid
-record does not affect the others, and a small body with very many records cannot exhaust memory.
+The wire format of the three outer messages is parsed here and each record is decoded alone. The messages of
+both signals have the same fields. An invalid record does not affect the others, and a small body with very
+many records cannot exhaust memory.
 """
 
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from doors.telemetry.record import (
     of_resource,
     of_scope,
 )
+from doors.telemetry.signals import Item, Signal
+from doors.telemetry.span import MAX_EVENTS, GuestSpan, event_record
 
 MAX_RECORD_BYTES = 256 << 10
 """Maximum bytes of an encoded record, resource or scope."""
@@ -25,8 +28,8 @@ MAX_RECORD_BYTES = 256 << 10
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
 
-def read(data: bytes) -> Iterator[tuple[GuestRecord | BadRecord, Texts]]:
-    """Yield each record with the attributes of its scope and resource.
+def read(data: bytes, signal: Signal) -> Iterator[tuple[Item | BadRecord, Texts]]:
+    """Yield each record or span with the attributes of its scope and resource.
 
     Raises `ValueError` if the document is malformed, and `LimitExceeded`, possibly after some records.
     """
@@ -34,6 +37,7 @@ def read(data: bytes) -> Iterator[tuple[GuestRecord | BadRecord, Texts]]:
     from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
     from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
     from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+    from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
     def part(message: Any, attributes: memoryview) -> Any:
         encoded = b"".join(_fields(attributes, 1))
@@ -56,13 +60,18 @@ def read(data: bytes) -> Iterator[tuple[GuestRecord | BadRecord, Texts]]:
                     yield BadRecord(f"it has {len(encoded)} bytes, more than {MAX_RECORD_BYTES}"), around
                     continue
                 try:
-                    yield _record(LogRecord.FromString(bytes(encoded))), around
+                    if signal == "logs":
+                        yield _record(LogRecord.FromString(bytes(encoded))), around
+                    else:
+                        yield _span(Span.FromString(bytes(encoded))), around
                 except DecodeError:
                     yield BadRecord("it is malformed"), around
+                except BadRecord as bad:
+                    yield bad, around
 
 
 def response(rejected: int, reason: str) -> bytes:
-    """Return an ExportLogsServiceResponse, empty if nothing was rejected."""
+    """Return the response to either signal, empty if nothing was rejected."""
     if not rejected:
         return b""
     partial = b"\x08" + _varint(rejected) + _text(2, reason)
@@ -86,6 +95,36 @@ def _record(record: Any) -> GuestRecord:
         trace_id=_id(record.trace_id, 16),
         span_id=_id(record.span_id, 8),
         event_name=record.event_name,
+    )
+
+
+def _span(span: Any) -> GuestSpan:
+    trace_id, span_id = _id(span.trace_id, 16), _id(span.span_id, 8)
+    if not span_id:
+        raise BadRecord("span_id is not a span id")
+    return GuestSpan(
+        span.name,
+        span.start_time_unix_nano,
+        span.end_time_unix_nano,
+        trace_id=trace_id,
+        span_id=span_id,
+        parent_id=_id(span.parent_span_id, 8),
+        kind=span.kind,
+        status=span.status.code,
+        message=span.status.message,
+        attributes=_pairs(span.attributes),
+        dropped=span.dropped_attributes_count + max(0, len(span.attributes) - MAX_ATTRIBUTES),
+        events=[
+            event_record(
+                event.name,
+                event.time_unix_nano,
+                _pairs(event.attributes),
+                dropped=event.dropped_attributes_count + max(0, len(event.attributes) - MAX_ATTRIBUTES),
+                trace_id=trace_id,
+                span_id=span_id,
+            )
+            for event in span.events[:MAX_EVENTS]
+        ],
     )
 
 

@@ -87,14 +87,14 @@ class GuestRecord:
 def entry_of(record: GuestRecord, shared: Texts, now_ns: int, caller: Caller) -> LogEntry:
     """Return the entry of a record; `around` are the attributes of its scope and resource."""
     severity = _severity(record)
-    attributes, dropped = _limit_attributes(
+    attributes, dropped = limit_attributes(
         [*record.attributes, *_other_fields(record, severity, caller)], MAX_ATTRIBUTES, MAX_ATTRIBUTE_BYTES
     )
     if dropped + record.dropped:
         attributes["otel.dropped_attributes_count"] = str(dropped + record.dropped)
     for key, text in shared.items():
         attributes.setdefault(key, text)
-    body = _cut(text_of(record.body), MAX_BODY_BYTES)
+    body = shorten(text_of(record.body), MAX_BODY_BYTES)
     return LogEntry(_time(record, now_ns), severity, body, attributes, caller)
 
 
@@ -106,14 +106,14 @@ def of_resource(attributes: Pairs) -> Texts:
         if not key.startswith(_HOST_PREFIXES)
         and not (key == "service.name" and isinstance(value, str) and value.startswith("unknown_service"))
     ]
-    return _limit_attributes(pairs, MAX_SHARED, MAX_SHARED_BYTES)[0]
+    return limit_attributes(pairs, MAX_SHARED, MAX_SHARED_BYTES)[0]
 
 
 def of_scope(name: str, version: str, attributes: Pairs, resource: Texts) -> Texts:
     """Return the attributes of a scope, merged over those of its resource."""
     names = (("otel.scope.name", name), ("otel.scope.version", version))
     pairs = [*((key, value) for key, value in names if value), *attributes]
-    limited = _limit_attributes(pairs, MAX_SHARED, MAX_SHARED_BYTES)[0]
+    limited = limit_attributes(pairs, MAX_SHARED, MAX_SHARED_BYTES)[0]
     return {**limited, **{key: text for key, text in resource.items() if key not in limited}}
 
 
@@ -136,15 +136,15 @@ def _other_fields(record: GuestRecord, severity: Severity, caller: Caller) -> Pa
     return [(key, value) for key, value in fields if value]
 
 
-def _limit_attributes(pairs: Pairs, max_count: int, max_bytes: int) -> tuple[dict[str, str], int]:
+def limit_attributes(pairs: Pairs, max_count: int, max_bytes: int) -> tuple[dict[str, str], int]:
     """Return attributes as text, the first of each key, and the number of those beyond the limits."""
     texts: dict[str, str] = {}
     dropped = size = 0
     for raw, value in pairs:
-        key = _clean(raw)
+        key = clean(raw)
         if key in texts:
             continue
-        text = _cut(text_of(value), MAX_VALUE_BYTES)
+        text = shorten(text_of(value), MAX_VALUE_BYTES)
         bytes_more = len(key.encode()) + len(text.encode())
         if not 0 < len(key) <= MAX_KEY_LENGTH or len(texts) == max_count or size + bytes_more > max_bytes:
             dropped += 1
@@ -161,14 +161,14 @@ def _time(record: GuestRecord, now_ns: int) -> int:
     return now_ns
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Return the text with U+FFFD for the halves of surrogate pairs that JSON can smuggle in."""
     return text.encode("utf-8", "replace").decode() if not text.isascii() else text
 
 
-def _cut(raw: str, limit: int) -> str:
+def shorten(raw: str, limit: int) -> str:
     """Return the text in at most `limit` bytes of UTF-8, with a mark if it was cut."""
-    text = _clean(raw)
+    text = clean(raw)
     if len(text) * 4 <= limit or len(data := text.encode()) <= limit:
         return text
     return f"{data[:limit].decode(errors='ignore')}… ({len(data)} bytes)"

@@ -372,7 +372,7 @@ class Gateway:
                 status=outcome.status,
                 code=outcome.code,
                 detail=outcome.detail,
-                calls=trace.finish(started_ns) if trace is not None else (),
+                calls=trace.finish(started_ns, span.span_id) if trace is not None else (),
                 calls_omitted=trace.omitted if trace is not None else 0,
                 wall_ns=time.perf_counter_ns() - started_ns,
                 compute_ns=report.compute_ns if report else 0,

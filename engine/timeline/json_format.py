@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord, level
 from engine.timeline.stored_record import StoredRecord
-from engine.trace import Call, call_id
+from engine.trace import Call, span_ids
 
 _REQUEST_FIELDS = [
     field.name for field in fields(RequestRecord) if field.name not in ("time_ns", "calls", "calls_omitted")
@@ -59,7 +59,7 @@ def to_json(entry: StoredRecord, *, calls: bool = True) -> dict[str, Any]:
 
 def _calls(record: RequestRecord) -> list[dict[str, Any]]:
     """Return the calls of a request. The parent of a call is the request's span, or another call."""
-    ids = [call_id(record.span_id, index) for index in range(len(record.calls))]
+    ids = span_ids(record.span_id, record.calls)
     return [
         {
             "span_id": span_id,
@@ -83,6 +83,7 @@ def _calls_of(documents: Sequence[Mapping[str, Any]]) -> tuple[Call, ...]:
             **{name: document[name] for name in _CALL_FIELDS},
             details=document["attributes"] or None,
             parent=indexes.get(document["parent"], -1),
+            span_id=document["span_id"] if document["kind"] == "span" else "",
         )
         for document in documents
     )

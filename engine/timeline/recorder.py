@@ -17,7 +17,7 @@ from engine.timeline.database import CorruptTimeline, NewerTimeline, TimelineDat
 from engine.timeline.record import PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.recording import Recording
 from engine.timeline.store import Retention, TimelineStore
-from engine.trace import name_chars
+from engine.trace import text_chars
 
 INTERVAL_SECONDS = 0.1
 BATCH = 500
@@ -198,7 +198,7 @@ def _size(record: Record | Recording) -> int:
     if isinstance(record, Recording):
         return _RECORD_OVERHEAD + record.weight
     if isinstance(record, RequestRecord):
-        calls = name_chars(record.calls) + _CALL_OVERHEAD * len(record.calls)
+        calls = text_chars(record.calls) + _CALL_OVERHEAD * len(record.calls)
         return _RECORD_OVERHEAD + len(record.target) + calls
     if isinstance(record, StructuredRecord):
         return (

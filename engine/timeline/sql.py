@@ -56,11 +56,14 @@ _VIEWS = {
         from main.record where kind = 'request'
         union all
         select cursor, strftime('%Y-%m-%dT%H:%M:%fZ', (time_ns + (value ->> 2)) / 1e9, 'unixepoch'),
-          time_ns + (value ->> 2), request_id, trace_id, call_id(span_id, key),
-          case when value ->> 6 < 0 then span_id else call_id(span_id, value ->> 6) end, resource,
+          time_ns + (value ->> 2), request_id, trace_id, coalesce(value ->> 8, call_id(span_id, key)),
+          case when value ->> 6 < 0 then span_id else coalesce(
+            main.record.attributes ->> ('$[1][' || (value ->> 6) || '][8]'), call_id(span_id, value ->> 6)
+          ) end, resource,
           value ->> 0, value ->> 1, null, null, nullif(value ->> 4, 0), value ->> 5, null,
-          round((value ->> 3) / 1e6, 3), null, null, value ->> 7 ->> 'bytes_in',
-          value ->> 7 ->> 'bytes_out', value -> 7
+          round((value ->> 3) / 1e6, 3), null, null,
+          iif(value ->> 0 = 'span', null, value ->> 7 ->> 'bytes_in'),
+          iif(value ->> 0 = 'span', null, value ->> 7 ->> 'bytes_out'), value -> 7
         from main.record, json_each(attributes, '$[1]')
         where kind = 'request' and attributes is not null""",
     "records": f"""

@@ -146,7 +146,14 @@ def _calls(record: RequestRecord) -> str:
 
 def _calls_json(record: RequestRecord, name_chars: int | None) -> str:
     calls = [
-        (each.kind, each.name[:name_chars], *_call_values(each), each.details or {}) for each in record.calls
+        (
+            each.kind,
+            each.name[:name_chars],
+            *_call_values(each),
+            each.details or {},
+            *((each.span_id,) if each.span_id else ()),
+        )
+        for each in record.calls
     ]
     text = _encode_calls([record.calls_omitted, calls])
     return text if text.isascii() else text.encode(errors="replace").decode()
@@ -155,9 +162,10 @@ def _calls_json(record: RequestRecord, name_chars: int | None) -> str:
 def _decode_calls(text: str) -> tuple[tuple[Call, ...], int]:
     omitted, calls = json.loads(text)
     decoded = []
-    for kind, name, start_ns, wall_ns, status, code, parent, details in calls:
+    for kind, name, start_ns, wall_ns, status, code, parent, details, *ids in calls:
         call = Call(kind, name, start_ns, wall_ns=wall_ns, status=status, code=code, parent=parent)
         call.details = details or None
+        call.span_id = ids[0] if ids else ""
         decoded.append(call)
     return tuple(decoded), int(omitted)
 

@@ -24,9 +24,15 @@ MAX_TEXTS = 20
 MIN_EQUAL = 4
 """Minimum equal calls in a row that are shown as one."""
 LONG_WAIT_NS = 1_000_000
-"""Minimum time that a statement waited for it to be shown."""
+"""Minimum time that a statement or a name lookup waited for it to be shown."""
 
-_TONES: Mapping[str, Tone] = {"request": "notice", "sql": "violet", "door": "yellow", "fetch": "orange"}
+_TONES: Mapping[str, Tone] = {
+    "request": "notice",
+    "sql": "violet",
+    "door": "yellow",
+    "fetch": "orange",
+    "span": "teal",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +163,16 @@ def _call_notes(call: Document) -> tuple[str, str]:
     """Return the usage and the bytes of a call."""
     attributes = call["attributes"]
     notes = [call["code"]] if call["code"] else []
+    if call["kind"] == "span":
+        message = attributes.get("otel.status_description", "")
+        return sanitize(" ".join(message.split()) or "".join(notes)), ""
     if "rows" in attributes and not call["code"]:
         count = attributes["rows"]
         notes.append(f"{count:,} row" if count == 1 else f"{count:,} rows")
     if attributes.get("wait_ns", 0) >= LONG_WAIT_NS:
         notes.append(f"waited {duration(attributes['wait_ns'])}")
+    if attributes.get("dns_ns", 0) >= LONG_WAIT_NS:
+        notes.append(f"dns {duration(attributes['dns_ns'])}")
     if "first_byte_ns" in attributes:
         notes.append(f"first byte {duration(attributes['first_byte_ns'])}")
     if "bytes_in" not in attributes:

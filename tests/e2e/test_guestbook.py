@@ -144,7 +144,9 @@ def test_page_shows_the_language_of_each_entry(guestbook: DevServer) -> None:
                 "(() => { const form = document.querySelector('#sign'); const area = form.elements.message;"
                 " area.maxLength = 999; area.value = 'x'.repeat(281); form.requestSubmit(); })()"
             )
-            await page.until("document.querySelector('#result').textContent.startsWith('Not written: A name')")
+            await page.until(
+                "document.querySelector('#result').textContent.startsWith('Not written: A name')"
+            )
             assert [event for event in page.events if event["method"] == "Runtime.exceptionThrown"] == []
 
     asyncio.run(visit())

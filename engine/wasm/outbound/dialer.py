@@ -8,12 +8,15 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from time import perf_counter_ns
 
 import httpcore
 
 from engine.manifest.egress import Egress, is_address
+from engine.trace import Call
 
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str], Awaitable[list[str]]]
@@ -25,6 +28,8 @@ MAX_LOOKUPS = 64
 """Concurrent name lookups of all resources."""
 MAX_LOOKUPS_PER_RESOURCE = 8
 """Concurrent name lookups of one resource."""
+connecting: ContextVar[Call | None] = ContextVar("connecting", default=None)
+"""The call whose task connects: a lookup sets `dns_ns` of it."""
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
 
@@ -110,10 +115,14 @@ class Dialer(httpcore.AsyncNetworkBackend):
     async def _addresses(self, host: str, port: int) -> list[str]:
         if is_address(host):
             return [host]  # `egress` allowed exactly this address.
+        started, call = perf_counter_ns(), connecting.get()
         try:
             texts = await self._lookup(host)
         except OSError as error:
             raise NameNotResolved(str(error)) from error
+        finally:
+            if call is not None and call.details is not None:
+                call.details["dns_ns"] = perf_counter_ns() - started
         addresses = [ip_address(text) for text in texts]
         if not addresses:
             raise NameNotResolved(host)

@@ -93,6 +93,7 @@ class DoorRouter:
                 caller=self._caller(run),
                 budget=run,
                 call=span,
+                trace=run.request.trace,
             ),
         )
         if isinstance(answer, DoorResponse):
@@ -295,6 +296,7 @@ class _DoorCall:
             caller=self._caller,
             budget=self._run,
             call=span,
+            trace=self._run.request.trace,
         )
         self._parts.clear()
         self._pending.deliver(_invoke(self._run, self._host, self._door, request))

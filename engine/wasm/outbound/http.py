@@ -16,7 +16,7 @@ from engine.trace import Call, traceparent
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import InputBuffer, OutputBuffer
 from engine.wasm.execution.run_state import MAX_HELD_BYTES, RunState
-from engine.wasm.outbound.dialer import AddressDenied, Dialer, Resolve, SystemResolver
+from engine.wasm.outbound.dialer import AddressDenied, Dialer, Resolve, SystemResolver, connecting
 from engine.wasm.outbound.network_errors import NETWORK_ERRORS, BodyError, error_code
 from engine.wasm.wasi.http_fields import FORBIDDEN
 from engine.wasm.wasi.http_outgoing import (
@@ -174,6 +174,7 @@ class OutboundHttp:
         future: FutureIncomingResponse,
         call: Call | None,
     ) -> None:
+        connecting.set(call)
         async with self._connections(policy, origin.scheme) as connections:
             try:
                 response = await connections.handle_async_request(message)
@@ -281,18 +282,20 @@ def _http_request(
     headers = [
         (name.encode("latin-1"), value) for name, value in request.headers.items if name not in FORBIDDEN
     ]
-    names = {name for name, _ in headers}
+    fields = dict(reversed(headers))
     parent, trace = run.request.env.get("TRACEPARENT", ""), run.request.trace
     if call is not None:
         call.details = {"bytes_out": 0, "bytes_in": 0}
-        if trace is not None and parent and b"traceparent" not in names:
+        if b"traceparent" in fields:
+            call.parent_id = fields[b"traceparent"].decode("latin-1")[36:52]  # 00-<trace>-<span>-<flags>
+        elif trace is not None and parent:
             headers.append((b"traceparent", traceparent(parent, trace, call).encode()))
     body = request.body
     if body is None:
         content: Any = b""
     else:
         content = _upload(run, body, call)
-        if b"content-length" not in names:
+        if b"content-length" not in fields:
             headers.append((b"transfer-encoding", b"chunked"))
     seconds = {
         "connect": _seconds(options.connect, CONNECT_TIMEOUT_NS),

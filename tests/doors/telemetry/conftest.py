@@ -9,6 +9,7 @@ import pytest
 
 from doors.telemetry.door import TelemetryDoor
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
+from engine.trace import RequestTrace
 
 NOW_NS = 1_800_000_000 * 10**9
 CALLER = Caller("api", "req-1", "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
@@ -32,12 +33,13 @@ class OpenTelemetry:
         method: str = "POST",
         packed: str = "",
         caller: Caller = CALLER,
+        trace: RequestTrace | None = None,
     ) -> DoorResponse:
         headers = [("content-type", kind.encode())] if kind else []
         if packed:
             headers.append(("content-encoding", packed.encode()))
         answer = self.door.answer(
-            DoorRequest(method, path, query="", headers=tuple(headers), body=body, caller=caller)
+            DoorRequest(method, path, query="", headers=tuple(headers), body=body, caller=caller, trace=trace)
         )
         return await answer if inspect.isawaitable(answer) else answer
 

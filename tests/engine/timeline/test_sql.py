@@ -86,6 +86,18 @@ def test_spans_have_calls(tmp_path: Path) -> None:
     assert second["time_ns"] == BEGAN + 1_500_000
 
 
+def test_spans_of_code_have_their_own_ids(tmp_path: Path) -> None:
+    store = TimelineStore(timeline_path(tmp_path))
+    fetch = Call("fetch", "GET https://a.test", 1, wall_ns=1, details={"bytes_in": 5}, parent=1)
+    span = Call("span", "load", 1, wall_ns=3, details={"bytes_in": "many"}, span_id="a" * 16)
+    store.append([replace(REQUEST, span_id="00f067aa0ba902b7", calls=(fetch, span))], BEGAN)
+    store.close()
+    select = "select kind, span_id, parent, bytes_in from spans where kind <> 'request' order by kind"
+    fetched, loaded = rows(timeline_path(tmp_path), select)
+    assert (fetched["parent"], fetched["bytes_in"]) == ("a" * 16, 5)
+    assert (loaded["span_id"], loaded["parent"], loaded["bytes_in"]) == ("a" * 16, "00f067aa0ba902b7", None)
+
+
 def test_buckets_group_by_time(path: Path) -> None:
     counts = rows(path, "select bucket(time_ns, '5m') as at, count(*) as n from requests group by 1")
     assert sum(row["n"] for row in counts) == 100

@@ -80,7 +80,7 @@ class Client:
         leaving.cancel()
         chunks = [part for part in exchange.parts if part]
         ended = bool(exchange.ends) and exchange.ends[-1]
-        calls = request.trace.finish(started) if request.trace is not None else ()
+        calls = request.trace.finish(started, "00f067aa0ba902b7") if request.trace is not None else ()
         return Answer(report, exchange.status, dict(exchange.headers), chunks, ended, lines, calls)
 
     async def _leave(self, exchange: CollectingExchange) -> None:

@@ -311,8 +311,13 @@ def test_allowed_egress_call_succeeds(serve: Serve, peer: str) -> None:
     assert answer.body == b"201 peer got /x?y=1"
     (call,) = answer.calls
     assert (call.kind, call.name, call.status, call.code) == ("fetch", f"GET {peer}", 201, "")
-    assert call.details is not None and call.details["bytes_in"] == len("peer got /x?y=1")
-    assert 0 < call.details["connect_ns"] <= call.details["first_byte_ns"] <= call.wall_ns  # type: ignore[operator]
+    assert (details := call.details) and details["bytes_in"] == len("peer got /x?y=1")
+    assert 0 < details["connect_ns"] <= details["first_byte_ns"] <= call.wall_ns  # type: ignore[operator]
+
+
+def test_call_by_name_measures_the_lookup(serve: Serve, peer: str) -> None:
+    peer = peer.replace("127.0.0.1", "localhost")
+    assert ask(serve, f"/fetch?url={peer}/x", egress=(peer,)).calls[0].details["dns_ns"] > 0  # type: ignore
 
 
 def test_guest_sends_request_body(serve: Serve, peer: str) -> None:

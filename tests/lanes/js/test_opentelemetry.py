@@ -73,3 +73,51 @@ def test_package_is_bundled_with_its_browser_files(sources: Sources) -> None:
     )
     (answer,) = ask(sources, sources.build(), "/")
     assert answer.body == b"webmine"
+
+
+TRACING = """\
+import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base';
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
+import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
+import { W3CTraceContextPropagator } from '@opentelemetry/core';
+
+export default {
+  async fetch(request, env, context) {
+    const exporter = new OTLPTraceExporter({ url: `${env.SVC_TELEMETRY_ENDPOINT}/v1/traces` });
+    const provider = new BasicTracerProvider({ spanProcessors: [new BatchSpanProcessor(exporter)] });
+    const tracer = provider.getTracer('shop');
+    const carrier = { traceparent: request.headers.get('traceparent') };
+    const caller = new W3CTraceContextPropagator().extract(ROOT_CONTEXT, carrier, {
+      get: (fields, name) => fields[name],
+      keys: (fields) => Object.keys(fields),
+    });
+    const outer = tracer.startSpan('order', { attributes: { order: 42 } }, caller);
+    tracer.startSpan('reserve', {}, trace.setSpan(ROOT_CONTEXT, outer)).end();
+    outer.end();
+    context.waitUntil(provider.shutdown());
+    return new Response('hello');
+  },
+};
+"""
+
+
+def test_opentelemetry_spans_are_in_the_trace(sources: Sources) -> None:
+    sources.write("index.js", TRACING)
+    packages = ("api@1.9", "core@2", "sdk-trace-base@2", "exporter-trace-otlp-http@0.223")
+    modules = node_modules(sources.cache, *(f"@opentelemetry/{name}" for name in packages))
+    (sources.workdir / "node_modules").symlink_to(modules, target_is_directory=True)
+    parent = f"00-{'a' * 32}-{'b' * 16}-01"
+    logged = asyncio.run(
+        run(
+            sources.cache,
+            sources.resource,
+            sources.build("dev"),
+            "/",
+            headers=((b"traceparent", parent.encode()),),
+        )
+    )
+    assert (logged.answer.body, logged.answer.report.outcome) == (b"hello", "ok")
+    spans = [call for call in logged.answer.calls if call.kind == "span"]
+    assert {call.name: call.parent < 0 for call in spans} == {"order": True, "reserve": False}
+    assert {call.parent_id for call in spans} >= {"b" * 16}
+    assert {(call.details or {})["trace_id"] for call in spans} == {"a" * 32}

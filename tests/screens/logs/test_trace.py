@@ -117,6 +117,19 @@ def test_lines_show_calls_below_their_span() -> None:
     assert "\nselect id, name, mood from entries order by id desc\n" in text(lines(documents, 78))
 
 
+def test_lines_show_spans_of_code_with_calls_below() -> None:
+    failure = {"rows": "many", "otel.status_description": "no\x1b[31m stock"}
+    calls = [
+        call("span", "reserve", 1, 4, status=0, code="error", attributes=failure),
+        call("fetch", "GET https://a.test", 2, 2, parent="span1", attributes={"dns_ns": 1_200_000}),
+    ]
+    shown = text(lines([request("api", "b", "", 3.119, 6, calls=calls)], 78)).splitlines()[4:6]
+    assert (
+        shown[0].startswith("└ reserve ") and shown[0].rstrip().endswith(" stock") and "\x1b" not in shown[0]
+    )
+    assert shown[1].startswith("  └ GET https://a.test ") and shown[1].rstrip().endswith("dns 1.2 ms")
+
+
 def test_equal_calls_in_a_row_are_one_line() -> None:
     calls = [
         call("sql", "select 1", at, 0.5, attributes={"rows": 2, "transaction": "read"}) for at in range(5)
