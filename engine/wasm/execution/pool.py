@@ -8,6 +8,7 @@ the longest queue is rejected, and so is one that waited `MEMORY_WAIT_SECONDS` f
 """
 
 import asyncio
+import gc
 import mmap
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -296,7 +297,9 @@ def fit_pool(settings: PoolSettings) -> PoolSettings:
     Each compiler's code has a pool of its own. Raises `SvcError` below MIN_INSTANCES.
     """
     instances = settings.instances
-    while not _has_room(len(Compiler) * instances * MEMORIES_PER_INSTANCE * _MEMORY_BYTES):
+    if not _has_room(instances):
+        gc.collect()  # Engines of a closed runner hold their reservation until they are collected.
+    while not _has_room(instances):
         instances //= 2
         if instances < MIN_INSTANCES:
             raise SvcError(
@@ -306,7 +309,8 @@ def fit_pool(settings: PoolSettings) -> PoolSettings:
     return settings if instances == settings.instances else replace(settings, instances=instances)
 
 
-def _has_room(size: int) -> bool:
+def _has_room(instances: int) -> bool:
+    size = len(Compiler) * instances * MEMORIES_PER_INSTANCE * _MEMORY_BYTES
     try:
         mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0).close()
     except (OSError, OverflowError):

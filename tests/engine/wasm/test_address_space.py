@@ -2,7 +2,7 @@ import subprocess
 import sys
 
 PROGRAM = """
-import resource, sys
+import gc, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]) << 30,) * 2)
 from engine.errors import SvcError
 from engine.wasm.execution.config import Compiler, PoolSettings, create_engine
@@ -11,14 +11,20 @@ try:
     settings = fit_pool(PoolSettings(instances=2048))
 except SvcError as error:
     sys.exit(error.message)
+if "closed" in sys.argv:
+    gc.disable()
+    closed = [create_engine(Compiler.OPTIMIZING, settings.instances, 1024, warm=False)]
+    closed.append(closed)
+    del closed
+    settings = fit_pool(PoolSettings(instances=2048))
 engines = [create_engine(compiler, settings.instances, 1024, warm=False) for compiler in Compiler]
 print(settings.instances)
 """
 
 
-def instances(gigabytes: int) -> tuple[str, str]:
+def instances(gigabytes: int, *options: str) -> tuple[str, str]:
     process = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(gigabytes)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", PROGRAM, str(gigabytes), *options], capture_output=True, text=True, check=False
     )
     return process.stdout.strip(), process.stderr.strip()
 
@@ -33,3 +39,7 @@ def test_limited_address_space_reduces_instances() -> None:
 
 def test_too_small_address_space_raises_svc_error() -> None:
     assert instances(100) == ("", "the address space of this process is too small to run guests")
+
+
+def test_address_space_of_closed_runner_is_used_again() -> None:
+    assert instances(60_000, "closed") == ("2048", "")
