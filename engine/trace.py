@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from time import perf_counter_ns, time_ns
-from typing import Literal
+from typing import Any, Literal
 
 MAX_CALLS = 250
 """Maximum calls that a request records; further ones are counted."""
@@ -20,9 +20,36 @@ MAX_NAME_CHARS = 1000
 MAX_SPAN_BYTES = 64 << 10
 """Maximum bytes of the names and attributes of the code's spans in a request; further spans are counted."""
 
+MAX_CAPTURE_BYTES = 64 << 10
+"""Maximum bytes of a captured request, of a response, and of the changes of a call."""
+MAX_CAPTURED_BYTES = 1 << 20
+"""Approximate maximum bytes that are captured of the calls of a request; further calls are not captured."""
+
 CallKind = Literal["sql", "door", "fetch", "wait", "build", "span"]
 _GOLDEN = 0x9E3779B97F4A7C15
 _MAX_ID = (1 << 64) - 1
+
+
+@dataclass(slots=True)
+class Capture:
+    """What a Door received, returned and changed in a call; for recordings in development.
+
+    Nothing is captured unless the Door sets `sent`, the body of the request. `received` is that of the
+    response. The Door sets `time_ns` (Unix epoch) when it begins, and `changes`: JSON values in its own
+    format. `complete` is false if a part is missing or was cut.
+    """
+
+    sent: bytes = b""
+    received: bytes = b""
+    time_ns: int = 0
+    changes: list[Any] = field(default_factory=list)
+    complete: bool = True
+
+    def cut(self, body: bytes) -> bytes:
+        """Return at most `MAX_CAPTURE_BYTES` of a body."""
+        if len(body) > MAX_CAPTURE_BYTES:
+            self.complete = False
+        return body[:MAX_CAPTURE_BYTES]
 
 
 @dataclass(slots=True)
@@ -33,6 +60,7 @@ class Call:
     ends. In records, `start_ns` counts from the start of the request. `parent` is the index of the enclosing
     call in the list of calls, or -1. `status` is that of the response, or 0. `statements` are those of a
     batch. `span_id` is that of a span of the code, and `parent_id` that of the parent that the code states.
+    `capture` is set while the request is being recorded.
     """
 
     kind: CallKind
@@ -45,6 +73,7 @@ class Call:
     details: dict[str, int | str] | None = None
     parent: int = -1
     statements: "list[Call] | None" = field(default=None, compare=False)
+    capture: Capture | None = field(default=None, compare=False)
     span_id: str = ""
     parent_id: str = field(default="", compare=False)
 
@@ -57,13 +86,18 @@ class Call:
 
 
 class RequestTrace:
-    """The calls of one request in the order of their starts. `omitted` counts those above the maximum."""
+    """The calls of one request in the order of their starts. `omitted` counts those above the maximum.
 
-    __slots__ = ("_ended", "_span_bytes", "_spans", "calls", "omitted")
+    If `captures` is set, calls have a `Capture`.
+    """
+
+    __slots__ = ("_captured", "_ended", "_span_bytes", "_spans", "calls", "captures", "omitted")
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.omitted = 0
+        self.captures = False
+        self._captured = 0
         self._spans: list[Call] = []
         self._span_bytes = 0
         self._ended = False
@@ -97,8 +131,22 @@ class RequestTrace:
             self.omitted += 1
             return None
         call = Call(kind, name, perf_counter_ns())
+        if self.captures:
+            last = self.calls[-1].capture if self.calls else None
+            self._captured += len(last.sent) + len(last.received) if last is not None else 0
+            if self._captured < MAX_CAPTURED_BYTES:
+                call.capture = Capture()
         self.calls.append(call)
         return call
+
+    def take_captures(self) -> list[tuple[int, Capture]]:
+        """Remove the captures from the calls; return those that a Door used, with the index of their call."""
+        captures = []
+        for index, call in enumerate(self.calls):
+            if call.capture is not None and call.capture.sent:
+                captures.append((index, call.capture))
+            call.capture = None
+        return captures
 
     @contextmanager
     def measure(self, kind: CallKind, name: str) -> Iterator[None]:

@@ -11,14 +11,13 @@ from engine.gateway.error_page import DebugDetail
 from engine.gateway.problem import send_problem, wants_page
 from engine.gateway.routes import DynamicVersion, Endpoint, NotReady, RouteTable
 from engine.gateway.static.body import FileChanged
-from engine.gateway.tracing import SpanContext, request_id
+from engine.gateway.traced_exchange import HOP_BY_HOP, TracedExchange
+from engine.gateway.tracing import SpanContext
 from engine.http.exchange import MAX_BODY, Exchange, Headers
-from engine.http.unsent import ResponseBytes
 from engine.quota import Quotas, RateLimit
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
-from engine.timeline.recording import Recording
-from engine.trace import RequestTrace
+from engine.trace import RequestTrace, call_id
 from engine.wasm.execution.request import GuestRequest, RunReport
 
 MAX_DEPTH = 8
@@ -28,15 +27,12 @@ FIRST_BUILD_SECONDS = 30.0
 PAGE_AFTER_SECONDS = 2.0
 """How long a page load in a browser waits for the first build before it gets a page that reloads itself."""
 MAX_RECORDED_PER_SECOND = 50
-_HOP_BY_HOP = frozenset(
-    {b"connection", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding", b"upgrade", b"trailer"}
-)
 _END_TO_END = frozenset(
     {b"host", b"content-length", b"content-type", b"authorization", b"cookie", b"origin", b"forwarded"}
     | {b"x-real-ip", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto"}
 )
 """Fields that a client cannot remove by naming them in Connection: a proxy may have set them."""
-_HIDDEN_FROM_GUESTS = _HOP_BY_HOP | {b"x-request-id", b"traceparent"}
+_HIDDEN_FROM_GUESTS = HOP_BY_HOP | {b"x-request-id", b"traceparent"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,82 +67,6 @@ class _SpanOutcome:
 _ABORTED_BY_SHUTDOWN = _SpanOutcome(499, "stopping", detail="the service is stopping", aborted=True)
 
 
-class _TracedExchange:
-    """Wraps an exchange: adds the request id to the response and records messages if `recording` is set."""
-
-    def __init__(self, exchange: Exchange, scheme: str) -> None:
-        self._exchange = exchange
-        self.request = request = exchange.request
-        self.body = exchange.body
-        self.disconnected = exchange.disconnected
-        self.id = request.id or request_id()
-        self.scheme = scheme or request.scheme
-        self.target = f"{request.path}?{request.query.decode('latin-1')}" if request.query else request.path
-        self.header_map = dict(reversed(request.headers))
-        """Header names to their first values."""
-        self.authority = self.header_map.get(b"host", b"").decode("latin-1")
-        self.recording: Recording | None = None
-        self.trace: RequestTrace | None = None
-        self.started = False
-
-    def record(self, project: str, redact: frozenset[str]) -> None:
-        """Record the request and its response."""
-        self.recording = recording = Recording(
-            project=project,
-            request_id=self.id,
-            time_ns=time.time_ns(),
-            method=self.request.method,
-            scheme=self.scheme,
-            authority=self.authority,
-            target=self.target,
-            headers=self.request.headers,
-            redact=redact,
-        )
-        body = self.body
-        if body.exhausted:
-            recording.body.ended = True
-        else:
-            body.observer = lambda part: recording.body.add(part, ended=body.exhausted)
-
-    @property
-    def project(self) -> str:
-        """The project that the unsent bytes of the response count for."""
-        return self._exchange.project
-
-    @project.setter
-    def project(self, name: str) -> None:
-        self._exchange.project = name
-
-    @property
-    def unsent(self) -> ResponseBytes:
-        """The unsent bytes of the response."""
-        return self._exchange.unsent
-
-    async def send_head(self, status: int, headers: Headers) -> None:
-        """Send the status and the header fields, with `x-request-id` and without hop-by-hop fields."""
-        headers = [field for field in headers if field[0] not in _HOP_BY_HOP and field[0] != b"x-request-id"]
-        headers.append((b"x-request-id", self.id.encode()))
-        self.started = True
-        if self.recording is not None:
-            self.recording.status, self.recording.response_headers = status, headers
-        await self._exchange.send_head(status, headers)
-
-    async def send_body(self, data: bytes, *, end: bool) -> None:
-        """Send a part of the body."""
-        if self.recording is not None:
-            self.recording.response.add(data, ended=end)
-        await self._exchange.send_body(data, end=end)
-
-    def abort(self) -> None:
-        """End the exchange with an incomplete response."""
-        self._exchange.abort()
-
-    def header(self, name: bytes) -> str | None:
-        """Return the first value of a header field."""
-        value = self.header_map.get(name)
-        return None if value is None else value.decode("latin-1")
-
-
 class Gateway:
     """Handles every request of the service."""
 
@@ -169,7 +89,7 @@ class Gateway:
 
     async def __call__(self, exchange: Exchange) -> None:
         """Handle one exchange."""
-        traced = _TracedExchange(exchange, self._settings.scheme)
+        traced = TracedExchange(exchange, self._settings.scheme)
         try:
             outcome = await self._serve(traced)
         except Exception:
@@ -181,7 +101,7 @@ class Gateway:
         if outcome.aborted:
             traced.abort()
 
-    async def _internal_error(self, exchange: _TracedExchange) -> None:
+    async def _internal_error(self, exchange: TracedExchange) -> None:
         """Respond to an error of the service itself; the timeline gets the traceback."""
         text = traceback.format_exc()
         self._timeline_of("").append(PlatformRecord(time.time_ns(), "", "ERROR", text, exchange.id))
@@ -190,7 +110,7 @@ class Gateway:
         else:
             await self._problem(exchange, "internal", None)
 
-    async def _serve(self, exchange: _TracedExchange) -> _SpanOutcome:
+    async def _serve(self, exchange: TracedExchange) -> _SpanOutcome:
         span = SpanContext.from_header(exchange.header(b"traceparent"))
         endpoint = self._routes().match_host(exchange.authority)
         if endpoint is None or not exchange.request.path.startswith(("/", "*")):
@@ -206,7 +126,7 @@ class Gateway:
 
     async def _refuse(
         self,
-        exchange: _TracedExchange,
+        exchange: TracedExchange,
         span: SpanContext,
         endpoint: Endpoint | None,
         code: str,
@@ -220,7 +140,7 @@ class Gateway:
         return outcome
 
     async def _span(
-        self, exchange: _TracedExchange, endpoint: Endpoint, span: SpanContext, depth: int
+        self, exchange: TracedExchange, endpoint: Endpoint, span: SpanContext, depth: int
     ) -> _SpanOutcome:
         """Handle a request at a Resource, or pass it to the target of a matching mount; append one record."""
         started, now = time.perf_counter_ns(), time.time_ns()
@@ -245,9 +165,7 @@ class Gateway:
             )
         return outcome
 
-    async def _respond(
-        self, exchange: _TracedExchange, endpoint: Endpoint, span: SpanContext
-    ) -> _SpanOutcome:
+    async def _respond(self, exchange: TracedExchange, endpoint: Endpoint, span: SpanContext) -> _SpanOutcome:
         version = endpoint.version
         if isinstance(version, NotReady) and version.first_build is not None:
             seconds = PAGE_AFTER_SECONDS if _navigates(exchange) else FIRST_BUILD_SECONDS
@@ -276,7 +194,7 @@ class Gateway:
         return await self._run(exchange, endpoint, version, span)
 
     async def _run(
-        self, exchange: _TracedExchange, endpoint: Endpoint, version: DynamicVersion, span: SpanContext
+        self, exchange: TracedExchange, endpoint: Endpoint, version: DynamicVersion, span: SpanContext
     ) -> _SpanOutcome:
         length = exchange.header(b"content-length")
         if length is not None and length.isdigit() and int(length) > self._settings.max_body:
@@ -307,14 +225,14 @@ class Gateway:
             max_body=self._settings.max_body,
             on_line=on_line,
             on_notice=on_notice,
-            trace=exchange.trace,
+            trace=exchange.call_trace(),
         )
         report = await version.run(request)
         exchange.trace = request.trace
         return await self._finish_run(exchange, report, tuple(lines))
 
     async def _finish_run(
-        self, exchange: _TracedExchange, report: RunReport, lines: tuple[str, ...]
+        self, exchange: TracedExchange, report: RunReport, lines: tuple[str, ...]
     ) -> _SpanOutcome:
         """Send an error response for a run that sent no head, and return the outcome of the span."""
         code = "" if report.outcome == "ok" else report.outcome
@@ -336,7 +254,7 @@ class Gateway:
         return replace(outcome, status=status, bytes_out=size)
 
     async def _problem(
-        self, exchange: _TracedExchange, code: str, debug: DebugDetail | None
+        self, exchange: TracedExchange, code: str, debug: DebugDetail | None
     ) -> tuple[int, int]:
         return await send_problem(
             exchange,
@@ -348,7 +266,7 @@ class Gateway:
 
     def _record(
         self,
-        exchange: _TracedExchange,
+        exchange: TracedExchange,
         span: SpanContext,
         endpoint: Endpoint | None,
         *,
@@ -359,6 +277,10 @@ class Gateway:
     ) -> None:
         report, trace = outcome.report, exchange.trace
         exchange.trace = None  # The spans of mounts, which end later, have no calls.
+        if trace is not None and exchange.recording is not None:
+            exchange.recording.captures = [
+                (call_id(span.span_id, index), capture) for index, capture in trace.take_captures()
+            ]
         self._timeline_of(endpoint.project if endpoint else "").append(
             RequestRecord(
                 time_ns=time_ns,

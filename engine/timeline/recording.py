@@ -6,7 +6,10 @@ are redacted when the recording is written, on another thread.
 
 import json
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field
+from typing import Any
+
+from engine.trace import Capture
 
 Headers = list[tuple[bytes, bytes]]
 MAX_BODY_BYTES = 64 << 10
@@ -81,11 +84,14 @@ class Recording:
     status: int = 0
     response_headers: Headers = field(default_factory=list)
     response: BodyCapture = field(default_factory=BodyCapture)
+    captures: list[tuple[str, Capture]] = field(default_factory=list)
+    """Calls to Doors, each with the id of its span."""
 
     @property
     def weight(self) -> int:
         """Approximate size in bytes."""
-        return _OVERHEAD + self.body.stored_size + self.response.stored_size
+        calls = sum(_OVERHEAD + len(each.sent) + len(each.received) for _, each in self.captures)
+        return _OVERHEAD + self.body.stored_size + self.response.stored_size + calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +113,21 @@ class RecordedMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCall:
+    """A stored call to a Door: its span, the bodies of request and response, and what it changed.
+
+    `time_ns` is when the Door began. `changes` are JSON values in the Door's format, as in `Capture`.
+    """
+
+    span_id: str
+    time_ns: int
+    sent: str
+    received: str
+    changes: tuple[Any, ...]
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedExchange:
     """A stored recording. `status` is 0 if there was no response."""
 
@@ -119,6 +140,7 @@ class RecordedExchange:
     request: RecordedMessage
     status: int
     response: RecordedMessage
+    calls: tuple[RecordedCall, ...] = ()
 
 
 def to_exchange(recording: Recording) -> RecordedExchange:
@@ -128,6 +150,18 @@ def to_exchange(recording: Recording) -> RecordedExchange:
         **{name: getattr(recording, name) for name in _HEAD_FIELDS},
         request=_recorded_message(recording.headers, recording.body, recording.redact),
         response=_recorded_message(recording.response_headers, recording.response, recording.redact),
+        calls=tuple(_recorded_call(span_id, capture) for span_id, capture in recording.captures),
+    )
+
+
+def _recorded_call(span_id: str, capture: Capture) -> RecordedCall:
+    return RecordedCall(
+        span_id=span_id,
+        time_ns=capture.time_ns,
+        sent=capture.sent.decode(errors="replace"),
+        received=capture.received.decode(errors="replace"),
+        changes=tuple(capture.changes),
+        complete=capture.complete,
     )
 
 
@@ -152,6 +186,7 @@ def encode(exchange: RecordedExchange) -> tuple[str, bytes, bytes]:
         "response_headers": response.headers,
         "response_size": response.size,
         "response_ended": response.ended,
+        "calls": [asdict(call) for call in exchange.calls],
     }
     return json.dumps(head), request.body, response.body
 
@@ -166,7 +201,14 @@ def decode(request_id: str, head: str, request: bytes, response: bytes) -> Recor
         response=RecordedMessage(
             _pairs(fields["response_headers"]), response, fields["response_size"], fields["response_ended"]
         ),
+        calls=decode_calls(head),
     )
+
+
+def decode_calls(head: str) -> tuple[RecordedCall, ...]:
+    """Return the calls of a stored head."""
+    calls = json.loads(head).get("calls", ())
+    return tuple(RecordedCall(**{**call, "changes": tuple(call["changes"])}) for call in calls)
 
 
 def _pairs(headers: list[list[str]]) -> tuple[tuple[str, str], ...]:

@@ -1,7 +1,7 @@
 """The Door's HTTP protocol: parsing of requests, encoding of results."""
 
 from collections.abc import Sequence
-from time import perf_counter_ns
+from time import perf_counter_ns, time_ns
 from typing import Any, Literal, NamedTuple
 
 from doors.tables.guest.plan import ROW_FORMS, RowForm
@@ -62,6 +62,8 @@ def read_request(request: DoorRequest) -> SqlRequest:
     except ValueError as error:
         raise GuestProblem("bad-request", f"the body is not JSON: {json_mistake(error)}", form) from error
     call = request.call
+    if call is not None and (capture := call.capture) is not None:
+        capture.sent, capture.time_ns = capture.cut(request.body), time_ns()
     if kind == "batch":
         statements = _statements(document)
         if call is not None:

@@ -19,6 +19,7 @@ from time import perf_counter_ns
 from doors.tables.guest.errors import GUEST_ERRORS, to_problem
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.guest.protocol import SqlRequest, add_statement, describe, response, result
+from doors.tables.guest.row_changes import RowChangeLog
 from doors.tables.guest.session import MAX_RESULT, GuestSession
 from doors.tables.sqlite.connections import MAX_BYTES, Clock, open_writer
 from doors.tables.sqlite.wal import lost_commits
@@ -68,6 +69,7 @@ class Writer:
         except GUEST_ERRORS as error:
             raise to_problem(error, "") from error
         self._session = GuestSession(connection, clock, writes=True, steps=_STEPS_PER_CHECK)
+        self._changes = RowChangeLog(connection)
         self._waiting: deque[_QueuedWrite] = deque()
         self._deferred: deque[_QueuedWrite] = deque()
         self._group_rest = 0
@@ -125,7 +127,9 @@ class Writer:
             with self._queued:
                 self._deferred += deferred
                 self._bytes += sum(work.request.size for work in deferred)
-            _deliver([work for work in group if work.answer is not None])
+            answered = [work for work in group if work.answer is not None]
+            _forget_changes(answered)
+            _deliver(answered)
 
     def _next_group(self) -> list[_QueuedWrite]:
         """Wait for requests; return an empty list once the writer is closed."""
@@ -197,6 +201,7 @@ class Writer:
             return True
         session.begin(TIMEOUT_SECONDS, TURN_SECONDS if work.deferred_at is None else math.inf)
         session.watch(work.canceled)
+        self._changes.begin(work.request.call.capture if work.request.call is not None else None)
         try:
             session.execute("savepoint request")
             work.answer = self._run(work.request)
@@ -215,6 +220,7 @@ class Writer:
             session.execute("release request")
         finally:
             session.watch(_NEVER)
+            self._changes.end()
         return True
 
     def _run(self, request: SqlRequest) -> DoorResponse:
@@ -249,6 +255,14 @@ class Writer:
 
 def _is_overdue(work: _QueuedWrite) -> bool:
     return work.deferred_at is not None and time.monotonic() - work.deferred_at > MAX_DEFERRED_SECONDS
+
+
+def _forget_changes(group: Sequence[_QueuedWrite]) -> None:
+    """Remove the recorded changes of requests that failed."""
+    for work in group:
+        call = work.request.call
+        if call is not None and call.capture is not None and not isinstance(work.answer, DoorResponse):
+            call.capture.changes = []
 
 
 def _deliver(group: Sequence[_QueuedWrite]) -> None:

@@ -140,14 +140,23 @@ def _invoke(
         answer = door.door.answer(request)
     except Exception as error:
         answer = _door_failed(run, host, error)
-    if request.call is not None and isinstance(answer, DoorResponse):
-        request.call.end(answer.status)
+    if isinstance(answer, DoorResponse):
+        _end_call(request.call, answer)
     return answer
 
 
 def _begin_call(run: RunState, method: str, host: str, path: str) -> Call | None:
     """Start the span of a call."""
     return run.request.begin_call("door", f"{method} {host.removesuffix(_SUFFIX)}{path[:MAX_PATH_CHARS]}")
+
+
+def _end_call(call: Call | None, answer: DoorResponse) -> None:
+    """End the span of a call, and capture the response if the Door captures its calls."""
+    if call is None:
+        return
+    call.end(answer.status)
+    if call.capture is not None and call.capture.sent:
+        call.capture.received = call.capture.cut(answer.body)
 
 
 def _door_failed(run: RunState, host: str, error: BaseException) -> DoorResponse:
@@ -200,8 +209,7 @@ class _PendingResponse:
             return
         error = task.exception()
         answer = _door_failed(self._run, self._host, error) if error else task.result()
-        if self.span is not None:
-            self.span.end(answer.status)
+        _end_call(self.span, answer)
         self.respond(answer)
 
     def respond(self, answer: DoorResponse) -> None:

@@ -1,0 +1,97 @@
+"""An exchange with its request id, its recording and its trace."""
+
+import time
+
+from engine.gateway.tracing import request_id
+from engine.http.exchange import Exchange, Headers
+from engine.http.unsent import ResponseBytes
+from engine.timeline.recording import Recording
+from engine.trace import RequestTrace
+
+HOP_BY_HOP = frozenset(
+    {b"connection", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding", b"upgrade", b"trailer"}
+)
+"""Header fields of one connection."""
+
+
+class TracedExchange:
+    """Wraps an exchange: adds the request id to the response and records messages if `recording` is set."""
+
+    def __init__(self, exchange: Exchange, scheme: str) -> None:
+        self._exchange = exchange
+        self.request = request = exchange.request
+        self.body = exchange.body
+        self.disconnected = exchange.disconnected
+        self.id = request.id or request_id()
+        self.scheme = scheme or request.scheme
+        self.target = f"{request.path}?{request.query.decode('latin-1')}" if request.query else request.path
+        self.header_map = dict(reversed(request.headers))
+        """Header names to their first values."""
+        self.authority = self.header_map.get(b"host", b"").decode("latin-1")
+        self.recording: Recording | None = None
+        self.trace: RequestTrace | None = None
+        self.started = False
+
+    def record(self, project: str, redact: frozenset[str]) -> None:
+        """Record the request and its response."""
+        self.recording = recording = Recording(
+            project=project,
+            request_id=self.id,
+            time_ns=time.time_ns(),
+            method=self.request.method,
+            scheme=self.scheme,
+            authority=self.authority,
+            target=self.target,
+            headers=self.request.headers,
+            redact=redact,
+        )
+        body = self.body
+        if body.exhausted:
+            recording.body.ended = True
+        else:
+            body.observer = lambda part: recording.body.add(part, ended=body.exhausted)
+
+    def call_trace(self) -> RequestTrace | None:
+        """Return the trace for the calls of a run; None if the first call creates it."""
+        if self.recording is not None:
+            self.trace = self.trace or RequestTrace()
+            self.trace.captures = True
+        return self.trace
+
+    @property
+    def project(self) -> str:
+        """The project that the unsent bytes of the response count for."""
+        return self._exchange.project
+
+    @project.setter
+    def project(self, name: str) -> None:
+        self._exchange.project = name
+
+    @property
+    def unsent(self) -> ResponseBytes:
+        """The unsent bytes of the response."""
+        return self._exchange.unsent
+
+    async def send_head(self, status: int, headers: Headers) -> None:
+        """Send the status and the header fields, with `x-request-id` and without hop-by-hop fields."""
+        headers = [field for field in headers if field[0] not in HOP_BY_HOP and field[0] != b"x-request-id"]
+        headers.append((b"x-request-id", self.id.encode()))
+        self.started = True
+        if self.recording is not None:
+            self.recording.status, self.recording.response_headers = status, headers
+        await self._exchange.send_head(status, headers)
+
+    async def send_body(self, data: bytes, *, end: bool) -> None:
+        """Send a part of the body."""
+        if self.recording is not None:
+            self.recording.response.add(data, ended=end)
+        await self._exchange.send_body(data, end=end)
+
+    def abort(self) -> None:
+        """End the exchange with an incomplete response."""
+        self._exchange.abort()
+
+    def header(self, name: bytes) -> str | None:
+        """Return the first value of a header field."""
+        value = self.header_map.get(name)
+        return None if value is None else value.decode("latin-1")
