@@ -27,6 +27,8 @@ CONTROL_CODES: dict[str, tuple[str, str]] = {
     "bucket-unsuitable": ("command", "The NATS cluster lacks a version or setting that svc requires."),
     "build-failed": ("command", "A build failed. The output names file and line."),
     "cancelled": ("command", "You cancelled the deploy in the Console."),
+    "capsule": ("command", "A capsule cannot be made, or is not valid."),
+    "capsule-version": ("command", "A capsule was made by a version of svc with another format."),
     "certificate": ("command", "The TLS certificate or key cannot be used."),
     "changed": ("API", "A table was altered after the grid was opened. Open it again."),
     "check-failed": ("API", "A resource failed the health check of `project.check`. Nothing changed."),

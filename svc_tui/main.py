@@ -37,6 +37,7 @@ COMMANDS = {
     "dev": Command("dev", "dev", "Serve the project in this folder and rebuild on save."),
     "build": Command("build", "build", "Build every resource as a deploy does."),
     "logs": Command("logs", "logs", "Show requests, log records and output."),
+    "capsule": Command("capsule", "capsule", "Make a file of one request, and replay it elsewhere."),
     "tables": Command("tables", "tables", "Show, change, query, import and export tables."),
     "mount": Command("mount", "mount", "Mount one resource under a path of another."),
     "usage": Command("usage", "usage", "Show requests, time, memory and bytes of each resource."),

@@ -11,6 +11,7 @@ from engine.errors import SvcError
 from engine.gateway.tracing import request_id
 from engine.http.exchange import Handler, Headers, MemoryExchange, Request
 from engine.timeline.bus import TimelineBus
+from engine.timeline.exchange_document import REPLAY_NOTE
 from engine.timeline.record import PlatformRecord, Record
 from engine.timeline.recording import MAX_BODY_BYTES, REDACTED_VALUE, RecordedExchange, Recording, to_exchange
 
@@ -41,7 +42,7 @@ class Replay:
 
 def replay_note(request_id: str) -> str:
     """Return the text of the record that marks a request as the replay of another."""
-    return f"replay of {request_id}"
+    return f"{REPLAY_NOTE}{request_id}"
 
 
 class Replayer:

@@ -106,7 +106,7 @@ def format_utc(time_ns: int) -> str:
 
 def from_json(document: Mapping[str, Any]) -> StoredRecord:
     """Return the record of a JSON document. Raises `KeyError`, `ValueError` or `TypeError` if invalid."""
-    time_ns, resource, request = _time_ns(document["time"]), document["resource"], document["request_id"]
+    time_ns, resource, request = parse_utc(document["time"]), document["resource"], document["request_id"]
     record: Record
     match document["kind"]:
         case "request":
@@ -136,7 +136,8 @@ def from_json(document: Mapping[str, Any]) -> StoredRecord:
     return StoredRecord(int(document["cursor"]), record)
 
 
-def _time_ns(text: str) -> int:
+def parse_utc(text: str) -> int:
+    """Return the nanoseconds since 1970 of a time of `format_utc`. Raises `ValueError`."""
     seconds, _, rest = text.removesuffix("Z").partition(".")
     moment = datetime.strptime(seconds, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC)
     return int(moment.timestamp()) * 1_000_000_000 + int(rest.ljust(9, "0"))

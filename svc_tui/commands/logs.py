@@ -27,22 +27,13 @@ from svc_tui.logs.format import LogFormatter
 from svc_tui.logs.options import AGE_EXAMPLES, ServiceOption, parse_age, resolve_target
 from svc_tui.logs.remote import LogQuery, RemoteLogs
 from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.tones import toned
 
 DEFAULT_TAIL = 100
 MAX_CURSOR = (1 << 63) - 1
 POLL_SECONDS = 0.05
 TREE_WIDTH = 120
 """Width of a tree that is not printed on a terminal."""
-_TREE_STYLES = {
-    "bad": "red",
-    "good": "green",
-    "notice": "blue",
-    "orange": "yellow",
-    "teal": "cyan",
-    "violet": "magenta",
-    "warn": "yellow",
-}
-"""Styles of a terminal for the tones of the Console."""
 
 
 def logs(
@@ -188,12 +179,7 @@ def _print_tree(root: Path, path: Path, request: str, service: bool | None) -> N
         stderr.note("no matching records")
         return
     width = shutil.get_terminal_size((TREE_WIDTH, 0)).columns
-    stdout.styled_lines(
-        [
-            [(text, _TREE_STYLES.get(tone, tone)) for text, tone in line]
-            for line in lines([to_json(entry) for entry in entries], width)
-        ]
-    )
+    stdout.styled_lines(toned(lines([to_json(entry) for entry in entries], width)))
 
 
 def _follow(follower: TimelineFollower, show: Callable[[Sequence[StoredRecord]], None]) -> None:

@@ -5,8 +5,7 @@ Available in development only: a service does not record bodies.
 
 import asyncio
 import re
-from base64 import b64decode, b64encode
-from collections.abc import Iterable, Sequence
+from base64 import b64decode
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -22,12 +21,11 @@ from engine.control.projects import Projects
 from engine.control.schema import StrictModel
 from engine.dev.project import DevProject
 from engine.errors import SvcError
-from engine.gateway.replay import Replayer, replay_note
+from engine.gateway.replay import Replayer
 from engine.manifest import MANIFEST
 from engine.timeline import database
-from engine.timeline.json_format import format_utc, to_json
+from engine.timeline.exchange_document import exchange_document
 from engine.timeline.query import RecordFilter, open_reader
-from engine.timeline.record import PlatformRecord, Record, RequestRecord
 from engine.timeline.recording import MAX_BODY_BYTES, RecordedExchange, RecordedMessage
 from engine.timeline.stored_record import StoredRecord
 
@@ -142,7 +140,7 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
         exchange, entries = await asyncio.to_thread(
             _read, projects.data_dir(project) / database.TIMELINE_FILE, id
         )
-        return RecordedExchangeOut(**_members(exchange, entries))
+        return RecordedExchangeOut(**exchange_document(exchange, entries))
 
     @routes.post("/v1/projects/<project>/requests/<id>/replay")
     @validate_response(ReplayOut)
@@ -167,7 +165,9 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
     async def _replayed(exchange: RecordedExchange) -> ReplayOut:
         done = await replayer.replay(exchange, dev.project.recorded or frozenset())
         entries = [StoredRecord(0, record) for record in done.records]
-        return ReplayOut(**_members(done.exchange, entries), omitted_headers=list(done.omitted_headers))
+        return ReplayOut(
+            **exchange_document(done.exchange, entries), omitted_headers=list(done.omitted_headers)
+        )
 
     return routes
 
@@ -184,43 +184,3 @@ def _read(path: Path, request_id: str) -> tuple[RecordedExchange, list[StoredRec
         f"Requests are recorded in development, up to 50 per second, unless {MANIFEST} sets"
         " `record_bodies = false`; the oldest are removed first.",
     )
-
-
-def _members(exchange: RecordedExchange, entries: Sequence[StoredRecord]) -> dict[str, Any]:
-    records = [entry.record for entry in entries]
-    spans = [record for record in records if isinstance(record, RequestRecord)]
-    root = next((span for span in spans if span.root), None)
-    request = RecordedRequestOut(
-        method=exchange.method,
-        target=exchange.target,
-        scheme=exchange.scheme,
-        authority=exchange.authority,
-        **_sent(exchange.request),
-    )
-    response = RecordedResponseOut(
-        status=exchange.status, complete=exchange.response.ended, **_sent(exchange.response)
-    )
-    return {
-        "request_id": exchange.request_id,
-        "time": format_utc(exchange.time_ns),
-        "replay_of": _replay_of(records),
-        "request": request,
-        "response": response if exchange.status else None,
-        "code": root.code if root is not None else "",
-        "wall_ns": root.wall_ns if root is not None else 0,
-        "compute_ns": sum(span.compute_ns for span in spans),
-        "peak_memory": max((s.peak_memory for s in spans if s.peak_memory is not None), default=None),
-        "records": [to_json(entry) for entry in entries],
-    }
-
-
-def _sent(sent: RecordedMessage) -> dict[str, Any]:
-    body = b64encode(sent.body).decode()
-    return {"headers": list(sent.headers), "body": body, "size": sent.size, "truncated": not sent.complete}
-
-
-def _replay_of(records: Iterable[Record]) -> str | None:
-    """Return the id of the request that these records are a replay of."""
-    head = replay_note("")
-    texts = (r.text for r in records if isinstance(r, PlatformRecord) and r.text.startswith(head))
-    return next((text.removeprefix(head) for text in texts), None)

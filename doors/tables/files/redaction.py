@@ -1,0 +1,77 @@
+"""Redaction of credentials in a copy of tables."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from doors.tables.sqlite.catalog import read
+from doors.tables.sqlite.connections import apsw
+from doors.tables.sqlite.errors import Connection, Error, open_file, quoted, wrap_error
+
+Replace = Callable[[str, str], str]
+"""Returns the text that stands for a value, given the name of its column and the value."""
+
+
+def redact_columns(path: Path, is_secret: Callable[[str], bool], replace: Replace) -> None:
+    """Replace the texts and blobs of columns whose names stand for credentials. Raises `TablesError`."""
+
+    def replaced(*arguments: Any) -> Any:
+        name, value = arguments
+        if isinstance(value, bytes):
+            return replace(name, value.hex()).encode()
+        return replace(name, value) if isinstance(value, str) else value
+
+    with _opened(path) as connection:
+        connection.create_scalar_function("redacted", replaced, 2)
+        for table, column in _columns(connection):
+            if is_secret(column):
+                name = quoted(column)
+                connection.execute(f"UPDATE {quoted(table)} SET {name} = redacted(?, {name})", (column,))
+
+
+def redact_values(path: Path, values: Mapping[str, str], found: Callable[[str], None]) -> None:
+    """Replace values within all texts; call `found` for each text with one. Raises `TablesError`."""
+
+    def replaced(*arguments: Any) -> Any:
+        (text,) = arguments
+        for value, replacement in values.items():
+            if value in text:
+                found(value)
+                text = text.replace(value, replacement)
+        return text
+
+    if not values:
+        return
+    with _opened(path) as connection:
+        connection.create_scalar_function("redacted", replaced, 1)
+        for table, column in _columns(connection):
+            name = quoted(column)
+            connection.execute(
+                f"UPDATE {quoted(table)} SET {name} = redacted({name})"
+                f" WHERE typeof({name}) = 'text' AND {name} IS NOT redacted({name})"
+            )
+
+
+def _columns(connection: Connection) -> list[tuple[str, str]]:
+    return [
+        (table.name, column.name)
+        for table in read(connection).values()
+        if table.kind == "table"
+        for column in table.columns
+        if not column.generated
+    ]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Connection]:
+    try:
+        with closing(open_file(path, create=True)) as connection:
+            connection.execute("pragma foreign_keys = off")
+            connection.execute("pragma ignore_check_constraints = on")
+            connection.execute("pragma secure_delete = on")
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+            yield connection
+            connection.execute("vacuum")
+    except Error as error:
+        raise wrap_error(error, "cannot redact the tables") from error

@@ -1,0 +1,1 @@
+"""Capsules: files with everything that a request needs to be replayed elsewhere."""

@@ -1,0 +1,273 @@
+"""Collection of what a capsule contains: the records of a request, its SQL, its rows and its artifacts."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from doors.tables.files.redaction import redact_columns, redact_values
+from doors.tables.files.snapshot import Snapshot, column_names, copy_before
+from engine.files.data_dir import DATA_DIR
+from engine.manifest import MANIFEST
+from engine.manifest.load import read as read_manifest
+from engine.manifest.model import Project
+from engine.timeline.database import timeline_path
+from engine.timeline.exchange_document import exchange_document
+from engine.timeline.json_format import format_utc
+from engine.timeline.query import RecordFilter, open_reader
+from engine.timeline.record import RequestRecord
+from engine.timeline.recording import RecordedCall, RecordedExchange, RecordedMessage
+from engine.timeline.stored_record import StoredRecord
+from svc_tui import version
+from svc_tui.capsule.artifacts import PackedArtifact
+from svc_tui.capsule.container import CapsuleError
+from svc_tui.capsule.redaction import Redactor
+
+EXCHANGE, STATEMENTS, TABLES = "exchange.json", "statements.json", "tables.db"
+MAX_RECORDS = 20_000
+MAX_TABLES_BYTES = 64 << 20
+"""Maximum records of a request, and bytes of the tables in a capsule."""
+_CHANGE = ("operation", "table", "rowid", "new_rowid", "before", "after")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRequest:
+    """A request as it is recorded. `exchange` is None without header fields and bodies.
+
+    `changes` are the calls that changed rows since the first statement of the request.
+    """
+
+    request_id: str
+    entries: Sequence[StoredRecord]
+    exchange: RecordedExchange | None = None
+    changes: Sequence[RecordedCall] = ()
+
+    @property
+    def spans(self) -> list[RequestRecord]:
+        """The spans of the request."""
+        return [entry.record for entry in self.entries if isinstance(entry.record, RequestRecord)]
+
+    @property
+    def resources(self) -> list[str]:
+        """The resources that handled the request."""
+        return sorted({span.resource for span in self.spans})
+
+
+@dataclass(slots=True)
+class CapsuleContents:
+    """The parts of a capsule: the `head` and `members` of its container. `notes` say what is missing."""
+
+    head: dict[str, Any]
+    members: dict[str, bytes | Path]
+    _: KW_ONLY
+    redactor: Redactor
+    notes: list[str] = field(default_factory=list)
+
+
+def read_development(root: Path, request_id: str) -> RecordedRequest:
+    """Return a request that `svc dev` recorded. Raises `CapsuleError` if it has no record of it."""
+    reader = open_reader(timeline_path(root))
+    if reader is not None:
+        with closing(reader):
+            exchange = reader.exchange(request_id)
+            entries = reader.after(0, RecordFilter(request_id=request_id), MAX_RECORDS).entries
+            if entries:
+                changes = reader.changes_since(_began(exchange)) if exchange is not None else []
+                return RecordedRequest(request_id, entries, exchange, changes)
+    raise unknown_request(request_id)
+
+
+def unknown_request(request_id: str) -> CapsuleError:
+    """Return the error for a request without records."""
+    return CapsuleError(
+        f"request {request_id} is not recorded",
+        'List the ids of requests: svc logs --sql "select time, request_id, method, target from requests".',
+        code="not-found",
+    )
+
+
+def _began(exchange: RecordedExchange) -> int:
+    """Return when the first statement of a request began."""
+    return min((call.time_ns for call in exchange.calls), default=exchange.time_ns)
+
+
+def collect(
+    project: Project,
+    recorded: RecordedRequest,
+    artifacts: Mapping[str, PackedArtifact],
+    redactor: Redactor,
+    folder: Path,
+    *,
+    include_artifacts: bool,
+    include_rows: bool,
+) -> CapsuleContents:
+    """Return the contents of a capsule, redacted. `folder` is for temporary files. Raises `SvcError`."""
+    for resource in project.resources.values():
+        for name in resource.secrets:
+            redactor.add_value(name, os.environ.get(name, ""))
+        for name, value in resource.env.items():
+            if redactor.is_secret(name):
+                redactor.add_value(name, value)
+    contents = CapsuleContents(_head(project, recorded), {}, redactor=redactor)
+    document = _document(recorded, contents.notes)
+    for side in ("request", "response"):
+        document[side] = _redacted_message(document[side], redactor)
+    document["records"] = redactor.document(document["records"])
+    statements = redactor.document(list(_statements(project.root / DATA_DIR, recorded)))
+    tables = _tables(project, recorded, redactor, folder, contents) if include_rows else None
+    # From here on, the values of all credentials are known.
+    document["request"] = redactor.message(document["request"], redactor.data)
+    if document["response"] is not None:
+        document["response"] = redactor.message(document["response"], redactor.data)
+    if tables is not None:
+        contents.members[TABLES] = tables
+        redact_values(tables, redactor.values(), redactor.count)
+    members: dict[str, bytes | Path] = {
+        MANIFEST: redactor.data(read_manifest(project.root / MANIFEST)),
+        EXCHANGE: _json(_everywhere(document, redactor)),
+        STATEMENTS: _json(redactor.everywhere(statements)),
+    }
+    contents.members = members | contents.members
+    contents.head["artifacts"] = {
+        name: artifact.head(included=include_artifacts) for name, artifact in artifacts.items()
+    }
+    if include_artifacts:
+        for name, artifact in artifacts.items():
+            contents.members |= {f"artifacts/{name}/{file}": part for file, part in artifact.files.items()}
+    contents.head["redacted"] = [[*place, count] for place, count in sorted(redactor.hits.items())]
+    contents.head["notes"] = contents.notes
+    return contents
+
+
+def _head(project: Project, recorded: RecordedRequest) -> dict[str, Any]:
+    return {
+        "svc": version(),
+        "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "project": project.name,
+        "request_id": recorded.request_id,
+        "recorded": recorded.exchange is not None,
+    }
+
+
+def _document(recorded: RecordedRequest, notes: list[str]) -> dict[str, Any]:
+    if recorded.exchange is not None:
+        return exchange_document(recorded.exchange, recorded.entries)
+    root = next((span for span in recorded.spans if span.root), None)
+    if root is None:
+        raise unknown_request(recorded.request_id)
+    notes.append("header fields, bodies, SQL parameters and rows were not recorded")
+    exchange = RecordedExchange(
+        request_id=root.request_id,
+        time_ns=root.time_ns,
+        method=root.method,
+        scheme="http",
+        authority="",
+        target=root.target,
+        request=RecordedMessage((), b"", root.bytes_in, ended=root.method in ("GET", "HEAD")),
+        status=root.status,
+        response=RecordedMessage((), b"", root.bytes_out, ended=False),
+    )
+    return exchange_document(exchange, recorded.entries)
+
+
+def _redacted_message(message: dict[str, Any] | None, redactor: Redactor) -> dict[str, Any] | None:
+    if message is None:
+        return None
+    fields = redactor.headers(message["headers"])
+    kind = next((value for name, value in fields if name == "content-type"), "")
+    message = {**message, "headers": fields}
+    if "target" in message:
+        message["target"] = redactor.target(message["target"])
+    return redactor.message(message, lambda body: redactor.body(body, kind))
+
+
+def _everywhere(document: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """Return a document without the values of credentials; bodies in base64 are redacted already."""
+    redacted: dict[str, Any] = redactor.everywhere(document)
+    for side in ("request", "response"):
+        if document[side] is not None:
+            redacted[side]["body"] = document[side]["body"]
+    return redacted
+
+
+def _statements(data: Path, recorded: RecordedRequest) -> Iterator[dict[str, Any]]:
+    """Yield the calls to the tables, with the names of columns in their changes."""
+    calls = recorded.exchange.calls if recorded.exchange is not None else ()
+    names = column_names(data) if calls else {}
+    for call in calls:
+        yield {
+            "span_id": call.span_id,
+            "time": format_utc(call.time_ns),
+            "request": _parsed(call.sent),
+            "response": _parsed(call.received),
+            "changes": [_named(change, names) for change in call.changes],
+            "complete": call.complete,
+        }
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _named(change: Sequence[Any], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    named = dict(zip(_CHANGE, change, strict=True))
+    columns = names.get(named["table"], ())
+    for side in ("before", "after"):
+        if named[side] is not None and len(columns) == len(named[side]):
+            named[side] = dict(zip(columns, named[side], strict=True))
+    return named
+
+
+def _sql(calls: Sequence[RecordedCall]) -> Iterator[str]:
+    """Yield the statements of calls to the tables."""
+    for call in calls:
+        document = _parsed(call.sent)
+        statements = document.get("statements", [document]) if isinstance(document, dict) else ()
+        for statement in statements:
+            if isinstance(statement, dict) and isinstance(statement.get("sql"), str):
+                yield statement["sql"]
+
+
+def _tables(
+    project: Project, recorded: RecordedRequest, redactor: Redactor, folder: Path, contents: CapsuleContents
+) -> Path | None:
+    """Return a copy of the tables before the request, redacted by the names of columns."""
+    if recorded.exchange is None:
+        return None
+    path = folder / TABLES
+    changes = [change for call in reversed(recorded.changes) for change in reversed(call.changes)]
+    snapshot = copy_before(
+        project.root / DATA_DIR, path, _sql(recorded.exchange.calls), changes, MAX_TABLES_BYTES
+    )
+    if snapshot is None:
+        return None
+    redact_columns(path, redactor.is_secret, lambda name, value: redactor.replace("column", name, value))
+    _describe(snapshot, recorded, contents)
+    return path
+
+
+def _describe(snapshot: Snapshot, recorded: RecordedRequest, contents: CapsuleContents) -> None:
+    contents.head["tables"] = {
+        "names": list(snapshot.names),
+        "undone": snapshot.undone,
+        "failed": snapshot.failed,
+    }
+    if snapshot.failed:
+        contents.notes.append(
+            f"{snapshot.failed} changes of rows since the request could not be undone:"
+            " the rows were also changed in other ways"
+        )
+    calls = recorded.exchange.calls if recorded.exchange is not None else ()
+    if not all(call.complete for call in calls):
+        contents.notes.append("some SQL requests, answers or changes of rows were too long to be recorded")
+
+
+def _json(document: Any) -> bytes:
+    return json.dumps(document, indent=1, ensure_ascii=False).encode("utf-8", "replace")

@@ -1,0 +1,219 @@
+"""Container of a capsule: a zip file whose member `capsule.json` has the sha256 and size of each other one.
+
+A container is untrusted. It is unpacked and checked as a whole before anything reads or runs a part of it.
+"""
+
+import hashlib
+import json
+import re
+import struct
+import zipfile
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import Any, BinaryIO
+
+from engine.errors import SvcError
+
+FORMAT, VERSION = "svc-capsule", 1
+HEAD = "capsule.json"
+MAX_FILE_BYTES = 256 << 20
+MAX_BYTES = 512 << 20
+MAX_MEMBERS = 10_000
+MAX_HEAD_BYTES = 4 << 20
+"""Maximum size of a capsule, of its unpacked members, and of `capsule.json`, and number of members."""
+_MAX_DIRECTORY_BYTES = 4 << 20
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}){0,4}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_END = struct.Struct("<4s4H2LH")
+_TIME = (1980, 1, 1, 0, 0, 0)
+_BLOCK = 1 << 20
+_SPOOL_BYTES = 8 << 20
+
+
+class CapsuleError(SvcError):
+    """A capsule cannot be made or is invalid."""
+
+    code = "capsule"
+
+
+@dataclass(frozen=True, slots=True)
+class Capsule:
+    """An unpacked capsule. `head` is the document of `capsule.json`, `folder` has the members."""
+
+    folder: Path
+    head: Mapping[str, Any]
+    _: KW_ONLY
+    size: int
+
+    def has(self, name: str) -> bool:
+        """Return whether the capsule has a member."""
+        return name in self.head["members"]
+
+    def bytes(self, name: str) -> bytes:
+        """Return a member. Raises `CapsuleError` if there is none."""
+        if not self.has(name):
+            raise _invalid(f"it has no {name}")
+        return (self.folder / name).read_bytes()
+
+    def json(self, name: str) -> Any:
+        """Return the document of a member. Raises `CapsuleError`."""
+        try:
+            return json.loads(self.bytes(name))
+        except (ValueError, RecursionError) as error:
+            raise _invalid(f"{name} is not JSON") from error
+
+
+def write_container(head: Mapping[str, Any], members: Mapping[str, bytes | Path]) -> BinaryIO:
+    """Return a capsule as an open temporary file, positioned at its start.
+
+    `head` gets format, version and members. Raises `CapsuleError` above the limits.
+    """
+    listed = {name: _measured(source) for name, source in members.items()}
+    if len(members) > MAX_MEMBERS or sum(size for _, size in listed.values()) > MAX_BYTES:
+        raise CapsuleError(
+            f"the capsule would have more than {MAX_BYTES >> 20} MiB or {MAX_MEMBERS:,} files",
+            "Leave parts out: no --with-artifacts, or --no-rows.",
+            code="too-large",
+        )
+    document = {"format": FORMAT, "version": VERSION, **head, "members": listed}
+    file: Any = SpooledTemporaryFile(max_size=_SPOOL_BYTES)  # noqa: SIM115 - the caller closes it
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, allowZip64=False) as archive:
+        _add(archive, HEAD, json.dumps(document, indent=1, ensure_ascii=False).encode())
+        for name, source in members.items():
+            _add(archive, name, source)
+    if file.tell() > MAX_FILE_BYTES:
+        raise CapsuleError(
+            f"the capsule has more than {MAX_FILE_BYTES >> 20} MiB",
+            "Leave parts out: no --with-artifacts, or --no-rows.",
+            code="too-large",
+        )
+    file.seek(0)
+    return file  # type: ignore[no-any-return]
+
+
+def _measured(source: bytes | Path) -> tuple[str, int]:
+    if isinstance(source, bytes):
+        return hashlib.sha256(source).hexdigest(), len(source)
+    with source.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
+
+
+def _add(archive: zipfile.ZipFile, name: str, source: bytes | Path) -> None:
+    info = zipfile.ZipInfo(name, _TIME)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info.external_attr = 0o600 << 16
+    if isinstance(source, bytes):
+        archive.writestr(info, source)
+        return
+    with source.open("rb") as file, archive.open(info, "w") as member:
+        while block := file.read(_BLOCK):
+            member.write(block)
+
+
+def read_container(path: Path, folder: Path) -> Capsule:
+    """Unpack a capsule to an empty folder and check all of it. Raises `CapsuleError`."""
+    try:
+        size = path.stat().st_size
+        if not path.is_file():
+            raise CapsuleError(f"{path} is not a file", "Pass a file that `svc capsule` wrote.")
+        if size > MAX_FILE_BYTES:
+            raise CapsuleError(
+                f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB, the maximum of a capsule",
+                "Check that it is the right file.",
+                code="too-large",
+            )
+        with path.open("rb") as file:
+            _check_directory(file, size)
+            with zipfile.ZipFile(file) as archive:
+                return Capsule(folder, _unpack(archive, folder), size=size)
+    except OSError as error:
+        raise CapsuleError(f"cannot read {path}: {error.strerror or error}", "Check the path.") from error
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+        raise _invalid(f"it is not a complete zip file ({error})") from error
+    except CapsuleError as error:
+        raise CapsuleError(f"{path}: {error.message}", error.hint, code=error.code) from error
+
+
+def _check_directory(file: BinaryIO, size: int) -> None:
+    """Check the end record before a reader allocates memory for the entries that it announces."""
+    file.seek(max(0, size - _END.size - 65_535))
+    tail = file.read()
+    at = tail.rfind(b"PK\5\6")
+    if at < 0 or len(tail) - at < _END.size:
+        raise _invalid("it is not a zip file")
+    _, _, _, _, entries, directory, _, _ = _END.unpack_from(tail, at)
+    if entries > MAX_MEMBERS + 1 or directory > _MAX_DIRECTORY_BYTES:
+        raise _invalid(f"it has more than {MAX_MEMBERS:,} files")
+    file.seek(0)
+
+
+def _unpack(archive: zipfile.ZipFile, folder: Path) -> Mapping[str, Any]:
+    infos = archive.infolist()
+    names = [info.filename for info in infos]
+    if HEAD not in names:
+        raise _invalid(f"it has no {HEAD}")
+    head_info = archive.getinfo(HEAD)
+    if head_info.file_size > MAX_HEAD_BYTES:
+        raise _invalid(f"{HEAD} is larger than {MAX_HEAD_BYTES >> 20} MiB")
+    with archive.open(head_info) as member:
+        head = _head(member.read(MAX_HEAD_BYTES + 1))
+    members: dict[str, tuple[str, int]] = head["members"]
+    if len(set(names)) != len(names):
+        raise _invalid("it has two files of one name")
+    if differing := set(names) ^ {HEAD, *members}:
+        raise _invalid(f"its files are not those that {HEAD} lists: {min(differing)[:80]!r}")
+    for name, (digest, size) in members.items():
+        _unpack_member(archive, archive.getinfo(name), folder / name, digest, size)
+    return head
+
+
+def _unpack_member(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, digest: str, size: int
+) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    hashed, count = hashlib.sha256(), 0
+    with archive.open(info) as member, target.open("xb") as file:
+        while count <= size and (block := member.read(_BLOCK)):
+            count += len(block)
+            hashed.update(block)
+            file.write(block)
+    if count != size or hashed.hexdigest() != digest:
+        raise _invalid(f"{info.filename} differs from its digest: the file was changed or is damaged")
+
+
+def _head(text: bytes) -> Mapping[str, Any]:
+    """Return the document of `capsule.json` if its version and members are valid."""
+    try:
+        head = json.loads(text)
+        if head["format"] != FORMAT or not isinstance(head["version"], int):
+            raise ValueError("format")
+        if head["version"] != VERSION:
+            raise CapsuleError(
+                f"the capsule has version {head['version']} of the format, and this svc reads {VERSION}",
+                "Update svc." if head["version"] > VERSION else "Use the svc that made it.",
+                code="capsule-version",
+            )
+        total = 0
+        for name, (digest, size) in head["members"].items():
+            if not _NAME.fullmatch(name) or name == HEAD or not _DIGEST.fullmatch(digest):
+                raise _invalid(f"{HEAD} lists an invalid name or digest: {name[:80]!r}")
+            if type(size) is not int or size < 0:
+                raise ValueError("size")
+            total += size
+        if total > MAX_BYTES:
+            raise CapsuleError(
+                f"the capsule has more than {MAX_BYTES >> 20} MiB when unpacked",
+                "Check that it is the right file.",
+                code="too-large",
+            )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _invalid(f"{HEAD} is invalid") from error
+    return head  # type: ignore[no-any-return]
+
+
+def _invalid(reason: str) -> CapsuleError:
+    return CapsuleError(
+        f"not a valid capsule: {reason}", "Get the file again from the person or program that made it."
+    )

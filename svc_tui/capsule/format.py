@@ -1,0 +1,94 @@
+"""Text of capsules: what they contain, and what was redacted."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from screens.logs.exchange import exchange_lines
+from screens.logs.trace import lines as trace_lines
+from screens.widgets.columns import sanitize
+from screens.widgets.row_source import Line
+from svc_tui.capsule.artifacts import artifact_heads
+from svc_tui.capsule.collect import EXCHANGE, STATEMENTS
+from svc_tui.capsule.container import Capsule, CapsuleError
+from svc_tui.terminal.units import size
+
+MAX_CHARS = 200
+"""Maximum characters of a list of parameters, and of the values of a row."""
+
+
+def documents(capsule: Capsule) -> dict[str, Any]:
+    """Return the JSON documents of a capsule. Raises `CapsuleError`."""
+    return {
+        **capsule.head,
+        "exchange": capsule.json(EXCHANGE),
+        "statements": capsule.json(STATEMENTS),
+    }
+
+
+def content_lines(head: Mapping[str, Any]) -> Iterator[Line]:
+    """Yield the lines about the parts of a capsule."""
+    yield [("capsule", "bold"), (f"  {head['request_id']} of {head['project']}, svc {head['svc']}", "")]
+    for name, artifact in head["artifacts"].items():
+        included = "included" if artifact["included"] else "digest only"
+        yield [("  artifact  ", "dim"), (f"{name}  sha256:{artifact['sha256'][:12]}…  {included}", "")]
+    if tables := head.get("tables"):
+        undone = f", {tables['undone']} changes undone" if tables["undone"] else ""
+        yield [("  tables    ", "dim"), (f"{', '.join(tables['names'])} before the request{undone}", "")]
+    for note in head["notes"]:
+        yield [("  missing   ", "warn"), (note, "")]
+
+
+def redaction_lines(head: Mapping[str, Any]) -> Iterator[Line]:
+    """Yield the lines about what was redacted, and by which rule."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for place, name, count in head["redacted"]:
+        found[place].append(f"{sanitize(name)} ({count})")
+    yield [("  redacted  ", "dim"), ("nothing" if not found else "", "")]
+    for place, names in found.items():
+        yield [(f"    {place:<10}", "dim"), (", ".join(names), "")]
+    yield [("  Names like password, token or session are redacted, and their values everywhere.", "dim")]
+    yield [("  Change this with --redact NAME and --no-redact NAME.", "dim")]
+
+
+def capsule_lines(capsule: Capsule, width: int) -> Iterator[Line]:
+    """Yield the lines about all of a capsule. Raises `CapsuleError`."""
+    try:
+        artifact_heads(capsule)
+        yield from content_lines(capsule.head)
+        yield from redaction_lines(capsule.head)
+        yield []
+        for name, (digest, length) in capsule.head["members"].items():
+            yield [(f"  {name:<40}", ""), (f"{size(length):>10}  sha256:{digest[:12]}…", "dim")]
+        exchange = capsule.json(EXCHANGE)
+        yield []
+        yield from exchange_lines(exchange)
+        yield []
+        yield from trace_lines(exchange["records"], width)
+        for call in capsule.json(STATEMENTS):
+            yield []
+            yield from _statement_lines(call)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CapsuleError("the documents of the capsule are invalid", "Make the capsule again.") from error
+
+
+def _statement_lines(call: Mapping[str, Any]) -> Iterator[Line]:
+    request = call["request"]
+    statements = request.get("statements", [request]) if isinstance(request, dict) else [{"sql": request}]
+    for statement in statements:
+        yield [("sql  ", "violet"), (sanitize(str(statement["sql"])), "")]
+        if params := statement.get("params"):
+            yield [("     ", ""), (_text(params), "dim")]
+    for change in call["changes"]:
+        yield [
+            (f"     {change['operation'].lower()} {change['table']} {change['new_rowid']}  ", "teal"),
+            (_text(change["before"]), "bad"),
+            (" → ", "dim"),
+            (_text(change["after"]), "good"),
+        ]
+
+
+def _text(value: Any) -> str:
+    text = "–" if value is None else sanitize(json.dumps(value, ensure_ascii=False))
+    return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}…"

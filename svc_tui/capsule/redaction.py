@@ -1,0 +1,200 @@
+"""Redaction of credentials in a capsule: by names, then by the values that were found under these names.
+
+Each distinct value is replaced by a text of its own, such as `[redacted 1]`. So a request with a token still
+finds the row with this token.
+"""
+
+import json
+import re
+from base64 import b64decode, b64encode
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, quote_plus, urlencode
+
+from engine.timeline.recording import REDACTED_HEADERS, REDACTED_VALUE
+
+MIN_VALUE_CHARS = 6
+"""Minimum length of a value that is replaced wherever it occurs."""
+WORDS = (
+    "auth",
+    "authorization",
+    "bearer",
+    "cookie",
+    "credential",
+    "credentials",
+    "jwt",
+    "otp",
+    "passcode",
+    "passphrase",
+    "passwd",
+    "password",
+    "pin",
+    "pwd",
+    "secret",
+    "secrets",
+    "session",
+    "signature",
+    "token",
+    "tokens",
+)
+"""Words of names whose values are credentials."""
+_PAIRS = re.compile(r"(?:^|_)(?:api|access|private|signing|encryption)_?key(?:_|$)|(?:^|_)session_?id(?:_|$)")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SEPARATORS = re.compile(r"[^a-z0-9]+")
+
+
+class Redactor:
+    """Replaces credentials. `hits` counts replacements by the kind of place and the name there."""
+
+    def __init__(self, added: Iterable[str] = (), exempt: Iterable[str] = ()) -> None:
+        """`added` are further names of credentials, and `exempt` names that are none. Case is ignored."""
+        self.hits: Counter[tuple[str, str]] = Counter()
+        self._added = frozenset(map(_folded, added))
+        self._exempt = frozenset(map(_folded, exempt))
+        self._replacements: dict[str, str] = {}
+        self._names: dict[str, tuple[str, str]] = {}
+        self._pattern: re.Pattern[str] | None = None
+
+    def is_secret(self, name: str) -> bool:
+        """Return whether a name of a field, key, parameter or column stands for a credential."""
+        folded = _folded(name)
+        if folded in self._exempt:
+            return False
+        if folded in self._added or name.lower() in REDACTED_HEADERS:
+            return True
+        return not set(WORDS).isdisjoint(folded.split("_")) or _PAIRS.search(folded) is not None
+
+    def add_value(self, name: str, value: str) -> None:
+        """Redact a value wherever it occurs; it is the secret `name`."""
+        if _folded(name) not in self._exempt and len(value) >= MIN_VALUE_CHARS:
+            self._replace(value, ("value", name))
+
+    def replace(self, place: str, name: str, value: str) -> str:
+        """Return the text that stands for a credential."""
+        if value in ("", REDACTED_VALUE):
+            return value
+        self.hits[place, name] += 1
+        return self._replace(value, ("value", name))
+
+    def _replace(self, value: str, found: tuple[str, str]) -> str:
+        if value not in self._replacements:
+            self._replacements[value] = f"[redacted {len(self._replacements) + 1}]"
+            self._names[value] = found
+            self._pattern = None
+        return self._replacements[value]
+
+    def headers(self, fields: Iterable[Iterable[str]]) -> list[list[str]]:
+        """Return header fields, redacted by name."""
+        return [
+            [name, self.replace("field", name, value) if self.is_secret(name) else value]
+            for name, value in fields
+        ]
+
+    def target(self, target: str) -> str:
+        """Return a path with its query, redacted by the names of parameters."""
+        path, mark, query = target.partition("?")
+        return f"{path}{mark}{self._form(query, 'parameter')}"
+
+    def body(self, body: bytes, content_type: str) -> bytes:
+        """Return a body; JSON and forms are redacted by name. Other bodies are returned unchanged."""
+        media = content_type.partition(";")[0].strip().lower()
+        try:
+            if media == "application/x-www-form-urlencoded":
+                return self._form(body.decode(), "key").encode()
+            if body.lstrip()[:1] not in (b"{", b"["):
+                return body
+            document = json.loads(body)
+        except (ValueError, RecursionError):
+            return body
+        redacted = self.document(document)
+        return body if redacted == document else json.dumps(redacted, ensure_ascii=False).encode()
+
+    def document(self, value: Any, name: str | None = None) -> Any:
+        """Return a JSON value, redacted by the keys of objects. `name` is a key that is a credential's."""
+        if isinstance(value, dict):
+            return {
+                key: self.document(item, name or (key if self.is_secret(key) else None))
+                for key, item in value.items()
+            }
+        if isinstance(value, list):
+            return [self.document(item, name) for item in value]
+        if name is None or value is None or isinstance(value, bool):
+            return value
+        return self.replace("key", name, value if isinstance(value, str) else json.dumps(value))
+
+    def _form(self, text: str, place: str) -> str:
+        pairs = parse_qsl(text, keep_blank_values=True)
+        if not any(self.is_secret(name) for name, _ in pairs):
+            return text
+        return urlencode(
+            [
+                (name, self.replace(place, name, value) if self.is_secret(name) else value)
+                for name, value in pairs
+            ]
+        )
+
+    def values(self) -> Mapping[str, str]:
+        """Return the replacements of values that are replaced wherever they occur."""
+        return {value: text for value, text in self._replacements.items() if len(value) >= MIN_VALUE_CHARS}
+
+    def text(self, text: str) -> str:
+        """Return a text without the values of credentials."""
+        if self._pattern is None:
+            forms = {form for value in self.values() for form in _forms(value)}
+            self._pattern = re.compile(
+                "|".join(map(re.escape, sorted(forms, key=len, reverse=True))) or "(?!)"
+            )
+        return self._pattern.sub(lambda match: self._found(match[0]), text)
+
+    def _found(self, form: str) -> str:
+        value = next(value for value in self.values() if form in _forms(value))
+        self.count(value)
+        return self._replacements[value]
+
+    def count(self, value: str) -> None:
+        """Count a replacement of a value."""
+        self.hits[self._names[value]] += 1
+
+    def data(self, body: bytes) -> bytes:
+        """Return a body without the values of credentials; other bytes stay as they are."""
+        return self.text(body.decode("latin-1")).encode("latin-1") if body.isascii() else self._bytes(body)
+
+    def _bytes(self, body: bytes) -> bytes:
+        for value in self.values():
+            for form in map(str.encode, _forms(value)):
+                if form in body:
+                    self.hits[self._names[value]] += body.count(form)
+                    body = body.replace(form, self._replacements[value].encode())
+        return body
+
+    def everywhere(self, value: Any) -> Any:
+        """Return a JSON value without the values of credentials."""
+        if isinstance(value, dict):
+            return {key: self.everywhere(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.everywhere(item) for item in value]
+        return self.text(value) if isinstance(value, str) else value
+
+    def message(self, message: dict[str, Any], change: Callable[[bytes], bytes]) -> dict[str, Any]:
+        """Return a recorded message with a changed body; its `size` and `content-length` fit."""
+        before = b64decode(message["body"])
+        body = change(before)
+        if body == before:
+            return message
+        fields = [
+            [name, str(len(body)) if name == "content-length" else value]
+            for name, value in message["headers"]
+        ]
+        size = message["size"] if message["truncated"] else len(body)
+        return {**message, "headers": fields, "body": b64encode(body).decode(), "size": size}
+
+
+def _forms(value: str) -> set[str]:
+    """Return a value as it is, within JSON, and within a query."""
+    return {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], quote_plus(value)}
+
+
+def _folded(name: str) -> str:
+    """Return a name in lower case, with its words separated by `_`."""
+    return _SEPARATORS.sub("_", _CAMEL.sub("_", name).lower()).strip("_")

@@ -1,0 +1,128 @@
+"""Replay of a capsule in a temporary folder, without network and secrets."""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from doors.tables.files.importer import load as load_tables
+from doors.tables.sqlite.owner import open_for_writing
+from engine.artifact import Artifact
+from engine.deploy.doors import Doors
+from engine.deploy.serving import ServingTable
+from engine.deploy.versions import BuildResult, Publication, VersionFactory
+from engine.errors import SvcError
+from engine.files.data_dir import DATA_DIR
+from engine.gateway.app import Gateway, GatewaySettings
+from engine.gateway.replay import Replayer
+from engine.manifest import MANIFEST
+from engine.manifest.load import parse
+from engine.manifest.model import Project
+from engine.timeline.bus import TimelineBus
+from engine.timeline.exchange_document import exchange_document, recorded_request
+from engine.timeline.recording import RecordedExchange
+from engine.timeline.stored_record import StoredRecord
+from engine.wasm.execution.runner import Runner
+from svc_tui.capsule.collect import EXCHANGE, TABLES
+from svc_tui.capsule.container import Capsule, CapsuleError
+from svc_tui.composition import doors
+from svc_tui.terminal import stderr
+
+DOMAIN = "localhost"
+_VARYING = frozenset({"date", "x-request-id"})
+"""Header fields that differ between equal responses."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedCapsule:
+    """The documents of the recorded request and of its replay."""
+
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+    @property
+    def same(self) -> bool:
+        """Return whether both responses have the same status, header fields and body, as far as recorded."""
+        old, new = self.before["response"], self.after["response"]
+        if old is None or new is None:
+            return bool(old is new)
+        return bool(
+            old["status"] == new["status"]
+            and (old["truncated"] or (_fields(old) == _fields(new) and old["body"] == new["body"]))
+        )
+
+
+def _fields(message: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return sorted((name, value) for name, value in message["headers"] if name not in _VARYING)
+
+
+def manifest_of(capsule: Capsule, root: Path) -> Project:
+    """Return the project of a capsule with the folder `root`, without egress. Raises `SvcError`."""
+    project = parse(root, capsule.bytes(MANIFEST))
+    resources = {
+        name: replace(resource, egress=(), secrets=()) for name, resource in project.resources.items()
+    }
+    return replace(project, resources=resources)
+
+
+def recorded_in(capsule: Capsule) -> tuple[dict[str, Any], RecordedExchange]:
+    """Return the document of the recorded request, and the request. Raises `CapsuleError`."""
+    document = capsule.json(EXCHANGE)
+    try:
+        return document, recorded_request(document)
+    except (ValueError, KeyError, TypeError) as error:
+        raise CapsuleError(f"{EXCHANGE} in the capsule is invalid", "Make the capsule again.") from error
+
+
+async def replay_capsule(
+    capsule: Capsule, artifacts: Mapping[str, Artifact], folder: Path, cache: Path
+) -> ReplayedCapsule:
+    """Serve a capsule in an empty folder, and replay its request there. Raises `SvcError`.
+
+    `cache` is for compiled components, by their digest. Requests to other servers are denied.
+    """
+    project = manifest_of(capsule, folder)
+    document, recorded = recorded_in(capsule)
+    data = folder / DATA_DIR
+    if capsule.has(TABLES):
+        _restore(capsule.folder / TABLES, data)
+    timeline = TimelineBus()
+    async with AsyncExitStack() as stack:
+        opened = Doors(doors(), project.name, data, timeline)
+        stack.push_async_callback(opened.aclose)
+        runner = Runner(cache)
+        stack.push_async_callback(runner.aclose)
+        table = ServingTable(
+            VersionFactory(runner, "dev", stderr.progress, lambda _: opened), DOMAIN, front=True
+        )
+        parts = {name: artifacts.get(name) or _absent(name) for name in project.resources}
+        table.activate(await table.prepare(Publication(project, parts)))
+        gateway = Gateway(lambda: table.routes, lambda _: timeline, GatewaySettings(dev=True))
+        if table.routes.match_host(recorded.authority) is None:
+            recorded = _addressed(recorded, document, project)
+        done = await Replayer(gateway, timeline).replay(recorded, project.recorded or frozenset())
+    entries = [StoredRecord(0, record) for record in done.records]
+    after = exchange_document(done.exchange, entries) | {"omitted_headers": list(done.omitted_headers)}
+    return ReplayedCapsule(document, after)
+
+
+def _restore(tables: Path, data: Path) -> None:
+    """Import the tables, which are untrusted, into the data folder."""
+    with tables.open("rb") as source, open_for_writing(data) as connection:
+        for _ in load_tables(connection, source, "db"):
+            pass
+
+
+def _absent(name: str) -> BuildResult:
+    return SvcError(f"resource {name} is not in the capsule: it did not handle the request")
+
+
+def _addressed(recorded: RecordedExchange, document: Mapping[str, Any], project: Project) -> RecordedExchange:
+    """Return the request with the address that its first resource has here."""
+    spans = (record for record in document["records"] if record["kind"] == "request" and record["root"])
+    resource = next((span["resource"] for span in spans), "")
+    authority = f"{resource}--{project.name}.{DOMAIN}"
+    headers = [field for field in recorded.request.headers if field[0] != "host"]
+    request = replace(recorded.request, headers=(*headers, ("host", authority)))
+    return replace(recorded, authority=authority, request=request)

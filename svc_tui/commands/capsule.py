@@ -1,0 +1,189 @@
+"""`svc capsule`."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+from typer.core import TyperGroup
+
+from engine.artifact import Artifact
+from engine.errors import SvcError
+from engine.manifest.load import find, load
+from engine.manifest.model import Project
+from svc_tui.commands.options import AsJson, Yes
+from svc_tui.logs.options import ServiceOption
+from svc_tui.terminal import prompt, stderr, stdout
+from svc_tui.terminal.tones import toned
+from svc_tui.terminal.units import size
+from svc_tui.user_home import Home
+
+DIFF_WIDTH = 160
+"""Width of a comparison that is not printed on a terminal."""
+DIFFERENT = 1
+"""Exit code if the responses differ."""
+
+
+class _CapsuleGroup(TyperGroup):
+    """Commands of capsules; `svc capsule REQUEST` is short for `svc capsule make REQUEST`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Insert the name of the command."""
+        if args and args[0] not in (*self.commands, "--help", "-h"):
+            args = ["make", *args]
+        return super().parse_args(ctx, args)
+
+
+capsule = typer.Typer(
+    cls=_CapsuleGroup,
+    help="Make a file of one request, and replay it elsewhere. `make` may be left out.",
+    no_args_is_help=True,
+)
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Capsule.")]
+
+
+@capsule.command()
+def make(
+    request: Annotated[str, typer.Argument(metavar="REQUEST", help="Id of a recorded request.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File (default: REQUEST.svccap).")
+    ] = None,
+    with_artifacts: Annotated[
+        bool, typer.Option("--with-artifacts", help="Include the components and files that answered.")
+    ] = False,
+    no_rows: Annotated[bool, typer.Option("--no-rows", help="Leave out the rows of the tables.")] = False,
+    redact: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Redact a field, key, parameter or column; repeatable."),
+    ] = None,
+    no_redact: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Do not redact what has this name; repeatable."),
+    ] = None,
+    service: ServiceOption = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a request with its response, records, SQL, rows and artifacts to a file."""
+    from svc_tui.atomic_export import write_export
+    from svc_tui.capsule.collect import collect
+    from svc_tui.capsule.container import write_container
+    from svc_tui.capsule.format import content_lines, redaction_lines
+    from svc_tui.capsule.redaction import Redactor
+    from svc_tui.capsule.source import read_request
+
+    root = find(Path.cwd())
+    project = load(root)
+    recorded = read_request(root, project.name, request, service)
+    target = output or Path(f"{request}.svccap")
+    artifacts = _artifacts(project, recorded.resources)
+    with TemporaryDirectory(prefix="svc-capsule-") as folder:
+        contents = collect(
+            project,
+            recorded,
+            artifacts,
+            Redactor(redact or (), no_redact or ()),
+            Path(folder),
+            include_artifacts=with_artifacts,
+            include_rows=not no_rows,
+        )
+        with write_container(contents.head, contents.members) as file:
+            for line in toned([*content_lines(contents.head), *redaction_lines(contents.head)]):
+                stderr.line(Text.assemble(*line))
+            if not yes:
+                prompt.confirm(f"Write {target}?")
+            written = write_export(target, iter(lambda: file.read(1 << 20), b""))
+    if as_json:
+        stdout.data({"file": str(target), "bytes": written, **contents.head})
+    else:
+        stderr.note(f"wrote {target} ({size(written)}); replay it with: svc capsule open {target}")
+
+
+def _artifacts(project: Project, names: list[str]) -> Mapping[str, Any]:
+    """Build and pack the resources that handled a request."""
+    from svc_tui.capsule.artifacts import build_artifacts, packed
+
+    missing = [name for name in names if name not in project.resources]
+    if missing:
+        raise SvcError(
+            f"resource {missing[0]} handled the request and is not in svc.toml",
+            "Check out the version of the project that handled the request.",
+        )
+    cache = Home.from_environment(os.environ).cache()
+    built = asyncio.run(build_artifacts(project, names, cache, stderr.progress))
+    return {name: packed(artifact) for name, artifact in built.items()}
+
+
+@capsule.command("open")
+def open_(file: File, as_json: AsJson = False) -> None:
+    """Replay a capsule in a temporary folder without network, and compare the responses.
+
+    Exit code 1 means that they differ.
+    """
+    from screens.logs.replay import compare
+    from svc_tui.capsule.container import Capsule, read_container
+    from svc_tui.capsule.replay import ReplayedCapsule, replay_capsule
+
+    cache = Home.from_environment(os.environ).cache()
+    with TemporaryDirectory(prefix="svc-capsule-") as folder:
+        opened: Capsule = read_container(file, Path(folder) / "capsule")
+        artifacts = _artifacts_of(opened)
+        project = Path(folder) / "project"
+        project.mkdir()
+        replayed: ReplayedCapsule = asyncio.run(replay_capsule(opened, artifacts, project, cache))
+    if as_json:
+        stdout.data({"same": replayed.same, "recorded": replayed.before, "replayed": replayed.after})
+    else:
+        width = stdout.width() if stdout.is_terminal() else DIFF_WIDTH
+        stdout.styled_lines(toned(compare(replayed.before, replayed.after, width)))
+        stderr.note("the responses are the same" if replayed.same else "the responses differ")
+    if not replayed.same:
+        raise typer.Exit(DIFFERENT)
+
+
+def _artifacts_of(opened: Any) -> dict[str, Artifact]:
+    """Return the artifacts of a capsule, or those of the project in this folder."""
+    from svc_tui.capsule.artifacts import artifact_heads, build_artifacts, packed, unpacked
+
+    heads = artifact_heads(opened)
+    artifacts = {name: unpacked(opened, name) for name, head in heads.items() if head["included"]}
+    missing = [name for name in heads if name not in artifacts]
+    if not missing:
+        return artifacts
+    hint = "Make it with --with-artifacts, or change to the folder of the project."
+    try:
+        project = load(find(Path.cwd()))
+    except SvcError as error:
+        raise SvcError(f"the capsule has no artifacts, and {error.message}", hint, code="capsule") from error
+    if absent := [name for name in missing if name not in project.resources]:
+        raise SvcError(
+            f"resource {absent[0]} is neither in the capsule nor in svc.toml", hint, code="capsule"
+        )
+    cache = Home.from_environment(os.environ).cache()
+    built = asyncio.run(build_artifacts(project, missing, cache, stderr.progress))
+    for name, artifact in built.items():
+        if packed(artifact).digest != heads[name]["sha256"]:
+            stderr.warn(
+                f"resource {name} differs from the one that answered: its sha256 is not that of the capsule",
+                "Check out the same version of the project.",
+            )
+    return artifacts | built
+
+
+@capsule.command()
+def show(file: File, as_json: AsJson = False) -> None:
+    """Print what a capsule contains."""
+    from svc_tui.capsule.container import read_container
+    from svc_tui.capsule.format import capsule_lines, documents
+
+    with TemporaryDirectory(prefix="svc-capsule-") as folder:
+        opened = read_container(file, Path(folder) / "capsule")
+        if as_json:
+            stdout.data(documents(opened))
+            return
+        width = stdout.width() if stdout.is_terminal() else DIFF_WIDTH
+        stdout.styled_lines(toned(capsule_lines(opened, width)))

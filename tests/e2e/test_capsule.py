@@ -1,0 +1,84 @@
+"""A bug report: one request of `sample-apps/guestbook` in the logs, in a capsule, and replayed elsewhere."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.dev_server import DevServer, dev_server
+from tests.support.samples import copied_sample
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The guestbook with its page and its JavaScript, which need no further toolchain."""
+    folder = copied_sample("guestbook", tmp_path_factory.mktemp("capsule"))
+    manifest = folder / "svc.toml"
+    text = manifest.read_text(encoding="utf-8").partition("[resource.go]")[0]
+    manifest.write_text(re.sub(r"mounts = .*", 'mounts = { "/js/*" = "js" }', text), encoding="utf-8")
+    return folder
+
+
+def svc(folder: Path, environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "svc_tui", *arguments],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "NO_COLOR": "1", **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def post(server: DevServer, path: str, document: dict[str, str] | None = None) -> httpx.Response:
+    return httpx.post(f"{server.url}/js{path}", json=document, timeout=20)
+
+
+def test_post_of_guestbook_is_replayed_from_a_capsule_with_the_same_answer(
+    book: Path, home: Path, tmp_path: Path
+) -> None:
+    here = {"SVC_HOME": str(home)}
+    with dev_server(book, home) as server:
+        post(server, "/entries", {"author": "ada", "message": "first"})
+        answer = post(server, "/entries/1/heart")
+        request_id = answer.headers["x-request-id"]
+        post(server, "/entries/1/heart")
+        last = post(server, "/entries", {"author": "bob", "message": "second"})
+        server.wait_for(last.headers["x-request-id"])
+        query = "select request_id from spans where kind = 'sql' and name like 'update entries%' limit 1"
+
+        def logged() -> list[str]:
+            return svc(book, here, "logs", "--sql", query, "--csv").stdout.split()[1:]
+
+        while not logged():
+            assert server.process.poll() is None
+        assert logged() == [request_id]
+        tree = svc(book, here, "logs", "--request", request_id, "--tree").stdout
+        assert re.search(r"front .*\n└ js .*\n  └ batch of 2 .*\n    └ update entries set hearts", tree), tree
+        bug = tmp_path / "bug.svccap"
+        made = svc(book, here, "capsule", request_id, "-o", str(bug), "--with-artifacts", "--yes")
+        assert made.returncode == 0, made.stderr
+        assert "tables    entries before the request" in made.stderr
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    shown = svc(empty, {"HOME": str(empty)}, "capsule", "show", str(bug))
+    assert "update entries 1  {" in shown.stdout and '"hearts": 0' in shown.stdout
+    opened = svc(empty, {"HOME": str(empty)}, "capsule", "open", str(bug), "--json")
+    assert opened.returncode == 0, opened.stderr
+    document: dict[str, Any] = json.loads(opened.stdout)
+    assert document["same"] is True
+    response = document["replayed"]["response"]
+    assert (response["status"], b64decode(response["body"])) == (answer.status_code, answer.content)
+    assert json.loads(answer.content)["hearts"] == 1
+    compared = svc(empty, {"HOME": str(empty)}, "capsule", "open", str(bug))
+    assert (compared.returncode, "the responses are the same" in compared.stderr) == (0, True)
+    assert "≠" not in compared.stdout
