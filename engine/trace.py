@@ -32,7 +32,7 @@ _MAX_ID = (1 << 64) - 1
 
 @dataclass(slots=True)
 class Capture:
-    """What a Door received, returned and changed in a call; for recordings in development.
+    """The bodies of a call to a Door, and its changes; for recordings in development.
 
     Nothing is captured unless the Door sets `sent`, the body of the request. `received` is that of the
     response. The Door sets `time_ns` (Unix epoch) when it begins, and `changes`: JSON values in its own

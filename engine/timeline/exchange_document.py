@@ -1,4 +1,4 @@
-"""JSON form of a recorded request, as the control API and capsules have it."""
+"""JSON form of a recorded request for the control API and capsules."""
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence

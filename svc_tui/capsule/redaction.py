@@ -48,7 +48,7 @@ class Redactor:
     """Replaces credentials. `hits` counts replacements by the kind of place and the name there."""
 
     def __init__(self, added: Iterable[str] = (), exempt: Iterable[str] = ()) -> None:
-        """`added` are further names of credentials, and `exempt` names that are none. Case is ignored."""
+        """`added` are further names of credentials, and `exempt` is not redacted. Case is ignored."""
         self.hits: Counter[tuple[str, str]] = Counter()
         self._added = frozenset(map(_folded, added))
         self._exempt = frozenset(map(_folded, exempt))

@@ -82,7 +82,7 @@ class _Row:
         return {column.name: value for column, value in pairs if not column.generated}
 
     def _reset_sequence(self, rowid: int) -> None:
-        """Let AUTOINCREMENT assign the number of an undone row again."""
+        """Make AUTOINCREMENT assign the number of an undone row again."""
         if scalar(self._connection, "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'"):
             self._connection.execute(
                 "UPDATE sqlite_sequence SET seq = ? WHERE name = ? AND seq = ?",
