@@ -10,15 +10,18 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from engine.deploy.doors import DoorUsage
 from engine.deploy.versions import Publication
+from engine.metrics.families import PoolState
 from engine.timeline.bus import TimelineBus
 from engine.timeline.recording import Recording
 from engine.wasm.execution.memory_budget import ResidentSet
 from engine.workers import protocol
 
+STATE_SECONDS = 1.0
+"""How long a worker may take to report its state."""
 PAUSE_SECONDS = 1.0
 """Delay before a restart of a worker that ended immediately."""
 EXTRA_SECONDS = 5.0
@@ -31,9 +34,11 @@ class _Worker:
 
     process: asyncio.subprocess.Process
     channel: protocol.Channel
+    _: KW_ONLY
     number: int = 0
     confirmed: asyncio.Condition = field(default_factory=asyncio.Condition)
     exited: bool = False
+    states: dict[int, asyncio.Future[PoolState]] = field(default_factory=dict)
 
     async def wait_published(self, number: int) -> None:
         """Wait until the worker serves a publication, or has exited."""
@@ -77,7 +82,7 @@ class WorkerPool:
         self._timeline_of = timeline_of
         self._uses_of = uses_of
         self._warn = warn
-        self._number = 0
+        self._number = self._asked = 0
         self._last: dict[str, protocol.Publish] = {}
         self._workers: dict[int, _Worker] = {}
 
@@ -85,6 +90,21 @@ class WorkerPool:
         """Return the resident bytes of all workers."""
         running = [each.process.pid for each in self._workers.values() if each.process.returncode is None]
         return sum(ResidentSet(pid).read() for pid in running)
+
+    async def pool_states(self) -> list[PoolState]:
+        """Return the instances of each worker; without those that do not reply in time."""
+        self._asked = number = self._asked + 1
+        workers = list(self._workers.values())
+        replies: list[asyncio.Future[PoolState]] = []
+        for worker in workers:
+            worker.states[number] = asyncio.get_running_loop().create_future()
+            replies.append(worker.states[number])
+            worker.channel.send(protocol.ReportState(number))
+        if replies:
+            await asyncio.wait(replies, timeout=STATE_SECONDS)
+        for worker in workers:
+            worker.states.pop(number, None)
+        return [reply.result() for reply in replies if reply.done()]
 
     async def publish(self, publication: Publication) -> None:
         """Update all workers; returns when each live one serves the publication."""
@@ -161,6 +181,10 @@ class WorkerPool:
                         timeline.append(record)
             elif isinstance(message, protocol.WorkerWarning):
                 self._warn(message.text)
+            elif isinstance(message, protocol.ReportedState):
+                reply = worker.states.get(message.number)
+                if reply is not None:
+                    reply.set_result(message.pool)
             elif isinstance(message, protocol.Published):
                 await worker.set_published(message.number)
         await worker.set_exited()

@@ -17,6 +17,7 @@ from engine.http.connection_limits import PER_ADDRESS
 from engine.http.exchange import MAX_BODY
 from engine.http.tls import Certificate
 from engine.lane import BuildMode
+from engine.metrics.families import PoolState
 from engine.timeline.record import Record
 from engine.timeline.recording import Recording
 
@@ -66,6 +67,21 @@ class Published:
     """The worker's new requests use the publication."""
 
     number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReportState:
+    """Reply `ReportedState` with this number."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedState:
+    """The worker's instances, as asked for by a number."""
+
+    number: int
+    pool: PoolState
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.connection_limits import ConnectionLimiter
 from engine.http.server import serve
 from engine.log_forwarding import LogForwarder
+from engine.metrics.families import PoolState
 from engine.quota import Quotas
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import Record
@@ -90,8 +91,11 @@ async def serve_worker(
             if receiving.result() is None:
                 runner.stop_all()
                 break
-            message: protocol.Publish | protocol.Serve = receiving.result()
-            if isinstance(message, protocol.Publish):
+            message: protocol.Publish | protocol.Serve | protocol.ReportState = receiving.result()
+            if isinstance(message, protocol.ReportState):
+                pool = PoolState(runner.pool.running(), runner.pool.queued())
+                channel.send(protocol.ReportedState(message.number, pool))
+            elif isinstance(message, protocol.Publish):
                 ready = await site.prepare(message.publication, lenient=True)
                 site.activate(ready, replace_all=not config.multi_project)
                 channel.send(protocol.Published(message.number))

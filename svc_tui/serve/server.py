@@ -11,26 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from quart import Quart
-
-from doors.tables.api.routes import blueprint as tables
 from engine.bucket import layout
 from engine.bucket.protocols import Bucket
 from engine.bucket.switch import SwitchableBucket
 from engine.cancellation import cancel
-from engine.control import projects
-from engine.control.access import AnyOf, Authenticator, StaticToken
-from engine.control.app import create_app
-from engine.control.auth import routes, user_routes
-from engine.control.auth.accounts import AccountError, Accounts, claim_code
+from engine.control.access import StaticToken
+from engine.control.auth.accounts import AccountError, claim_code
 from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.auth.passwords import Passwords
-from engine.control.auth.routes import AuthServices
-from engine.control.auth.sessions import Sessions
 from engine.control.discovery import ControlEndpoint, publish_endpoint, remove_endpoint
-from engine.control.projects import unknown_project
-from engine.control.routes import deployments, fleet, gc, logs, manifest, quotas, state, usage
-from engine.control.routes.manifest import DeployedManifest
+from engine.control.routes import fleet, metrics
 from engine.control.routes.state import StatusSource
 from engine.control.schemas.memory import MemoryState
 from engine.deploy.doors import Tenants
@@ -52,7 +42,8 @@ from engine.http.server import serve
 from engine.http.sockets import authority, bind
 from engine.http.tls import Certificate
 from engine.log_forwarding import LogForwarder
-from engine.manifest.schema import is_name
+from engine.metrics.families import PoolState, ServiceState
+from engine.metrics.meter import ServiceMeter
 from engine.service.deployer import Deployer
 from engine.service.following import Follower
 from engine.service.gc_schedule import run_gc_daily
@@ -70,14 +61,13 @@ from engine.wasm.execution.runner import Runner
 from engine.workers.pool import WorkerPool
 from engine.workers.protocol import WorkerConfig
 from svc_tui import version
-from svc_tui.composition import door_stats, doors
+from svc_tui.composition import doors
 from svc_tui.serve.bucket_location import ClusterLocation, FolderLocation, lock_data, open_exclusively
+from svc_tui.serve.control_api import create_control_api, project_dir
 from svc_tui.serve.migrations import migrate
 
 OWN_MEMORY_SHARE = 8
 """One of so many parts of the memory budget is for the process that supervises workers."""
-SERVICE_DIR = "service"
-"""Data folder of the service itself. It cannot collide with projects, which have their own folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,29 +122,6 @@ class ServiceSettings:
         return self.origin.format(f"{resource}--{project}.{self.domain}")
 
 
-class ProjectDirs:
-    """The deployed projects and their data folders."""
-
-    def __init__(self, data: Path, service: Deployer) -> None:
-        self._data = data
-        self._service = service
-
-    async def names(self) -> list[str]:
-        """Return the names of the deployed projects."""
-        return [live.project for live in await self._service.history.all_live(lambda error: None)]
-
-    def data_dir(self, project: str) -> Path:
-        """Return a project's data folder. Raises `NotFound`."""
-        if not is_name(project):
-            raise unknown_project(project)
-        return project_dir(self._data, project)
-
-
-def project_dir(data: Path, project: str) -> Path:
-    """Return a project's data folder within the service's."""
-    return data / "projects" / project if project else data / SERVICE_DIR
-
-
 @contextlib.asynccontextmanager
 async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIterator[asyncio.Future[Any]]:
     """Serve live deployments and accept deploys until `stop` is set; yields a future of the servers.
@@ -163,6 +130,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
     """
     recorders: list[TimelineRecorder | UsageRecorder] = []
     rates: dict[str, RateMeter] = {}
+    meter = ServiceMeter()
 
     def warn(error: SvcError) -> None:
         settings.log("warning", f"{error.message} ({error.hint})" if error.hint else error.message)
@@ -173,6 +141,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         recorders.append(UsageRecorder(folder / store.USAGE_FILE, timeline, warn))
         rates[project] = RateMeter(lambda: serving.project(project))
         timeline.subscribe(rates[project])
+        timeline.subscribe(meter.follower(project))
 
     def close_recorders() -> None:
         for recorder in recorders:
@@ -235,6 +204,12 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             used = ResidentSet().read() + (workers.resident_bytes() if workers else 0)
             return MemoryState(budget=settings.memory or default_budget(), used=used)
 
+        async def service_state() -> ServiceState:
+            own = PoolState(runner.pool.running(), runner.pool.queued())
+            pools = [own, *(await workers.pool_states() if workers else ())]
+            current = memory()
+            return ServiceState(pools, memory_used=current.used, memory_budget=current.budget)
+
         status = StatusSource(
             kind="service",
             project=serving.project,
@@ -246,7 +221,15 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             quota=serving.quota,
         )
         api = asgi_handler(
-            create_control_api(deployer, settings, StaticToken(endpoint.token), status, node, throttle)
+            create_control_api(
+                deployer,
+                settings,
+                StaticToken(endpoint.token),
+                status,
+                node,
+                throttle,
+                metrics.blueprint(meter, service_state),
+            )
         )
 
         async def on_cluster(cluster: JetStreamBucket) -> None:
@@ -360,32 +343,3 @@ def _worker_pool(settings: ServiceSettings, tenants: Tenants) -> WorkerPool:
         warn=lambda text: settings.log("warning", text),
         program="svc_tui.worker",
     )
-
-
-def create_control_api(
-    service: Deployer,
-    settings: ServiceSettings,
-    local: Authenticator,
-    status: StatusSource,
-    node: Fleet,
-    throttle: LoginThrottle,
-) -> Quart:
-    """Return the service's control API. `local` authenticates readers of the data folder."""
-    accounts = Accounts(service.bucket.kv, settings.passwords)
-    sessions = Sessions(service.bucket.kv, accounts)
-    auth = AuthServices(accounts, sessions, throttle)
-    subjects = (
-        routes.blueprint(auth),
-        user_routes.blueprint(auth),
-        projects.blueprint(project_dirs := ProjectDirs(settings.data, service)),
-        *((tables(project_dirs),) if node.first_node is None else ()),
-        usage.blueprint(project_dirs, status.memory),
-        logs.blueprint(project_dirs),
-        manifest.blueprint(DeployedManifest(service.history)),
-        state.blueprint(status, project_dirs, door_stats()),
-        quotas.blueprint(service),
-        gc.blueprint(service.collect_garbage),
-        fleet.blueprint(node),
-        deployments.blueprint(service, settings.url_of),
-    )
-    return create_app(AnyOf(local, sessions), subjects)

@@ -86,6 +86,10 @@ class FairQueue:
         project = min(names, key=lambda name: held.get(name, _NOTHING).rank, default=None)
         return None if project is None else (project, first[project])
 
+    def lengths(self) -> dict[str, int]:
+        """Return the number of waiting requests of each project."""
+        return {project: len(queue) for project, queue in self._queues.items()}
+
     def grant(self, project: str) -> None:
         """Give a slot to the first request of a project."""
         self._queues.move_to_end(project)
@@ -278,6 +282,14 @@ class Pool:
         self.budget.discharge(memory)
         if self._queue.size:
             self.grant_waiting()
+
+    def running(self) -> dict[str, int]:
+        """Return the number of slots that each project holds."""
+        return {project: held.slots for project, held in self._held.items()}
+
+    def queued(self) -> dict[str, int]:
+        """Return the number of waiting requests of each project."""
+        return self._queue.lengths()
 
     def grant_waiting(self) -> None:
         """Admit queued requests for which there is a slot and memory."""

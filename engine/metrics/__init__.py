@@ -1,0 +1,1 @@
+"""Metrics of the service: counters and histograms of each resource, and the state of its processes."""
