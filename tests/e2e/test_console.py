@@ -248,7 +248,7 @@ def test_mount_drawn_on_board_is_served(project: Path, home: Path, open_console:
         console.until("Save svc.toml")
         console.keys("C-s")
         console.until(lambda _: "mounts" in manifest.read_text())
-        assert "# The page that people see." in manifest.read_text()
+        assert "# The page. The resource" in manifest.read_text()
         end = time.monotonic() + SECONDS
         while True:
             try:
