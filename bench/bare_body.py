@@ -26,10 +26,10 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
         message = await receive()
         count += len(message.get("body", b""))
         more = message.get("more_body", False)
-    told = b"%d\n" % count
-    headers = [(b"content-length", b"%d" % len(told))]
+    text = b"%d\n" % count
+    headers = [(b"content-length", b"%d" % len(text))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": told})
+    await send({"type": "http.response.body", "body": text})
 
 
 if __name__ == "__main__":

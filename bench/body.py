@@ -182,8 +182,8 @@ def main() -> None:
             for _ in range(ROUNDS):
                 for name, client in clients.items():
                     rates[name].append(float(client.ask(f"{action} {size} {count}")))
-            told = (f"{name} {median(each):.0f}" for name, each in rates.items())
-            print(f"{what} MB/s:", "  ".join(told), flush=True)
+            text = (f"{name} {median(each):.0f}" for name, each in rates.items())
+            print(f"{what} MB/s:", "  ".join(text), flush=True)
     ratios = {
         what: {
             lane: median(ours / theirs for ours, theirs in zip(rates[lane], rates["bare"], strict=True))

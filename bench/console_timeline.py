@@ -17,7 +17,7 @@ BATCH = 10_000
 TICK = 0.05
 NEW = 1 << 30
 """Number of the first of those that come."""
-KEEP = Retention(max_bytes=1 << 30)
+RETENTION = Retention(max_bytes=1 << 30)
 """Enough for a million records and those that come."""
 
 
@@ -67,7 +67,7 @@ def record(number: int, now_ns: int) -> Record:
 def fill(root: Path, count: int) -> None:
     """Fill a Project's timeline with `count` records of the last hour."""
     path = timeline_path(root)
-    store = TimelineStore(path, KEEP)
+    store = TimelineStore(path, RETENTION)
     now = time.time_ns()
     for start in range(0, count, BATCH):
         numbers = range(start, min(start + BATCH, count))
@@ -79,7 +79,7 @@ def write(root: Path, rate: float, seconds: float) -> None:
     """Write records at a steady rate, in twenty bursts a second."""
     timeline = TimelineBus()
     recorder = TimelineRecorder(
-        timeline_path(root), timeline, lambda error: print(error, file=sys.stderr), retention=KEEP
+        timeline_path(root), timeline, lambda error: print(error, file=sys.stderr), retention=RETENTION
     )
     began, done = time.monotonic(), 0
     while (passed := time.monotonic() - began) < seconds:

@@ -165,8 +165,8 @@ async def measure(port: int, host: str, heavy: dict[str, Heavy]) -> dict[str, li
         for name, beside in cases.items():
             async with beside():
                 found[name].append(quantiles(await latencies(port, host), n=100)[98])
-        told = "  ".join(f"{name} {values[-1]:.1f} ms" for name, values in found.items())
-        print(f"round {number + 1}: {told}", flush=True)
+        text = "  ".join(f"{name} {values[-1]:.1f} ms" for name, values in found.items())
+        print(f"round {number + 1}: {text}", flush=True)
     return found
 
 
@@ -224,10 +224,10 @@ def main() -> None:
     medians = {f"{name}_p99_ms": median(values) for name, values in (other | one).items()}
     peak = memory.peak / (1 << 20)
     write_results("fairness", {**both, **medians, "memory_rss_mib": peak, "memory_budget_mib": BUDGET_MIB})
-    told = " ".join(f"{name}={ratio:.2f}" for name, ratio in both.items())
-    print(f"fairness {told} times the p99 of an idle service (target: less than {TARGET:g})")
-    told = f"{memory.answered} requests of 80 MB answered, {memory.refused} refused after 30 s"
-    print(f"memory: {told}, peak RSS {peak:.0f} of {BUDGET_MIB} MiB")
+    text = " ".join(f"{name}={ratio:.2f}" for name, ratio in both.items())
+    print(f"fairness {text} times the p99 of an idle service (target: less than {TARGET:g})")
+    text = f"{memory.answered} requests of 80 MB answered, {memory.refused} refused after 30 s"
+    print(f"memory: {text}, peak RSS {peak:.0f} of {BUDGET_MIB} MiB")
 
 
 if __name__ == "__main__":

@@ -70,8 +70,8 @@ def main() -> None:
         for number in range(ROUNDS):
             for name, port in ports.items():
                 rates[name].append(rate(port))
-            told = "  ".join(f"{name} {found[-1]:.0f}/s" for name, found in rates.items())
-            print(f"round {number + 1}: {told}", flush=True)
+            text = "  ".join(f"{name} {found[-1]:.0f}/s" for name, found in rates.items())
+            print(f"round {number + 1}: {text}", flush=True)
     bare = rates["bare"]
     ratios = {
         lane: median(ours / theirs for ours, theirs in zip(rates[lane], bare, strict=True)) for lane in LANES

@@ -88,7 +88,7 @@ class Load:
         while now < began + seconds and not self._stopped:
             wait = min([began + seconds, now + LISTEN_SECONDS, *(due for due, _ in self._due)]) - now
             for number, _event in self._poller.poll(max(wait, 0.0)):
-                if answered := self._heard(number):
+                if answered := self._on_data(number):
                     self._go_on(answered)
             now = time.perf_counter()
             for client in [client for due, client in self._due if due <= now]:
@@ -102,7 +102,7 @@ class Load:
         before = self._requests
         while self._waiting:
             for number, _event in self._poller.poll():
-                self._heard(number)
+                self._on_data(number)
         return self._requests - before
 
     def _ask(self, client: Client, now: float) -> None:
@@ -113,7 +113,7 @@ class Load:
         except ConnectionError:
             self._lose(client)
 
-    def _heard(self, number: int) -> Client | None:
+    def _on_data(self, number: int) -> Client | None:
         """Read from a connection; return it once the response is complete."""
         client = self._clients[number]
         status = client.answered()

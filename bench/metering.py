@@ -93,8 +93,8 @@ def main() -> None:
     rates = {lane: share for lane, (share, _) in found.items()}
     times = {f"{lane}_cpu": share for lane, (_, share) in found.items()}
     write_results("metering", {**rates, **times})
-    told = [f"{lane}={rate:+.1%} {lane}_cpu={time:+.1%}" for lane, (rate, time) in found.items()]
-    print("metering", *told, "of an unmetered hello")
+    text = [f"{lane}={rate:+.1%} {lane}_cpu={time:+.1%}" for lane, (rate, time) in found.items()]
+    print("metering", *text, "of an unmetered hello")
 
 
 if __name__ == "__main__":

@@ -88,18 +88,18 @@ class Serving:
             self.process = subprocess.Popen(
                 command, env=environ, stdout=subprocess.PIPE, stderr=log, text=True
             )
-        told = self.process.stdout
-        assert told is not None
-        self.control = told.readline().split()[-1]
-        found = re.search(r":(\d+)$", told.readline().strip())
+        output = self.process.stdout
+        assert output is not None
+        self.control = output.readline().split()[-1]
+        found = re.search(r":(\d+)$", output.readline().strip())
         assert found is not None
         self.port = int(found[1])
         if not self._token:
             while not (code := re.search(r"with the code ([a-z0-9-]+)", self.log.read_text())):
                 time.sleep(0.01)
-            wish = {"code": code[1], "user": "bench", "password": PASSWORD}
+            payload = {"code": code[1], "user": "bench", "password": PASSWORD}
             with Client(self.control, "") as client:
-                self._token = client.call("POST", "/v1/claim", wish)["token"]
+                self._token = client.call("POST", "/v1/claim", payload)["token"]
 
     def client(self) -> Client:
         """Return a client with a session."""

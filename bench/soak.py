@@ -381,8 +381,8 @@ def main() -> None:
             "processors": os.cpu_count(),
         },
     )
-    told = (f"{name}: {first} -> {last}" for name, (first, last) in usage.items())
-    print("soak", f"seconds={seconds:.0f}", f"wrong={wrong}", f"grew={','.join(grew) or 'nothing'}", *told)
+    text = (f"{name}: {first} -> {last}" for name, (first, last) in usage.items())
+    print("soak", f"seconds={seconds:.0f}", f"wrong={wrong}", f"grew={','.join(grew) or 'nothing'}", *text)
     if wrong or grew:
         sys.exit(1)
 

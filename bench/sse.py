@@ -47,7 +47,7 @@ _EVENT = re.compile(rb"data: (\d+)\n\n")
 
 
 @dataclass
-class Heard:
+class Received:
     """Results of all clients: seconds to the first event, and the lateness of each later one.
 
     `begun` is set when every one of `streams` has had its first event or is lost.
@@ -68,8 +68,8 @@ class Heard:
 class Client(asyncio.Protocol):
     """One stream."""
 
-    def __init__(self, heard: Heard, port: int) -> None:
-        self._heard = heard
+    def __init__(self, received: Received, port: int) -> None:
+        self._received = received
         self._began = time.time()
         self._request = f"GET / HTTP/1.1\r\nhost: localhost:{port}\r\n\r\n".encode()
         self._rest = b""
@@ -87,36 +87,36 @@ class Client(asyncio.Protocol):
         for found in _EVENT.finditer(self._rest):
             self._events += 1
             if self._events == 1:
-                self._heard.firsts.append(now - self._began)
-                self._heard.check()
+                self._received.firsts.append(now - self._began)
+                self._received.check()
             else:
-                self._heard.lateness.append(now - int(found[1]) / 1000)
+                self._received.lateness.append(now - int(found[1]) / 1000)
         end = self._rest.rfind(b"\n\n")
         self._rest = self._rest[end + 2 :] if end >= 0 else self._rest
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.stopped:
-            self._heard.lost += 1
-            self._heard.check()
+            self._received.lost += 1
+            self._received.check()
 
 
-async def crowd(port: int, streams: int, seconds: float, pid: int) -> tuple[Heard, Held, Held]:
+async def crowd(port: int, streams: int, seconds: float, pid: int) -> tuple[Received, Held, Held]:
     """Open and read the streams; return the results, and the server's resources before and after."""
-    heard = Heard(streams)
+    received = Received(streams)
     loop = asyncio.get_running_loop()
     clients = await asyncio.gather(
-        *(loop.create_connection(lambda: Client(heard, port), "127.0.0.1", port) for _ in range(streams))
+        *(loop.create_connection(lambda: Client(received, port), "127.0.0.1", port) for _ in range(streams))
     )
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(heard.begun.wait(), FIRST_SECONDS)
+        await asyncio.wait_for(received.begun.wait(), FIRST_SECONDS)
     begin = held(pid)
-    heard.lateness.clear()
+    received.lateness.clear()
     await asyncio.sleep(seconds)
     last = held(pid)
     for _, client in clients:
         client.stopped = True
         client.transport.close()
-    return heard, begin, last
+    return received, begin, last
 
 
 def percentile(values: list[float], share: int) -> float:
@@ -135,16 +135,16 @@ def main() -> None:
         with svc_dev_process(project, "--release") as (port, pid):
             asyncio.run(crowd(port, 20, 2, pid))
             before = held(pid)
-            heard, begin, last = asyncio.run(crowd(port, streams, SECONDS, pid))
+            received, begin, last = asyncio.run(crowd(port, streams, SECONDS, pid))
     figures = {
         "streams": streams,
-        "lost": heard.lost + streams - len(heard.firsts),
-        "events": len(heard.lateness),
-        "first_event_p50_ms": percentile(heard.firsts, 50) * 1000,
-        "first_event_p99_ms": percentile(heard.firsts, 99) * 1000,
+        "lost": received.lost + streams - len(received.firsts),
+        "events": len(received.lateness),
+        "first_event_p50_ms": percentile(received.firsts, 50) * 1000,
+        "first_event_p99_ms": percentile(received.firsts, 99) * 1000,
         "opening_cpu_ms_a_stream": (begin.cpu_seconds - before.cpu_seconds) / streams * 1000,
-        "late_p50_ms": percentile(heard.lateness, 50) * 1000,
-        "late_p99_ms": percentile(heard.lateness, 99) * 1000,
+        "late_p50_ms": percentile(received.lateness, 50) * 1000,
+        "late_p99_ms": percentile(received.lateness, 99) * 1000,
         "rss_kib_a_stream": (last.rss - before.rss) / streams / 1024,
         "own_kib_a_stream": (last.own - before.own) / streams / 1024,
         "cpu_share": (last.cpu_seconds - begin.cpu_seconds) / SECONDS,

@@ -31,13 +31,13 @@ def loaded(port: int) -> float:
         return rate(port, CONNECTIONS)
     host, _, path = WEB.partition("/")
     command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{SECONDS:.0f}s", "-H", f"Host: {host}"]
-    told = subprocess.run(
+    text = subprocess.run(
         [*command, f"http://127.0.0.1:{port}/{path}"], capture_output=True, text=True, check=True
     ).stdout
-    if failed := re.search(r"Non-2xx.*|Socket errors:.*", told):
+    if failed := re.search(r"Non-2xx.*|Socket errors:.*", text):
         sys.exit(failed[0])
-    found = re.search(r"Requests/sec:\s*([\d.]+)", told)
-    assert found is not None, told
+    found = re.search(r"Requests/sec:\s*([\d.]+)", text)
+    assert found is not None, text
     return float(found[1])
 
 
@@ -64,8 +64,8 @@ def main() -> None:
             for count, port in ports.items():
                 rates[count].append(loaded(port))
             roofs.append(sum(spinning.map(spin, range(2))) / spinning.apply(spin, (0,)))
-            told = "  ".join(f"{count}: {found[-1]:.0f}/s" for count, found in rates.items())
-            print(f"round {number + 1}: workers {told}  roof {roofs[-1]:.2f}", flush=True)
+            text = "  ".join(f"{count}: {found[-1]:.0f}/s" for count, found in rates.items())
+            print(f"round {number + 1}: workers {text}  roof {roofs[-1]:.2f}", flush=True)
     ratio, roof = median(two / one for one, two in zip(rates[1], rates[2], strict=True)), median(roofs)
     per_second = {f"{count}_per_second": median(found) for count, found in rates.items()}
     write_results("workers", {"two": ratio, "roof": roof, **per_second})

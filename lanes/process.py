@@ -23,20 +23,20 @@ class Tail:
     """The last `MAX_TAIL_BYTES` bytes of the output; `feed` is a sink."""
 
     def __init__(self) -> None:
-        self._kept = bytearray()
+        self._content = bytearray()
 
     def feed(self, block: bytes) -> None:
         """Receive the next output."""
-        self._kept += block
-        del self._kept[:-MAX_TAIL_BYTES]
+        self._content += block
+        del self._content[:-MAX_TAIL_BYTES]
 
     def __bytes__(self) -> bytes:
-        return bytes(self._kept)
+        return bytes(self._content)
 
     @property
     def text(self) -> str:
         """The output as text; invalid UTF-8 is replaced."""
-        return self._kept.decode(errors="replace")
+        return self._content.decode(errors="replace")
 
 
 class OutputLines:

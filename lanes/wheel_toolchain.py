@@ -25,7 +25,7 @@ _NO_NETWORK = re.compile(
     r"Could not fetch URL .*(?:connection error|timed out|confirming the ssl|50\d Server Error)"
     r"|Retrying \(Retry|ReadTimeoutError|ConnectTimeoutError|ProxyError"
 )
-_TOLD_LINES = 6
+_MAX_ERROR_LINES = 6
 POLL_SECONDS = 1.0
 """Interval of the measurements of a download."""
 
@@ -166,14 +166,15 @@ def _failure(wheel: Wheel, cache: Path, output: str) -> ToolchainMissing:
             wheel.instead,
         )
     return ToolchainMissing(
-        f"{message} by pip:\n{_told(output)}", f"Fix the cause and run the command again. {wheel.instead}"
+        f"{message} by pip:\n{_errors_of(output)}",
+        f"Fix the cause and run the command again. {wheel.instead}",
     )
 
 
-def _told(output: str) -> str:
+def _errors_of(output: str) -> str:
     lines = [line for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")] or lines
-    return "\n".join(errors[:_TOLD_LINES])
+    return "\n".join(errors[:_MAX_ERROR_LINES])
 
 
 def _unwritten(wheel: Wheel, cache: Path, reason: str) -> ToolchainMissing:

@@ -35,6 +35,9 @@ DENIED = {
     r"\b\w*(?:initial|serial|organ|recogn|normal|optim)is(?:e|es|ed|ing|ation)\b": "US spelling",
 }
 STARTS = re.compile(r"(?:Have|Hear|Tell|Let|Hold|Say|Take|Look|Who|What|Owns|Knows|Whether|Of|Such)\b")
+DENIED_IN_NAMES = frozenset(
+    ("tell", "tells", "told", "teller", "hear", "hears", "heard", "keep", "keeps", "kept", "keeping", "said")
+) | {"wish", "nobody", "whoever", "anew"}
 VERBLESS = re.compile(r"(?:A|An|The|This|That|It|How|Where|When|Whether|As|So|If|All|Every|Each|No|One)\b")
 THIRD_PERSON = re.compile(r"[A-Z][a-z]+(?:[^s]s|sses|ches|shes|xes)\b")
 _DENIED = {re.compile(pattern): instead for pattern, instead in DENIED.items()}
@@ -90,6 +93,25 @@ def comments(source: str) -> Iterator[tuple[int, str]]:
             yield token.start[0], token.string
 
 
+def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield line and name of every definition: functions, classes, arguments, variables and attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+
+
+def words_of(name: str) -> set[str]:
+    """Return the words of an identifier, without `keep_alive`."""
+    snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    return set(re.sub(r"keep_?alive", "", snake).split("_"))
+
+
 def raised(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     """Return the names of the errors that a function itself creates and raises."""
     names = set()
@@ -142,6 +164,9 @@ def of_python(path: Path, source: str) -> Iterator[tuple[int, str, str]]:
                 yield line, f'"{match[0]}" begins it', text
         yield from ((line, rule, text) for rule in denied(text))
     yield from ((line, rule, text) for line, text in comments(source) for rule in denied(text))
+    for line, identifier in names(tree):
+        if words := words_of(identifier) & DENIED_IN_NAMES:
+            yield line, f'"{min(words)}" is in its name', identifier
     if name in PRODUCT:
         for line, text in messages(tree):
             if id(text) not in docstrings:

@@ -22,7 +22,7 @@ RELEASE_SECONDS = 2.0
 
 
 class Lease:
-    """A held lease. `keep` renews it."""
+    """A held lease. `renew` prevents its expiry."""
 
     def __init__(self, kv: KeyValue, content: bytes, revision: int) -> None:
         self._kv, self._content, self._revision = kv, content, revision
@@ -49,7 +49,7 @@ class Lease:
             raise _in_use(now.value if now is not None else b"{}")
         return cls(kv, content, revision)
 
-    async def keep(self, on_lost: Callable[[BucketError], None]) -> None:
+    async def renew(self, on_lost: Callable[[BucketError], None]) -> None:
         """Renew the lease until cancelled. Calls `on_lost` once if another service has taken it."""
         while True:
             await asyncio.sleep(RENEW_SECONDS)

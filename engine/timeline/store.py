@@ -41,9 +41,9 @@ class TimelineStore:
     old end.
     """
 
-    def __init__(self, path: Path, keep: Retention | None = None) -> None:
+    def __init__(self, path: Path, retention: Retention | None = None) -> None:
         """Open the file; create it if it does not exist."""
-        self._keep = keep or Retention()
+        self._retention = retention or Retention()
         self._database = TimelineDatabase(path, write=True)
         self._page_bytes: int = self._database.run("pragma page_size")[0][0]
 
@@ -80,7 +80,7 @@ class TimelineStore:
 
     def trim(self, now_ns: int) -> None:
         """Remove the oldest records above the limits, in a bounded number of steps."""
-        oldest_ms = (now_ns - int(self._keep.max_age_seconds * 1e9)) // 1_000_000
+        oldest_ms = (now_ns - int(self._retention.max_age_seconds * 1e9)) // 1_000_000
         for _ in range(_MAX_TRIM_STEPS):
             if not self._database.change(lambda: self._trim_step(oldest_ms)):
                 break
@@ -92,8 +92,8 @@ class TimelineStore:
         if first is not None:
             self._database.run("delete from exchange where cursor < ?", (first,))
         ((weight,),) = self._database.run("select coalesce(sum(weight), 0) from exchange")
-        if weight > self._keep.max_recording_bytes:
-            self._database.run(_DELETE_OLDEST, (int(self._keep.max_recording_bytes * 0.95),))
+        if weight > self._retention.max_recording_bytes:
+            self._database.run(_DELETE_OLDEST, (int(self._retention.max_recording_bytes * 0.95),))
 
     def _trim_step(self, oldest_ms: int) -> bool:
         """Remove a bounded number of records, never the last; return whether more may remain."""
@@ -107,9 +107,9 @@ class TimelineStore:
             self._database.run(f"{remove} and written_ms < ?", (end, oldest_ms))
             return True
         used = self._used_bytes()
-        if used <= self._keep.max_bytes:
+        if used <= self._retention.max_bytes:
             return False
-        share = 1 - 0.95 * self._keep.max_bytes / used
+        share = 1 - 0.95 * self._retention.max_bytes / used
         rows = min(_ROWS_PER_TRIM, int((last - first + 1) * share) + 1)
         self._database.run(remove, (min(first + rows, last),))
         return True

@@ -69,7 +69,6 @@ class RequestView(StopWorkersFirst, ModalScreen[None]):
         self._records: Sequence[Any] = ()
         self._exchange: Any = None
         self._pair: tuple[Any, Any] | None = None
-        self._said = "…"
 
     def compose(self) -> ComposeResult:
         """Compose the title, the text and the footer."""

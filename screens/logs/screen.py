@@ -141,13 +141,13 @@ class LogsScreen(ConsoleScreen):
 
     def navigate(self, words: Sequence[str]) -> None:
         """Set the filter."""
-        self._show(RecordSelection.of(words), keep_cursor=False)
+        self._show(RecordSelection.of(words), restore_cursor=False)
 
-    def _show(self, filter: RecordSelection, *, keep_cursor: bool = True) -> None:
+    def _show(self, filter: RecordSelection, *, restore_cursor: bool = True) -> None:
         """Set another filter. The cursor stays on its record, unless the list is followed."""
         if filter == self._source.filter and self._source.complete:
             return
-        self._anchor_cursor = self._cursor() if keep_cursor and not self.rows.following else None
+        self._anchor_cursor = self._cursor() if restore_cursor and not self.rows.following else None
         old = self._source
         old.stop()
         self._source = RecordSource(self.client, filter, self._on_error, self._now)

@@ -327,7 +327,7 @@ class TableView(ConsoleScreen):
         if grid is not self._grid:
             return
         grid.total = answer["count"]
-        kept: dict[int, TableRow] = {}  # Rows for the next key, until the list has fetched them again.
+        known_rows: dict[int, TableRow] = {}  # Rows for the next key, until the list has fetched them again.
         for row, state in zip(rows, answer["rows"], strict=True):
             if mark_changes and state["state"] == "changed":
                 grid.changed[row.key] = "changed"
@@ -337,8 +337,8 @@ class TableView(ConsoleScreen):
             if row is current:
                 self.rows.cursor_row = index
             if state["state"] == "unchanged" and (row is current or grid.at(index) is row):
-                kept[position] = row
-        grid.set_cache(kept)
+                known_rows[position] = row
+        grid.set_cache(known_rows)
         self._redraw()
 
     def _on_grid_error(self, grid: RemoteGrid, error: SvcError) -> None:

@@ -165,11 +165,11 @@ async def open_exclusively(
 
         assert isinstance(bucket, JetStreamBucket)
         lease = await bucket.lease(f"{opened_by} on {socket.gethostname()} (process {os.getpid()})")
-        keeping = asyncio.create_task(lease.keep(on_lost))
+        renewing = asyncio.create_task(lease.renew(on_lost))
         try:
             yield bucket
         finally:
-            await cancel([keeping])
+            await cancel([renewing])
             await lease.release()
 
 

@@ -32,12 +32,12 @@ def imports(called: Iterable[Function], named: Iterable[str] = ()) -> str:
     """
     functions = {function.key: function for function in called}
     expected = {function.interface for function in functions.values()} | set(named)
-    kept = []
+    used = []
     for interface in reversed(interfaces().values()):
         if interface.name in expected:
-            kept.append(interface)
+            used.append(interface)
             expected |= {t.interface for t in interface.types.values() if isinstance(t, Ref)}
-    return "\n".join(_import(interface, functions) for interface in reversed(kept))
+    return "\n".join(_import(interface, functions) for interface in reversed(used))
 
 
 def _import(interface: Interface, called: dict[str, Function]) -> str:

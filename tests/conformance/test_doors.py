@@ -134,8 +134,8 @@ def test_reserved_host_names_are_never_sent_out(host: Host, porch: Porch, author
     guest.answer(b"fine")
     answer = through(host, porch, guest, egress=(f"http://{authority}", "http://*.svc.internal"))
     assert answer[denied] == ("err", "HTTP-request-denied") and porch.asked == []
-    ((level, told),) = answer.lines
-    assert level == "WARN" and f"http://{authority}" in told and f"http://{PORCH}" in told
+    ((level, message),) = answer.lines
+    assert level == "WARN" and f"http://{authority}" in message and f"http://{PORCH}" in message
 
 
 def test_oversized_door_body_is_rejected_early(host: Host, porch: Porch) -> None:

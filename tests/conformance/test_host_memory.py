@@ -56,8 +56,8 @@ def asking(guest: Guest, path: str) -> Step:
     return guest.call("outgoing-handler/handle", new_request(guest, PORCH, path), None)
 
 
-@pytest.mark.parametrize(("kept", "ended"), [(MAX_UNSENT_MESSAGES, False), (MAX_UNSENT_MESSAGES + 1, True)])
-def test_too_many_unsent_responses_trap(host: Host, kept: int, ended: bool) -> None:
+@pytest.mark.parametrize(("held", "ended"), [(MAX_UNSENT_MESSAGES, False), (MAX_UNSENT_MESSAGES + 1, True)])
+def test_too_many_unsent_responses_trap(host: Host, held: int, ended: bool) -> None:
     guest = Guest()
     for _ in range(MAX_UNSENT_MESSAGES):
         guest.drop(guest.call("outgoing-response.constructor", guest.call("fields.constructor")))
@@ -65,7 +65,7 @@ def test_too_many_unsent_responses_trap(host: Host, kept: int, ended: bool) -> N
     fields = guest.call("fields.constructor", report=False)
     guest.call("outgoing-response.constructor", fields, report=False)
     guest.code("(local.set $i (i32.add (local.get $i) (i32.const 1)))")
-    guest.code(f"(br_if $more (i32.lt_u (local.get $i) (i32.const {kept}))))")
+    guest.code(f"(br_if $more (i32.lt_u (local.get $i) (i32.const {held}))))")
     last = guest.call("get-arguments")
     answer = host.run(guest)
     assert answer.reached(last) != ended and ("requests and responses" in answer.detail) == ended

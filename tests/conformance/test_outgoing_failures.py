@@ -150,14 +150,14 @@ def reading_half(path: str, **timeouts: int) -> tuple[Guest, list[Step]]:
     ],
 )
 def test_truncated_response_fails_once(host: Host, path: str, timeouts: dict[str, int], code: str) -> None:
-    guest, (first, failed, closed, told, trailers) = reading_half(path, **timeouts)
+    guest, (first, failed, closed, reported, trailers) = reading_half(path, **timeouts)
     answer, _ = call(host, guest)
     assert answer[first] == ("ok", b"half")
     assert answer[failed] == ("err", ("last-operation-failed", HANDLE)) and answer[closed] == (
         "err",
         "closed",
     )
-    assert answer[told] == code and answer[trailers] == ("ok", ("err", code))
+    assert answer[reported] == code and answer[trailers] == ("ok", ("err", code))
 
 
 def test_first_byte_timeout_does_not_apply_to_body(host: Host) -> None:

@@ -22,14 +22,14 @@ def test_new_request_defaults_to_get_without_target(host: Host) -> None:
     assert [answer[step] for step in steps] == ["get", None, None, None] and answer[entries] == []
 
 
-@pytest.mark.parametrize(("kept", "ended"), [(128, False), (129, True)])
-def test_too_many_unsent_requests_trap(host: Host, kept: int, ended: bool) -> None:
+@pytest.mark.parametrize(("stored", "ended"), [(128, False), (129, True)])
+def test_too_many_unsent_requests_trap(host: Host, stored: int, ended: bool) -> None:
     guest = Guest()
     for _ in range(3):
         guest.drop(guest.call("outgoing-request.constructor", guest.call("fields.constructor")))
         sent = guest.call("outgoing-request.constructor", guest.call("fields.constructor"))
         guest.call("outgoing-handler/handle", sent, None)  # is not routable, and is dropped
-    for _ in range(kept):
+    for _ in range(stored):
         last = guest.call("outgoing-request.constructor", guest.call("fields.constructor"))
     answer = host.run(guest)
     assert answer.reached(last) != ended

@@ -24,12 +24,12 @@ def test_other_methods_are_passed_through(host: Host, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "told"), [("http", "HTTP"), ("https", "HTTPS"), ("gopher", ("other", "gopher"))]
+    ("scheme", "error"), [("http", "HTTP"), ("https", "HTTPS"), ("gopher", ("other", "gopher"))]
 )
-def test_scheme_is_that_of_the_server_address(host: Host, scheme: str, told: object) -> None:
+def test_scheme_is_that_of_the_server_address(host: Host, scheme: str, error: object) -> None:
     guest = Guest()
     step = guest.call("incoming-request.scheme", guest.request)
-    assert host.run(guest, Client(scheme=scheme))[step] == told
+    assert host.run(guest, Client(scheme=scheme))[step] == error
 
 
 @pytest.mark.parametrize("target", ["/", "/a/b?c=d&e=%20/?", "*", "/%C3%A4"])

@@ -163,7 +163,7 @@ def test_request_appears_in_logs(console: Terminal) -> None:
 
 def test_console_shows_project_and_restores_terminal(console: Terminal) -> None:
     url = address(console)
-    assert console.told("#{alternate_on}") == "1"
+    assert console.output("#{alternate_on}") == "1"
     assert get(url) == "hello"
     console.keys("q")
     console.restored()
@@ -311,11 +311,11 @@ def test_cell_is_edited_in_external_editor(
         console.until("1  one")
         console.keys("l", "E")
         console.until("editing: one")
-        assert console.told("#{alternate_on} #{mouse_any_flag}") == "0 0"
+        assert console.output("#{alternate_on} #{mouse_any_flag}") == "0 0"
         console.type("typed there")
         console.keys("Enter")
         console.until(lambda seen: "typed there" in seen and "ctrl+s" in seen)
-        assert console.told("#{alternate_on}") == "1"
+        assert console.output("#{alternate_on}") == "1"
         console.keys("C-s")
         query = ("tables", "query", "select text from notes")
         console.until(lambda _: "two 日本" in svc(shop, home, *query))

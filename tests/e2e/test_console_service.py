@@ -43,10 +43,10 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 def fill(console: Terminal, *words: str) -> None:
     """Fill in fields one after another; wait for the cursor before each."""
     for each in words:
-        line = console.told("#{cursor_y}")
+        line = console.output("#{cursor_y}")
         console.type(each)
         console.keys("Enter")
-        console.until(lambda _, line=line: console.told("#{cursor_y}") != line)  # type: ignore[misc]
+        console.until(lambda _, line=line: console.output("#{cursor_y}") != line)  # type: ignore[misc]
 
 
 def test_login_dialog_opens_deployed_project(live: Live, tmp_path: Path) -> None:

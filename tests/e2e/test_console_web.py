@@ -19,21 +19,21 @@ from tests.support.waiting import until
 from tests.support.web_console import SECONDS, Web, gone, read_until, send, socket, web_console
 
 pytestmark = pytest.mark.slow
-HEARD = """
-    window.heard = "";
+RECEIVED = """
+    window.received = "";
     const Socket = window.WebSocket;
     window.WebSocket = class extends Socket {
         constructor(...given) {
             super(...given);
             const decoder = new TextDecoder();
             this.addEventListener("message", ({ data }) => {
-                if (typeof data !== "string") window.heard += decoder.decode(data, { stream: true });
+                if (typeof data !== "string") window.received += decoder.decode(data, { stream: true });
             });
         }
     };
 """
 TYPING = """
-    window.heard?.includes("● live") && document.activeElement?.classList.contains("xterm-helper-textarea")
+    window.received?.includes("● live") && document.activeElement?.classList.contains("xterm-helper-textarea")
 """
 """True once the Console has received typed text."""
 
@@ -161,15 +161,15 @@ def test_page_shows_console_and_receives_keys(web: Web) -> None:
             await page.call("Network.enable")
             await page.call("Runtime.enable")
             await page.call("Page.enable")
-            await page.call("Page.addScriptToEvaluateOnNewDocument", source=HEARD)
+            await page.call("Page.addScriptToEvaluateOnNewDocument", source=RECEIVED)
             await page.call("Page.navigate", url=address)
-            await page.until("window.heard?.includes('● live')")
+            await page.until("window.received?.includes('● live')")
             await page.until("document.body.classList.contains('-first-byte')")
             assert "key=" not in await page.value("location.href")
             assert await page.value("document.cookie") == ""
             await shown(page, "board")
             await page.call("Input.dispatchKeyEvent", type="char", text="3")
-            await page.until("window.heard.includes('Filter')")
+            await page.until("window.received.includes('Filter')")
             await shown(page, "logs")
             hosts = {
                 event["params"]["request"]["url"].partition("?")[0].rsplit("/static")[0].rstrip("/")
@@ -248,25 +248,25 @@ def test_closing_page_with_edits_asks_first(web: Web) -> None:
         async with chromium() as page:
             await page.call("Runtime.enable")
             await page.call("Page.enable")
-            await page.call("Page.addScriptToEvaluateOnNewDocument", source=HEARD)
+            await page.call("Page.addScriptToEvaluateOnNewDocument", source=RECEIVED)
             await page.call("Page.navigate", url=address)
             await page.until(TYPING)
-            await page.press_until("2", "window.heard.includes('no rows')")
+            await page.press_until("2", "window.received.includes('no rows')")
             await page.call("Page.reload")
             await page.until(TYPING)
             assert page.dialogs() == []
-            await page.press_until("2", "window.heard.includes('no rows')")
+            await page.press_until("2", "window.received.includes('no rows')")
             await page.press("a")
             await page.until("pending === 1")
             await shown(page, "pending")
             for accept in (False, True):
                 page.events.clear()
-                await page.value("window.heard = ''")
+                await page.value("window.received = ''")
                 await page.call("Page.reload")
                 await page.until_event("Page.javascriptDialogOpening")
                 assert page.dialogs() == ["beforeunload"]
                 await page.call("Page.handleJavaScriptDialog", accept=accept)
-            await page.until("window.heard?.includes('people') && pending === 1")
+            await page.until("window.received?.includes('people') && pending === 1")
             await shown(page, "again")
             await page.press("u")
             await page.until("pending === 0")

@@ -58,7 +58,7 @@ def test_service_killed_during_a_claim_has_at_most_one_owner(tmp_path: Path) -> 
         for claim in claims:
             claim.join()
         with Hosted(data) as restarted:
-            codes = [line.rpartition(" ")[2] for line in restarted.said if "claim it" in line]
+            codes = [line.rpartition(" ")[2] for line in restarted.output if "claim it" in line]
             with Client(restarted.control, "") as client:
                 claimed = client.call("GET", "/v1/claim")["claimed"]
             assert claimed == (not codes)

@@ -141,12 +141,12 @@ class Load:
         async with self.changed:
             await self.changed.wait_for(lambda: self.answers >= expected)
 
-    async def client(self, project: str, over: asyncio.Event, *, keeps: bool) -> None:
+    async def client(self, project: str, over: asyncio.Event, *, holds: bool) -> None:
         while not over.is_set():
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
             asked = 0
             try:
-                while await self.ask(project, reader, writer) and keeps and not over.is_set():
+                while await self.ask(project, reader, writer) and holds and not over.is_set():
                     asked += 1
             except (asyncio.IncompleteReadError, ConnectionError) as error:
                 # Closed between two requests: clients then retry (RFC 9112 9.3.1).
@@ -166,8 +166,8 @@ def test_restart_completes_every_request_and_stream(
         """Restart the service while clients send requests; return the process of the last start."""
         load = Load(supervisor.sockets[0].getsockname()[1])
         stop = asyncio.Event()
-        kinds = [(name, keeps) for name in PROJECTS for keeps in (False, True)] * 2
-        clients = [asyncio.create_task(load.client(name, stop, keeps=keeps)) for name, keeps in kinds]
+        kinds = [(name, holds) for name in PROJECTS for holds in (False, True)] * 2
+        clients = [asyncio.create_task(load.client(name, stop, holds=holds)) for name, holds in kinds]
         try:
             for _ in range(RESTARTS):
                 await asyncio.wait_for(load.more(100), SECONDS)

@@ -49,7 +49,7 @@ def test_control_api_has_the_requests_of_both_workers(pulse: DevServer, pulse_pr
     assert presence is not None
     with Client(presence.url, presence.token) as client:
         end = time.monotonic() + 60
-        while sorted(kept(client, ids)) != sorted(ids):
+        while sorted(stored(client, ids)) != sorted(ids):
             assert time.monotonic() < end
         state = client.call("GET", "/v1/projects/pulse/state")
         mount = next(each for each in state["mounts"] if each["pattern"] == "/api/*")
@@ -58,7 +58,7 @@ def test_control_api_has_the_requests_of_both_workers(pulse: DevServer, pulse_pr
         assert second["response"]["status"] == 200 and second["replay_of"] == ids[0]
 
 
-def kept(client: Client, ids: list[str]) -> list[str]:
+def stored(client: Client, ids: list[str]) -> list[str]:
     """Return which of these requests are recorded so far."""
     result = []
     for each in ids:

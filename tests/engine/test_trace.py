@@ -44,7 +44,7 @@ def test_call_whose_parent_is_a_span_is_below_it() -> None:
     assert (fetch.parent, own.parent) == (1, -1)
 
 
-def test_span_keeps_its_time_within_the_request() -> None:
+def test_span_time_is_within_the_request() -> None:
     early, late, inside = span(1), span(2), span(3)
     early.start_ns -= 3600 * 10**9
     early.wall_ns = 7200 * 10**9

@@ -69,8 +69,10 @@ def snapshot(request: pytest.FixtureRequest) -> Callable[[App[Any]], None]:
         if os.environ.get("SVC_WRITE_SNAPSHOTS"):
             file.parent.mkdir(exist_ok=True)
             file.write_text(screen_text, encoding="utf-8")
-        kept = file.read_text(encoding="utf-8") if file.exists() else ""
-        difference = "\n".join(difflib.unified_diff(kept.splitlines(), screen_text.splitlines(), lineterm=""))
-        assert screen_text == kept, f"{file.name} shows something else:\n{difference}"
+        stored = file.read_text(encoding="utf-8") if file.exists() else ""
+        difference = "\n".join(
+            difflib.unified_diff(stored.splitlines(), screen_text.splitlines(), lineterm="")
+        )
+        assert screen_text == stored, f"{file.name} shows something else:\n{difference}"
 
     return compare

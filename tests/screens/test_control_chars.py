@@ -17,10 +17,10 @@ SHOWN = "a[31mred]0;title2Jb"
 
 def test_control_char_filter_removes_only_control_characters() -> None:
     bold = Style(bold=True)
-    kept = [Segment("日本 שלום\u200e e\u0301 👩\u200d💻"), Segment("", None, [(ControlType.BELL,)])]
-    assert ControlCharFilter().apply([Segment(HOSTILE, bold), *kept], Color(0, 0, 0)) == [
+    plain = [Segment("日本 שלום\u200e e\u0301 👩\u200d💻"), Segment("", None, [(ControlType.BELL,)])]
+    assert ControlCharFilter().apply([Segment(HOSTILE, bold), *plain], Color(0, 0, 0)) == [
         Segment(SHOWN, bold),
-        *kept,
+        *plain,
     ]
 
 

@@ -46,7 +46,7 @@ class Terminal:
     def screen(self, *, coloured: bool = False) -> str:
         return self.tmux("capture-pane", "-p", "-t", "0", *(["-e"] if coloured else []))
 
-    def told(self, format: str) -> str:
+    def output(self, format: str) -> str:
         """Return what tmux knows of the window: `#{alternate_on}`."""
         return self.tmux("display-message", "-p", "-t", "0", format).strip()
 
@@ -62,16 +62,16 @@ class Terminal:
 
     def process(self) -> int:
         """Return the program, which the shell waits for."""
-        shell = self.told("#{pane_pid}")
+        shell = self.output("#{pane_pid}")
         children = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
         assert len(children) == 1, children
         return int(children[0])
 
     def restored(self) -> None:
         """Wait until the shell asks again, in a terminal as it was."""
-        self.until(lambda _: self.told("#{pane_current_command}") == "sh")
+        self.until(lambda _: self.output("#{pane_current_command}") == "sh")
         state = "#{alternate_on} #{mouse_any_flag} #{cursor_flag} #{keypad_flag}"
-        assert self.told(state) == "0 0 1 0"
+        assert self.output(state) == "0 0 1 0"
 
 
 @contextlib.contextmanager
@@ -103,7 +103,7 @@ def terminal(
             "sh",
             "-i",
         )
-        server = int(opened.told("#{pid}"))
+        server = int(opened.output("#{pid}"))
         opened.tmux("set", "-g", "status", "off")
         opened.until(SHELL)
         opened.type(shlex.join(command))

@@ -55,7 +55,7 @@ class Hosted:
 
     def __init__(self, data: Path, certificate: Certificate | None = None, workers: int = 1) -> None:
         self.data = data
-        self.said: list[str] = []
+        self.output: list[str] = []
         self.token = ""
         public = bind_reuseport("127.0.0.1", 0, workers) if workers > 1 else [bind("127.0.0.1", 0)]
         control = bind("127.0.0.1", 0)
@@ -70,7 +70,7 @@ class Hosted:
             origin=f"{scheme}://{{}}:8080",
             certificate=certificate,
             grace=1.0,
-            log=lambda level, text: self.said.append(text),
+            log=lambda level, text: self.output.append(text),
             passwords=quick(),
         )
         self._thread = BackgroundLoop(lambda stop: run_service(settings, stop), "service")
@@ -91,10 +91,10 @@ class Hosted:
 
     def claim(self) -> Client:
         """Become the owner, and return a client with a session."""
-        code = self.said[0].rpartition(" ")[2]
+        code = self.output[0].rpartition(" ")[2]
         with Client(self.control, "") as client:
-            wish = {"code": code, "user": "ann", "password": PASSWORD}
-            self.token = client.call("POST", "/v1/claim", wish)["token"]
+            payload = {"code": code, "user": "ann", "password": PASSWORD}
+            self.token = client.call("POST", "/v1/claim", payload)["token"]
         return Client(self.control, self.token)
 
     def package(self, kind: str) -> str:

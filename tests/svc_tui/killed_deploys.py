@@ -70,7 +70,7 @@ def race(folder: Path, report: int) -> None:
 def check(folder: Path, acknowledged: bytes) -> None:
     """Fail unless one whole version is live, and the next deploy works."""
     with Hosted(folder / "data") as hosted, Client(hosted.control, (folder / "token").read_text()) as client:
-        assert not any("not served" in line or "internal" in line for line in hosted.said), hosted.said
+        assert not any("not served" in line or "internal" in line for line in hosted.output), hosted.output
         live = hosted.get().text
         assert live == hosted.get("/same.txt").text, "a mixture of two versions"
         assert len(acknowledged) <= 1, f"acknowledged {acknowledged!r}"

@@ -69,8 +69,8 @@ def test_rollback_over_the_api_activates_the_earlier_deployment(hosted: Hosted, 
         assert hosted.get().text == "two"
         planned = client.call("GET", f"/v1/projects/shop/deployments/{first}/rollback")
         assert [change["field"] for change in planned["changes"]] == ["artifact"]
-        wish = {"deployment": first, "revision": planned["revision"], "message": "two is bad"}
-        client.call("POST", "/v1/projects/shop/rollback", wish)
+        payload = {"deployment": first, "revision": planned["revision"], "message": "two is bad"}
+        client.call("POST", "/v1/projects/shop/rollback", payload)
         assert hosted.get().text == "one"
         activations = client.call("GET", "/v1/projects/shop/deployments")["activations"]
         assert [activation["message"] for activation in activations] == ["two is bad", "", ""]
@@ -151,8 +151,8 @@ def test_deploy_without_a_session_or_as_viewer_fails(hosted: Hosted, project: Pa
         with pytest.raises(ApiError) as exc_info:
             deploy(stranger, project)
         assert exc_info.value.code == "unauthenticated"
-        wish = {"name": "ci", "role": "viewer", "projects": ["*"]}
-        with Client(hosted.control, owner.call("POST", "/v1/tokens", wish)["token"]) as viewer:
+        payload = {"name": "ci", "role": "viewer", "projects": ["*"]}
+        with Client(hosted.control, owner.call("POST", "/v1/tokens", payload)["token"]) as viewer:
             with pytest.raises(ApiError) as exc_info:
                 deploy(viewer, project)
             assert exc_info.value.code == "forbidden"
@@ -164,7 +164,7 @@ def test_deployment_survives_a_restart(tmp_path: Path, project: Path) -> None:
     shutil.rmtree(tmp_path / "data" / "unpacked")
     hosted = Hosted(tmp_path / "data")
     try:
-        assert hosted.get().text == "one" and hosted.said == []
+        assert hosted.get().text == "one" and hosted.output == []
     finally:
         hosted.stop()
 
@@ -183,12 +183,12 @@ def test_slow_manifest_does_not_block_other_requests(hosted: Hosted) -> None:
 
 
 def test_service_errors_are_written_to_its_log(hosted: Hosted) -> None:
-    hosted.said.clear()
+    hosted.output.clear()
     assert internal_error(ZeroDivisionError("nothing is that small")).code == "internal"
-    assert len(hosted.said) == 1 and "nothing is that small" in hosted.said[0]
+    assert len(hosted.output) == 1 and "nothing is that small" in hosted.output[0]
     full = internal_error(OSError(errno.ENOSPC, "No space left on device", "/data/some/file"))
     assert full.text == "the service's disk is full\nFree space on the service's disk, then retry."
-    assert full.code == "unavailable" and "/data/some/file" in hosted.said[1]
+    assert full.code == "unavailable" and "/data/some/file" in hosted.output[1]
 
 
 def test_disk_error_is_reported_without_paths_of_the_service(hosted: Hosted, project: Path) -> None:
@@ -201,7 +201,7 @@ def test_disk_error_is_reported_without_paths_of_the_service(hosted: Hosted, pro
         for name in ("usage.db", "timeline.db"):
             (other / name).mkdir(parents=True)
         (other / "tables").write_text("in the way")
-        hosted.said.clear()
+        hosted.output.clear()
         asks: list[Callable[[], object]] = [
             lambda: deploy(client, project),
             lambda: client.call("GET", "/v1/projects/other/usage"),
@@ -212,14 +212,14 @@ def test_disk_error_is_reported_without_paths_of_the_service(hosted: Hosted, pro
             with pytest.raises(ApiError) as exc_info:
                 ask()
             assert exc_info.value.message and str(hosted.data) not in exc_info.value.text
-        assert len(hosted.said) == len(asks)
-        assert all(str(hosted.data) in said for said in hosted.said)
+        assert len(hosted.output) == len(asks)
+        assert all(str(hosted.data) in output for output in hosted.output)
 
 
 def test_client_disconnect_is_not_logged_as_an_error(hosted: Hosted, project: Path) -> None:
     with hosted.claim() as client:
         deploy(client, project)
-        hosted.said.clear()
+        hosted.output.clear()
         headers = {"authorization": f"Bearer {hosted.token}"}
         url = f"{hosted.control}/v1/projects/shop/logs?follow=true"
         hosted.get()
@@ -228,4 +228,4 @@ def test_client_disconnect_is_not_logged_as_an_error(hosted: Hosted, project: Pa
                 next(answer.iter_lines())
         client.call("GET", "/v1/projects")
     hosted.stop()
-    assert hosted.said == []
+    assert hosted.output == []

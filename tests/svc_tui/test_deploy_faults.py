@@ -57,6 +57,6 @@ def test_clock_jumps_change_neither_deployments_nor_rights(
                 assert history["activations"][0]["deployment"] == before
                 for path in ("state", "usage", "logs/window"):
                     client.call("GET", f"/v1/projects/shop/{path}")
-        assert not [line for line in hosted.said if "internal" in line]
+        assert not [line for line in hosted.output if "internal" in line]
     with Hosted(tmp_path / "data") as hosted:
         assert hosted.get().text == "0 days"

@@ -49,12 +49,12 @@ def write(hosted: Hosted, *texts: str, ago_ns: int = 0) -> None:
 class Reader:
     """Return the output of `svc logs`; a follower ends at the text `enough`."""
 
-    def __init__(self, hosted: Hosted, wish: LogQuery, enough: str = "") -> None:
+    def __init__(self, hosted: Hosted, payload: LogQuery, enough: str = "") -> None:
         self.shown: list[StoredRecord] = []
         self.dropped: list[int] = []
         self._enough = enough
         login = Credentials("key", hosted.control, token=hosted.token)
-        self._logs = RemoteLogs(login, "shop", wish, self._show, self.dropped.append)
+        self._logs = RemoteLogs(login, "shop", payload, self._show, self.dropped.append)
 
     def _show(self, entries: Sequence[StoredRecord]) -> None:
         self.shown += entries
@@ -114,9 +114,9 @@ def test_remote_cursor_of_an_older_file_misses_nothing(hosted: Hosted) -> None:
 
 def test_remote_follow_of_an_unreachable_service_fails(hosted: Hosted) -> None:
     hosted.stop()
-    for wish in (ALL, replace(ALL, follow=True), replace(ALL, follow=True, tail=3)):
+    for payload in (ALL, replace(ALL, follow=True), replace(ALL, follow=True, tail=3)):
         with pytest.raises(Unreachable):
-            Reader(hosted, wish).run()
+            Reader(hosted, payload).run()
 
 
 @pytest.mark.slow

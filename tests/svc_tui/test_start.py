@@ -86,7 +86,7 @@ async def test_first_owner_logs_in_with_claim_code(here: Path, hosted: Hosted) -
             app.screen.query_one(f"#{field}", Input).value = value
         await pilot.press("ctrl+s")
         await until(pilot, lambda: "claim code" in str(app.screen.query_one("#wrong").render()))
-        app.screen.query_one("#code", Input).value = hosted.said[0].rpartition(" ")[2]
+        app.screen.query_one("#code", Input).value = hosted.output[0].rpartition(" ")[2]
         await pilot.press("enter")
         await until(pilot, lambda: not isinstance(app.screen, LoginScreen))
         assert options(app) == ["create", "login"]

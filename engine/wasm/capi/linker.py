@@ -33,7 +33,7 @@ class LinkedComponent:
         Raises `ComponentRejected` for a component without a handler or with unavailable imports.
         """
         linker = Linker(engine)
-        self._keep: list[Any] = [engine, component, linker]
+        self._references: list[Any] = [engine, component, linker]
         self.engine, self.component, self.linker = address(engine), address(component), address(linker)
         try:
             self._link(component, engine, linker, runs)
@@ -74,7 +74,7 @@ class LinkedComponent:
 
     def _export(self, component: Component, name: str, outer: Any = None) -> int:
         index = component.get_export_index(name, outer)
-        self._keep.append(index)
+        self._references.append(index)
         return address(index)
 
     def _bind(
@@ -84,7 +84,7 @@ class LinkedComponent:
             kind = item.ty
             if isinstance(kind, ResourceType):
                 drop = host_functions.destructor(runs)
-                self._keep.append(drop)
+                self._references.append(drop)
                 target.add_resource(name, RESOURCES[ALIASES.get(name, name)], drop)
             elif isinstance(kind, types.FuncType):
                 function = FUNCTIONS.get(f"{base}#{name}") or _unavailable(f"{base}#{name}")
@@ -92,7 +92,7 @@ class LinkedComponent:
                     function = FUNCTIONS.get(f"{FAST_STREAMS}#{name}", function)
                 make = host_functions.blocking_function if function.blocking else host_functions.host_function
                 callback = make(runs, kind, function.body, packed=function.packed)
-                self._keep.append(callback)
+                self._references.append(callback)
                 target.add_func(name, callback, blocking=function.blocking)
 
 

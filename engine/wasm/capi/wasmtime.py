@@ -212,15 +212,15 @@ class Store:
 class CallFuture:
     """A guest call in progress: a fiber that advances when polled, from any thread, one thread at a time."""
 
-    __slots__ = ("_arguments", "_error", "_keep", "_pointer", "_result")
+    __slots__ = ("_arguments", "_error", "_pointer", "_references", "_result")
 
     def __init__(
-        self, pointer: int, error: Any, keep: Any, arguments: Any = None, result: Any = None
+        self, pointer: int, error: Any, references: Any, arguments: Any = None, result: Any = None
     ) -> None:
         """Wrap a started call; its error is written to the PAIR `error`, its result to a value."""
         self._pointer: int | None = pointer
         self._error = error
-        self._keep = keep
+        self._references = references
         self._arguments = arguments
         self._result = result
 

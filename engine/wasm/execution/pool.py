@@ -156,7 +156,7 @@ class Pool:
         self._quotas = (quotas or Quotas()).active
         warm = min(settings.warm, settings.instances)
         sizes = [(warm, True), (settings.instances - warm, False)]
-        self.slots = tuple(Slots(size, settings.memory_mib, warm=keep) for size, keep in sizes if size)
+        self.slots = tuple(Slots(size, settings.memory_mib, warm=is_warm) for size, is_warm in sizes if size)
         self._free = settings.instances
         self._half = settings.instances // 2
         self._reserved = settings.instances // RESERVED_SHARE

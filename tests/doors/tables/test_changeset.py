@@ -47,7 +47,7 @@ class Model:
 
     def apply(self, changes: list[Change], *, skip: bool) -> tuple[int, list[tuple[int, str]], list[int]]:
         """Return the count of applied changes, the conflicts, and the indexes of invalid changes."""
-        kept, applied = deepcopy(self.rows), 0
+        before, applied = deepcopy(self.rows), 0
         conflicts: list[tuple[int, str]] = []
         invalid: list[int] = []
         for index, change in enumerate(changes):
@@ -67,7 +67,7 @@ class Model:
             if not result:
                 invalid.append(index)
         if invalid or (conflicts and not skip):
-            self.rows, applied = kept, 0
+            self.rows, applied = before, 0
         return applied, conflicts, invalid
 
     def _put(self, old: int | None, row: Row) -> bool:

@@ -50,8 +50,8 @@ def test_json_severity_number_accepts_enum_names(severity: Callable[..., str]) -
 
 def test_distinct_severity_text_is_stored_as_attribute(telemetry: OpenTelemetry) -> None:
     assert telemetry.record({"severityNumber": 13, "severityText": "warn"}).attributes == {}
-    kept = telemetry.record({"severityNumber": 9, "severityText": "Notice"}).attributes
-    assert kept == {"severity_text": "Notice"}
+    stored = telemetry.record({"severityNumber": 9, "severityText": "Notice"}).attributes
+    assert stored == {"severity_text": "Notice"}
 
 
 @pytest.mark.parametrize(

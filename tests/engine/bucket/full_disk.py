@@ -66,26 +66,26 @@ class Acknowledged:
 
 
 async def main(root: Path, *, limited: bool) -> None:
-    kept = Acknowledged(FolderBucket(root))
-    await kept.upload(b"before", 0)
-    await kept.cas(b"before", 0)
+    stored = Acknowledged(FolderBucket(root))
+    await stored.upload(b"before", 0)
+    await stored.cas(b"before", 0)
     if limited:
         resource.setrlimit(resource.RLIMIT_FSIZE, (256 * 1024, resource.RLIM_INFINITY))
-    hints = await kept.fill(10_000)
+    hints = await stored.fill(10_000)
     assert all("space" in hint.lower() for hint in hints), hints
-    await kept.check()
+    await stored.check()
     resource.setrlimit(resource.RLIMIT_FSIZE, NO_LIMIT)
-    for digest in list(kept.blobs)[1:]:
-        del kept.blobs[digest]
-        assert await kept.bucket.blobs.delete(digest, 1 << 62)
-    for write in (kept.upload, kept.cas):
+    for digest in list(stored.blobs)[1:]:
+        del stored.blobs[digest]
+        assert await stored.bucket.blobs.delete(digest, 1 << 62)
+    for write in (stored.upload, stored.cas):
         await write(b"after", 0)
-    await kept.check()
-    await kept.bucket.aclose()
-    kept.bucket = FolderBucket(root)
-    await kept.check()
-    await kept.bucket.aclose()
-    print(f"whole, with {len(kept.cells)} cells")
+    await stored.check()
+    await stored.bucket.aclose()
+    stored.bucket = FolderBucket(root)
+    await stored.check()
+    await stored.bucket.aclose()
+    print(f"whole, with {len(stored.cells)} cells")
 
 
 asyncio.run(main(Path(sys.argv[1]), limited=len(sys.argv) > 2))

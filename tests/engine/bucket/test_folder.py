@@ -29,7 +29,7 @@ bucket = FolderBucket(Path(sys.argv[1]), "svc serve --data ü")
 print("open", flush=True)
 sys.stdin.read()
 """
-AS_NOBODY = """
+UNPRIVILEGED = """
 import asyncio, os, sys
 from pathlib import Path
 from engine.bucket.errors import BucketError
@@ -163,7 +163,7 @@ def test_unwritable_folder_raises_with_path_and_hint(open_to_others: Path, exist
     if exists:
         opened(root)
     root.chmod(0o555)
-    with python(AS_NOBODY, root) as child:
+    with python(UNPRIVILEGED, root) as child:
         assert child.stdout is not None
         output = child.stdout.read()
     if exists and os.getuid() != 0:

@@ -61,15 +61,15 @@ class Shop:
         self.public = public
         self.control = control
 
-    async def call(self, method: str, path: str, status: int = 200, **wish: Any) -> dict[str, Any]:
+    async def call(self, method: str, path: str, status: int = 200, **options: Any) -> dict[str, Any]:
         """Send a request below the Project's path; return the document of the response."""
-        answer = await self.control.request(method, f"/v1/projects/shop{path}", **wish)
+        answer = await self.control.request(method, f"/v1/projects/shop{path}", **options)
         assert answer.status_code == status, answer.text
         document: dict[str, Any] = answer.json()
         return document
 
-    async def state(self, **wish: Any) -> dict[str, Any]:
-        return await self.call("GET", "/state", params=wish)
+    async def state(self, **options: Any) -> dict[str, Any]:
+        return await self.call("GET", "/state", params=options)
 
     async def until(self, name: str, state: str) -> dict[str, Any]:
         """Wait until a Resource has this state; return its document."""

@@ -79,8 +79,8 @@ def test_last_owner_cannot_be_removed(service: Service, owner: str) -> None:
 
 def test_recreated_user_inherits_no_sessions_or_tokens(service: Service, owner: str) -> None:
     bob = service.add(owner, "bob", shop="owner")
-    wish = {"name": "ci", "role": "owner", "projects": ["shop"]}
-    token = service.call(bob, "POST", "/v1/tokens", wish)["token"]
+    payload = {"name": "ci", "role": "owner", "projects": ["shop"]}
+    token = service.call(bob, "POST", "/v1/tokens", payload)["token"]
     service.call(owner, "DELETE", "/v1/users/bob")
     new = service.add(owner, "bob", shop="owner")
     for ended in (bob, token):

@@ -84,12 +84,12 @@ def test_bucket_contains_no_password_token_or_claim_code(tmp_path: Path) -> None
         code = service.do(service.gate.accounts.new_claim_code)
         body = {"code": code, "user": "ann", "password": PASSWORD}
         owner = service.call("", "POST", "/v1/claim", body)["token"]
-        wish = {"name": "ci", "role": "owner", "projects": ["*"]}
-        token = service.call(owner, "POST", "/v1/tokens", wish)["token"]
-    kept = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
-    assert b"$argon2id$" in kept
+        payload = {"name": "ci", "role": "owner", "projects": ["*"]}
+        token = service.call(owner, "POST", "/v1/tokens", payload)["token"]
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
+    assert b"$argon2id$" in stored
     for secret in (PASSWORD, owner, owner[5:], token, token[5:], code, code.replace("-", "")):
-        assert secret.encode() not in kept
+        assert secret.encode() not in stored
 
 
 def test_wrong_password_and_unknown_user_return_equal_errors(service: Service, owner: str) -> None:
@@ -108,8 +108,8 @@ def test_logout_ends_own_session_only(service: Service, owner: str) -> None:
 
 def test_logout_everywhere_ends_all_sessions_and_no_tokens(service: Service, owner: str) -> None:
     other = service.call("", "POST", "/v1/login", {"user": "ann", "password": PASSWORD})["token"]
-    wish = {"name": "ci", "role": "viewer", "projects": ["shop"]}
-    token = service.call(owner, "POST", "/v1/tokens", wish)["token"]
+    payload = {"name": "ci", "role": "viewer", "projects": ["shop"]}
+    token = service.call(owner, "POST", "/v1/tokens", payload)["token"]
     assert service.call(other, "POST", "/v1/logout", params={"everywhere": "true"}) == {"revoked": 2}
     for ended in (owner, other):
         assert refused(service, ended, "GET", "/v1/whoami").code == "unauthenticated"

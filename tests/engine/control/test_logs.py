@@ -74,8 +74,8 @@ class Shop:
         self.path = folder / TIMELINE_FILE
         self.client = client
 
-    def write(self, *records: Record, at_ns: int = NOW, keep: Retention | None = None) -> None:
-        store = TimelineStore(self.path, keep or Retention(max_bytes=1 << 30, max_age_seconds=1e12))
+    def write(self, *records: Record, at_ns: int = NOW, retention: Retention | None = None) -> None:
+        store = TimelineStore(self.path, retention or Retention(max_bytes=1 << 30, max_age_seconds=1e12))
         store.append(records, at_ns)
         store.trim(at_ns)
         store.close()
@@ -86,14 +86,14 @@ class Shop:
         first: int = self.client.call("GET", f"{PLACE}/window", params={"n": 0})["first"]
         return first
 
-    def places(self, path: str, **wish: Any) -> list[int]:
+    def places(self, path: str, **query: Any) -> list[int]:
         """Return the cursors of the records that are sent."""
-        result = self.client.call("GET", f"{PLACE}/{path}", params=wish)["records"]
+        result = self.client.call("GET", f"{PLACE}/{path}", params=query)["records"]
         return [each["cursor"] for each in result]
 
-    def cursors(self, **wish: Any) -> list[int]:
+    def cursors(self, **query: Any) -> list[int]:
         result: list[int] = []
-        for line in islice(self.client.lines("GET", f"{PLACE}/cursors", params=wish), 1, None):
+        for line in islice(self.client.lines("GET", f"{PLACE}/cursors", params=query), 1, None):
             result += [line["after"] + offset for offset in line["offsets"]]
         return result
 
@@ -138,14 +138,16 @@ FILTERS: list[tuple[dict[str, Any], list[int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("wish", "expected"), FILTERS)
-def test_every_route_applies_same_filter(shop: Shop, wish: dict[str, Any], expected: list[int]) -> None:
+@pytest.mark.parametrize(("query", "expected"), FILTERS)
+def test_every_route_applies_same_filter(shop: Shop, query: dict[str, Any], expected: list[int]) -> None:
     first = shop.fill()
     passing = [first + each for each in expected]
-    assert shop.cursors(**wish) == passing
-    assert shop.places("window", **wish, after=0) == passing
-    assert shop.places("window", **wish, before=first + 50) == [each for each in passing if each < first + 50]
-    assert shop.places("window", **wish, n=3) == passing[-3:]
+    assert shop.cursors(**query) == passing
+    assert shop.places("window", **query, after=0) == passing
+    assert shop.places("window", **query, before=first + 50) == [
+        each for each in passing if each < first + 50
+    ]
+    assert shop.places("window", **query, n=3) == passing[-3:]
 
 
 def test_records_without_filter_are_selected_by_position(shop: Shop) -> None:
@@ -198,8 +200,8 @@ def test_cursors_resume_after_cursor(shop: Shop) -> None:
 @pytest.mark.parametrize("newest", [False, True])
 def test_follow_continues_with_new_records(shop: Shop, newest: bool) -> None:
     first = shop.fill()
-    wish = {"level": "error", "follow": True, "newest": newest}
-    lines = shop.client.lines("GET", f"{PLACE}/cursors", params=wish)
+    query = {"level": "error", "follow": True, "newest": newest}
+    lines = shop.client.lines("GET", f"{PLACE}/cursors", params=query)
     assert next(line for line in lines if line.keys() == {"position"}) == {"position": first + 99}
     shop.write(*written(13))
     offsets = next(line for line in lines if "offsets" in line)
@@ -222,7 +224,9 @@ def test_follow_reports_removed_records(shop: Shop) -> None:
     later = NOW + 9 * SECOND
     shop.write(*(LineRecord(later, "", "web", "stdout", str(n)) for n in range(50_000)), at_ns=later)
     shop.write(
-        LineRecord(later, "", "web", "stdout", "last"), at_ns=2 * later, keep=Retention(max_age_seconds=1.0)
+        LineRecord(later, "", "web", "stdout", "last"),
+        at_ns=2 * later,
+        retention=Retention(max_age_seconds=1.0),
     )
     while "dropped" not in (line := next(lines)):
         assert "error" not in line
@@ -257,7 +261,7 @@ def test_missing_timeline_returns_no_records(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "wish"),
+    ("path", "query"),
     [
         ("window", {"after": 1, "before": 9}),
         ("window", {"level": "loud"}),
@@ -271,7 +275,7 @@ def test_missing_timeline_returns_no_records(shop: Shop) -> None:
         ("cursors", {"status": "666"}),
     ],
 )
-def test_invalid_parameters_are_rejected(shop: Shop, path: str, wish: dict[str, Any]) -> None:
+def test_invalid_parameters_are_rejected(shop: Shop, path: str, query: dict[str, Any]) -> None:
     with pytest.raises(ApiError) as exc_info:
-        shop.client.call("GET", f"{PLACE}/{path}", params=wish)
+        shop.client.call("GET", f"{PLACE}/{path}", params=query)
     assert exc_info.value.code == "invalid"

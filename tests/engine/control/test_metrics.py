@@ -24,8 +24,8 @@ def scrape(hosted: Hosted, token: str) -> dict[tuple[str, str], float]:
     return samples
 
 
-def token(client: Client, name: str, **wish: Any) -> str:
-    made = client.call("POST", "/v1/tokens", {"name": name, "role": "viewer", "days": 1} | wish)
+def token(client: Client, name: str, **payload: Any) -> str:
+    made = client.call("POST", "/v1/tokens", {"name": name, "role": "viewer", "days": 1} | payload)
     return str(made["token"])
 
 

@@ -106,7 +106,7 @@ def test_record_bodies_false_records_nothing(root: Path) -> None:
     (root / "svc.toml").write_text(STATIC.replace('"shop"', '"shop"\nrecord_bodies = false', 1))
 
     async def test(shop: Shop) -> None:
-        kept = (await shop.public.get("/")).headers["x-request-id"]
+        stored = (await shop.public.get("/")).headers["x-request-id"]
         (root / "svc.toml").write_text(STATIC)
         while True:
             answer = await shop.public.get("/")
@@ -114,7 +114,7 @@ def test_record_bodies_false_records_nothing(root: Path) -> None:
             own = answer.headers["x-request-id"]
             if (await shop.control.get(f"/v1/projects/shop/requests/{own}")).status_code == 200:
                 break
-        problem = await shop.call("GET", f"/requests/{kept}", 404)
+        problem = await shop.call("GET", f"/requests/{stored}", 404)
         assert "is not recorded" in problem["title"] and "record_bodies" in problem["hint"]
 
     develop(root, test)

@@ -20,9 +20,9 @@ def refused(service: Service, token: str, method: str, path: str, body: Any = No
     return exc_info.value
 
 
-def made(service: Service, owner: str, **wish: Any) -> str:
-    wish = {"name": "ci", "role": "deployer", "projects": ["shop"]} | wish
-    return str(service.call(owner, "POST", "/v1/tokens", wish)["token"])
+def made(service: Service, owner: str, **payload: Any) -> str:
+    payload = {"name": "ci", "role": "deployer", "projects": ["shop"]} | payload
+    return str(service.call(owner, "POST", "/v1/tokens", payload)["token"])
 
 
 def principal_of(service: Service, token: str) -> Principal | None:
@@ -92,7 +92,7 @@ def test_token_for_all_projects_limits_each_role(service: Service, owner: str) -
 
 
 @pytest.mark.parametrize(
-    ("wish", "code"),
+    ("payload", "code"),
     [
         ({"role": "owner"}, "forbidden"),
         ({"projects": ["*"]}, "forbidden"),
@@ -110,10 +110,10 @@ def test_token_for_all_projects_limits_each_role(service: Service, owner: str) -
     ],
 )
 def test_invalid_token_request_is_rejected(
-    service: Service, owner: str, wish: dict[str, Any], code: str
+    service: Service, owner: str, payload: dict[str, Any], code: str
 ) -> None:
     bob = service.add(owner, "bob", shop="deployer")
-    body = {"name": "ci", "role": "deployer", "projects": ["shop"]} | wish
+    body = {"name": "ci", "role": "deployer", "projects": ["shop"]} | payload
     assert refused(service, bob, "POST", "/v1/tokens", body).code == code
     assert service.call(bob, "GET", "/v1/tokens") == {"tokens": []}
 
@@ -132,7 +132,7 @@ def test_concurrent_tokens_of_one_name_create_one(service: Service, owner: str) 
 
 def test_revoked_token_is_invalid_at_once(service: Service, owner: str) -> None:
     token = made(service, owner)
-    assert refused(service, owner, "POST", "/v1/tokens", _wish()).code == "conflict"
+    assert refused(service, owner, "POST", "/v1/tokens", _payload()).code == "conflict"
     assert service.call(token, "GET", "/v1/whoami")["user"] == "ann"
     assert service.call(owner, "DELETE", "/v1/tokens/ci") == {"revoked": 1}
     assert refused(service, token, "GET", "/v1/whoami").code == "unauthenticated"
@@ -144,7 +144,7 @@ def test_token_cannot_manage_tokens_passwords_or_users(service: Service, owner: 
     service.add(owner, "bob")
     for method, path, body in (
         ("GET", "/v1/tokens", None),
-        ("POST", "/v1/tokens", _wish(name="more")),
+        ("POST", "/v1/tokens", _payload(name="more")),
         ("DELETE", "/v1/tokens/ci", None),
         ("POST", "/v1/password", {"old": PASSWORD, "new": PASSWORD}),
         ("PUT", "/v1/users/eve", {"password": PASSWORD}),
@@ -227,5 +227,5 @@ def test_any_of_returns_principal_of_first_match(service: Service, owner: str) -
     assert service.do(ask) == ["developer", "ann", None]
 
 
-def _wish(**wish: Any) -> dict[str, Any]:
-    return {"name": "ci", "role": "deployer", "projects": ["shop"]} | wish
+def _payload(**payload: Any) -> dict[str, Any]:
+    return {"name": "ci", "role": "deployer", "projects": ["shop"]} | payload

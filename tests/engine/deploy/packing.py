@@ -99,8 +99,8 @@ async def deployment(
     bucket: FolderBucket, artifact: ComponentArtifact, id_: str, project: str = "shop"
 ) -> Deployment:
     """Store an artifact and return a Deployment that consists of it."""
-    kept = await stored(bucket, artifact)
-    part = DeployedResource.of(RESOURCE, kept.package, Digest(artifact.digest))
+    packed = await stored(bucket, artifact)
+    part = DeployedResource.of(RESOURCE, packed.package, Digest(artifact.digest))
     return Deployment(
         id_,
         project,

@@ -31,7 +31,7 @@ def test_gc_removes_unreferenced_objects_after_grace_period(tmp_path: Path) -> N
     async def scenario(bucket: FolderBucket) -> None:
         unpacked, now = tmp_path / "unpacked", time.time_ns()
         assert await collect_garbage(bucket, now, unpacked=unpacked) == GcReport(0, 0, 0)
-        record = await deployment(bucket, component_artifact(tmp_path, "kept"), "01")
+        record = await deployment(bucket, component_artifact(tmp_path, "stored"), "01")
         await DeploymentHistory(bucket).add(record)
         needed, loose = (
             record.resources["web"].package,
@@ -121,7 +121,7 @@ def test_gc_plan_reports_what_gc_removes(tmp_path: Path) -> None:
 
 def test_gc_with_missing_package_removes_no_unpacked_folder(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
-        record = await deployment(bucket, component_artifact(tmp_path, "kept"), "01")
+        record = await deployment(bucket, component_artifact(tmp_path, "stored"), "01")
         await DeploymentHistory(bucket).add(replace(record, id="02"))
         loose = (await stored(bucket, component_artifact(tmp_path, "loose"))).package
         await unpack(bucket.blobs, loose, tmp_path / "unpacked")
@@ -145,16 +145,16 @@ def test_gc_with_unreadable_folder_raises_package_error(tmp_path: Path) -> None:
 
 def test_gc_removes_machine_code_of_components_that_no_deployment_has(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
-        record = await deployment(bucket, component_artifact(tmp_path, "kept"), "01")
+        record = await deployment(bucket, component_artifact(tmp_path, "stored"), "01")
         await DeploymentHistory(bucket).add(record)
         folder = tmp_path / "cache" / "compiled"
         folder.mkdir(parents=True)
         key = code_key(Compiler.OPTIMIZING)
-        kept, loose = record.resources["web"].artifact, "a" * 64
+        artifact, loose = record.resources["web"].artifact, "a" * 64
         names = {
-            f"{kept}-{key}.cwasm": True,
-            f"{kept}-{key}.lock": True,
-            f"{kept}-wasmtime-1.0.0-cranelift-1.cwasm": False,
+            f"{artifact}-{key}.cwasm": True,
+            f"{artifact}-{key}.lock": True,
+            f"{artifact}-wasmtime-1.0.0-cranelift-1.cwasm": False,
             f"{loose}-{key}.cwasm": False,
             f"{loose}-{key}.lock": False,
             f"code-{loose}-{key}.cwasm": False,
@@ -173,7 +173,7 @@ def test_gc_removes_machine_code_of_components_that_no_deployment_has(tmp_path: 
     opened(tmp_path / "bucket", scenario)
 
 
-def test_use_of_machine_code_keeps_it(tmp_path: Path) -> None:
+def test_used_machine_code_is_retained(tmp_path: Path) -> None:
     artifact = component_artifact(tmp_path)
 
     async def compiled() -> Path:

@@ -230,7 +230,7 @@ def test_uploads_of_two_processes_do_not_mix(use: Use) -> None:
     use(scenario)
 
 
-def test_delete_uploads_purges_orphans_and_keeps_blobs(use: Use) -> None:
+def test_delete_uploads_purges_orphans_and_retains_blobs(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         blobs = opened(bucket).blobs
         name = await put(bucket.blobs, b"content")
@@ -252,16 +252,16 @@ def test_lease_is_exclusive_until_released_or_expired(use: Use, monkeypatch: pyt
     async def scenario(bucket: Bucket) -> None:
         lost: list[str] = []
         first = await Lease.acquire(bucket.kv, "first")
-        keeping = asyncio.ensure_future(first.keep(lambda error: lost.append(error.message)))
+        renewing = asyncio.ensure_future(first.renew(lambda error: lost.append(error.message)))
         with pytest.raises(BucketInUse, match="in use by first"):
             await Lease.acquire(bucket.kv, "second")
-        await cancel([keeping])
+        await cancel([renewing])
         second = None
         async with asyncio.timeout(60):
             while second is None:
                 with suppress(BucketInUse):  # A renewal in flight may be stored late.
                     second = await Lease.acquire(bucket.kv, "second")
-        await first.keep(lambda error: lost.append(error.message))
+        await first.renew(lambda error: lost.append(error.message))
         assert lost == ["the bucket is in use by second"]
         await second.release()
         await Lease.acquire(bucket.kv, "third")

@@ -35,7 +35,7 @@ class Site:
         self.replayer = Replayer(gateway, self.timeline, seconds)
 
 
-def kept(body: bytes = b"question", *headers: tuple[bytes, bytes]) -> RecordedExchange:
+def stored(body: bytes = b"question", *headers: tuple[bytes, bytes]) -> RecordedExchange:
     """Return a request as it was recorded."""
     length = (b"content-length", str(len(body)).encode())
     recording = Recording(
@@ -70,7 +70,9 @@ def test_replay_sends_recorded_request_with_new_trace() -> None:
     async def main() -> None:
         site = Site(answer)
         hidden = [(b"authorization", b"secret"), (b"cookie", b"secret"), (b"x-kind", b"plain")]
-        result = await site.replayer.replay(kept(b"question", *hidden, (b"traceparent", b"00-1-2-01")), NONE)
+        result = await site.replayer.replay(
+            stored(b"question", *hidden, (b"traceparent", b"00-1-2-01")), NONE
+        )
         sent = b"POST /a%20b?c=d localhost:3000|host content-length x-kind|question"
         assert (result.exchange.status, result.exchange.response.body) == (201, sent)
         assert result.exchange.response.complete and result.omitted_headers == ("authorization", "cookie")
@@ -91,7 +93,7 @@ def test_replay_of_truncated_body_raises_not_replayable(size: int) -> None:
         raise AssertionError("sent")
 
     with pytest.raises(NotReplayable, match="only the first 65536 bytes"):
-        asyncio.run(Site(answer).replayer.replay(kept(b"x" * size), NONE))
+        asyncio.run(Site(answer).replayer.replay(stored(b"x" * size), NONE))
 
 
 def test_replay_of_truncated_response_is_not_ended() -> None:
@@ -100,7 +102,7 @@ def test_replay_of_truncated_response_is_not_ended() -> None:
         await run.exchange.send_body(b"half", end=False)
         return report("guest-failed", complete=False)
 
-    result = asyncio.run(Site(answer).replayer.replay(kept(), NONE))
+    result = asyncio.run(Site(answer).replayer.replay(stored(), NONE))
     assert (result.exchange.response.body, result.exchange.response.ended) == (b"half", False)
 
 
@@ -113,7 +115,7 @@ async def endless(run: GuestRequest) -> RunReport:
 
 
 def test_replay_of_endless_response_times_out() -> None:
-    result = asyncio.run(Site(endless, seconds=0.02).replayer.replay(kept(), NONE))
+    result = asyncio.run(Site(endless, seconds=0.02).replayer.replay(stored(), NONE))
     assert (result.exchange.response.body, result.exchange.response.ended) == (b"first", False)
     assert isinstance(span := result.records[-1], RequestRecord) and span.code == "client-gone"
 
@@ -121,7 +123,7 @@ def test_replay_of_endless_response_times_out() -> None:
 def test_cancelled_replay_ends_run() -> None:
     async def main() -> None:
         site = Site(endless)
-        replaying = asyncio.create_task(site.replayer.replay(kept(), NONE))
+        replaying = asyncio.create_task(site.replayer.replay(stored(), NONE))
         started = asyncio.Event()
         site.timeline.subscribe(lambda record: started.set())
         await started.wait()
@@ -137,7 +139,7 @@ def test_replay_returns_500_of_internal_error() -> None:
     async def answer(run: GuestRequest) -> RunReport:
         raise KeyError("internal")
 
-    result = asyncio.run(Site(answer).replayer.replay(kept(), NONE))
+    result = asyncio.run(Site(answer).replayer.replay(stored(), NONE))
     assert result.exchange.status == 500 and b"internal" in result.exchange.response.body
 
 
@@ -152,7 +154,7 @@ def test_disabled_recording_records_nothing() -> None:
             "shop", Path("/"), {"web": Resource("web", "js", Path("/"), public=True)}, recorded=recorded
         )
         table = RouteTable.build(project, {"web": Scripted(answer)}, domain="localhost")
-        await Replayer(Gateway(lambda: table, lambda _: timeline, settings), timeline).replay(kept(), NONE)
+        await Replayer(Gateway(lambda: table, lambda _: timeline, settings), timeline).replay(stored(), NONE)
         return len(found)
 
     assert asyncio.run(main(GatewaySettings(record=True), NONE)) == 1

@@ -19,7 +19,7 @@ from tests.engine.gateway.serving import Site, echo, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API
 from tests.support.certificates import self_signed
 
-KEPT = b"GET / HTTP/1.1\r\nhost: api--shop.localhost\r\n\r\n"
+KEEP_ALIVE = b"GET / HTTP/1.1\r\nhost: api--shop.localhost\r\n\r\n"
 
 
 async def unused(exchange: Exchange) -> None:
@@ -33,7 +33,7 @@ async def ask(client: Client) -> bytes:
     """Return the status line of a response, or empty bytes if the connection was closed."""
     reader, writer = client
     try:
-        writer.write(KEPT)
+        writer.write(KEEP_ALIVE)
         head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
         await reader.readexactly(int(head.partition(b"content-length: ")[2].split(b"\r")[0]))
     except (asyncio.IncompleteReadError, ConnectionError):
@@ -150,7 +150,7 @@ def test_stalled_tls_handshakes_time_out_and_delay_no_other_client(
         stalled = asyncio.gather(*(stall(port, *step) for step in [*steps * 8, (b"", hello), (hello, hello)]))
         await asyncio.sleep(0.1)
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
-        writer.write(KEPT)
+        writer.write(KEEP_ALIVE)
         assert await asyncio.wait_for(reader.readexactly(12), 30) == b"HTTP/1.1 200"
         assert not stalled.done()
         writer.close()
@@ -170,7 +170,7 @@ def test_unconfirmed_tls_shutdown_does_not_delay_stop(
 
     def ask(port: int) -> ssl.SSLSocket:
         client = trust.wrap_socket(socket.create_connection(("127.0.0.1", port), 30))
-        client.sendall(KEPT)
+        client.sendall(KEEP_ALIVE)
         assert client.recv(12) == b"HTTP/1.1 200"
         return client
 

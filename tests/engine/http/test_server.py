@@ -22,7 +22,7 @@ FIELDS = [
     (":scheme", "http"),
     (":authority", "api--shop.localhost"),
 ]
-KEPT = b"GET / HTTP/1.1\r\nhost: api--shop.localhost\r\n\r\n"
+KEEP_ALIVE = b"GET / HTTP/1.1\r\nhost: api--shop.localhost\r\n\r\n"
 
 
 def asking() -> h2.connection.H2Connection:
@@ -167,7 +167,7 @@ def test_shutdown_answers_every_request_of_keep_alive_clients(
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         head = b""
         while b"connection: close" not in head:
-            writer.write(KEPT)
+            writer.write(KEEP_ALIVE)
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
             await reader.readexactly(int(head.partition(b"content-length: ")[2].split(b"\r")[0]))
             answered.release()
@@ -214,7 +214,7 @@ def test_http2_shutdown_sends_goaway_before_requests_end() -> None:
     with_site([PUBLIC_API], {"api": Scripted(body)}, test, grace=30)
 
 
-@pytest.mark.parametrize("begun", [b"GET / HTTP/1.1\r\n", KEPT + b"GET / HTTP/1.1\r\n"])
+@pytest.mark.parametrize("begun", [b"GET / HTTP/1.1\r\n", KEEP_ALIVE + b"GET / HTTP/1.1\r\n"])
 def test_slow_head_closes_connection(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeouts, "HEADER_SECONDS", 0.3)
 

@@ -46,14 +46,14 @@ def received(requests: Conversation, cuts: list[float], unsent: int) -> tuple[li
     )
     data = data[: len(data) - min(unsent, requests[-1][1])]
     places = [0, *sorted(int(cut * len(data)) for cut in cuts), len(data)]
-    heard: list[Any] = []
+    messages: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         body, ended = b"", False
         while not ended and (message := await receive())["type"] == "http.request":
             body += message["body"]
             ended = not message["more_body"]
-        heard.append((scope["method"], scope["path"], len(body), hash(body), ended))
+        messages.append((scope["method"], scope["path"], len(body), hash(body), ended))
         await answer(send, b"%d" % len(body))
         assert (await receive())["type"] == "http.disconnect"
 
@@ -63,7 +63,7 @@ def received(requests: Conversation, cuts: list[float], unsent: int) -> tuple[li
             return await converse(port, parts)
 
     came = asyncio.run(main())
-    return heard, re.sub(rb"(?im)^(date|connection): .*\r\n", b"", came)
+    return messages, re.sub(rb"(?im)^(date|connection): .*\r\n", b"", came)
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -193,7 +193,7 @@ def test_client_disconnect_during_body_reaches_application(taken: bool, sent: in
     """An application that does not read depends on the server, which has to query the socket."""
 
     async def main() -> None:
-        begun, heard = asyncio.Event(), asyncio.Event()
+        begun, received = asyncio.Event(), asyncio.Event()
 
         async def handler(exchange: Exchange) -> None:
             begun.set()
@@ -202,7 +202,7 @@ def test_client_disconnect_during_body_reaches_application(taken: bool, sent: in
                     while await exchange.body.read():
                         pass
             await exchange.disconnected.wait()
-            heard.set()
+            received.set()
 
         async with handled(handler) as (port, _):
             _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -214,7 +214,7 @@ def test_client_disconnect_during_body_reaches_application(taken: bool, sent: in
             if reset:
                 opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
-            await asyncio.wait_for(heard.wait(), PATIENCE)
+            await asyncio.wait_for(received.wait(), PATIENCE)
 
     asyncio.run(main())
 

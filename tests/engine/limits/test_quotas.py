@@ -36,7 +36,7 @@ def test_processes_share_limits_rounded_up() -> None:
     assert quota.share(1) == quota
 
 
-def test_unchanged_quota_keeps_its_rate() -> None:
+def test_unchanged_quota_preserves_its_rate() -> None:
     quotas = Quotas()
     quotas.set("shop", Quota(requests=1))
     active = quotas.active["shop"]

@@ -48,7 +48,7 @@ def path(tmp_path: Path) -> Path:
     return timeline_path(tmp_path)
 
 
-def kept(path: Path) -> list[Record]:
+def stored(path: Path) -> list[Record]:
     reader = TimelineReader(path)
     result = [entry.record for entry in reader.tail(1 << 40, RecordFilter())] if reader.ready() else []
     reader.close()
@@ -76,11 +76,11 @@ def test_recorder_writes_continuously_and_on_close(path: Path, reported: Reporte
     timeline = TimelineBus()
     recorder = TimelineRecorder(path, timeline, reported, interval=0.01)
     timeline.append(REQUEST)
-    until(lambda: path.exists() and bool(kept(path)))
+    until(lambda: path.exists() and bool(stored(path)))
     timeline.append(STRUCTURED)
     timeline.append(LINE)
     recorder.close()
-    assert kept(path) == [REQUEST, STRUCTURED, LINE]
+    assert stored(path) == [REQUEST, STRUCTURED, LINE]
     assert reported.errors == []
 
 
@@ -106,7 +106,7 @@ def test_concurrent_appends_lose_nothing_and_preserve_thread_order(
         thread.join()
     recorder.close()
     for who in "abcd":
-        assert [record.time_ns for record in kept(path) if record.resource == who] == list(range(3000))
+        assert [record.time_ns for record in stored(path) if record.resource == who] == list(range(3000))
 
 
 def test_two_recorders_of_one_project_lose_nothing(path: Path, reported: ReportedErrors) -> None:
@@ -116,7 +116,7 @@ def test_two_recorders_of_one_project_lose_nothing(path: Path, reported: Reporte
         timelines[number % 2].append(line(number))
     for recorder in recorders:
         recorder.close()
-    assert {record.time_ns - BEGAN for record in kept(path)} == set(range(4000))
+    assert {record.time_ns - BEGAN for record in stored(path)} == set(range(4000))
     assert reported.errors == []
 
 
@@ -124,13 +124,13 @@ def test_recorder_recreates_deleted_folder(path: Path, reported: ReportedErrors)
     timeline = TimelineBus()
     recorder = TimelineRecorder(path, timeline, reported, interval=0.01)
     timeline.append(line(1))
-    until(lambda: path.exists() and bool(kept(path)))
+    until(lambda: path.exists() and bool(stored(path)))
     for file in path.parent.iterdir():
         file.unlink()
     path.parent.rmdir()
     timeline.append(line(2))
     recorder.close()
-    assert kept(path) == [line(2)]
+    assert stored(path) == [line(2)]
     assert reported.errors == []
 
 
@@ -141,7 +141,7 @@ def test_corrupt_file_is_quarantined_and_replaced(path: Path, reported: Reported
     recorder = TimelineRecorder(path, timeline, reported, interval=0.01)
     timeline.append(LINE)
     recorder.close()
-    assert kept(path) == [LINE]
+    assert stored(path) == [LINE]
     (aside,) = path.parent.glob("timeline-damaged-*.db")
     assert aside.read_bytes() == b"not a database at all" * 100
     (error,) = reported.errors
@@ -152,7 +152,7 @@ def test_file_corrupted_while_open_is_quarantined(path: Path, reported: Reported
     timeline = TimelineBus()
     recorder = TimelineRecorder(path, timeline, reported, interval=0.01, retry=0.01)
     timeline.append(line(1))
-    until(lambda: path.exists() and bool(kept(path)))
+    until(lambda: path.exists() and bool(stored(path)))
     follower = TimelineFollower(path, RecordFilter(), 0)
     assert [entry.record for entry in follower.poll().entries] == [line(1)]
     for file in path.parent.glob("timeline.db*"):
@@ -177,7 +177,7 @@ def test_internally_corrupt_file_is_quarantined_when_detected(path: Path, report
     recorder = TimelineRecorder(path, timeline, reported, interval=0.01)
     timeline.append(LINE)
     recorder.close()
-    assert kept(path) == [LINE]
+    assert stored(path) == [LINE]
     assert "corrupt" in reported.errors[0].message
 
 
@@ -206,7 +206,7 @@ def test_recorder_retries_until_folder_is_available(path: Path, reported: Report
     timeline.append(line(2))
     path.parent.unlink()
     recorder.close()
-    assert kept(path) == [line(1), line(2)]
+    assert stored(path) == [line(1), line(2)]
     assert len(reported.errors) == 1
 
 
@@ -218,7 +218,7 @@ def test_pending_records_are_bounded_and_losses_reported(path: Path, reported: R
         timeline.append(replace(line(number), text="x" * 488))
     path.parent.unlink()
     recorder.close()
-    *waited, lost = kept(path)
+    *waited, lost = stored(path)
     assert [record.time_ns - BEGAN for record in waited] == list(range(100))
     assert isinstance(lost, PlatformRecord) and lost.level == "WARN"
     assert lost.text.startswith("900 records were lost")
@@ -230,7 +230,7 @@ def test_full_disk_warns_once_and_loses_nothing(path: Path, tmp_path: Path) -> N
     )
     assert (process.returncode, process.stderr) == (0, "")
     assert len(process.stdout.splitlines()) == 1 and "cannot write the timeline" in process.stdout
-    assert [record.time_ns for record in kept(path)] == list(range(601))
+    assert [record.time_ns for record in stored(path)] == list(range(601))
 
 
 def test_append_takes_microseconds(path: Path, reported: ReportedErrors) -> None:
@@ -242,4 +242,4 @@ def test_append_takes_microseconds(path: Path, reported: ReportedErrors) -> None
     taken = time.thread_time() - began
     recorder.close()
     assert taken / 20_000 < 100e-6
-    assert len(kept(path)) == 20_000
+    assert len(stored(path)) == 20_000

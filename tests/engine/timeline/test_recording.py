@@ -40,14 +40,14 @@ def recording(request_id: str = "01a", body: bytes = b"question", **fields: Any)
     return record
 
 
-def write(path: Path, *records: Record | Recording, keep: Retention | None = None) -> None:
-    store = TimelineStore(path, keep or Retention(max_age_seconds=1e12))
+def write(path: Path, *records: Record | Recording, retention: Retention | None = None) -> None:
+    store = TimelineStore(path, retention or Retention(max_age_seconds=1e12))
     store.append(records, BEGAN)
     store.trim(BEGAN)
     store.close()
 
 
-def kept(path: Path, *ids: str) -> list[str]:
+def stored(path: Path, *ids: str) -> list[str]:
     """Return which of these requests have a recording."""
     reader = TimelineReader(path)
     result = [each for each in ids if reader.exchange(each) is not None]
@@ -116,22 +116,22 @@ def test_file_is_readable_by_owner_only(path: Path) -> None:
 def test_recordings_are_removed_with_their_records(path: Path) -> None:
     write(path, line(1), recording("01a"))
     write(path, *map(line, range(20_000)))
-    write(path, line(2), recording("01b"), keep=Retention(max_bytes=1 << 20, max_age_seconds=1e12))
-    assert kept(path, "01a", "01b") == ["01b"]
+    write(path, line(2), recording("01b"), retention=Retention(max_bytes=1 << 20, max_age_seconds=1e12))
+    assert stored(path, "01a", "01b") == ["01b"]
 
 
 def test_oldest_recordings_are_removed_above_limit(path: Path) -> None:
     ids = [f"01{n:02}" for n in range(40)]
     for each in ids:
         write(path, line(1), recording(each, b"x" * MAX_BODY_BYTES))
-    assert kept(path, *ids) == ids
+    assert stored(path, *ids) == ids
     write(
         path,
         line(1),
         recording("02"),
-        keep=Retention(max_age_seconds=1e12, max_recording_bytes=10 * MAX_BODY_BYTES),
+        retention=Retention(max_age_seconds=1e12, max_recording_bytes=10 * MAX_BODY_BYTES),
     )
-    left = kept(path, *ids, "02")
+    left = stored(path, *ids, "02")
     assert left == [*ids[-len(left) + 1 :], "02"] and 7 <= len(left) <= 10
 
 
@@ -140,9 +140,9 @@ def test_older_file_without_recordings_accepts_them(path: Path) -> None:
     database = apsw.Connection(str(path))
     database.execute("drop table exchange")
     database.close()
-    assert kept(path, "01a") == []
+    assert stored(path, "01a") == []
     write(path, recording("01a"))
-    assert kept(path, "01a") == ["01a"]
+    assert stored(path, "01a") == ["01a"]
 
 
 def test_recorder_writes_published_recordings(path: Path) -> None:
@@ -153,7 +153,7 @@ def test_recorder_writes_published_recordings(path: Path) -> None:
     timeline.publish_recording(recording("01b"))
     recorder.close()
     timeline.publish_recording(recording("01c"))
-    assert kept(path, "01a", "01b", "01c") == ["01a", "01b"] and warnings == []
+    assert stored(path, "01a", "01b", "01c") == ["01a", "01b"] and warnings == []
 
 
 def test_failing_listener_is_removed() -> None:

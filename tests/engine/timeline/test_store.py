@@ -40,14 +40,14 @@ def path(tmp_path: Path) -> Path:
     return timeline_path(tmp_path / "project ü")
 
 
-def written(path: Path, *records: Record, now_ns: int = BEGAN, keep: Retention | None = None) -> None:
-    store = TimelineStore(path, keep)
+def written(path: Path, *records: Record, now_ns: int = BEGAN, retention: Retention | None = None) -> None:
+    store = TimelineStore(path, retention)
     store.append(records, now_ns)
     store.trim(now_ns)
     store.close()
 
 
-def kept(path: Path) -> list[Record]:
+def stored(path: Path) -> list[Record]:
     reader = TimelineReader(path)
     result = [entry.record for entry in reader.tail(1 << 40, ALL)]
     reader.close()
@@ -73,7 +73,7 @@ def test_every_record_kind_round_trips(path: Path) -> None:
         replace(STRUCTURED, attributes={}, severity="FATAL"),
     ]
     written(path, *records)
-    assert kept(path) == records
+    assert stored(path) == records
 
 
 texts = st.text(max_size=40)
@@ -123,7 +123,7 @@ anything = st.one_of(
 def test_arbitrary_records_round_trip(path: Path, records: list[Record]) -> None:
     path.unlink(missing_ok=True)
     written(path, *records)
-    assert kept(path) == records
+    assert stored(path) == records
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_arbitrary_records_round_trip(path: Path, records: list[Record]) -> None
 )
 def test_unusual_texts_round_trip(path: Path, text: str) -> None:
     written(path, replace(LINE, text=text), replace(STRUCTURED, body=text, attributes={text[:10]: text[:10]}))
-    assert [getattr(record, "text", None) or record.body for record in kept(path)] == [text, text]  # type: ignore[union-attr]
+    assert [getattr(record, "text", None) or record.body for record in stored(path)] == [text, text]  # type: ignore[union-attr]
 
 
 def test_unstorable_text_is_adjusted() -> None:
@@ -174,7 +174,7 @@ def test_concurrent_writers_lose_nothing_and_preserve_order(path: Path) -> None:
     for other in others:
         assert other.stdout is not None
         other.stdout.close()
-    result = kept(path)
+    result = stored(path)
     for who in "abc":
         of = [(record.time_ns, record.text) for record in result if record.request_id == who]  # type: ignore[union-attr]
         assert of == [(number, str(i)) for number in range(30) for i in range(20)]
@@ -186,7 +186,7 @@ def test_concurrent_creation_succeeds_for_all(tmp_path: Path) -> None:
         with ThreadPoolExecutor(6) as pool:
             for done in [pool.submit(written, path, LINE) for _ in range(6)]:
                 done.result()
-        assert kept(path) == [LINE] * 6
+        assert stored(path) == [LINE] * 6
 
 
 def test_killed_writer_leaves_complete_batches(path: Path) -> None:
@@ -196,28 +196,34 @@ def test_killed_writer_leaves_complete_batches(path: Path) -> None:
         os.kill(other.pid, signal.SIGKILL)
         other.wait()
         other.stdout.close()
-    counts = {who: sum(record.request_id == who for record in kept(path)) for who in "abc"}
+    counts = {who: sum(record.request_id == who for record in stored(path)) for who in "abc"}
     assert all(count and count % 20 == 0 for count in counts.values())
     written(path, LINE)
 
 
 def test_trim_removes_old_records_except_last(path: Path) -> None:
-    keep = Retention(max_age_seconds=60)
-    written(path, *map(line, range(25_000)), now_ns=BEGAN, keep=keep)
-    written(path, line(1), now_ns=BEGAN + 60 * SECOND, keep=keep)
-    assert len(kept(path)) == 25_001
-    written(path, line(2), now_ns=BEGAN + 61 * SECOND, keep=keep)
-    assert kept(path) == [line(1), line(2)]
-    written(path, now_ns=BEGAN + 999 * SECOND, keep=keep)
-    assert kept(path) == [line(2)]
+    retention = Retention(max_age_seconds=60)
+    written(path, *map(line, range(25_000)), now_ns=BEGAN, retention=retention)
+    written(path, line(1), now_ns=BEGAN + 60 * SECOND, retention=retention)
+    assert len(stored(path)) == 25_001
+    written(path, line(2), now_ns=BEGAN + 61 * SECOND, retention=retention)
+    assert stored(path) == [line(1), line(2)]
+    written(path, now_ns=BEGAN + 999 * SECOND, retention=retention)
+    assert stored(path) == [line(2)]
 
 
 def test_trim_ignores_timestamps_of_guests(path: Path) -> None:
-    keep = Retention(max_age_seconds=60)
-    written(path, replace(STRUCTURED, time_ns=(1 << 64) - 1), replace(STRUCTURED, time_ns=0), LINE, keep=keep)
-    assert len(kept(path)) == 3
-    written(path, line(1), now_ns=BEGAN + 61 * SECOND, keep=keep)
-    assert kept(path) == [line(1)]
+    retention = Retention(max_age_seconds=60)
+    written(
+        path,
+        replace(STRUCTURED, time_ns=(1 << 64) - 1),
+        replace(STRUCTURED, time_ns=0),
+        LINE,
+        retention=retention,
+    )
+    assert len(stored(path)) == 3
+    written(path, line(1), now_ns=BEGAN + 61 * SECOND, retention=retention)
+    assert stored(path) == [line(1)]
 
 
 def test_trim_limits_file_size_and_retains_newest(path: Path) -> None:
@@ -227,7 +233,7 @@ def test_trim_limits_file_size_and_retains_newest(path: Path) -> None:
         store.trim(BEGAN)
         most = max(most, path.stat().st_size)
     store.close()
-    result = kept(path)
+    result = stored(path)
     assert result[-1].time_ns == BEGAN + 5999 and 200 < len(result) < 1000
     assert most < 2 << 20
 
@@ -235,7 +241,7 @@ def test_trim_limits_file_size_and_retains_newest(path: Path) -> None:
 def test_clock_going_back_preserves_order(path: Path) -> None:
     written(path, line(1), now_ns=BEGAN + 3600 * SECOND)
     written(path, line(2), now_ns=BEGAN)
-    assert kept(path) == [line(1), line(2)]
+    assert stored(path) == [line(1), line(2)]
 
 
 def test_data_folder_is_ignored_by_git(path: Path) -> None:

@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
     return usage_path(tmp_path)
 
 
-def kept(path: Path) -> dict[tuple[int, str], UsageCount]:
+def stored(path: Path) -> dict[tuple[int, str], UsageCount]:
     store = UsageStore(path)
     try:
         return store.read(0)
@@ -44,7 +44,7 @@ def record(path: Path, *records: RequestRecord | LineRecord) -> None:
 
 def test_request_counts_in_minute_of_its_end(path: Path) -> None:
     record(path, OK, OK, replace(OK, wall_ns=2 * MINUTE_NS), replace(OK, resource="api", peak_memory=None))
-    assert kept(path) == {
+    assert stored(path) == {
         (1000, "web"): UsageCount(
             2, 0, compute_ns=4_000_000, wall_ns=10_000_000, peak_memory=65_536, bytes_in=6, bytes_out=12
         ),
@@ -113,7 +113,7 @@ def test_counts_survive_temporary_write_failure(path: Path) -> None:
     path.parent.unlink()
     recorder.close()
     assert len(warnings) == 1
-    assert kept(path)[1000, "web"].requests == 2
+    assert stored(path)[1000, "web"].requests == 2
 
 
 def test_corrupt_usage_file_is_quarantined_and_replaced(path: Path) -> None:
@@ -124,7 +124,7 @@ def test_corrupt_usage_file_is_quarantined_and_replaced(path: Path) -> None:
     recorder = UsageRecorder(path, timeline, warnings.append, now_ns=lambda: BEGAN)
     timeline.append(OK)
     recorder.close()
-    assert kept(path)[1000, "web"].requests == 1
+    assert stored(path)[1000, "web"].requests == 1
     (aside,) = path.parent.glob("usage-damaged-*.db")
     assert aside.read_bytes() == b"not a database at all" * 100
     (warning,) = warnings
@@ -143,7 +143,7 @@ def test_internally_corrupt_usage_file_is_quarantined_when_detected(path: Path) 
     recorder = UsageRecorder(path, timeline, warnings.append, now_ns=lambda: BEGAN)
     timeline.append(OK)
     recorder.close()
-    assert list(kept(path)) == [(1000, "web")]
+    assert list(stored(path)) == [(1000, "web")]
     assert len(list(path.parent.glob("usage-damaged-*.db"))) == len(warnings) == 1
 
 
@@ -151,13 +151,13 @@ def test_recorder_recreates_deleted_folder(path: Path) -> None:
     timeline = TimelineBus()
     recorder = UsageRecorder(path, timeline, raised, interval=0.01, now_ns=lambda: BEGAN)
     timeline.append(OK)
-    until(lambda: path.exists() and bool(kept(path)))
+    until(lambda: path.exists() and bool(stored(path)))
     for file in path.parent.iterdir():
         file.unlink()
     path.parent.rmdir()
     timeline.append(OK)
     recorder.close()
-    assert kept(path)[1000, "web"].requests == 1
+    assert stored(path)[1000, "web"].requests == 1
 
 
 def test_unwritten_sums_are_bounded() -> None:
@@ -196,7 +196,7 @@ def test_counts_are_exact_with_concurrent_appends(path: Path) -> None:
     for thread in threads:
         thread.join()
     recorder.close()
-    assert sum(kept(path).values(), UsageCount()) == UsageCount(
+    assert sum(stored(path).values(), UsageCount()) == UsageCount(
         2000,
         0,
         compute_ns=2000 * OK.compute_ns,

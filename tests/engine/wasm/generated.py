@@ -119,8 +119,10 @@ def modules(draw: st.DrawFn) -> bytes:
         (11, draw(a_few(data))),
         (0, draw(NAMES.map(name)) + draw(st.binary(max_size=8))),
     ]
-    kept = [each for each in sections if each[1] != b"\0" and (each[0] != 8 or draw(st.integers(0, 9)) == 0)]
-    return MODULE_HEADER + b"".join(section(kind, body) for kind, body in kept)
+    stored = [
+        each for each in sections if each[1] != b"\0" and (each[0] != 8 or draw(st.integers(0, 9)) == 0)
+    ]
+    return MODULE_HEADER + b"".join(section(kind, body) for kind, body in stored)
 
 
 def _function_type(both: tuple[bytes, bytes]) -> bytes:

@@ -83,14 +83,14 @@ def test_component_of_excessive_size_is_rejected_without_reading_it(tmp_path: Pa
 
 @pytest.mark.parametrize("folder", [True, False])
 def test_unwritable_cache_raises_code_cache_error(tmp_path: Path, folder: bool) -> None:
-    path, kept = written(tmp_path, component()), tmp_path / "compiled"
+    path, stored = written(tmp_path, component()), tmp_path / "compiled"
     if folder:
-        kept.write_text("in the way")
+        stored.write_text("in the way")
     else:
-        (kept / f"{path.stem}-{code_key(Compiler.BASELINE)}.lock").mkdir(parents=True)
+        (stored / f"{path.stem}-{code_key(Compiler.BASELINE)}.lock").mkdir(parents=True)
     with pytest.raises(CodeCacheError, match="cannot cache the machine code of a component in") as exc_info:
         compiled(path, tmp_path)
-    assert str(kept) in exc_info.value.message and "free disk space" in exc_info.value.hint
+    assert str(stored) in exc_info.value.message and "free disk space" in exc_info.value.hint
     assert exc_info.value.public_message.endswith(": File exists" if folder else ": Is a directory")
     assert str(tmp_path) not in exc_info.value.public_message
 

@@ -45,8 +45,8 @@ class Announced:
         self._size = size
 
     async def run(self, request: GuestRequest) -> RunReport:
-        kept = [item for item in request.headers if item[0] != b"transfer-encoding"]
-        request.headers = [*kept, (b"content-length", str(self._size).encode())]
+        stored = [item for item in request.headers if item[0] != b"transfer-encoding"]
+        request.headers = [*stored, (b"content-length", str(self._size).encode())]
         return await self._guest.run(request)
 
 

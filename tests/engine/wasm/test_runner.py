@@ -219,11 +219,11 @@ def test_burst_of_requests_is_answered_in_turn(serve: Serve) -> None:
         answered: list[int] = []
 
         async def pause() -> None:
-            if not heard:
-                heard.append(asyncio.get_running_loop().call_soon(lambda: answered.append(len(heard))))
-            heard.append(None)
+            if not received:
+                received.append(asyncio.get_running_loop().call_soon(lambda: answered.append(len(received))))
+            received.append(None)
 
-        heard: list[Any] = []
+        received: list[Any] = []
         await asyncio.gather(*[Client(pause=pause).call(guest, "/hello") for _ in range(200)])
         return answered[0]
 

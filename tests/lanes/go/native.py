@@ -26,9 +26,9 @@ def running(module: Module, go: Go) -> Iterator[int]:
     )
     try:
         assert process.stderr is not None
-        said = re.search(r"listening on http://127\.0\.0\.1:(\d+)/", process.stderr.readline())
-        assert said
-        yield int(said[1])
+        found = re.search(r"listening on http://127\.0\.0\.1:(\d+)/", process.stderr.readline())
+        assert found
+        yield int(found[1])
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         with process:

@@ -111,9 +111,9 @@ def new_crate(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Callable
 
     def new_crate() -> Crate:
         crate = Crate(root, cache)
-        for folder, kept in ((root, {"api", "target"}), (crate.workdir, {"svc-guest", "target"})):
+        for folder, cached in ((root, {"api", "target"}), (crate.workdir, {"svc-guest", "target"})):
             for path in folder.iterdir() if folder.is_dir() else ():
-                if path.name not in kept:
+                if path.name not in cached:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
         return crate
 

@@ -55,7 +55,7 @@ def test_template_serves_page_json_and_events(project: Path, home: Path) -> None
         server.wait_for("greeted.*name=Jürgen")
 
 
-def test_save_is_served_and_a_compile_error_keeps_the_last_version(project: Path, home: Path) -> None:
+def test_save_is_served_and_a_compile_error_serves_the_last_version(project: Path, home: Path) -> None:
     with dev_server(project, home) as server:
         assert server.get("/hello").json()["hello"] == "world"
         for word in ("moon", "sun"):

@@ -17,12 +17,12 @@ from lanes.static.pack import Packing, pack
 class Watched(ThreadPoolExecutor):
     """Threads that signal when they receive work."""
 
-    def __init__(self, told: Callable[[], None]) -> None:
+    def __init__(self, progress: Callable[[], None]) -> None:
         super().__init__(2)
-        self._told = told
+        self._progress = progress
 
     def submit(self, *args: Any, **kwargs: Any) -> "Future[Any]":
-        self._told()
+        self._progress()
         return super().submit(*args, **kwargs)
 
 

@@ -15,11 +15,11 @@ API, TICKS, EDGE = (
 )
 RESOURCES = {name: resource(name, lane) for name, lane in LANES.items()}
 MANIFEST = Manifest(RESOURCES, (API, TICKS, EDGE), "digest")
-NOBODY = {"tables": frozenset[str](), "telemetry": frozenset[str]()}
+NO_USERS = {"tables": frozenset[str](), "telemetry": frozenset[str]()}
 
 
 def test_columns_are_front_ends_mounted_resources_doors() -> None:
-    columns = {node.key: node.column for node in build_diagram(MANIFEST, (), NOBODY, 120).graph.nodes}
+    columns = {node.key: node.column for node in build_diagram(MANIFEST, (), NO_USERS, 120).graph.nodes}
     assert columns == {
         "web": BoardColumn.FRONT_ENDS,
         "edge": BoardColumn.FRONT_ENDS,
@@ -31,7 +31,7 @@ def test_columns_are_front_ends_mounted_resources_doors() -> None:
 
 
 def test_resource_that_used_door_has_edge() -> None:
-    users = NOBODY | {"tables": frozenset({"api", "gone"})}
+    users = NO_USERS | {"tables": frozenset({"api", "gone"})}
     diagram = build_diagram(MANIFEST, (), users, 120)
     assert list(diagram.uses.values()) == [Use("api", "tables")]
     (key,) = diagram.uses
@@ -42,7 +42,7 @@ def test_resource_that_used_door_has_edge() -> None:
 
 def test_cards_use_available_width_and_columns_spread() -> None:
     rooms = (60, 80, 100, 120, 160, 400)
-    widths = [build_diagram(MANIFEST, (), NOBODY, room).layout.width for room in rooms]
+    widths = [build_diagram(MANIFEST, (), NO_USERS, room).layout.width for room in rooms]
     assert widths == sorted(widths) and widths[-1] == widths[-2]
     assert all(width <= room for width, room in zip(widths[1:], rooms[1:], strict=True))
     assert widths[-1] < 160
@@ -56,7 +56,7 @@ GUESTBOOK = Manifest(
     tuple(BoardMount("front", f"/{name}/*", name) for name in ("js", "go", "rust")),
     "digest",
 )
-EVERYBODY = dict.fromkeys(NOBODY, frozenset({"js", "go", "rust"}))
+EVERYBODY = dict.fromkeys(NO_USERS, frozenset({"js", "go", "rust"}))
 
 
 def test_three_resources_with_both_doors_fit_80_cells() -> None:
@@ -71,7 +71,7 @@ def test_three_columns_fit_60_cells() -> None:
 
 def test_first_door_use_does_not_move_nodes() -> None:
     some = {"tables": frozenset({"rust"}), "telemetry": frozenset({"go"})}
-    before, after = (build_diagram(GUESTBOOK, (), users, 158).layout.boxes for users in (NOBODY, some))
+    before, after = (build_diagram(GUESTBOOK, (), users, 158).layout.boxes for users in (NO_USERS, some))
     assert {key: box.y for key, box in before.items()} == {key: box.y for key, box in after.items()}
 
 
@@ -92,7 +92,7 @@ def test_edges_to_one_door_merge_and_stay_selectable() -> None:
 
 def test_added_and_removed_mounts_are_marked_in_labels() -> None:
     later = BoardMount("web", "/later", "ticks")
-    diagram = build_diagram(MANIFEST, [MountEdit(API, None), MountEdit(TICKS, later)], NOBODY, 120)
+    diagram = build_diagram(MANIFEST, [MountEdit(API, None), MountEdit(TICKS, later)], NO_USERS, 120)
     assert sorted(edge.label for edge in diagram.graph.edges) == [
         "+ /later",
         "- /api/*",

@@ -17,7 +17,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.slow
 MANY = 120_000
 """More records than two lines of cursors cover."""
-SAID = RecordSelection(text="said ")
+MESSAGES = RecordSelection(text="said ")
 """Matches only the records of `fill`; the engine adds others."""
 
 
@@ -29,7 +29,7 @@ def link(shop: Shop) -> Iterator[ProjectClient]:
     link.shut_down()
 
 
-def begun(link: ProjectClient, filter: RecordSelection = SAID) -> RecordSource:
+def begun(link: ProjectClient, filter: RecordSelection = MESSAGES) -> RecordSource:
     failures: list[SvcError] = []
     timeline = RecordSource(link, filter, failures.append)
     timeline.start()

@@ -143,7 +143,7 @@ async def test_cursor_stays_on_record_when_filter_is_removed(shop: Shop) -> None
 
 
 async def test_filter_with_until_does_not_follow(shop: Shop) -> None:
-    tell_of_a_past_hour(shop)
+    record_past_hour(shop)
     async with open_logs(shop) as logs:
         logs.screen.navigate(["since:3h", "until:1h"])
         await logs.shows("until:1h ×", "two hours ago", "1 records")
@@ -153,7 +153,7 @@ async def test_filter_with_until_does_not_follow(shop: Shop) -> None:
         await logs.shows("/now", "following ●")
 
 
-def tell_of_a_past_hour(shop: Shop) -> None:
+def record_past_hour(shop: Shop) -> None:
     at = time.time_ns() - 2 * 3600 * 1_000_000_000
     store = TimelineStore(timeline_path(shop.root))
     store.append([LineRecord(at, "", "web", "stdout", "two hours ago")], at)

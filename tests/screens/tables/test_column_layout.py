@@ -25,7 +25,7 @@ steps = st.lists(
 
 
 @given(steps)
-def test_column_layout_keeps_all_columns_and_shows_one(done: list[tuple[int, str, int]]) -> None:
+def test_column_layout_shows_at_least_one_column(done: list[tuple[int, str, int]]) -> None:
     arranged = ColumnLayout().for_columns(NAMES)
     for index, what, by in done:
         if what == "turn":

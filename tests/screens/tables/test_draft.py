@@ -122,12 +122,12 @@ class Drafting(RuleBasedStateMachine):
     def apply(self, choice: st.DataObject) -> None:
         waits = list(self.model.changes())
         left = choice.draw(st.lists(st.sampled_from(waits), unique=True)) if waits else []
-        kept = Model()
-        kept.edited = {
+        stored = Model()
+        stored.edited = {
             key: row if key in left else dict(STORED[key]) for key, row in self.model.edited.items()
         }
-        kept.new = [each for each in self.model.new if each[0] in left]
-        self.model, self.before, self.after = kept, [], []
+        stored.new = [each for each in self.model.new if each[0] in left]
+        self.model, self.before, self.after = stored, [], []
         self.draft.applied(left)
 
     @invariant()
@@ -154,7 +154,7 @@ TestDrafting = Drafting.TestCase
 TestDrafting.settings = settings(deadline=None, max_examples=60, stateful_step_count=25)
 
 
-def test_settle_mine_keeps_edit_with_current_row_as_expected() -> None:
+def test_settle_mine_preserves_edit_with_current_row_as_expected() -> None:
     draft = Draft()
     draft.set((1,), "name", "Ann", "Anna")
     draft.set((2,), "name", "Bob", "Rob")

@@ -116,7 +116,9 @@ async def test_marked_stored_and_new_rows_are_deleted(people: Shop) -> None:
         ]
 
 
-async def test_constraint_violation_moves_cursor_and_keeps_edits(people: Shop, snapshot: Snapshot) -> None:
+async def test_constraint_violation_moves_cursor_and_preserves_edits(
+    people: Shop, snapshot: Snapshot
+) -> None:
     async with tables(people) as ui:
         await ui.press("j", "l", "l", "l", "e")
         await ui.write("ann@x.org")

@@ -201,7 +201,7 @@ async def test_no_tables_shows_hint(shop: Shop, snapshot: Snapshot) -> None:
         snapshot(ui.app)
 
 
-async def test_dropped_table_keeps_staged_edits(people: Shop) -> None:
+async def test_dropped_table_preserves_staged_edits(people: Shop) -> None:
     async with tables(people) as ui:
         await ui.press("l", "e")
         await ui.write("Anna")

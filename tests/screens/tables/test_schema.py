@@ -45,7 +45,7 @@ async def test_refused_create_leaves_form_open(people: Shop) -> None:
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_alter_form_applies_all_changes_and_keeps_staged_edits(
+async def test_alter_form_applies_all_changes_and_preserves_staged_edits(
     people: Shop, snapshot: Snapshot
 ) -> None:
     async with tables(people) as ui:

@@ -121,8 +121,8 @@ def test_remaining_width_goes_to_growing_columns() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 200)), min_size=1), st.integers(0, 500))
 def test_preferred_widths_are_bounded(bounds: list[tuple[int, int]], room: int) -> None:
-    columns = [ListColumn("", width, preferred=wish) for width, wish in bounds]
+    columns = [ListColumn("", width, preferred=wanted) for width, wanted in bounds]
     got = widths(columns, room)
     least = sum(width for width, _ in bounds) + COLUMN_GAP * (len(bounds) - 1)
     assert sum(got) + COLUMN_GAP * (len(got) - 1) <= max(room, least)
-    assert all(width <= each <= max(width, wish) for each, (width, wish) in zip(got, bounds, strict=True))
+    assert all(width <= each <= max(width, wanted) for each, (width, wanted) in zip(got, bounds, strict=True))

@@ -110,13 +110,13 @@ def test_open_grid_writes_nothing_and_does_not_block_checkpoint(users: Shop) -> 
 
 def test_open_grids_are_limited_per_project(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grid_sessions, "MAX_OPEN_PER_PROJECT", 3)
-    kept = [open_grid(users) for _ in range(3)]
+    stored = [open_grid(users) for _ in range(3)]
     error = refused_grid(users)
     assert error.code == "unavailable" and "3 grids of this Project" in error.message
     assert "10 minutes" in error.hint
-    users.client.call("DELETE", f"/v1/projects/shop/grid/{kept[0]['grid']}")
+    users.client.call("DELETE", f"/v1/projects/shop/grid/{stored[0]['grid']}")
     assert open_grid(users)["count"] == 2
-    assert len(window(users, kept[1])["rows"]) == 2
+    assert len(window(users, stored[1])["rows"]) == 2
 
 
 def test_idle_grid_is_closed(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

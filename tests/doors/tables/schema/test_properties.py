@@ -87,8 +87,10 @@ def test_random_schema_changes_preserve_rows(changes: list[Change]) -> None:
                 ((name, table),) = tables.items()
                 marks = sorted(row[0] for row in rows(database, f"select cast(mark as text) from {name}"))
                 assert marks == ["x", "y", "z"]
-                kept = [column.name for column in before[0].get(name, table).columns]
-                if kept == [column.name for column in table.columns] and not isinstance(change, RetypeColumn):
+                stored = [column.name for column in before[0].get(name, table).columns]
+                if stored == [column.name for column in table.columns] and not isinstance(
+                    change, RetypeColumn
+                ):
                     assert sorted(map(repr, contents[name])) == sorted(
                         map(repr, next(iter(before[1].values())))
                     )

@@ -123,7 +123,7 @@ def test_rebuild_preserves_rowids_indexes_triggers_views_and_keys(database: Conn
         """
     )
     before = rows(database, "select rowid, * from parent"), rows(database, "select * from v")
-    kept = rows(database, "select rowid, * from child")
+    stored = rows(database, "select rowid, * from child")
     apply(
         database,
         [
@@ -135,7 +135,7 @@ def test_rebuild_preserves_rowids_indexes_triggers_views_and_keys(database: Conn
         ],
     )
     assert (rows(database, "select rowid, * from parent"), rows(database, "select * from v")) == before
-    assert rows(database, "select rowid, * from child") == kept
+    assert rows(database, "select rowid, * from child") == stored
     assert rows(database, "select * from log") == []
     database.execute("insert into parent (name) values ('new')")
     assert scalar(database, "select max(id) from parent") == 91

@@ -79,8 +79,8 @@ def test_row_formats_round_trip_byte_for_byte(things: Connection, tmp_path: Path
     first = exported(things, format, "all things")
     other = imported(tmp_path / "other.db", first, format, "all things", THINGS)
     assert exported(other, format, "all things") == first
-    kept = 'select id, n, r, "t ""x"", y", b, at, raw from "all things" order by id'
-    assert rows(other, kept) == rows(things, kept)
+    stored = 'select id, n, r, "t ""x"", y", b, at, raw from "all things" order by id'
+    assert rows(other, stored) == rows(things, stored)
     same_json = 'select id, json(j) from "all things" where id <> 5 order by id'
     assert rows(other, same_json) == rows(things, same_json)
     other.close()
