@@ -14,6 +14,7 @@ from lanes import go, js, rust, static
 if TYPE_CHECKING:
     from quart import Blueprint
 
+    from doors.tables.sqlite.replay_time import ReplayTime
     from engine.door import Door
     from engine.lane import Lane
 
@@ -30,14 +31,17 @@ def lanes() -> "dict[str, Lane]":
     return {lane.spec.name: lane for lane in (StaticLane(), GoLane(), RustLane(), JsLane())}
 
 
-def doors(tables_on: str | None = None) -> "tuple[Door, ...]":
-    """Return an instance of each Door. `tables_on` is the machine with the tables if it is another one."""
+def doors(tables_on: str | None = None, replay: "ReplayTime | None" = None) -> "tuple[Door, ...]":
+    """Return an instance of each Door. `tables_on` is the machine with the tables if it is another one.
+
+    `replay` is the time of SQL in the replay of a capsule.
+    """
     from doors.crypto.door import CryptoDoor
     from doors.tables.door import TablesDoor
     from doors.tables.elsewhere import TablesElsewhere
     from doors.telemetry.door import TelemetryDoor
 
-    tables: Door = TablesElsewhere(tables_on) if tables_on is not None else TablesDoor()
+    tables: Door = TablesElsewhere(tables_on) if tables_on is not None else TablesDoor(replay=replay)
     return (tables, TelemetryDoor(), CryptoDoor())
 
 

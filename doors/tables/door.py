@@ -15,6 +15,7 @@ from doors.tables.guest.reader import NotAQuery, Reader
 from doors.tables.guest.writer import Writer
 from doors.tables.guest.written_bytes import CHECK_SECONDS, WrittenBytesLimit
 from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES
+from doors.tables.sqlite.replay_time import ReplayTime
 from doors.tables.sqlite.storage_quota import set_storage_quota
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
 from engine.files.statement_limit import MAX_WRITTEN_BYTES
@@ -31,12 +32,19 @@ class TablesDoor:
     max_body: int = 8 << 20
 
     def __init__(
-        self, *, max_bytes: int = MAX_BYTES, max_open: int = MAX_OPEN, max_written: int = MAX_WRITTEN_BYTES
+        self,
+        *,
+        max_bytes: int = MAX_BYTES,
+        max_open: int = MAX_OPEN,
+        max_written: int = MAX_WRITTEN_BYTES,
+        replay: ReplayTime | None = None,
     ) -> None:
         """Limit each database file to `max_bytes`, and the number of open files to `max_open`.
 
         The running statements of a project write at most about `max_written` bytes of temporary data.
+        `replay` is the time of statements in a replay.
         """
+        self.replay = replay
         self._limits = max_bytes, max_written
         self._max_open = max_open
         self._open: set[ProjectTables] = set()
@@ -88,6 +96,8 @@ class ProjectTables:
         """Answer a request, a short read synchronously."""
         try:
             self.last_used = self._door.open_count
+            if self._door.replay is not None:
+                self._door.replay.begin(request.body)
             parsed = read_request(request)
             if self._database is None:
                 return self._open_and_answer(parsed, request)
@@ -120,7 +130,9 @@ class ProjectTables:
             if self._closing:
                 await asyncio.wait(self._closing)
             loop = asyncio.get_running_loop()
-            self._opening = loop.run_in_executor(None, OpenDatabase, self.path, *self._limits)
+            self._opening = loop.run_in_executor(
+                None, OpenDatabase, self.path, *self._limits, self._door.replay
+            )
             self._opening.add_done_callback(self._on_opened)
         return await asyncio.shield(self._opening)
 
@@ -185,15 +197,17 @@ class ProjectTables:
 class OpenDatabase:
     """One open database. `answer` runs on the event loop's thread, `close` on any."""
 
-    def __init__(self, path: Path, max_bytes: int, max_written: int) -> None:
+    def __init__(
+        self, path: Path, max_bytes: int, max_written: int, replay: ReplayTime | None = None
+    ) -> None:
         """Open or create the file, which takes milliseconds. Raises `GuestProblem`."""
         self.in_progress = 0
         self._written = WrittenBytesLimit(max_written)
         self._check_timer: asyncio.TimerHandle | None = None
-        self._writer = Writer(path, max_bytes)
+        self._writer = Writer(path, max_bytes, replay)
         self.lost_commits = self._writer.lost_commits
         try:
-            self._reader = Reader(path)
+            self._reader = Reader(path, replay)
         except BaseException:
             self._writer.close()
             raise

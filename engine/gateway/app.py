@@ -41,13 +41,15 @@ class GatewaySettings:
 
     `dev` adds details for developers to error responses. `max_body` is the maximum size of a request body in
     bytes. `record` records requests of Projects that do not forbid it. `scheme` is that of a reverse proxy
-    that terminates TLS; if empty, the scheme of the connection is used.
+    that terminates TLS; if empty, the scheme of the connection is used. `time_shift_ns` is added to the wall
+    clock of guests, for replays.
     """
 
     dev: bool = False
     max_body: int = MAX_BODY
     record: bool = False
     scheme: str = ""
+    time_shift_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,7 @@ class Gateway:
             on_line=on_line,
             on_notice=on_notice,
             trace=exchange.call_trace(),
+            time_shift_ns=self._settings.time_shift_ns,
         )
         report = await version.run(request)
         exchange.trace = request.trace

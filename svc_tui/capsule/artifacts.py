@@ -1,7 +1,6 @@
 """Artifacts of a capsule: building and packing them, and unpacking them again."""
 
 import asyncio
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -90,15 +89,3 @@ def unpacked(capsule: Capsule, resource: str) -> Artifact:
             f"the artifact of resource {resource} in the capsule is invalid: {reason}",
             "Make the capsule again.",
         ) from error
-
-
-def artifact_heads(capsule: Capsule) -> dict[str, Any]:
-    """Return the entries of artifacts by resource. Raises `CapsuleError`."""
-    heads = capsule.head.get("artifacts")
-    valid = isinstance(heads, dict) and all(
-        isinstance(head, dict) and isinstance(head.get("sha256"), str) and type(head.get("included")) is bool
-        for head in heads.values()
-    )
-    if not valid:
-        raise CapsuleError(f"the artifacts in capsule.json are invalid: {json.dumps(heads)[:80]}")
-    return dict(heads or {})

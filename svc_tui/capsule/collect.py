@@ -25,9 +25,9 @@ from engine.timeline.stored_record import StoredRecord
 from svc_tui import version
 from svc_tui.capsule.artifacts import PackedArtifact
 from svc_tui.capsule.container import CapsuleError
+from svc_tui.capsule.documents import EXCHANGE, STATEMENTS, TABLES
 from svc_tui.capsule.redaction import Redactor
 
-EXCHANGE, STATEMENTS, TABLES = "exchange.json", "statements.json", "tables.db"
 MAX_RECORDS = 20_000
 MAX_TABLES_BYTES = 64 << 20
 """Maximum records of a request, and bytes of the tables in a capsule."""

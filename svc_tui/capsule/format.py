@@ -9,9 +9,8 @@ from screens.logs.exchange import exchange_lines
 from screens.logs.trace import lines as trace_lines
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Line
-from svc_tui.capsule.artifacts import artifact_heads
-from svc_tui.capsule.collect import EXCHANGE, STATEMENTS
-from svc_tui.capsule.container import Capsule, CapsuleError
+from svc_tui.capsule.container import Capsule
+from svc_tui.capsule.documents import EXCHANGE, STATEMENTS
 from svc_tui.terminal.units import size
 
 MAX_CHARS = 200
@@ -19,7 +18,7 @@ MAX_CHARS = 200
 
 
 def documents(capsule: Capsule) -> dict[str, Any]:
-    """Return the JSON documents of a capsule. Raises `CapsuleError`."""
+    """Return the JSON documents of a capsule."""
     return {
         **capsule.head,
         "exchange": capsule.json(EXCHANGE),
@@ -45,40 +44,35 @@ def redaction_lines(head: Mapping[str, Any]) -> Iterator[Line]:
     found: defaultdict[str, list[str]] = defaultdict(list)
     for place, name, count in head["redacted"]:
         found[place].append(f"{sanitize(name)} ({count})")
-    yield [("  redacted  ", "dim"), ("nothing" if not found else "", "")]
+    if not found:
+        yield [("  redacted  ", "dim"), ("nothing", "")]
     for place, names in found.items():
-        yield [(f"    {place:<10}", "dim"), (", ".join(names), "")]
+        yield [("  redacted  ", "dim"), (f"{place} {', '.join(names)}", "")]
     yield [("  Names like password, token or session are redacted, and their values everywhere.", "dim")]
     yield [("  Change this with --redact NAME and --no-redact NAME.", "dim")]
 
 
 def capsule_lines(capsule: Capsule, width: int) -> Iterator[Line]:
-    """Yield the lines about all of a capsule. Raises `CapsuleError`."""
-    try:
-        artifact_heads(capsule)
-        yield from content_lines(capsule.head)
-        yield from redaction_lines(capsule.head)
+    """Yield the lines about all of a capsule."""
+    yield from content_lines(capsule.head)
+    yield from redaction_lines(capsule.head)
+    yield []
+    for name, (digest, length) in capsule.head["members"].items():
+        yield [(f"  {name:<40}", ""), (f"{size(length):>10}  sha256:{digest[:12]}…", "dim")]
+    exchange = capsule.json(EXCHANGE)
+    yield []
+    yield from exchange_lines(exchange)
+    yield []
+    yield from trace_lines(exchange["records"], width)
+    for call in capsule.json(STATEMENTS):
         yield []
-        for name, (digest, length) in capsule.head["members"].items():
-            yield [(f"  {name:<40}", ""), (f"{size(length):>10}  sha256:{digest[:12]}…", "dim")]
-        exchange = capsule.json(EXCHANGE)
-        yield []
-        yield from exchange_lines(exchange)
-        yield []
-        yield from trace_lines(exchange["records"], width)
-        for call in capsule.json(STATEMENTS):
-            yield []
-            yield from _statement_lines(call)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CapsuleError("the documents of the capsule are invalid", "Make the capsule again.") from error
+        yield from _statement_lines(call)
 
 
 def _statement_lines(call: Mapping[str, Any]) -> Iterator[Line]:
-    request = call["request"]
-    statements = request.get("statements", [request]) if isinstance(request, dict) else [{"sql": request}]
-    for statement in statements:
-        yield [("sql  ", "violet"), (sanitize(str(statement["sql"])), "")]
-        if params := statement.get("params"):
+    for sql, params in statements_of(call["request"]):
+        yield [("sql  ", "violet"), (sanitize(sql), "")]
+        if params:
             yield [("     ", ""), (_text(params), "dim")]
     for change in call["changes"]:
         yield [
@@ -87,6 +81,18 @@ def _statement_lines(call: Mapping[str, Any]) -> Iterator[Line]:
             (" → ", "dim"),
             (_text(change["after"]), "good"),
         ]
+
+
+def statements_of(request: Any) -> list[tuple[str, Any]]:
+    """Return the SQL and the parameters of each statement in a request to the tables."""
+    if not isinstance(request, dict):
+        return [(str(request), None)]
+    statements = request.get("statements", [request])
+    return [
+        (str(statement.get("sql", "")), statement.get("params"))
+        for statement in (statements if isinstance(statements, list) else ())
+        if isinstance(statement, dict)
+    ]
 
 
 def _text(value: Any) -> str:

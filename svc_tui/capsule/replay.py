@@ -1,13 +1,17 @@
 """Replay of a capsule in a temporary folder, without network and secrets."""
 
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from doors.tables.files.importer import load as load_tables
 from doors.tables.sqlite.owner import open_for_writing
+from doors.tables.sqlite.replay_time import ReplayTime
 from engine.artifact import Artifact
 from engine.deploy.doors import Doors
 from engine.deploy.serving import ServingTable
@@ -21,15 +25,18 @@ from engine.manifest.load import parse
 from engine.manifest.model import Project
 from engine.timeline.bus import TimelineBus
 from engine.timeline.exchange_document import exchange_document, recorded_request
+from engine.timeline.json_format import parse_utc
 from engine.timeline.recording import RecordedExchange
 from engine.timeline.stored_record import StoredRecord
 from engine.wasm.execution.runner import Runner
-from svc_tui.capsule.collect import EXCHANGE, TABLES
-from svc_tui.capsule.container import Capsule, CapsuleError
+from svc_tui.capsule.container import Capsule
+from svc_tui.capsule.documents import EXCHANGE, STATEMENTS, TABLES
 from svc_tui.composition import doors
 from svc_tui.terminal import stderr
 
 DOMAIN = "localhost"
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_MAX_RUN_NS = 10**9
 _VARYING = frozenset({"date", "x-request-id"})
 """Header fields that differ between equal responses."""
 
@@ -66,13 +73,24 @@ def manifest_of(capsule: Capsule, root: Path) -> Project:
     return replace(project, resources=resources)
 
 
-def recorded_in(capsule: Capsule) -> tuple[dict[str, Any], RecordedExchange]:
-    """Return the document of the recorded request, and the request. Raises `CapsuleError`."""
-    document = capsule.json(EXCHANGE)
-    try:
-        return document, recorded_request(document)
-    except (ValueError, KeyError, TypeError) as error:
-        raise CapsuleError(f"{EXCHANGE} in the capsule is invalid", "Make the capsule again.") from error
+def _replay_time(capsule: Capsule, start_ns: int) -> ReplayTime:
+    """Return the time of SQL in a replay."""
+    calls = [(call["request"], _statement_time(call)) for call in capsule.json(STATEMENTS)]
+    return ReplayTime(start_ns, calls)
+
+
+def _statement_time(call: Mapping[str, Any]) -> int:
+    """Return when a call read the clock: a time in its results just after its start, else its start."""
+    start = parse_utc(call["time"])
+    text = json.dumps([call["response"], call["changes"]], ensure_ascii=False)
+    first = start // 10**6 * 10**6
+    return min((each for each in _times(text) if first <= each < first + _MAX_RUN_NS), default=start)
+
+
+def _times(text: str) -> Iterator[int]:
+    for found in _TIME.findall(text):
+        with suppress(ValueError):
+            yield parse_utc(found)
 
 
 async def replay_capsule(
@@ -80,16 +98,19 @@ async def replay_capsule(
 ) -> ReplayedCapsule:
     """Serve a capsule in an empty folder, and replay its request there. Raises `SvcError`.
 
-    `cache` is for compiled components, by their digest. Requests to other servers are denied.
+    `cache` is for compiled components, by their digest. Requests to other servers are denied. The clocks of
+    the code and of SQL show the times of the recorded request.
     """
     project = manifest_of(capsule, folder)
-    document, recorded = recorded_in(capsule)
+    document = capsule.json(EXCHANGE)
+    recorded = recorded_request(document)
     data = folder / DATA_DIR
     if capsule.has(TABLES):
         _restore(capsule.folder / TABLES, data)
     timeline = TimelineBus()
     async with AsyncExitStack() as stack:
-        opened = Doors(doors(), project.name, data, timeline)
+        available = doors(replay=_replay_time(capsule, recorded.time_ns))
+        opened = Doors(available, project.name, data, timeline)
         stack.push_async_callback(opened.aclose)
         runner = Runner(cache)
         stack.push_async_callback(runner.aclose)
@@ -98,7 +119,8 @@ async def replay_capsule(
         )
         parts = {name: artifacts.get(name) or _absent(name) for name in project.resources}
         table.activate(await table.prepare(Publication(project, parts)))
-        gateway = Gateway(lambda: table.routes, lambda _: timeline, GatewaySettings(dev=True))
+        settings = GatewaySettings(dev=True, time_shift_ns=recorded.time_ns - time.time_ns())
+        gateway = Gateway(lambda: table.routes, lambda _: timeline, settings)
         if table.routes.match_host(recorded.authority) is None:
             recorded = _addressed(recorded, document, project)
         done = await Replayer(gateway, timeline).replay(recorded, project.recorded or frozenset())

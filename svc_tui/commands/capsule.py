@@ -125,16 +125,16 @@ def open_(file: File, as_json: AsJson = False) -> None:
     Exit code 1 means that they differ.
     """
     from screens.logs.replay import compare
-    from svc_tui.capsule.container import Capsule, read_container
-    from svc_tui.capsule.replay import ReplayedCapsule, replay_capsule
+    from svc_tui.capsule.documents import read_capsule
+    from svc_tui.capsule.replay import replay_capsule
 
     cache = Home.from_environment(os.environ).cache()
     with TemporaryDirectory(prefix="svc-capsule-") as folder:
-        opened: Capsule = read_container(file, Path(folder) / "capsule")
+        opened = read_capsule(file, Path(folder) / "capsule")
         artifacts = _artifacts_of(opened)
         project = Path(folder) / "project"
         project.mkdir()
-        replayed: ReplayedCapsule = asyncio.run(replay_capsule(opened, artifacts, project, cache))
+        replayed = asyncio.run(replay_capsule(opened, artifacts, project, cache))
     if as_json:
         stdout.data({"same": replayed.same, "recorded": replayed.before, "replayed": replayed.after})
     else:
@@ -147,9 +147,9 @@ def open_(file: File, as_json: AsJson = False) -> None:
 
 def _artifacts_of(opened: Any) -> dict[str, Artifact]:
     """Return the artifacts of a capsule, or those of the project in this folder."""
-    from svc_tui.capsule.artifacts import artifact_heads, build_artifacts, packed, unpacked
+    from svc_tui.capsule.artifacts import build_artifacts, packed, unpacked
 
-    heads = artifact_heads(opened)
+    heads = opened.head["artifacts"]
     artifacts = {name: unpacked(opened, name) for name, head in heads.items() if head["included"]}
     missing = [name for name in heads if name not in artifacts]
     if not missing:
@@ -177,11 +177,11 @@ def _artifacts_of(opened: Any) -> dict[str, Artifact]:
 @capsule.command()
 def show(file: File, as_json: AsJson = False) -> None:
     """Print what a capsule contains."""
-    from svc_tui.capsule.container import read_container
+    from svc_tui.capsule.documents import read_capsule
     from svc_tui.capsule.format import capsule_lines, documents
 
     with TemporaryDirectory(prefix="svc-capsule-") as folder:
-        opened = read_container(file, Path(folder) / "capsule")
+        opened = read_capsule(file, Path(folder) / "capsule")
         if as_json:
             stdout.data(documents(opened))
             return

@@ -51,8 +51,9 @@ def test_post_of_guestbook_is_replayed_from_a_capsule_with_the_same_answer(
         post(server, "/entries", {"author": "ada", "message": "first"})
         answer = post(server, "/entries/1/heart")
         request_id = answer.headers["x-request-id"]
+        entry = post(server, "/entries", {"author": "bob", "message": "second"})
         post(server, "/entries/1/heart")
-        last = post(server, "/entries", {"author": "bob", "message": "second"})
+        last = post(server, "/entries", {"author": "cy", "message": "third"})
         server.wait_for(last.headers["x-request-id"])
         query = "select request_id from spans where kind = 'sql' and name like 'update entries%' limit 1"
 
@@ -68,6 +69,9 @@ def test_post_of_guestbook_is_replayed_from_a_capsule_with_the_same_answer(
         made = svc(book, here, "capsule", request_id, "-o", str(bug), "--with-artifacts", "--yes")
         assert made.returncode == 0, made.stderr
         assert "tables    entries before the request" in made.stderr
+        added = tmp_path / "added.svccap"
+        made = svc(book, here, "capsule", entry.headers["x-request-id"], "-o", str(added), "--yes")
+        assert made.returncode == 0, made.stderr
     empty = tmp_path / "empty"
     empty.mkdir()
     shown = svc(empty, {"HOME": str(empty)}, "capsule", "show", str(bug))
@@ -82,3 +86,10 @@ def test_post_of_guestbook_is_replayed_from_a_capsule_with_the_same_answer(
     compared = svc(empty, {"HOME": str(empty)}, "capsule", "open", str(bug))
     assert (compared.returncode, "the responses are the same" in compared.stderr) == (0, True)
     assert "≠" not in compared.stdout
+    # Without artifacts in the capsule, those of the project in the folder answer.
+    replayed = svc(book, here, "capsule", "open", str(added), "--json")
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    assert b64decode(json.loads(replayed.stdout)["replayed"]["response"]["body"]) == entry.content
+    assert entry.json()["id"] == 2 and entry.json()["written_at"]
+    alone = svc(empty, {"HOME": str(empty)}, "capsule", "open", str(added))
+    assert alone.returncode == 1 and "Make it with --with-artifacts" in alone.stderr

@@ -25,6 +25,7 @@ from doors.tables.guest.protocol import (
 )
 from doors.tables.guest.session import MAX_CACHED_SQL, MAX_RESULT, GuestSession
 from doors.tables.sqlite.connections import MAX_VALUE, Clock, open_reader
+from doors.tables.sqlite.replay_time import ReplayTime
 from engine.door import DoorResponse
 
 TIMEOUT_SECONDS = 10.0
@@ -50,9 +51,10 @@ class _TooSlow(Exception):
 class Reader:
     """The readers of one file. Call its methods on one thread; `close` on any."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, replay: ReplayTime | None = None) -> None:
         """Open an existing file. Raises `GuestProblem`."""
         self._path = path
+        self._replay = replay
         self._quick = self._open(_QUICK_STEPS, _QUICK_VALUE_BYTES)
         self._local = threading.local()
         self._sessions: list[GuestSession] = []
@@ -61,9 +63,10 @@ class Reader:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tables-read")
 
     def _open(self, steps: int, max_value: int = MAX_VALUE) -> GuestSession:
-        clock = Clock()
+        replay = self._replay
+        clock = Clock() if replay is None else Clock(replay.seconds)
         try:
-            connection = open_reader(self._path, clock, max_value)
+            connection = open_reader(self._path, clock, max_value, None if replay is None else replay.name)
         except GUEST_ERRORS as error:
             raise to_problem(error, "") from error
         session = GuestSession(connection, clock, writes=False, steps=steps)

@@ -22,6 +22,7 @@ from doors.tables.guest.protocol import SqlRequest, add_statement, describe, res
 from doors.tables.guest.row_changes import RowChangeLog
 from doors.tables.guest.session import MAX_RESULT, GuestSession
 from doors.tables.sqlite.connections import MAX_BYTES, Clock, open_writer
+from doors.tables.sqlite.replay_time import ReplayTime
 from doors.tables.sqlite.wal import lost_commits
 from engine.door import DoorResponse
 
@@ -55,12 +56,12 @@ class _QueuedWrite:
 class Writer:
     """The writer of one file. `write` is called on event loops, `close` on any thread."""
 
-    def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, path: Path, max_bytes: int = MAX_BYTES, replay: ReplayTime | None = None) -> None:
         """Open or create the file. Raises `GuestProblem`."""
-        clock = Clock()
+        clock = Clock() if replay is None else Clock(replay.seconds)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            connection = open_writer(path, clock, max_bytes)
+            connection = open_writer(path, clock, max_bytes, None if replay is None else replay.name)
             self.lost_commits = lost_commits(connection, path)
         except OSError as error:
             raise GuestProblem(

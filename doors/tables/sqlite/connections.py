@@ -4,6 +4,7 @@ The guest modules import apsw from here.
 """
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -53,9 +54,11 @@ _LIMITS = {
 class Clock:
     """The SQL function `now()`: ISO 8601, UTC, milliseconds, Z. Constant until the next `tick`."""
 
-    __slots__ = ("_text",)
+    __slots__ = ("_seconds", "_text")
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: Callable[[], float] = time.time) -> None:
+        """`seconds` returns the Unix time."""
+        self._seconds = seconds
         self._text = ""
 
     def tick(self) -> None:
@@ -65,7 +68,7 @@ class Clock:
     def __call__(self) -> str:
         """Return the time of the first call since the last tick."""
         if not self._text:
-            self._text = iso(time.time())
+            self._text = iso(self._seconds())
         return self._text
 
 
@@ -76,9 +79,9 @@ def iso(seconds: float) -> str:
     )
 
 
-def open_owner(path: Path) -> Connection:
+def open_owner(path: Path, vfs: str | None = None) -> Connection:
     """Open or create a database with no limit but its quota, for schema changes. Raises SQLite's errors."""
-    connection = Connection(str(path), statementcachesize=_STATEMENT_CACHE_SIZE)
+    connection = Connection(str(path), vfs=vfs, statementcachesize=_STATEMENT_CACHE_SIZE)
     try:
         if 0 < path.stat().st_size < _MIN_FILE_BYTES:
             raise apsw.NotADBError("file is not a database")
@@ -93,19 +96,19 @@ def open_owner(path: Path) -> Connection:
     return connection
 
 
-def open_writer(path: Path, clock: Clock, max_bytes: int = MAX_BYTES) -> Connection:
+def open_writer(path: Path, clock: Clock, max_bytes: int = MAX_BYTES, vfs: str | None = None) -> Connection:
     """Open or create a database with the limits of guests. Raises SQLite's errors."""
-    connection = open_owner(path)
+    connection = open_owner(path, vfs)
     quota = storage_quota(path)
     _limit_size(connection, max_bytes if quota is None else min(quota, max_bytes))
     _bound(connection, clock)
     return connection
 
 
-def open_reader(path: Path, clock: Clock, max_value: int = MAX_VALUE) -> Connection:
+def open_reader(path: Path, clock: Clock, max_value: int = MAX_VALUE, vfs: str | None = None) -> Connection:
     """Open an existing database read-only with the limits of guests. Raises SQLite's errors."""
     connection = Connection(
-        str(path), flags=apsw.SQLITE_OPEN_READONLY, statementcachesize=_STATEMENT_CACHE_SIZE
+        str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs, statementcachesize=_STATEMENT_CACHE_SIZE
     )
     try:
         _prepare(connection)

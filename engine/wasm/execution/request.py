@@ -19,7 +19,8 @@ class GuestRequest:
     `target` is path and query as the client sent them. `headers` have lower-case names, without hop-by-hop
     fields. `env` is added to the guest's environment. `max_body` is in bytes. `on_line` is called with each
     line that the guest prints, and `on_notice` with messages of the platform about the run, both on the
-    event loop's thread. `trace` has the calls of the request, and is None before the first.
+    event loop's thread. `trace` has the calls of the request, and is None before the first. `time_shift_ns`
+    is added to the guest's wall clock.
     """
 
     exchange: Exchange
@@ -33,6 +34,7 @@ class GuestRequest:
     on_line: LineSink
     on_notice: NoticeSink = lambda level, text: None
     trace: RequestTrace | None = None
+    time_shift_ns: int = 0
 
     def begin_call(self, kind: CallKind, name: str) -> Call | None:
         """Start a call of the trace; return None if it has the maximum of calls."""

@@ -39,7 +39,7 @@ def subscribe_duration(run: RunState, duration: int) -> Pollable:
 @host("wasi:clocks/wall-clock", "now")
 def wall_now(run: RunState) -> tuple[int, int]:
     """Return the Unix time as seconds and nanoseconds."""
-    now = time.time_ns()
+    now = time.time_ns() + run.request.time_shift_ns
     return now // 1_000_000_000, now % 1_000_000_000
 
 

@@ -1,0 +1,164 @@
+"""Validation of the documents in a capsule, which is untrusted."""
+
+from base64 import b64decode
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from engine.timeline.json_format import from_json, parse_utc
+from svc_tui.capsule.container import Capsule, CapsuleError, read_container
+
+HEAD, EXCHANGE, STATEMENTS, TABLES = "capsule.json", "exchange.json", "statements.json", "tables.db"
+MAX_STATEMENTS = 1000
+
+
+def _base64(text: str) -> str:
+    b64decode(text, validate=True)
+    return text
+
+
+def _time(text: str) -> str:
+    parse_utc(text)
+    return text
+
+
+def _record(document: dict[str, Any]) -> dict[str, Any]:
+    try:
+        from_json(document)
+    except (KeyError, TypeError) as error:
+        raise ValueError("not a record") from error
+    return document
+
+
+_HeaderName = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9a-z:-]{1,1000}$")]
+_HeaderValue = Annotated[str, StringConstraints(pattern="^[\\t\\x20-\\x7e\\x80-\\xff]*$")]
+_Text = Annotated[str, StringConstraints(max_length=200)]
+_Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+_ResourceName = Annotated[str, StringConstraints(pattern="^[a-z][a-z0-9-]{0,38}$")]
+_Time = Annotated[str, AfterValidator(_time)]
+_Count = Annotated[int, Field(ge=0)]
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ArtifactHead(_Document):
+    """An artifact: its kind, the digest of its package, and whether the capsule has its files."""
+
+    kind: Literal["component", "image"]
+    sha256: _Digest
+    included: bool
+
+
+class TablesHead(_Document):
+    """The tables in a capsule, and the numbers of changes that were and could not be undone."""
+
+    names: list[str]
+    undone: _Count
+    failed: _Count
+
+
+class CapsuleHead(_Document):
+    """The members of `capsule.json` besides those of the container."""
+
+    model_config = ConfigDict(extra="ignore")
+    svc: _Text
+    created: _Text
+    project: _ResourceName
+    request_id: Annotated[str, StringConstraints(pattern="^[0-9a-z]{1,64}$")]
+    recorded: bool
+    artifacts: dict[_ResourceName, ArtifactHead]
+    tables: TablesHead | None = None
+    redacted: list[tuple[str, str, _Count]]
+    notes: list[str]
+
+
+class CapsuleMessage(_Document):
+    """The header fields and the body of a message."""
+
+    headers: list[tuple[_HeaderName, _HeaderValue]]
+    body: Annotated[str, AfterValidator(_base64)]
+    size: _Count
+    truncated: bool
+
+
+class CapsuleRequest(CapsuleMessage):
+    """The recorded request."""
+
+    method: Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}$")]
+    target: Annotated[str, StringConstraints(pattern="^[/*][\\x21-\\x7e\\x80-\\xff]*$")]
+    scheme: Literal["http", "https"]
+    authority: Annotated[str, StringConstraints(pattern=r"^[!-~]{0,300}$")]
+
+
+class CapsuleResponse(CapsuleMessage):
+    """The recorded response."""
+
+    status: Annotated[int, Field(ge=100, le=999)]
+    complete: bool
+
+
+class CapsuleExchange(_Document):
+    """`exchange.json`."""
+
+    request_id: _Text
+    time: _Time
+    replay_of: _Text | None
+    request: CapsuleRequest
+    response: CapsuleResponse | None
+    code: _Text
+    wall_ns: _Count
+    compute_ns: _Count
+    peak_memory: _Count | None
+    records: list[Annotated[dict[str, Any], AfterValidator(_record)]]
+
+
+class RowChange(_Document):
+    """A changed row; values by the names of columns, or in their order."""
+
+    operation: Literal["INSERT", "UPDATE", "DELETE"]
+    table: str
+    rowid: int
+    new_rowid: int
+    before: dict[str, Any] | list[Any] | None
+    after: dict[str, Any] | list[Any] | None
+
+
+class CapsuleStatement(_Document):
+    """A request to the tables."""
+
+    span_id: _Text
+    time: _Time
+    request: dict[str, Any] | str
+    response: Any
+    changes: list[RowChange]
+    complete: bool
+
+
+class _Statements(_Document):
+    statements: Annotated[list[CapsuleStatement], Field(max_length=MAX_STATEMENTS)]
+
+
+def read_capsule(path: Path, folder: Path) -> Capsule:
+    """Unpack a capsule to an empty folder, and check its digests and documents. Raises `CapsuleError`."""
+    capsule = read_container(path, folder)
+    _validate(HEAD, CapsuleHead, capsule.head)
+    _validate(EXCHANGE, CapsuleExchange, capsule.json(EXCHANGE))
+    _validate(STATEMENTS, _Statements, {"statements": capsule.json(STATEMENTS)})
+    return capsule
+
+
+def _validate(name: str, model: type[BaseModel], document: Any) -> None:
+    try:
+        model.model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))[:100]
+        raise CapsuleError(
+            f"not a valid capsule: {name}: {place}: {first['msg']}",
+            "Get the file again from the person or program that made it.",
+        ) from error
+    except RecursionError as error:
+        raise CapsuleError(f"not a valid capsule: {name} is nested too deeply", "") from error
