@@ -46,6 +46,9 @@ from engine.service.health_check import TIMEOUT_SECONDS as HEALTH_CHECK_SECONDS
 from engine.service.secrets import MAX_VALUE_BYTES as MAX_SECRET
 from engine.timeline.query import READ_SECONDS, WINDOW_BYTES
 from engine.timeline.recording import MAX_BODY_BYTES as MAX_RECORDED_BODY
+from engine.trace import MAX_CAPTURE_BYTES, MAX_CAPTURED_BYTES
+from svc_tui.capsule import container
+from svc_tui.capsule.collect import MAX_TABLES_BYTES
 from engine.timeline.stored_record import MAX_TEXT_CHARS as MAX_LOG_BODY
 from engine.usage.recorder import RETENTION_MINUTES
 from engine.wasm.compile import limits as compile_limits
@@ -315,6 +318,19 @@ LIMITS: dict[str, list[Row]] = {
             "`project.record_bodies`",
             "cut; no replay",
         ),
+        (
+            "recorded SQL of a call in development: request, response and changed rows",
+            f"{size(MAX_CAPTURE_BYTES)} each, {size(MAX_CAPTURED_BYTES)} per request",
+            "`project.record_bodies`",
+            "cut or left out; a capsule is incomplete",
+        ),
+        (
+            "capsule, unpacked, tables in it",
+            f"{size(container.MAX_FILE_BYTES)}, {size(container.MAX_BYTES)}, {size(MAX_TABLES_BYTES)}",
+            "",
+            "`too-large`",
+        ),
+        ("files in a capsule", f"{container.MAX_MEMBERS:,}", "", "`too-large`"),
         ("log records", "7 days and 256 MiB per project", "", "the oldest are removed"),
         ("reading of log records, each step", f"{READ_SECONDS:.0f} s", "", "`timeout`"),
         ("log records in one response", f"{logs.MAX_RECORDS:,}, {size(WINDOW_BYTES)}", "", "fewer are sent"),

@@ -9,6 +9,8 @@ from engine.trace import Call
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 """In ascending order."""
+BUILT = "built in"
+"""Beginning of the text of a platform record about a build."""
 _NO_FAILURES = frozenset({"", "aborted", "body-too-large", "client-gone", "not-found", "stopping"})
 
 

@@ -13,6 +13,7 @@ from engine.artifact import Artifact, ComponentArtifact, FolderArtifact, StaticB
 from engine.build.builder import Builder
 from engine.deploy.package import COMPONENT, SCRIPT, SOURCE_MAP, PackageError, decode, pack
 from engine.errors import SvcError
+from engine.lane import BuildMode
 from engine.manifest.model import Project
 from svc_tui.capsule.container import Capsule, CapsuleError
 from svc_tui.composition import lanes
@@ -34,14 +35,14 @@ class PackedArtifact:
 
 
 async def build_artifacts(
-    project: Project, names: Iterable[str], cache: Path, report: Callable[[str], None]
+    project: Project, names: Iterable[str], cache: Path, mode: BuildMode, report: Callable[[str], None]
 ) -> dict[str, Artifact]:
-    """Build resources as `svc dev` does, or find what it built. Raises the errors of builds."""
+    """Build resources, or find earlier builds of the same sources. Raises the errors of builds."""
     from lanes.static.pack import Packing
     from lanes.static.pack import pack as pack_folder
 
     available = lanes()
-    builder = Builder(available, cache, "dev", os.environ)
+    builder = Builder(available, cache, mode, os.environ)
     workers = ThreadPoolExecutor(os.cpu_count() or 1)
     built: dict[str, Artifact] = {}
     try:

@@ -2,9 +2,10 @@
 
 import json
 import os
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,15 @@ from doors.tables.files.redaction import redact_columns, redact_values
 from doors.tables.files.snapshot import Snapshot, column_names, copy_before
 from engine.files.data_dir import DATA_DIR
 from engine.manifest import MANIFEST
+from engine.manifest.load import parse as parse_manifest
 from engine.manifest.load import read as read_manifest
 from engine.manifest.model import Project
+from engine.manifest.problems import ManifestError
 from engine.timeline.database import timeline_path
 from engine.timeline.exchange_document import exchange_document
 from engine.timeline.json_format import format_utc
-from engine.timeline.query import RecordFilter, open_reader
-from engine.timeline.record import RequestRecord
+from engine.timeline.query import RecordFilter, TimelineReader, open_reader
+from engine.timeline.record import BUILT, PlatformRecord, RequestRecord
 from engine.timeline.recording import RecordedCall, RecordedExchange, RecordedMessage
 from engine.timeline.stored_record import StoredRecord
 from svc_tui import version
@@ -31,6 +34,10 @@ from svc_tui.capsule.redaction import Redactor
 MAX_RECORDS = 20_000
 MAX_TABLES_BYTES = 64 << 20
 """Maximum records of a request, and bytes of the tables in a capsule."""
+_MESSAGE_VALUES = ("target", "headers")
+_RECORD_VALUES = ("body", "detail", "target", "attributes", "calls")
+_STATEMENT_VALUES = ("request", "response", "changes")
+"""Members of messages, records and calls whose texts can have values of credentials."""
 _CHANGE = ("operation", "table", "rowid", "new_rowid", "before", "after")
 
 
@@ -38,13 +45,17 @@ _CHANGE = ("operation", "table", "rowid", "new_rowid", "before", "after")
 class RecordedRequest:
     """A request as it is recorded. `exchange` is None without header fields and bodies.
 
-    `changes` are the calls that changed rows since the first statement of the request.
+    `changes` are the calls that changed rows since the first statement of the request. `rebuilt` are the
+    resources that were built after it. `deployed` is true for a request to a service.
     """
 
     request_id: str
     entries: Sequence[StoredRecord]
     exchange: RecordedExchange | None = None
     changes: Sequence[RecordedCall] = ()
+    _: KW_ONLY
+    rebuilt: Sequence[str] = ()
+    deployed: bool = False
 
     @property
     def spans(self) -> list[RequestRecord]:
@@ -77,8 +88,22 @@ def read_development(root: Path, request_id: str) -> RecordedRequest:
             entries = reader.after(0, RecordFilter(request_id=request_id), MAX_RECORDS).entries
             if entries:
                 changes = reader.changes_since(_began(exchange)) if exchange is not None else []
-                return RecordedRequest(request_id, entries, exchange, changes)
+                recorded = RecordedRequest(request_id, entries, exchange, changes)
+                return replace(recorded, rebuilt=_rebuilt(reader, recorded))
     raise unknown_request(request_id)
+
+
+def _rebuilt(reader: TimelineReader, recorded: RecordedRequest) -> list[str]:
+    """Return the resources of a request that svc dev built after it."""
+    last = max(entry.cursor for entry in recorded.entries)
+    return [
+        name
+        for name in recorded.resources
+        if any(
+            isinstance(entry.record, PlatformRecord) and entry.record.text.startswith(BUILT)
+            for entry in reader.after(last, RecordFilter(resource=name, text=BUILT)).entries
+        )
+    ]
 
 
 def unknown_request(request_id: str) -> CapsuleError:
@@ -113,6 +138,10 @@ def collect(
             if redactor.is_secret(name):
                 redactor.add_value(name, value)
     contents = CapsuleContents(_head(project, recorded), {}, redactor=redactor)
+    contents.notes += [
+        f"resource {name} was built again after the request: its artifact may differ"
+        for name in recorded.rebuilt
+    ]
     document = _document(recorded, contents.notes)
     for side in ("request", "response"):
         document[side] = _redacted_message(document[side], redactor)
@@ -120,6 +149,7 @@ def collect(
     statements = redactor.document(list(_statements(project.root / DATA_DIR, recorded)))
     tables = _tables(project, recorded, redactor, folder, contents) if include_rows else None
     # From here on, the values of all credentials are known.
+    redactor.forget_unused(_texts(document, statements, project.root))
     document["request"] = redactor.message(document["request"], redactor.data)
     if document["response"] is not None:
         document["response"] = redactor.message(document["response"], redactor.data)
@@ -127,9 +157,9 @@ def collect(
         contents.members[TABLES] = tables
         redact_values(tables, redactor.values(), redactor.count)
     members: dict[str, bytes | Path] = {
-        MANIFEST: redactor.data(read_manifest(project.root / MANIFEST)),
-        EXCHANGE: _json(_everywhere(document, redactor)),
-        STATEMENTS: _json(redactor.everywhere(statements)),
+        MANIFEST: _manifest(project.root, redactor),
+        EXCHANGE: _json(_without_values(document, redactor)),
+        STATEMENTS: _json([_replaced(call, _STATEMENT_VALUES, redactor) for call in statements]),
     }
     contents.members = members | contents.members
     contents.head["artifacts"] = {
@@ -149,6 +179,7 @@ def _head(project: Project, recorded: RecordedRequest) -> dict[str, Any]:
         "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "project": project.name,
         "request_id": recorded.request_id,
+        "deployed": recorded.deployed,
         "recorded": recorded.exchange is not None,
     }
 
@@ -185,13 +216,39 @@ def _redacted_message(message: dict[str, Any] | None, redactor: Redactor) -> dic
     return redactor.message(message, lambda body: redactor.body(body, kind))
 
 
-def _everywhere(document: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
-    """Return a document without the values of credentials; bodies in base64 are redacted already."""
-    redacted: dict[str, Any] = redactor.everywhere(document)
-    for side in ("request", "response"):
-        if document[side] is not None:
-            redacted[side]["body"] = document[side]["body"]
-    return redacted
+def _texts(document: dict[str, Any], statements: Sequence[Any], root: Path) -> str:
+    """Return all texts in which values of credentials are replaced."""
+    messages = (document[side] for side in ("request", "response") if document[side] is not None)
+    bodies = [b64decode(message["body"]).decode(errors="replace") for message in messages]
+    manifest = read_manifest(root / MANIFEST).decode(errors="replace")
+    return "\n".join([json.dumps([document, statements], ensure_ascii=False), *bodies, manifest])
+
+
+def _without_values(document: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """Return a document without the values of credentials. Bodies, in base64, are redacted already."""
+    messages = {
+        side: None if document[side] is None else _replaced(document[side], _MESSAGE_VALUES, redactor)
+        for side in ("request", "response")
+    }
+    records = [_replaced(record, _RECORD_VALUES, redactor) for record in document["records"]]
+    return {**document, **messages, "records": records}
+
+
+def _replaced(document: dict[str, Any], names: Sequence[str], redactor: Redactor) -> dict[str, Any]:
+    """Return a document without the values of credentials in the named members."""
+    return document | {name: redactor.everywhere(document[name]) for name in names if name in document}
+
+
+def _manifest(root: Path, redactor: Redactor) -> bytes:
+    text = redactor.data(read_manifest(root / MANIFEST))
+    try:
+        parse_manifest(root, text)
+    except ManifestError as error:
+        raise CapsuleError(
+            f"{MANIFEST} would be invalid without the credentials in it: {error.problems[0].message}",
+            "A value is also a name there: see the names above, and pass --no-redact NAME.",
+        ) from error
+    return text
 
 
 def _statements(data: Path, recorded: RecordedRequest) -> Iterator[dict[str, Any]]:

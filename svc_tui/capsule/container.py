@@ -8,6 +8,7 @@ import json
 import re
 import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -26,6 +27,16 @@ MAX_HEAD_BYTES = 4 << 20
 _MAX_DIRECTORY_BYTES = 4 << 20
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}){0,4}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+)
+"""Errors of `zipfile` for broken files."""
 _END = struct.Struct("<4s4H2LH")
 _TIME = (1980, 1, 1, 0, 0, 0)
 _BLOCK = 1 << 20
@@ -83,7 +94,8 @@ def write_container(head: Mapping[str, Any], members: Mapping[str, bytes | Path]
         _add(archive, HEAD, json.dumps(document, indent=1, ensure_ascii=False).encode())
         for name, source in members.items():
             _add(archive, name, source)
-    if file.tell() > MAX_FILE_BYTES:
+    if file.seek(0, 2) > MAX_FILE_BYTES:
+        file.close()
         raise CapsuleError(
             f"the capsule has more than {MAX_FILE_BYTES >> 20} MiB",
             "Leave parts out: no --with-artifacts, or --no-rows.",
@@ -117,10 +129,10 @@ def read_container(path: Path, folder: Path) -> Capsule:
     try:
         size = path.stat().st_size
         if not path.is_file():
-            raise CapsuleError(f"{path} is not a file", "Pass a file that `svc capsule` wrote.")
+            raise CapsuleError("it is not a file", "Pass a file that `svc capsule` wrote.")
         if size > MAX_FILE_BYTES:
             raise CapsuleError(
-                f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB, the maximum of a capsule",
+                f"the file is larger than {MAX_FILE_BYTES >> 20} MiB, the maximum of a capsule",
                 "Check that it is the right file.",
                 code="too-large",
             )
@@ -130,10 +142,10 @@ def read_container(path: Path, folder: Path) -> Capsule:
                 return Capsule(folder, _unpack(archive, folder), size=size)
     except OSError as error:
         raise CapsuleError(f"cannot read {path}: {error.strerror or error}", "Check the path.") from error
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError) as error:
-        raise _invalid(f"it is not a complete zip file ({error})") from error
     except CapsuleError as error:
         raise CapsuleError(f"{path}: {error.message}", error.hint, code=error.code) from error
+    except _BROKEN as error:
+        raise _invalid(f"{path} is not a complete zip file ({error})") from error
 
 
 def _check_directory(file: BinaryIO, size: int) -> None:
@@ -152,6 +164,8 @@ def _check_directory(file: BinaryIO, size: int) -> None:
 def _unpack(archive: zipfile.ZipFile, folder: Path) -> Mapping[str, Any]:
     infos = archive.infolist()
     names = [info.filename for info in infos]
+    if any(info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in infos):
+        raise _invalid("a file in it is compressed by a method other than deflate")
     if HEAD not in names:
         raise _invalid(f"it has no {HEAD}")
     head_info = archive.getinfo(HEAD)

@@ -68,6 +68,7 @@ class CapsuleHead(_Document):
     created: _Text
     project: _ResourceName
     request_id: Annotated[str, StringConstraints(pattern="^[0-9a-z]{1,64}$")]
+    deployed: bool
     recorded: bool
     artifacts: dict[_ResourceName, ArtifactHead]
     tables: TablesHead | None = None

@@ -16,6 +16,8 @@ from engine.timeline.recording import REDACTED_HEADERS, REDACTED_VALUE
 
 MIN_VALUE_CHARS = 6
 """Minimum length of a value that is replaced wherever it occurs."""
+MAX_COLUMN_VALUES = 10_000
+"""Maximum values of columns that are replaced elsewhere, too."""
 WORDS = (
     "auth",
     "authorization",
@@ -53,6 +55,8 @@ class Redactor:
         self._added = frozenset(map(_folded, added))
         self._exempt = frozenset(map(_folded, exempt))
         self._replacements: dict[str, str] = {}
+        self._values: dict[str, str] = {}
+        self._columns: set[str] = set()
         self._names: dict[str, tuple[str, str]] = {}
         self._pattern: re.Pattern[str] | None = None
 
@@ -75,14 +79,23 @@ class Redactor:
         if value in ("", REDACTED_VALUE):
             return value
         self.hits[place, name] += 1
-        return self._replace(value, ("value", name))
+        known = value in self._values
+        text = self._replace(value, ("value", name), everywhere=place != "column" or self._has_room)
+        if place == "column" and not known and value in self._values:
+            self._columns.add(value)
+        return text
 
-    def _replace(self, value: str, found: tuple[str, str]) -> str:
-        if value not in self._replacements:
-            self._replacements[value] = f"[redacted {len(self._replacements) + 1}]"
+    @property
+    def _has_room(self) -> bool:
+        return len(self._columns) < MAX_COLUMN_VALUES
+
+    def _replace(self, value: str, found: tuple[str, str], *, everywhere: bool = True) -> str:
+        text = self._replacements.setdefault(value, f"[redacted {len(self._replacements) + 1}]")
+        if everywhere and len(value) >= MIN_VALUE_CHARS and value not in self._values:
+            self._values[value] = text
             self._names[value] = found
             self._pattern = None
-        return self._replacements[value]
+        return text
 
     def headers(self, fields: Iterable[Iterable[str]]) -> list[list[str]]:
         """Return header fields, redacted by name."""
@@ -136,7 +149,15 @@ class Redactor:
 
     def values(self) -> Mapping[str, str]:
         """Return the replacements of values that are replaced wherever they occur."""
-        return {value: text for value, text in self._replacements.items() if len(value) >= MIN_VALUE_CHARS}
+        return self._values
+
+    def forget_unused(self, texts: str) -> None:
+        """Stop replacing the values of columns that do not occur in the texts of a request."""
+        unused = [value for value in self._columns if not any(form in texts for form in _forms(value))]
+        for value in unused:
+            del self._values[value]
+        self._columns.clear()
+        self._pattern = None
 
     def text(self, text: str) -> str:
         """Return a text without the values of credentials."""

@@ -18,4 +18,4 @@ def read_request(root: Path, project: str, request_id: str, service: bool | None
     RemoteLogs(credentials, project, query, entries.extend, lambda _: None).run()
     if not entries:
         raise unknown_request(request_id)
-    return RecordedRequest(request_id, entries)
+    return RecordedRequest(request_id, entries, deployed=True)

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from engine.artifact import Artifact
 from engine.errors import SvcError
+from engine.lane import BuildMode
 from engine.manifest.load import find, load
 from engine.manifest.model import Project
 from svc_tui.commands.options import AsJson, Yes
@@ -80,7 +81,7 @@ def make(
     project = load(root)
     recorded = read_request(root, project.name, request, service)
     target = output or Path(f"{request}.svccap")
-    artifacts = _artifacts(project, recorded.resources)
+    artifacts = _artifacts(project, recorded.resources, "deploy" if recorded.deployed else "dev")
     with TemporaryDirectory(prefix="svc-capsule-") as folder:
         contents = collect(
             project,
@@ -103,7 +104,7 @@ def make(
         stderr.note(f"wrote {target} ({size(written)}); replay it with: svc capsule open {target}")
 
 
-def _artifacts(project: Project, names: list[str]) -> Mapping[str, Any]:
+def _artifacts(project: Project, names: list[str], mode: BuildMode) -> Mapping[str, Any]:
     """Build and pack the resources that handled a request."""
     from svc_tui.capsule.artifacts import build_artifacts, packed
 
@@ -114,7 +115,7 @@ def _artifacts(project: Project, names: list[str]) -> Mapping[str, Any]:
             "Check out the version of the project that handled the request.",
         )
     cache = Home.from_environment(os.environ).cache()
-    built = asyncio.run(build_artifacts(project, names, cache, stderr.progress))
+    built = asyncio.run(build_artifacts(project, names, cache, mode, stderr.progress))
     return {name: packed(artifact) for name, artifact in built.items()}
 
 
@@ -164,7 +165,8 @@ def _artifacts_of(opened: Any) -> dict[str, Artifact]:
             f"resource {absent[0]} is neither in the capsule nor in svc.toml", hint, code="capsule"
         )
     cache = Home.from_environment(os.environ).cache()
-    built = asyncio.run(build_artifacts(project, missing, cache, stderr.progress))
+    mode: BuildMode = "deploy" if opened.head["deployed"] else "dev"
+    built = asyncio.run(build_artifacts(project, missing, cache, mode, stderr.progress))
     for name, artifact in built.items():
         if packed(artifact).digest != heads[name]["sha256"]:
             stderr.warn(

@@ -32,7 +32,7 @@ from engine.manifest.model import Project
 from engine.timeline.bus import TimelineBus
 from engine.timeline.database import timeline_path
 from engine.timeline.rates import RateMeter
-from engine.timeline.record import PlatformRecord
+from engine.timeline.record import BUILT, PlatformRecord
 from engine.timeline.recorder import TimelineRecorder
 from engine.usage.recorder import UsageRecorder
 from engine.usage.store import usage_path
@@ -242,5 +242,5 @@ def _record(event: BuildFinished) -> PlatformRecord:
         output = event.error.output_text if isinstance(event.error, BuildFailed) else ""
         text = f"did not build: {event.error.message}\n{output}".rstrip("\n")
         return PlatformRecord(time.time_ns(), event.resource, "ERROR", text)
-    text = f"built in {duration(int(event.seconds * 1e9))}"
+    text = f"{BUILT} {duration(int(event.seconds * 1e9))}"
     return PlatformRecord(time.time_ns(), event.resource, "INFO", text)

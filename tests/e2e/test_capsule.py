@@ -1,11 +1,16 @@
 """A bug report: one request of `sample-apps/guestbook` in the logs, in a capsule, and replayed elsewhere."""
 
+import hashlib
+import http.server
 import json
 import os
 import re
 import subprocess
 import sys
+import threading
+import zipfile
 from base64 import b64decode
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +21,68 @@ from tests.support.dev_server import DevServer, dev_server
 from tests.support.samples import copied_sample
 
 pytestmark = pytest.mark.slow
+
+
+CALLER = """
+import { json, tables } from '@svc/guest';
+export default {
+  async fetch(request) {
+    const { rows } = await tables.exec`insert into visits default values returning *`;
+    let upstream;
+    try {
+      upstream = await (await fetch(new URL(request.url).searchParams.get('url'))).text();
+    } catch (error) {
+      upstream = String(error);
+    }
+    return json({ visit: rows[0], now: new Date().toISOString(), upstream });
+  },
+};
+"""
+
+
+@pytest.fixture
+def upstream() -> Iterator[http.server.HTTPServer]:
+    """A server that answers with the number of its requests."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        count = 0
+
+        def do_GET(self) -> None:
+            Handler.count += 1
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(str(Handler.count).encode())
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def at(path: Path, time: str) -> None:
+    """Change the time of the request in a capsule, and its digests."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    head, exchange, statements = (
+        json.loads(parts[name]) for name in ("capsule.json", "exchange.json", "statements.json")
+    )
+    exchange["time"] = time
+    for call in statements:
+        call |= {"time": time, "response": None, "changes": []}
+    parts |= {
+        "exchange.json": json.dumps(exchange).encode(),
+        "statements.json": json.dumps(statements).encode(),
+    }
+    for name in ("exchange.json", "statements.json"):
+        head["members"][name] = [hashlib.sha256(parts[name]).hexdigest(), len(parts[name])]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in (parts | {"capsule.json": json.dumps(head).encode()}).items():
+            archive.writestr(name, data)
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +160,45 @@ def test_post_of_guestbook_is_replayed_from_a_capsule_with_the_same_answer(
     assert entry.json()["id"] == 2 and entry.json()["written_at"]
     alone = svc(empty, {"HOME": str(empty)}, "capsule", "open", str(added))
     assert alone.returncode == 1 and "Make it with --with-artifacts" in alone.stderr
+
+
+def test_replay_is_offline_at_the_time_of_the_request(
+    tmp_path: Path, home: Path, upstream: http.server.HTTPServer
+) -> None:
+    url = f"http://localhost:{upstream.server_address[1]}"
+    project = tmp_path / "caller"
+    for name, text in (
+        ("src/index.js", CALLER),
+        (
+            "tables/1.sql",
+            "create table visits (id integer primary key,"
+            " at text default current_timestamp, u default (now()));",
+        ),
+        (
+            "svc.toml",
+            f'[project]\nname = "caller"\n[resource.web]\nlane = "js"\npublic = true\negress = ["{url}"]\n'
+            'secrets = ["KEY"]\n',
+        ),
+    ):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text, encoding="utf-8")
+    environ, bug = {"SVC_HOME": str(home)}, tmp_path / "bug.svccap"
+    with dev_server(project, home) as server:
+        answer = httpx.get(f"{server.url}/", params={"url": url}, timeout=20)
+        assert answer.json()["upstream"] == "1"
+        request_id = answer.headers["x-request-id"]
+        server.wait_for(request_id)
+        while svc(
+            project, environ, "capsule", request_id, "-o", str(bug), "--with-artifacts", "--yes"
+        ).returncode:
+            assert server.process.poll() is None
+    at(bug, "2020-02-29T12:00:00.500000000Z")
+    opened = svc(tmp_path, environ, "capsule", "open", str(bug), "--json")
+    assert opened.returncode == 1, opened.stderr
+    assert "resource web: the secret KEY has no value in a replay" in opened.stderr
+    replayed = json.loads(opened.stdout)["replayed"]
+    document = json.loads(b64decode(replayed["response"]["body"]))
+    assert document["visit"] == {"id": 1, "at": "2020-02-29 12:00:00", "u": "2020-02-29T12:00:00.500Z"}
+    assert document["now"].startswith("2020-02-29T12:0")
+    assert "denied" in " ".join(record.get("body", "") for record in replayed["records"])
+    assert httpx.get(url).text == "2"
