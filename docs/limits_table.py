@@ -46,10 +46,8 @@ from engine.service.health_check import TIMEOUT_SECONDS as HEALTH_CHECK_SECONDS
 from engine.service.secrets import MAX_VALUE_BYTES as MAX_SECRET
 from engine.timeline.query import READ_SECONDS, WINDOW_BYTES
 from engine.timeline.recording import MAX_BODY_BYTES as MAX_RECORDED_BODY
-from engine.trace import MAX_CAPTURE_BYTES, MAX_CAPTURED_BYTES
-from svc_tui.capsule import container
-from svc_tui.capsule.collect import MAX_TABLES_BYTES
 from engine.timeline.stored_record import MAX_TEXT_CHARS as MAX_LOG_BODY
+from engine.trace import MAX_CAPTURE_BYTES, MAX_CAPTURED_BYTES
 from engine.usage.recorder import RETENTION_MINUTES
 from engine.wasm.compile import limits as compile_limits
 from engine.wasm.execution.buffers import LineSplitter
@@ -63,6 +61,8 @@ from engine.wasm.wasi.http_fields import MAX_FIELDS_BYTES as MAX_FIELDS
 from engine.wasm.wasi.http_outgoing import MAX_CONCURRENT_REQUESTS as MAX_OUTGOING
 from engine.wasm.wasi.io import MAX_POLLABLES
 from lanes.build_command import LIMIT_SECS as BUILD_SECONDS
+from svc_tui.capsule import container
+from svc_tui.capsule.collect import MAX_TABLES_BYTES
 
 Row = tuple[str, ...]
 _DAY_NS = 24 * 3600 * 10**9
