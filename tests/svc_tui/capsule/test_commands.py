@@ -1,146 +1,37 @@
-"""`svc capsule` on a recorded request of a static site, whose SQL is recorded as a Door records it."""
+"""`svc capsule` on a recorded request of a static site."""
 
-import hashlib
 import io
 import json
 import sqlite3
 import sys
-import time
-import zipfile
-from base64 import b64decode, b64encode
-from collections.abc import Callable
+from base64 import b64decode
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from doors.tables.sqlite.connections import open_owner
-from doors.tables.sqlite.owner import database_path
-from engine.files.data_dir import DATA_DIR
 from engine.timeline.database import timeline_path
-from engine.timeline.record import LineRecord, PlatformRecord, Record, StructuredRecord
-from engine.timeline.recording import MAX_BODY_BYTES, Recording
+from engine.timeline.record import LineRecord, PlatformRecord
+from engine.timeline.recording import MAX_BODY_BYTES
 from engine.timeline.store import TimelineStore
-from engine.trace import Call, Capture, call_id
 from svc_tui.main import run
-from tests.engine.timeline.records import REQUEST
-from tests.svc_tui.hosted import MANIFEST, Hosted, deploy, static_shop
-
-ID = "01m85g4rc721b6bvpv6b91bqqn"
-NOW = time.time_ns()
-SECRET, PASSWORD, TOKEN = "sk-live-f00ba4", "correct horse", "tok-5ca1ab1e"
-SPAN = "53" * 8
-ROOT = replace(
-    REQUEST,
-    time_ns=NOW,
-    request_id=ID,
-    trace_id="ab" * 16,
-    span_id=SPAN,
-    parent="",
-    target=f"/?token={TOKEN}",
-    calls=(Call("sql", "update users", 1000, wall_ns=10),),
+from tests.svc_tui.capsule.recorded_shop import (
+    ID,
+    NOW,
+    PASSWORD,
+    ROOT,
+    SECRET,
+    TOKEN,
+    members,
+    record,
+    recording,
 )
+from tests.svc_tui.hosted import Hosted, deploy, static_shop
 
 
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-@pytest.fixture
-def shop(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with a recorded request that changed a row."""
-    monkeypatch.setenv("PAYMENT", SECRET)
-    root = static_shop(tmp_path / "shop ü")
-    with (root / "svc.toml").open("a") as manifest:
-        manifest.write(f'secrets = ["PAYMENT"]\nenv = {{ DB_PASSWORD = "{PASSWORD}" }}\n')
-    path = database_path(root / DATA_DIR)
-    path.parent.mkdir(parents=True)
-    connection = open_owner(path)
-    connection.execute(
-        "create table users"
-        " (id integer primary key, name, auth_token text unique check (auth_token like 'tok%'))"
-    )
-    connection.execute("insert into users values (1, 'new', ?), (2, 'bob', 'tok-of-bob')", [TOKEN])
-    connection.close()
-    monkeypatch.chdir(root)
-    return root
-
-
-def recording(root: Path, **fields: Any) -> Recording:
-    """Return a recording whose response is that of the site."""
-    sent = {"sql": "update users set name = $1 where auth_token = $2", "params": ["new", TOKEN]}
-    old, new = ([1, name, TOKEN] for name in ("old", "new"))
-    capture = Capture(json.dumps(sent).encode(), b'{"changes":1}', NOW, [["UPDATE", "users", 1, 1, old, new]])
-    page = (root / "site" / "index.html").read_bytes()
-    etag = f'"{hashlib.sha256(page).hexdigest()[:32]}"'.encode()
-    recorded = Recording(
-        "shop",
-        ID,
-        time_ns=NOW,
-        method="GET",
-        scheme="http",
-        authority="localhost:3000",
-        target=f"/?token={TOKEN}",
-        headers=[
-            (b"host", b"localhost:3000"),
-            (b"authorization", f"Bearer {TOKEN}".encode()),
-            (b"x-debug", f"key={SECRET}".encode()),
-            (b"content-type", b"application/json"),
-        ],
-        status=200,
-        response_headers=[
-            (b"content-type", b"text/html; charset=utf-8"),
-            (b"content-length", str(len(page)).encode()),
-            (b"etag", etag),
-            (b"cache-control", b"no-cache"),
-            (b"accept-ranges", b"bytes"),
-            (b"vary", b"accept-encoding"),
-        ],
-        captures=[(call_id(SPAN, 0), capture)],
-    )
-    recorded.body.add(json.dumps({"password": PASSWORD, "n": 1}).encode(), ended=True)
-    recorded.response.add(page, ended=True)
-    for name, value in fields.items():
-        setattr(recorded, name, value)
-    return recorded
-
-
-def record(root: Path, *records: Record | Recording) -> None:
-    line = LineRecord(NOW, ID, "web", "stdout", f"token is {TOKEN}, key is {SECRET}")
-    entry = StructuredRecord(
-        time_ns=NOW,
-        request_id=ID,
-        trace_id="ab" * 16,
-        span_id=SPAN,
-        resource="web",
-        severity="INFO",
-        body="in",
-        attributes={"session": "sess-12345"},
-    )
-    store = TimelineStore(timeline_path(root))
-    store.append([line, entry, *(records or (ROOT, recording(root)))], NOW)
-    store.close()
-
-
-def members(path: Path) -> dict[str, bytes]:
-    with zipfile.ZipFile(path) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def write(path: Path, parts: dict[str, bytes]) -> Path:
-    """Write a capsule with these parts and their correct digests."""
-    head = json.loads(parts["capsule.json"])
-    head["members"] = {
-        name: [hashlib.sha256(data).hexdigest(), len(data)]
-        for name, data in parts.items()
-        if name != "capsule.json"
-    }
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in (parts | {"capsule.json": json.dumps(head).encode()}).items():
-            archive.writestr(name, data)
-    return path
 
 
 def test_capsule_has_no_credentials_and_replays_the_same_response(
@@ -303,103 +194,3 @@ def test_deployed_request_is_replayed_by_its_line(
     assert head["artifacts"]["web"]["sha256"] in {
         path.name for path in (tmp_path / "data" / "blobs").rglob("*") if path.is_file()
     }
-
-
-def changed(part: str, change: Callable[[Any], None]) -> Callable[[dict[str, bytes]], None]:
-    def apply(parts: dict[str, bytes]) -> None:
-        document = json.loads(parts[part])
-        change(document)
-        parts[part] = json.dumps(document).encode()
-
-    return apply
-
-
-BAD: dict[str, tuple[Callable[[dict[str, bytes]], None], str]] = {
-    "no exchange": (lambda parts: parts.pop("exchange.json") and None, "it has no exchange.json"),
-    "no manifest": (lambda parts: parts.pop("svc.toml") and None, "it has no svc.toml"),
-    "exchange is not JSON": (
-        lambda parts: parts.update({"exchange.json": b"{"}),
-        "exchange.json is not JSON",
-    ),
-    "deep exchange": (
-        lambda parts: parts.update({"exchange.json": b"[" * 99_999}),
-        "exchange.json is not JSON",
-    ),
-    "list": (lambda parts: parts.update({"exchange.json": b"[]"}), "exchange.json: "),
-    "newline in a field": (
-        changed("exchange.json", lambda e: e["request"]["headers"].append(["x", "a\r\nb: c"])),
-        "exchange.json: request.headers",
-    ),
-    "space in a name": (
-        changed("exchange.json", lambda e: e["request"]["headers"].append(["x y", ""])),
-        "exchange.json: request.headers",
-    ),
-    "target": (changed("exchange.json", lambda e: e["request"].update(target="http://x")), "request.target"),
-    "method": (changed("exchange.json", lambda e: e["request"].update(method="GET /")), "request.method"),
-    "base64": (changed("exchange.json", lambda e: e["request"].update(body="!")), "request.body"),
-    "status": (changed("exchange.json", lambda e: e["response"].update(status="x")), "response.status"),
-    "time": (changed("exchange.json", lambda e: e.update(time="yesterday")), "exchange.json: time"),
-    "record": (
-        changed("exchange.json", lambda e: e["records"].append({"kind": "x"})),
-        "exchange.json: records",
-    ),
-    "statement": (changed("statements.json", lambda s: s.append({})), "statements.json: statements.1"),
-    "artifact": (changed("capsule.json", lambda h: h["artifacts"]["web"].pop("kind")), "artifacts.web.kind"),
-    "artifact name": (
-        changed("capsule.json", lambda h: h["artifacts"].update({"../x": h["artifacts"]["web"]})),
-        "capsule.json: artifacts",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_invalid_documents_are_refused_with_their_place(
-    name: str, shop: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    record(shop)
-    assert run(["capsule", ID, "-o", "x", "--yes", "--with-artifacts"]) == 0
-    parts = members(shop / "x")
-    change, place = BAD[name]
-    change(parts)
-    write(shop / "bad", parts)
-    capsys.readouterr()
-    for command in ("open", "show"):
-        if name == "no manifest" and command == "show":
-            continue
-        assert run(["capsule", command, "bad"]) == 1
-        captured = capsys.readouterr()
-        assert place in captured.err and "hint:" in captured.err and captured.out == ""
-
-
-def test_invalid_parts_of_a_replay_are_refused(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    record(shop)
-    assert run(["capsule", ID, "-o", "x", "--yes", "--with-artifacts"]) == 0
-    parts = members(shop / "x")
-    blob = next(name for name in parts if "/blobs/" in name)
-    for name, data, code, text in (
-        ("tables.db", b"SQLite format 3\0" + bytes(2000), 1, "nothing was imported"),
-        ("svc.toml", b"[project", 2, "svc.toml has 1 mistake"),
-        ("svc.toml", MANIFEST.replace("web", "api").encode(), 1, "resource web is not in its svc.toml"),
-        ("artifacts/web/package.json", b"{}", 1, "the artifact of resource web in the capsule is invalid"),
-        ("artifacts/web/index.json", b"{}", 1, "index.json differs from its digest in package.json"),
-        (blob, b"other", 1, "differs from its digest in package.json"),
-    ):
-        capsys.readouterr()
-        write(shop / "bad", parts | {name: data})
-        assert run(["capsule", "open", "bad"]) == code, name
-        assert text in capsys.readouterr().err
-
-
-def test_terminal_codes_of_a_capsule_are_not_printed(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    record(shop)
-    assert run(["capsule", ID, "-o", "x", "--yes", "--with-artifacts"]) == 0
-    parts = members(shop / "x")
-    body = b64encode(b"\x1b]0;title\x07").decode()
-    changed("exchange.json", lambda e: e["response"].update(body=body))(parts)
-    changed("capsule.json", lambda h: h["notes"].append("\x1b[31mred"))(parts)
-    changed("statements.json", lambda s: s[0]["request"].update(sql="\x1b[2J"))(parts)
-    write(shop / "bad", parts)
-    capsys.readouterr()
-    assert run(["capsule", "show", "bad"]) == 0 and run(["capsule", "open", "bad"]) == 1
-    captured = capsys.readouterr()
-    assert "\x1b" not in captured.out + captured.err
