@@ -1,5 +1,6 @@
 """The changes of rows that a recorded request makes, and their reversal."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -166,3 +167,24 @@ def test_copy_above_limit_raises(tables: Tables) -> None:
     with pytest.raises(Exception, match="the tables big have more than 0 MiB") as raised:
         copy_before(data, data / "copy.db", ["SELECT * FROM big"], [], 100_000)
     assert getattr(raised.value, "hint", "") == "Leave the rows out: --no-rows."
+
+
+def test_concurrent_requests_record_their_own_changes(tables: Tables) -> None:
+    tables.schema(*SCHEMA)
+    calls = [Call("door", "", 0, capture=Capture()) for _ in range(20)]
+
+    async def send(number: int, call: Call) -> Answer:
+        # Every fifth statement fails, so that groups are rolled back and run again.
+        sql = "INSERT INTO c VALUES ('r', ?)" if number % 5 else "INSERT INTO c VALUES ('r', ?), ('s', ?1)"
+        body = json.dumps({"sql": sql, "params": [number]}).encode()
+        return await tables.send_async("/v1/exec", body, call=call)
+
+    async def send_all() -> list[Answer]:
+        return await asyncio.gather(*(send(number, call) for number, call in enumerate(calls)))
+
+    statuses = [answer.status for answer in tables.run(send_all())]
+    assert statuses == [200 if number % 5 else 409 for number in range(20)]
+    captures = [call.capture for call in calls if call.capture is not None]
+    changed = [[change[5][1] for change in capture.changes] for capture in captures]
+    assert changed == [[number] if number % 5 else [] for number in range(20)]
+    assert undone(tables, sorted(captures, key=lambda capture: capture.time_ns)) == (16, 0)
