@@ -319,7 +319,7 @@ LIMITS: dict[str, list[Row]] = {
             "cut; no replay",
         ),
         (
-            "recorded SQL of a call in development: request, response and changed rows",
+            "recorded calls to tables and other servers in development: request, response, changed rows",
             f"{size(MAX_CAPTURE_BYTES)} each, {size(MAX_CAPTURED_BYTES)} per request",
             "`project.record_bodies`",
             "cut or left out; a capsule is incomplete",

@@ -32,11 +32,12 @@ _MAX_ID = (1 << 64) - 1
 
 @dataclass(slots=True)
 class Capture:
-    """The bodies of a call to a Door, and its changes; for recordings in development.
+    """The messages of a call to a Door or another server, for recordings in development.
 
-    Nothing is captured unless the Door sets `sent`, the body of the request. `received` is that of the
-    response. The Door sets `time_ns` (Unix epoch) when it begins, and `changes`: JSON values in its own
-    format. `complete` is false if a part is missing or was cut.
+    `sent` is the body of the request, `received` that of the response. A call to a Door is captured if the
+    Door sets `sent`; it also sets `time_ns` (Unix epoch) when it begins, and `changes`: JSON values in its
+    own format. A call to another server has the heads `request` (method, URL, fields) and `response` (status,
+    fields). `complete` is false if a part is missing or was cut.
     """
 
     sent: bytes = b""
@@ -44,12 +45,19 @@ class Capture:
     time_ns: int = 0
     changes: list[Any] = field(default_factory=list)
     complete: bool = True
+    request: tuple[str, str, list[tuple[bytes, bytes]]] | None = None
+    response: tuple[int, list[tuple[bytes, bytes]]] | None = None
 
     def cut(self, body: bytes) -> bytes:
         """Return at most `MAX_CAPTURE_BYTES` of a body."""
         if len(body) > MAX_CAPTURE_BYTES:
             self.complete = False
         return body[:MAX_CAPTURE_BYTES]
+
+    @property
+    def used(self) -> bool:
+        """True if the call was captured."""
+        return bool(self.sent) or self.request is not None
 
 
 @dataclass(slots=True)
@@ -140,10 +148,10 @@ class RequestTrace:
         return call
 
     def take_captures(self) -> list[tuple[int, Capture]]:
-        """Remove the captures from the calls; return those that a Door used, with the index of their call."""
+        """Remove the captures from the calls; return the used ones, with the index of their call."""
         captures = []
         for index, call in enumerate(self.calls):
-            if call.capture is not None and call.capture.sent:
+            if call.capture is not None and call.capture.used:
                 captures.append((index, call.capture))
             call.capture = None
         return captures

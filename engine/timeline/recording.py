@@ -5,6 +5,7 @@ are redacted when the recording is written, on another thread.
 """
 
 import json
+from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
@@ -114,9 +115,11 @@ class RecordedMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCall:
-    """A stored call to a Door: its span, the bodies of request and response, and what it changed.
+    """A stored call: its span, the bodies of request and response, and what it changed.
 
-    `time_ns` is when the Door began. `changes` are JSON values in the Door's format, as in `Capture`.
+    `time_ns` is when it began. `changes` are JSON values in the Door's format, as in `Capture`. For a call to
+    another server, bodies are base64, `request` has `method`, `url` and `headers`, and `response` has
+    `status` and `headers`. Both are None for a call to a Door.
     """
 
     span_id: str
@@ -125,6 +128,8 @@ class RecordedCall:
     received: str
     changes: tuple[Any, ...]
     complete: bool
+    request: dict[str, Any] | None = None
+    response: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,11 +155,29 @@ def to_exchange(recording: Recording) -> RecordedExchange:
         **{name: getattr(recording, name) for name in _HEAD_FIELDS},
         request=_recorded_message(recording.headers, recording.body, recording.redact),
         response=_recorded_message(recording.response_headers, recording.response, recording.redact),
-        calls=tuple(_recorded_call(span_id, capture) for span_id, capture in recording.captures),
+        calls=tuple(
+            _recorded_call(span_id, capture, recording.redact) for span_id, capture in recording.captures
+        ),
     )
 
 
-def _recorded_call(span_id: str, capture: Capture) -> RecordedCall:
+def _recorded_call(span_id: str, capture: Capture, redact: frozenset[str]) -> RecordedCall:
+    if capture.request is not None:
+        method, url, headers = capture.request
+        response = None
+        if capture.response is not None:
+            status, fields = capture.response
+            response = {"status": status, "headers": _visible(fields, redact)}
+        return RecordedCall(
+            span_id=span_id,
+            time_ns=capture.time_ns,
+            sent=b64encode(capture.sent).decode(),
+            received=b64encode(capture.received).decode(),
+            changes=(),
+            complete=capture.complete,
+            request={"method": method, "url": url, "headers": _visible(headers, redact)},
+            response=response,
+        )
     return RecordedCall(
         span_id=span_id,
         time_ns=capture.time_ns,
@@ -168,13 +191,17 @@ def _recorded_call(span_id: str, capture: Capture) -> RecordedCall:
 def _recorded_message(
     headers: Iterable[tuple[bytes, bytes]], body: BodyCapture, redact: frozenset[str]
 ) -> RecordedMessage:
+    return RecordedMessage(tuple(_visible(headers, redact)), b"".join(body.chunks), body.size, body.ended)
+
+
+def _visible(headers: Iterable[tuple[bytes, bytes]], redact: frozenset[str]) -> list[tuple[str, str]]:
+    """Return header fields with lower-case names, redacted."""
     visible = []
     for name, value in headers:
         key = name.decode("latin-1").lower()
-        visible.append(
-            (key, REDACTED_VALUE if key in REDACTED_HEADERS or key in redact else value.decode("latin-1"))
-        )
-    return RecordedMessage(tuple(visible), b"".join(body.chunks), body.size, body.ended)
+        hidden = key in REDACTED_HEADERS or key in redact
+        visible.append((key, REDACTED_VALUE if hidden else value.decode("latin-1")))
+    return visible
 
 
 def encode(exchange: RecordedExchange) -> tuple[str, bytes, bytes]:

@@ -28,7 +28,8 @@ from engine.timeline.stored_record import StoredRecord
 from svc_tui import version
 from svc_tui.capsule.artifacts import PackedArtifact
 from svc_tui.capsule.container import CapsuleError
-from svc_tui.capsule.documents import EXCHANGE, STATEMENTS, TABLES
+from svc_tui.capsule.documents import EXCHANGE, FETCHES, STATEMENTS, TABLES
+from svc_tui.capsule.fetches import fetch_document, redacted_fetch
 from svc_tui.capsule.redaction import Redactor
 
 MAX_RECORDS = 20_000
@@ -117,7 +118,12 @@ def unknown_request(request_id: str) -> CapsuleError:
 
 def _began(exchange: RecordedExchange) -> int:
     """Return when the first statement of a request began."""
-    return min((call.time_ns for call in exchange.calls), default=exchange.time_ns)
+    return min((call.time_ns for call in _to_tables(exchange)), default=exchange.time_ns)
+
+
+def _to_tables(exchange: RecordedExchange | None) -> list[RecordedCall]:
+    """Return the calls to the tables."""
+    return [call for call in exchange.calls if call.request is None] if exchange is not None else []
 
 
 def collect(
@@ -147,9 +153,10 @@ def collect(
         document[side] = _redacted_message(document[side], redactor)
     document["records"] = redactor.document(document["records"])
     statements = redactor.document(list(_statements(project.root / DATA_DIR, recorded)))
+    fetches = [fetch_document(call, redactor) for call in _to_servers(recorded.exchange)]
     tables = _tables(project, recorded, redactor, folder, contents) if include_rows else None
     # From here on, the values of all credentials are known.
-    redactor.forget_unused(_texts(document, statements, project.root))
+    redactor.forget_unused(_texts(document, [statements, fetches], project.root))
     document["request"] = redactor.message(document["request"], redactor.data)
     if document["response"] is not None:
         document["response"] = redactor.message(document["response"], redactor.data)
@@ -159,6 +166,7 @@ def collect(
     members: dict[str, bytes | Path] = {
         MANIFEST: _manifest(project.root, redactor),
         EXCHANGE: _json(_without_values(document, redactor)),
+        FETCHES: _json([redacted_fetch(fetch, redactor) for fetch in fetches]),
         STATEMENTS: _json([_replaced(call, _STATEMENT_VALUES, redactor) for call in statements]),
     }
     contents.members = members | contents.members
@@ -167,6 +175,10 @@ def collect(
     }
     if include_artifacts:
         for name, artifact in artifacts.items():
+            contents.notes += [
+                f"the artifact of {name} contains the value of {secret}"
+                for secret in redactor.names_in(artifact.files.values())
+            ]
             contents.members |= {f"artifacts/{name}/{file}": part for file, part in artifact.files.items()}
     contents.head["redacted"] = [[*place, count] for place, count in sorted(redactor.hits.items())]
     contents.head["notes"] = contents.notes
@@ -253,7 +265,7 @@ def _manifest(root: Path, redactor: Redactor) -> bytes:
 
 def _statements(data: Path, recorded: RecordedRequest) -> Iterator[dict[str, Any]]:
     """Yield the calls to the tables, with the names of columns in their changes."""
-    calls = recorded.exchange.calls if recorded.exchange is not None else ()
+    calls = _to_tables(recorded.exchange)
     names = column_names(data) if calls else {}
     for call in calls:
         yield {
@@ -264,6 +276,11 @@ def _statements(data: Path, recorded: RecordedRequest) -> Iterator[dict[str, Any
             "changes": [_named(change, names) for change in call.changes],
             "complete": call.complete,
         }
+
+
+def _to_servers(exchange: RecordedExchange | None) -> list[RecordedCall]:
+    """Return the calls to other servers."""
+    return [call for call in exchange.calls if call.request is not None] if exchange is not None else []
 
 
 def _parsed(text: str) -> Any:
@@ -301,7 +318,7 @@ def _tables(
     path = folder / TABLES
     changes = [change for call in reversed(recorded.changes) for change in reversed(call.changes)]
     snapshot = copy_before(
-        project.root / DATA_DIR, path, _sql(recorded.exchange.calls), changes, MAX_TABLES_BYTES
+        project.root / DATA_DIR, path, _sql(_to_tables(recorded.exchange)), changes, MAX_TABLES_BYTES
     )
     if snapshot is None:
         return None
@@ -321,8 +338,7 @@ def _describe(snapshot: Snapshot, recorded: RecordedRequest, contents: CapsuleCo
             f"{snapshot.failed} changes of rows since the request could not be undone:"
             " the rows were also changed in other ways"
         )
-    calls = recorded.exchange.calls if recorded.exchange is not None else ()
-    if not all(call.complete for call in calls):
+    if not all(call.complete for call in _to_tables(recorded.exchange)):
         contents.notes.append("some SQL requests, answers or changes of rows were too long to be recorded")
 
 

@@ -10,7 +10,8 @@ from engine.timeline.json_format import from_json, parse_utc
 from svc_tui.capsule.container import Capsule, CapsuleError, read_container
 
 HEAD, EXCHANGE, STATEMENTS, TABLES = "capsule.json", "exchange.json", "statements.json", "tables.db"
-MAX_STATEMENTS = 1000
+FETCHES = "fetches.json"
+MAX_CALLS = 1000
 
 
 def _base64(text: str) -> str:
@@ -33,6 +34,8 @@ def _record(document: dict[str, Any]) -> dict[str, Any]:
 
 _HeaderName = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9a-z:-]{1,1000}$")]
 _HeaderValue = Annotated[str, StringConstraints(pattern="^[\\t\\x20-\\x7e\\x80-\\xff]*$")]
+_Method = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}$")]
+_Body = Annotated[str, AfterValidator(_base64)]
 _Text = Annotated[str, StringConstraints(max_length=200)]
 _Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 _ResourceName = Annotated[str, StringConstraints(pattern="^[a-z][a-z0-9-]{0,38}$")]
@@ -80,7 +83,7 @@ class CapsuleMessage(_Document):
     """The header fields and the body of a message."""
 
     headers: list[tuple[_HeaderName, _HeaderValue]]
-    body: Annotated[str, AfterValidator(_base64)]
+    body: _Body
     size: _Count
     truncated: bool
 
@@ -88,7 +91,7 @@ class CapsuleMessage(_Document):
 class CapsuleRequest(CapsuleMessage):
     """The recorded request."""
 
-    method: Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}$")]
+    method: _Method
     target: Annotated[str, StringConstraints(pattern="^[/*][\\x21-\\x7e\\x80-\\xff]*$")]
     scheme: Literal["http", "https"]
     authority: Annotated[str, StringConstraints(pattern=r"^[!-~]{0,300}$")]
@@ -138,8 +141,36 @@ class CapsuleStatement(_Document):
     complete: bool
 
 
-class _Statements(_Document):
-    statements: Annotated[list[CapsuleStatement], Field(max_length=MAX_STATEMENTS)]
+class FetchRequest(_Document):
+    """A request to another server. `body` is base64."""
+
+    method: _Method
+    url: Annotated[str, StringConstraints(pattern="^https?://[\\x21-\\x7e\\x80-\\xff]+$")]
+    headers: list[tuple[_HeaderName, _HeaderValue]]
+    body: _Body
+
+
+class FetchResponse(_Document):
+    """A response of another server. `body` is base64."""
+
+    status: Annotated[int, Field(ge=100, le=999)]
+    headers: list[tuple[_HeaderName, _HeaderValue]]
+    body: _Body
+
+
+class CapsuleFetch(_Document):
+    """A request to another server, and its response."""
+
+    span_id: _Text
+    time: _Time
+    request: FetchRequest
+    response: FetchResponse | None
+    complete: bool
+
+
+class _Calls(_Document):
+    statements: Annotated[list[CapsuleStatement], Field(max_length=MAX_CALLS)] = []
+    fetches: Annotated[list[CapsuleFetch], Field(max_length=MAX_CALLS)] = []
 
 
 def read_capsule(path: Path, folder: Path) -> Capsule:
@@ -147,7 +178,8 @@ def read_capsule(path: Path, folder: Path) -> Capsule:
     capsule = read_container(path, folder)
     _validate(HEAD, CapsuleHead, capsule.head)
     _validate(EXCHANGE, CapsuleExchange, capsule.json(EXCHANGE))
-    _validate(STATEMENTS, _Statements, {"statements": capsule.json(STATEMENTS)})
+    _validate(STATEMENTS, _Calls, {"statements": capsule.json(STATEMENTS)})
+    _validate(FETCHES, _Calls, {"fetches": capsule.json(FETCHES)})
     return capsule
 
 

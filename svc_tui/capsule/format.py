@@ -1,6 +1,7 @@
 """Text of capsules: what they contain, and what was redacted."""
 
 import json
+from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,7 +11,7 @@ from screens.logs.trace import lines as trace_lines
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Line
 from svc_tui.capsule.container import Capsule
-from svc_tui.capsule.documents import EXCHANGE, STATEMENTS
+from svc_tui.capsule.documents import EXCHANGE, FETCHES, STATEMENTS
 from svc_tui.terminal.units import size
 
 MAX_CHARS = 200
@@ -23,6 +24,7 @@ def documents(capsule: Capsule) -> dict[str, Any]:
         **capsule.head,
         "exchange": capsule.json(EXCHANGE),
         "statements": capsule.json(STATEMENTS),
+        "fetches": capsule.json(FETCHES),
     }
 
 
@@ -36,7 +38,7 @@ def content_lines(head: Mapping[str, Any]) -> Iterator[Line]:
         undone = f", {tables['undone']} changes undone" if tables["undone"] else ""
         yield [("  tables    ", "dim"), (f"{', '.join(tables['names'])} before the request{undone}", "")]
     for note in head["notes"]:
-        yield [("  missing   ", "warn"), (note, "")]
+        yield [("  note      ", "warn"), (note, "")]
 
 
 def redaction_lines(head: Mapping[str, Any]) -> Iterator[Line]:
@@ -67,6 +69,9 @@ def capsule_lines(capsule: Capsule, width: int) -> Iterator[Line]:
     for call in capsule.json(STATEMENTS):
         yield []
         yield from _statement_lines(call)
+    for call in capsule.json(FETCHES):
+        yield []
+        yield from _fetch_lines(call)
 
 
 def _statement_lines(call: Mapping[str, Any]) -> Iterator[Line]:
@@ -83,6 +88,15 @@ def _statement_lines(call: Mapping[str, Any]) -> Iterator[Line]:
         ]
 
 
+def _fetch_lines(call: Mapping[str, Any]) -> Iterator[Line]:
+    request, response = call["request"], call["response"]
+    status = str(response["status"]) if response is not None else "no response"
+    yield [("fetch  ", "violet"), (sanitize(f"{request['method']} {request['url']}  {status}"), "")]
+    for message in (request, response or {"body": ""}):
+        if body := b64decode(message["body"]).decode(errors="replace"):
+            yield [("     ", ""), (_cut(sanitize(body)), "dim")]
+
+
 def statements_of(request: Any) -> list[tuple[str, Any]]:
     """Return the SQL and the parameters of each statement in a request to the tables."""
     if not isinstance(request, dict):
@@ -97,4 +111,8 @@ def statements_of(request: Any) -> list[tuple[str, Any]]:
 
 def _text(value: Any) -> str:
     text = "–" if value is None else sanitize(json.dumps(value, ensure_ascii=False))
+    return _cut(text)
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}…"

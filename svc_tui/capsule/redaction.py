@@ -9,6 +9,7 @@ import re
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote_plus, urlencode
 
@@ -176,6 +177,17 @@ class Redactor:
     def count(self, value: str) -> None:
         """Count a replacement of a value."""
         self.hits[self._names[value]] += 1
+
+    def names_in(self, parts: Iterable[bytes | Path]) -> list[str]:
+        """Return the names of credentials whose values occur in files, which are not redacted."""
+        contents = [part if isinstance(part, bytes) else part.read_bytes() for part in parts]
+        return sorted(
+            {
+                self._names[value][1]
+                for value in self.values()
+                if any(form.encode() in content for form in _forms(value) for content in contents)
+            }
+        )
 
     def data(self, body: bytes) -> bytes:
         """Return a body without the values of credentials; other bytes stay as they are."""

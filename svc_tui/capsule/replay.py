@@ -30,7 +30,8 @@ from engine.timeline.recording import RecordedExchange
 from engine.timeline.stored_record import StoredRecord
 from engine.wasm.execution.runner import Runner
 from svc_tui.capsule.container import Capsule, CapsuleError
-from svc_tui.capsule.documents import EXCHANGE, STATEMENTS, TABLES
+from svc_tui.capsule.documents import EXCHANGE, FETCHES, STATEMENTS, TABLES
+from svc_tui.capsule.fetches import recorded_outbound
 from svc_tui.composition import doors
 from svc_tui.terminal import stderr
 
@@ -106,7 +107,8 @@ async def replay_capsule(
 ) -> ReplayedCapsule:
     """Serve a capsule in an empty folder, and replay its request there. Raises `SvcError`.
 
-    `cache` is for compiled components, by their digest. Requests to other servers are denied. The clocks of
+    `cache` is for compiled components, by their digest. Other servers are not reached: their
+    recorded responses answer, and further requests are denied. The clocks of
     the code and of SQL show the times of the recorded request.
     """
     project = _manifest_of(capsule, folder, artifacts.keys())
@@ -120,7 +122,7 @@ async def replay_capsule(
         available = doors(replay=_replay_time(capsule, recorded.time_ns))
         opened = Doors(available, project.name, data, timeline)
         stack.push_async_callback(opened.aclose)
-        runner = Runner(cache)
+        runner = Runner(cache, outgoing=recorded_outbound(capsule.json(FETCHES)))
         stack.push_async_callback(runner.aclose)
         table = ServingTable(
             VersionFactory(runner, "dev", stderr.progress, lambda _: opened), DOMAIN, front=True

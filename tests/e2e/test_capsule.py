@@ -30,7 +30,11 @@ export default {
     const { rows } = await tables.exec`insert into visits default values returning *`;
     let upstream;
     try {
-      upstream = await (await fetch(new URL(request.url).searchParams.get('url'))).text();
+      const url = new URL(request.url).searchParams.get('url') + '/stock?api_key=abcdefgh';
+      const response = await fetch(url, {
+        method: 'POST', body: 'ping', headers: { authorization: 'Bearer ijkl' },
+      });
+      upstream = `${response.status} ${response.headers.get('x-kind')} ${await response.text()}`;
     } catch (error) {
       upstream = String(error);
     }
@@ -47,11 +51,17 @@ def upstream() -> Iterator[http.server.HTTPServer]:
     class Handler(http.server.BaseHTTPRequestHandler):
         count = 0
 
-        def do_GET(self) -> None:
+        def do_POST(self) -> None:
             Handler.count += 1
-            self.send_response(200)
+            # A chunked body, in one chunk.
+            size = int(self.rfile.readline(), 16) if "content-length" not in self.headers else 4
+            text = f"{Handler.count} {self.rfile.read(size).decode()}".encode()
+            self.send_response(201)
+            self.send_header("x-kind", "stock")
+            self.send_header("content-length", str(len(text)))
             self.end_headers()
-            self.wfile.write(str(Handler.count).encode())
+            self.wfile.write(text)
+            self.close_connection = True
 
         def log_message(self, *_: object) -> None: ...
 
@@ -64,8 +74,20 @@ def upstream() -> Iterator[http.server.HTTPServer]:
     server.server_close()
 
 
-def at(path: Path, time: str) -> None:
-    """Change the time of the request in a capsule, and its digests."""
+def opened_as_recorded(folder: Path, environ: dict[str, str], bug: Path) -> dict[str, Any]:
+    """Replay a capsule; return the JSON of its response, but `now`, which varies, as it is recorded."""
+    opened = svc(folder, environ, "capsule", "open", str(bug), "--json")
+    document = json.loads(opened.stdout)
+    recorded, replayed = (
+        json.loads(b64decode(document[name]["response"]["body"])) for name in ("recorded", "replayed")
+    )
+    replayed["now"] = recorded["now"]
+    result: dict[str, Any] = replayed
+    return result
+
+
+def rewrite(path: Path, time: str) -> None:
+    """Change the time of the request in a capsule, and remove the responses of other servers."""
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     head, exchange, statements = (
@@ -74,11 +96,12 @@ def at(path: Path, time: str) -> None:
     exchange["time"] = time
     for call in statements:
         call |= {"time": time, "response": None, "changes": []}
+    parts["fetches.json"] = b"[]"
     parts |= {
         "exchange.json": json.dumps(exchange).encode(),
         "statements.json": json.dumps(statements).encode(),
     }
-    for name in ("exchange.json", "statements.json"):
+    for name in ("exchange.json", "statements.json", "fetches.json"):
         head["members"][name] = [hashlib.sha256(parts[name]).hexdigest(), len(parts[name])]
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in (parts | {"capsule.json": json.dumps(head).encode()}).items():
@@ -185,14 +208,21 @@ def test_replay_is_offline_at_the_time_of_the_request(
     environ, bug = {"SVC_HOME": str(home)}, tmp_path / "bug.svccap"
     with dev_server(project, home) as server:
         answer = httpx.get(f"{server.url}/", params={"url": url}, timeout=20)
-        assert answer.json()["upstream"] == "1"
+        assert answer.json()["upstream"] == "201 stock 1 ping"
         request_id = answer.headers["x-request-id"]
         server.wait_for(request_id)
-        while svc(
-            project, environ, "capsule", request_id, "-o", str(bug), "--with-artifacts", "--yes"
-        ).returncode:
+        options = ["-o", str(bug), "--with-artifacts", "--yes"]
+        while not bug.exists():
+            made = svc(project, environ, "capsule", request_id, *options).stderr
             assert server.process.poll() is None
-    at(bug, "2020-02-29T12:00:00.500000000Z")
+    assert opened_as_recorded(tmp_path, environ, bug) == answer.json()
+    with zipfile.ZipFile(bug) as archive:
+        (fetch,) = json.loads(archive.read("fetches.json"))
+        recorded = archive.read("fetches.json") + archive.read("exchange.json")
+    assert b"abcdefgh" not in recorded and b"ijkl" not in recorded
+    assert "the artifact of web contains the value of api_key" in made
+    assert (b64decode(fetch["request"]["body"]), fetch["complete"]) == (b"ping", True)
+    rewrite(bug, "2020-02-29T12:00:00.500000000Z")
     opened = svc(tmp_path, environ, "capsule", "open", str(bug), "--json")
     assert opened.returncode == 1, opened.stderr
     assert "resource web: the secret KEY has no value in a replay" in opened.stderr
@@ -200,5 +230,6 @@ def test_replay_is_offline_at_the_time_of_the_request(
     document = json.loads(b64decode(replayed["response"]["body"]))
     assert document["visit"] == {"id": 1, "at": "2020-02-29 12:00:00", "u": "2020-02-29T12:00:00.500Z"}
     assert document["now"].startswith("2020-02-29T12:0")
-    assert "denied" in " ".join(record.get("body", "") for record in replayed["records"])
-    assert httpx.get(url).text == "2"
+    texts = " ".join(record.get("body", "") for record in replayed["records"])
+    assert f"a call to {url}/stock was denied: no response of it was recorded" in texts
+    assert httpx.post(url, content="ping").text == "2 ping"

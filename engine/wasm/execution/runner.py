@@ -51,7 +51,7 @@ from engine.wasm.execution.small_pages import use_small_pages
 from engine.wasm.execution.thread_priority import yield_to_loop
 from engine.wasm.execution.warm_slots import ComponentUsage
 from engine.wasm.outbound.door_calls import DoorBinding, DoorRouter
-from engine.wasm.outbound.http import OutboundHttp, OutboundPolicy
+from engine.wasm.outbound.http import Outbound, OutboundHttp, OutboundPolicy
 
 REAP_NS = 20_000_000
 """Minimum time between two checks for runs that exceed their limit."""
@@ -80,10 +80,12 @@ class Runner:
         queue: int = 1024,
         memory: int | None = None,
         quotas: Quotas | None = None,
+        outgoing: Outbound | None = None,
     ) -> None:
         """Store compiled code in the folder `cache`; let up to `queue` requests wait for a free instance.
 
         `memory` is the budget of the process in bytes; `None`: a share of the memory of the machine.
+        `outgoing` answers requests to other servers, instead of these servers.
         """
         use_small_pages()
         self.cache = cache
@@ -92,7 +94,7 @@ class Runner:
         self._pool_threads = ThreadPoolExecutor(threads, "guest", initializer=yield_to_loop)
         self._workers = FairThreads(threads, threads, sys.maxsize, self._pool_threads)
         self.quotas = quotas or Quotas()
-        self.outgoing = OutboundHttp(quotas=self.quotas)
+        self.outgoing: Outbound = outgoing or OutboundHttp(quotas=self.quotas)
         self.budget = MemoryBudget(default_budget() if memory is None else memory)
         self.touched = 0
         """Bytes that the loop's thread had touched first at the last measurement."""

@@ -5,8 +5,8 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from time import perf_counter_ns
-from typing import Any
+from time import perf_counter_ns, time_ns
+from typing import Any, Protocol
 
 import httpcore
 
@@ -40,6 +40,23 @@ class OutboundPolicy:
     owner: str
     egress: Egress
     project: str = ""
+
+
+class Outbound(Protocol):
+    """Answers requests of guests to other servers."""
+
+    def fetch(
+        self,
+        policy: OutboundPolicy,
+        run: RunState,
+        request: OutgoingRequest,
+        options: RequestOptions,
+        future: FutureIncomingResponse,
+    ) -> None:
+        """Start a request. Raises `Err` with a wasi:http error-code for immediate failures."""
+
+    async def aclose(self) -> None:
+        """Close every connection."""
 
 
 class _Pool:
@@ -192,6 +209,8 @@ class OutboundHttp:
                     run.wake()
             if call is not None and call.details is not None:
                 call.status = response.status
+                if call.capture is not None:
+                    call.capture.response = response.status, response.headers
                 call.details["first_byte_ns"] = perf_counter_ns() - call.start_ns
             # httpcore reads the timeout again for the body: from here on it applies between bytes.
             message.extensions["timeout"]["read"] = between
@@ -224,6 +243,9 @@ async def _receive(run: RunState, response: httpcore.Response, flow: InputBuffer
             flow.end()
         if call is not None:
             call.end()
+            if (capture := call.capture) is not None and call.details is not None:
+                sizes = len(capture.sent), len(capture.received)
+                capture.complete = sizes == (call.details["bytes_out"], call.details["bytes_in"])
     except NETWORK_ERRORS as error:
         code = error_code(error)
         if call is not None:
@@ -233,9 +255,14 @@ async def _receive(run: RunState, response: httpcore.Response, flow: InputBuffer
 
 
 def _count(call: Call | None, name: str, data: bytes) -> None:
-    """Add the length of data to a number of the details of a call."""
+    """Add the length of data to a number of the details of a call, and data to its capture."""
     if call is not None and call.details is not None:
         call.details[name] = int(call.details[name]) + len(data)
+    if call is not None and (capture := call.capture) is not None:
+        if name == "bytes_in":
+            capture.received = capture.cut(capture.received + data)
+        else:
+            capture.sent = capture.cut(capture.sent + data)
 
 
 def _denial_message(egress: Egress, origin: Origin, address: str) -> str:
@@ -286,6 +313,12 @@ def _http_request(
     parent, trace = run.request.env.get("TRACEPARENT", ""), run.request.trace
     if call is not None:
         call.details = {"bytes_out": 0, "bytes_in": 0}
+        if call.capture is not None:
+            call.capture.complete = False
+            call.capture.request, call.capture.time_ns = (
+                (method, f"{origin}{target}", headers.copy()),
+                time_ns(),
+            )
         if b"traceparent" in fields:
             call.parent_id = fields[b"traceparent"].decode("latin-1")[36:52]  # 00-<trace>-<span>-<flags>
         elif trace is not None and parent:

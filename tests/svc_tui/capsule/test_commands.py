@@ -108,7 +108,8 @@ def test_options_change_the_redaction(shop: Path) -> None:
 def test_capsule_without_rows_and_artifacts(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record(shop)
     assert run(["capsule", "make", ID, "-o", "x", "--yes", "--no-rows"]) == 0
-    assert set(members(shop / "x")) == {"capsule.json", "svc.toml", "exchange.json", "statements.json"}
+    documents = {"capsule.json", "exchange.json", "fetches.json", "statements.json"}
+    assert set(members(shop / "x")) == {"svc.toml", *documents}
     assert run(["capsule", "open", "x"]) == 0
     (shop / "site" / "index.html").write_text("two")
     assert run(["capsule", "open", "x"]) == 1
@@ -142,7 +143,7 @@ def test_request_with_an_incomplete_body_is_not_replayed(
 def test_request_without_recording_replays_its_line(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record(shop, replace(ROOT, bytes_in=0))
     assert run(["capsule", ID, "-o", "x", "--yes"]) == 0
-    assert "missing   header fields, bodies, SQL parameters and rows" in capsys.readouterr().err
+    assert "note      header fields, bodies, SQL parameters and rows" in capsys.readouterr().err
     assert run(["capsule", "open", "x"]) == 0
 
 

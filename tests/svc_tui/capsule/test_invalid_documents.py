@@ -52,6 +52,7 @@ BAD: dict[str, tuple[Callable[[dict[str, bytes]], None], str]] = {
         "exchange.json: records",
     ),
     "statement": (changed("statements.json", lambda s: s.append({})), "statements.json: statements.1"),
+    "fetch": (changed("fetches.json", lambda f: f.append({})), "fetches.json: fetches.0"),
     "artifact": (changed("capsule.json", lambda h: h["artifacts"]["web"].pop("kind")), "artifacts.web.kind"),
     "artifact name": (
         changed("capsule.json", lambda h: h["artifacts"].update({"../x": h["artifacts"]["web"]})),
