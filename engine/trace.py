@@ -44,6 +44,7 @@ class Capture:
     received: bytes = b""
     time_ns: int = 0
     changes: list[Any] = field(default_factory=list)
+    _: KW_ONLY
     complete: bool = True
     request: tuple[str, str, list[tuple[bytes, bytes]]] | None = None
     response: tuple[int, list[tuple[bytes, bytes]]] | None = None
