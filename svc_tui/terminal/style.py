@@ -1,5 +1,6 @@
 """Color of both output streams, and removal of control codes from untrusted text."""
 
+import errno
 import os
 import re
 from typing import Literal, get_args
@@ -20,11 +21,18 @@ text direction.
 _SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\r(?=\n)")
 
 
+class _PipeConsole(Console):
+    """A console that raises `BrokenPipeError` for a closed pipe instead of ending the program."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
 def create_console(mode: ColorMode, *, stderr: bool) -> Console:
     """Return a writer that never wraps; `auto` uses color on a terminal unless NO_COLOR is set."""
     always = mode == "always"
     no_color = mode == "never" or (mode == "auto" and bool(os.environ.get("NO_COLOR")))
-    return Console(
+    return _PipeConsole(
         stderr=stderr,
         highlight=False,
         soft_wrap=True,

@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,3 +96,18 @@ def test_line_strips_control_codes(capsys: pytest.CaptureFixture[str]) -> None:
     stderr.set_color("never")
     stderr.line(Text.assemble("a\x1b[2J", ("b", "bold"), "\x9b2J\u202e"))
     assert capsys.readouterr().err == "a�[2Jb�2J�\n"
+
+
+def test_closed_pipe_of_stderr_does_not_end_the_program() -> None:
+    program = (
+        "import sys; from svc_tui.terminal import stderr, stdout\n"
+        "for number in range(3): stderr.note('x' * 100_000)\n"
+        "stdout.data(7)"
+    )
+    reading, writing = os.pipe()
+    os.close(reading)
+    result = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=writing, check=False
+    )
+    os.close(writing)
+    assert (result.returncode, result.stdout) == (0, b"7\n")
