@@ -340,6 +340,18 @@ class TimelineReader:
             key=lambda call: call.time_ns,
         )
 
+    def unrecorded_writes(self, time_ns: int) -> int:
+        """Return how many requests without a recording wrote to tables and ended at or after a time."""
+        self._database.limit_time(READ_SECONDS)
+        return int(
+            self._database.run(
+                "select count(*) from record where kind = 'request' and time_ns + wall_ns >= ?"
+                """ and instr(attributes, '"transaction":"write"') > 0"""
+                " and request_id not in (select request_id from exchange)",
+                (time_ns,),
+            )[0][0]
+        )
+
     def resources(self) -> set[str]:
         """Return the names of all resources that have records."""
         return {name for (name,) in self._database.run("select distinct resource from record") if name}

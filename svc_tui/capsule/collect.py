@@ -47,7 +47,8 @@ class RecordedRequest:
     """A request as it is recorded. `exchange` is None without header fields and bodies.
 
     `changes` are the calls that changed rows since the first statement of the request. `rebuilt` are the
-    resources that were built after it. `deployed` is true for a request to a service.
+    resources that were built after it. `unrecorded_writes` counts later requests that wrote to tables without
+    a recording. `deployed` is true for a request to a service.
     """
 
     request_id: str
@@ -56,6 +57,7 @@ class RecordedRequest:
     changes: Sequence[RecordedCall] = ()
     _: KW_ONLY
     rebuilt: Sequence[str] = ()
+    unrecorded_writes: int = 0
     deployed: bool = False
 
     @property
@@ -88,9 +90,16 @@ def read_development(root: Path, request_id: str) -> RecordedRequest:
             exchange = reader.exchange(request_id)
             entries = reader.after(0, RecordFilter(request_id=request_id), MAX_RECORDS).entries
             if entries:
-                changes = reader.changes_since(_began(exchange)) if exchange is not None else []
-                recorded = RecordedRequest(request_id, entries, exchange, changes)
-                return replace(recorded, rebuilt=_rebuilt(reader, recorded))
+                recorded = RecordedRequest(request_id, entries, exchange)
+                recorded = replace(recorded, rebuilt=_rebuilt(reader, recorded))
+                if exchange is None:
+                    return recorded
+                began = _began(exchange)
+                return replace(
+                    recorded,
+                    changes=reader.changes_since(began),
+                    unrecorded_writes=reader.unrecorded_writes(began),
+                )
     raise unknown_request(request_id)
 
 
@@ -333,6 +342,11 @@ def _describe(snapshot: Snapshot, recorded: RecordedRequest, contents: CapsuleCo
         "undone": snapshot.undone,
         "failed": snapshot.failed,
     }
+    if recorded.unrecorded_writes:
+        contents.notes.append(
+            f"{recorded.unrecorded_writes} later requests changed rows and were not recorded:"
+            " the rows can differ from those before the request"
+        )
     if snapshot.failed:
         contents.notes.append(
             f"{snapshot.failed} changes of rows since the request could not be undone:"

@@ -14,6 +14,7 @@ from engine.timeline.database import timeline_path
 from engine.timeline.record import LineRecord, PlatformRecord
 from engine.timeline.recording import MAX_BODY_BYTES
 from engine.timeline.store import TimelineStore
+from engine.trace import Call
 from svc_tui.main import run
 from tests.svc_tui.capsule.recorded_shop import (
     ID,
@@ -162,6 +163,21 @@ def test_build_after_the_request_is_noted(shop: Path, capsys: pytest.CaptureFixt
     assert (
         "resource web was built again after the request: its artifact may differ" in capsys.readouterr().err
     )
+
+
+def test_later_writes_without_a_recording_are_noted(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    calls = (Call("sql", "update", 1, wall_ns=1, details={"transaction": kind}) for kind in ("read", "write"))
+    reading, writing = (
+        replace(ROOT, request_id=f"01{number}", time_ns=NOW + 1, calls=(call,))
+        for number, call in enumerate(calls)
+    )
+    earlier = replace(writing, request_id="010", time_ns=NOW - 10**10)
+    record(shop, ROOT, recording(shop), reading, earlier)
+    assert run(["capsule", ID, "-o", "x", "--yes"]) == 0
+    assert "were not recorded" not in capsys.readouterr().err
+    record(shop, writing)
+    assert run(["capsule", ID, "-o", "x", "--yes"]) == 0
+    assert "1 later requests changed rows and were not recorded" in capsys.readouterr().err
 
 
 def test_unknown_request_and_resource_are_named(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
