@@ -27,7 +27,7 @@ from engine.timeline.recording import RecordedCall, RecordedExchange, RecordedMe
 from engine.timeline.stored_record import StoredRecord
 from svc_tui import version
 from svc_tui.capsule.artifacts import PackedArtifact
-from svc_tui.capsule.container import CapsuleError
+from svc_tui.capsule.container import MAX_DOCUMENT_BYTES, CapsuleError
 from svc_tui.capsule.documents import EXCHANGE, FETCHES, STATEMENTS, TABLES
 from svc_tui.capsule.fetches import fetch_document, redacted_fetch
 from svc_tui.capsule.redaction import Redactor
@@ -357,4 +357,11 @@ def _describe(snapshot: Snapshot, recorded: RecordedRequest, contents: CapsuleCo
 
 
 def _json(document: Any) -> bytes:
-    return json.dumps(document, indent=1, ensure_ascii=False).encode("utf-8", "replace")
+    text = json.dumps(document, indent=1, ensure_ascii=False).encode("utf-8", "replace")
+    if len(text) > MAX_DOCUMENT_BYTES:
+        raise CapsuleError(
+            f"the records and calls of the request have more than {MAX_DOCUMENT_BYTES >> 20} MiB",
+            "Make a capsule of a request with fewer records.",
+            code="too-large",
+        )
+    return text

@@ -21,9 +21,10 @@ FORMAT, VERSION = "svc-capsule", 1
 HEAD = "capsule.json"
 MAX_FILE_BYTES = 256 << 20
 MAX_BYTES = 512 << 20
-MAX_MEMBERS = 10_000
+MAX_DOCUMENT_BYTES = 32 << 20
 MAX_HEAD_BYTES = 4 << 20
-"""Maximum size of a capsule, of its unpacked members, and of `capsule.json`, and number of members."""
+"""Maximum size of a capsule, of its unpacked members, of one with text, and of `capsule.json`."""
+MAX_MEMBERS = 10_000
 _MAX_DIRECTORY_BYTES = 4 << 20
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}){0,4}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -63,9 +64,11 @@ class Capsule:
         return name in self.head["members"]
 
     def bytes(self, name: str) -> bytes:
-        """Return a member. Raises `CapsuleError` if there is none."""
+        """Return a member with text. Raises `CapsuleError` if it is missing or too large."""
         if not self.has(name):
             raise _invalid(f"it has no {name}")
+        if self.head["members"][name][1] > MAX_DOCUMENT_BYTES:
+            raise _invalid(f"{name} is larger than {MAX_DOCUMENT_BYTES >> 20} MiB")
         return (self.folder / name).read_bytes()
 
     def json(self, name: str) -> Any:

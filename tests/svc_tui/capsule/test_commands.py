@@ -15,6 +15,7 @@ from engine.timeline.record import LineRecord, PlatformRecord
 from engine.timeline.recording import MAX_BODY_BYTES
 from engine.timeline.store import TimelineStore
 from engine.trace import Call
+from svc_tui.capsule import collect
 from svc_tui.main import run
 from tests.svc_tui.capsule.recorded_shop import (
     ID,
@@ -178,6 +179,16 @@ def test_later_writes_without_a_recording_are_noted(shop: Path, capsys: pytest.C
     record(shop, writing)
     assert run(["capsule", ID, "-o", "x", "--yes"]) == 0
     assert "1 later requests changed rows and were not recorded" in capsys.readouterr().err
+
+
+def test_too_many_records_are_refused(
+    shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(shop)
+    monkeypatch.setattr(collect, "MAX_DOCUMENT_BYTES", 100)
+    assert run(["capsule", ID, "--yes"]) == 1
+    assert "the records and calls of the request have more than" in capsys.readouterr().err
+    assert not list(shop.glob("*.svccap"))
 
 
 def test_unknown_request_and_resource_are_named(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -130,6 +130,15 @@ def test_capsule_that_announces_too_much_is_refused(tmp_path: Path) -> None:
     assert "more than 512 MiB when unpacked" in error.message
 
 
+def test_document_above_limit_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "out").mkdir()
+    opened = read_container(capsule(tmp_path / "x", {"a.json": b"[" + b"1," * 100 + b"1]"}), tmp_path / "out")
+    assert len(opened.json("a.json")) == 101
+    monkeypatch.setattr(container, "MAX_DOCUMENT_BYTES", 100)
+    with pytest.raises(CapsuleError, match=r"a\.json is larger than"):
+        opened.json("a.json")
+
+
 def test_two_members_of_one_name_are_refused(tmp_path: Path) -> None:
     path = capsule(tmp_path / "x")
     with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning):

@@ -1,5 +1,6 @@
 """Capsules with correct digests and invalid parts."""
 
+import hashlib
 import json
 from base64 import b64encode
 from collections.abc import Callable
@@ -97,6 +98,22 @@ def test_invalid_parts_of_a_replay_are_refused(shop: Path, capsys: pytest.Captur
         write(shop / "bad", parts | {name: data})
         assert run(["capsule", "open", "bad"]) == code, name
         assert text in capsys.readouterr().err
+
+
+def test_invalid_component_is_refused(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record(shop)
+    assert run(["capsule", ID, "-o", "x", "--yes", "--with-artifacts"]) == 0
+    parts = {name: data for name, data in members(shop / "x").items() if not name.startswith("artifacts/")}
+    component = b"\0asm\x0d\0\x01\0garbage"
+    files = {"component.wasm": [hashlib.sha256(component).hexdigest(), len(component)]}
+    package = json.dumps({"version": 1, "kind": "component", "files": files}).encode()
+    write(
+        shop / "bad",
+        parts | {"artifacts/web/package.json": package, "artifacts/web/component.wasm": component},
+    )
+    capsys.readouterr()
+    assert run(["capsule", "open", "bad"]) == 1
+    assert "error: resource web" in capsys.readouterr().err
 
 
 def test_terminal_codes_of_a_capsule_are_not_printed(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
