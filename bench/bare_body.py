@@ -9,7 +9,7 @@ BLOCK = block()
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """Answer GET `/<size>` with so many bytes, POST with the number of bytes that came."""
+    """Answer GET `/<size>` with `size` bytes, POST with the number of received bytes."""
     if scope["type"] == "lifespan":
         await lifespan(receive, send)
         return

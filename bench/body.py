@@ -19,7 +19,7 @@ from bench.service import DOMAIN, hosted
 ROUNDS = 5
 KIB, MIB = 1 << 10, 1 << 20
 CHECKED = 4 * MIB
-# what -> how it is asked for: action, size in bytes, transfers a round
+# name -> measurement: action, size in bytes, transfers a round
 MEASURED = {
     "get_64k": ("get", 64 * KIB, 400),
     "get_1m": ("get", MIB, 100),

@@ -2,7 +2,7 @@
 
 How late the event loop of the screen is, from opening Logs on; what the process takes of the processor and
 of memory; how long it takes until the last records are seen, and until all are counted. `idle_p99` is how
-late a loop with nothing to do was at the same time, in a process of its own: what the machine adds.
+late an idle loop was at the same time, in its own process: the delay of the machine.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""A timeline to look at: a million records of every kind at once, and others at a steady rate, as a process.
+"""A timeline to read: a million records of every kind at once, and others at a steady rate, as a process.
 
-Those that come are written by the recorder that `svc dev` writes its own with.
+The recorder of `svc dev` writes the later records.
 """
 
 import sys

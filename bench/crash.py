@@ -1,8 +1,8 @@
-"""Kills a process that writes through the tables Door, again and again, and looks for what it acknowledged.
+"""Kills a process that writes through the tables Door, repeatedly, and searches for acknowledged rows.
 
 `python -m bench.crash [ROUNDS]`: a round starts a process that writes as fast as it can, every row twice, in
 two tables by one batch, and reports each acknowledgement; SIGKILL ends it in the middle. Then the standard
-library looks into the file: `missing` counts rows that were acknowledged and are not there, `half` rows
+library reads the file: `missing` counts acknowledged rows that are not in it, `half` rows
 that are in one table and not in the other. The last line is `acked=<n> missing=<n>`.
 """
 
@@ -25,7 +25,7 @@ from engine.door import Caller, DoorContext, DoorRequest, DoorResponse
 ROUNDS = 50
 WRITERS = 48
 LONGEST_SECONDS = 0.4
-"""A process is killed at a random moment of so long after its first acknowledgement."""
+"""A process is killed at a random moment within this time after its first acknowledgement."""
 PADDING = "x" * 300
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -41,7 +41,7 @@ class Outcome:
 
 
 def crash(folder: Path, rounds: int) -> Outcome:
-    """Run so many rounds over one file in a folder."""
+    """Run `rounds` rounds over one file in a folder."""
     owner = open_owner(folder / DATABASE_NAME)
     owner.execute("create table left_side (n integer primary key, padding text)")
     owner.execute("create table right_side (n integer primary key, padding text)")

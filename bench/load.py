@@ -1,9 +1,9 @@
-"""A load generator in a process of its own: `python -m bench.load PORT PATH SECONDS CONNECTIONS [RATE]`.
+"""A load generator in its own process: `python -m bench.load PORT PATH SECONDS CONNECTIONS [RATE]`.
 
-PATH may begin with the name of a host; several, with commas between them, are asked in turn. Keep-alive
+PATH may begin with the name of a host; several, separated by commas, are requested in turn. Keep-alive
 HTTP/1.1 over plain sockets and one epoll, so that it costs the machine little. Without RATE it sends as fast
-as answers come, with it that many requests a second in all. SIGTERM ends it early. Prints one JSON document:
-requests, failed (another status than 200, or no answer) and seconds.
+as responses arrive, otherwise RATE requests a second in all. SIGTERM ends it early. Prints a JSON document:
+requests, failed (another status than 200, or no response) and seconds.
 """
 
 import json
@@ -98,7 +98,7 @@ class Load:
         return {"requests": self._requests, "failed": self._failed, "seconds": took}
 
     def settle(self) -> int:
-        """Wait for the answers to what was asked last, so that `run` may be called again; return how many."""
+        """Wait for the outstanding responses, so that `run` may be called again; return their number."""
         before = self._requests
         while self._waiting:
             for number, _event in self._poller.poll():

@@ -1,6 +1,6 @@
-"""Many applications in one process: a hello of so many js Resources asked in turn, against one of them alone.
+"""Many applications in one process: hello of many js resources requested in turn, against one of them alone.
 
-Each is a component of its own. The peer is the same process, asked as often for one Resource, in turns with
+Each is its own component. The peer is the same process with as many requests for one resource, in turns with
 the other; half of the rounds begin with either.
 """
 
@@ -22,7 +22,7 @@ SOURCE = "export default {{ fetch() {{ return new Response('hello from {number}\
 
 
 def make(project: Path) -> None:
-    """Write a Project of so many Resources."""
+    """Write a project with `RESOURCES` resources."""
     numbers = range(RESOURCES)
     (project / "svc.toml").write_text(HEAD + "".join(RESOURCE.format(number=number) for number in numbers))
     for number in numbers:
@@ -31,7 +31,7 @@ def make(project: Path) -> None:
 
 
 def measure(port: int) -> dict[str, list[float]]:
-    """Return requests a second of each round, by what was asked."""
+    """Return requests a second of each round, by peer."""
     hosts = [f"r{number}--many.localhost" for number in range(RESOURCES)]
     loads = {
         "one": Load(port, f"{hosts[0]}/", CONNECTIONS, 0),

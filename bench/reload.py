@@ -1,8 +1,8 @@
-"""How long after a save the first changed response comes, while 100 requests a second run.
+"""The time from a save to the first changed response, while 100 requests a second run.
 
 20 saves in each lane of `sample-apps/polyglot`. A save replaces the file, as editors do; from then on one
-keep-alive connection asks until the answer has changed. What the compilers take of it is measured after such
-saves too, alone on the machine that the server has left: first the lane's, then the one to machine code.
+keep-alive connection sends requests until the response has changed. The compilers' share is measured after
+such saves too, after the server has stopped: first the lane's compiler, then the one to machine code.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A `svc serve` in a process of its own, and a Project with two versions that it hosts by turns."""
+"""A `svc serve` in its own process, and a project whose two versions it hosts in turn."""
 
 import asyncio
 import os

@@ -36,7 +36,7 @@ export default {
 
 
 async def read(port: int, size: int) -> tuple[int, float]:
-    """Read a response of so many bytes slowly; return the size of all that came, and the seconds."""
+    """Read a response of `size` bytes slowly; return the received size and the seconds."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=PIECE)
     began, received = time.perf_counter(), 0
     writer.write(f"GET /{size} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode())

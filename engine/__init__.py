@@ -1,1 +1,1 @@
-"""The engine: runs Projects and knows no face, lane or Door of ours."""
+"""The engine: builds and runs projects. Lanes, Doors and front ends are added by its callers."""

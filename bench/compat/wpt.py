@@ -82,7 +82,7 @@ def test_files(root: Path, folder: str) -> Iterator[TestFile]:
 
 
 def _unsettled(name: str) -> bool:
-    """Return whether a file is about a proposal. Those of compression are about a standard by now."""
+    """Return whether a file is about a proposal. Compression has become a standard."""
     return ".tentative." in name and not name.startswith("compression/")
 
 

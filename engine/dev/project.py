@@ -136,7 +136,7 @@ class DevProject:
         return self._table.status(self.project.name, name, builds)
 
     def rebuild(self, names: set[str]) -> None:
-        """Start to build these Resources. One that is being built is built again afterwards."""
+        """Start to build these resources. Builds in progress are repeated afterwards."""
         for name in names & self.project.resources.keys():
             self._dirty.add(name)
             if name not in self._jobs:

@@ -50,7 +50,7 @@ class Patience:
         self._end = time.monotonic() + self._seconds
 
     async def pause(self) -> None:
-        """Wait before the next try. Raises `Unavailable` when the time is over."""
+        """Wait before the next try. Raises `Unavailable` after the time limit."""
         if time.monotonic() > self._end:
             raise Unavailable(self._operation, self._seconds)
         await asyncio.sleep(PAUSE_SECONDS)

@@ -20,7 +20,7 @@ WARNING_INTERVAL_SECONDS = 60.0
 CLOSE_SECONDS = 2.0
 """How long a client may take to confirm the end of TLS; a shutdown of the server waits for it."""
 FD_SHARE = 3
-"""One of so many file descriptors may be a connection of one server; the rest is for what serves them."""
+"""A server may use one in three file descriptors for connections; the rest is for files, Doors and calls."""
 KERNEL_UNSENT_BYTES = 128 << 10
 """Unsent bytes of a connection that the kernel buffers; by default it buffers up to 4 MiB."""
 _log = logging.getLogger("svc.server")

@@ -144,7 +144,7 @@ class Server:
         await self._wait(acceptor, CLOSE_SECONDS)
 
     async def _wait(self, acceptor: Acceptor, seconds: float) -> None:
-        """Wait until every connection is closed and every handler has returned, at most so long."""
+        """Wait at most `seconds` until every connection is closed and every handler has returned."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self._connections or self._tasks:

@@ -67,7 +67,7 @@ from svc_tui.serve.control_api import create_control_api, project_dir
 from svc_tui.serve.migrations import migrate
 
 OWN_MEMORY_SHARE = 8
-"""One of so many parts of the memory budget is for the process that supervises workers."""
+"""One eighth of the memory budget is for the process that supervises workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

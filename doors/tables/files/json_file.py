@@ -81,7 +81,7 @@ class _Reader:
         self.bytes = 0
 
     def _read_more(self, characters: int = 1) -> bool:
-        """Read at least so many characters, if there are any; return whether there are."""
+        """Read at least `characters` more, if there are any; return whether there are."""
         pieces, size = [self._text[self._at :]], 0
         while size < characters and (piece := next(self._pieces, "")):
             pieces.append(piece)

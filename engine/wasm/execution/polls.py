@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from engine.wasm.execution.runner import Runner
 
 OFFLOAD_AFTER_NS = 5_000_000
-"""A guest that has computed so long without waiting moves to a worker thread when an epoch ends.
+"""A guest that has computed this long without waiting moves to a worker thread when an epoch ends.
 
 So does every guest that computes until a second epoch ends.
 """
 LONG_STRETCH_NS = 10_000_000
-"""A guest whose stretches usually take so long begins them in a worker thread, which costs 1 ms of CPU."""
+"""A guest whose stretches usually take this long starts them in a worker thread, which costs 1 ms of CPU."""
 MAX_UNMEASURED_NS = 200_000
 """A run in a warm slot touches few pages first; its memory is measured only when it computes this long."""
 _MEAN_SHIFT = 2

@@ -27,7 +27,7 @@ from engine.wasm.execution.reclaimer import MAX_BACKLOG
 from engine.wasm.execution.warm_slots import ComponentUsage, WarmSlotPolicy
 
 RESERVED_SHARE = 8
-"""One of so many slots and bytes is reserved for projects that do not hold more than half of all."""
+"""One in eight slots and bytes is reserved for projects that do not hold more than half of all."""
 MIN_INSTANCES = 8
 """Smallest usable pool."""
 MEMORY_WAIT_SECONDS = 30.0

@@ -169,4 +169,4 @@ def _no_direct_call(*_: Any) -> None:
 
 
 def _noop() -> None:
-    """Do nothing: the run has not begun, or is over."""
+    """Do nothing: the run has not started, or has ended."""

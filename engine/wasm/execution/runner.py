@@ -184,7 +184,7 @@ class Runner:
             self._reap_at(execution.deadline_ns)
 
     def unregister(self, execution: Execution) -> None:
-        """Forget a run that is over."""
+        """Remove a run that has ended."""
         self._active.discard(execution)
         if self._ended is not None and not self._active:
             self._ended.set()

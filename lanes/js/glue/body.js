@@ -21,7 +21,7 @@ export function isSmall(length) {
 }
 
 const NativeResponse = Response;
-/** Memory is tried once for so many bytes. A byte takes several of memory until garbage is collected. */
+/** Memory is tried once per `STEP` bytes. A byte takes several of memory until garbage is collected. */
 const STEP = 512 << 10;
 const ROOM = 3 << 20;
 

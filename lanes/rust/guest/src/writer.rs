@@ -38,7 +38,7 @@ impl Write for Writer {
             return Ok(0);
         }
         self.stream.write(data).map_err(|error| match error {
-            StreamError::Closed => HostError::new(ErrorKind::Gone, format!("{} went away", self.reader)).into(),
+            StreamError::Closed => HostError::new(ErrorKind::Gone, format!("{} disconnected", self.reader)).into(),
             StreamError::Failed => HostError::new(ErrorKind::Gone, format!("{} disconnected", self.reader)).into(),
         })
     }

@@ -11,7 +11,7 @@ import (
 const readSize = 65536
 
 // ErrGone reports that the reader of a stream has disconnected.
-var ErrGone = errors.New("the other side is gone")
+var ErrGone = errors.New("the other side disconnected")
 
 // ErrBroken reports that a body is incomplete.
 var ErrBroken = errors.New("the body is incomplete")
