@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
+from engine.grant import Grant
 from engine.trace import Call, RequestTrace
 
 DOMAIN = "svc.internal"
@@ -75,13 +76,18 @@ class DoorResponse:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """A structured log record of a guest. `time_ns` counts from the Unix epoch."""
+    """A structured log record of a guest, or of the platform about what `grant` would allow.
+
+    `time_ns` counts from the Unix epoch.
+    """
 
     time_ns: int
     severity: Severity
     body: str
     attributes: Mapping[str, str]
     caller: Caller
+    _: KW_ONLY
+    grant: Grant | None = None
 
 
 @dataclass(frozen=True, slots=True)

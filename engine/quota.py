@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from engine.grant import Grant
+
 MIB = 1 << 20
 
 
@@ -59,7 +61,7 @@ class RateLimit:
 class ActiveQuota:
     """The quota of a project in this process: `quota` of the project, and `limits`, this process's share."""
 
-    __slots__ = ("egress", "limits", "memory", "project", "quota", "requests")
+    __slots__ = ("_reports", "egress", "limits", "memory", "project", "quota", "requests")
 
     def __init__(self, project: str, quota: Quota, processes: int) -> None:
         self.project = project
@@ -68,6 +70,7 @@ class ActiveQuota:
         self.memory = None if limits.memory_mb is None else limits.memory_mb * MIB
         self.requests = None if limits.requests is None else RateLimit(limits.requests)
         self.egress = None if limits.egress is None else RateLimit(limits.egress)
+        self._reports: dict[str, RateLimit] = {}
 
     def admits(self, instances: int, memory: int, run_memory: int) -> bool:
         """Return whether another run may begin beside running ones. One run alone may in any case."""
@@ -89,6 +92,11 @@ class ActiveQuota:
             f"project {self.project} has reached its quota of {texts[name]}; an owner of the service can"
             f" change it: {change_command(self.project, name)}"
         )
+
+    def report(self, name: str) -> Grant | None:
+        """Return what changes a limit, for an event; `None` within a second of the last event."""
+        reports = self._reports.setdefault(name, RateLimit(1))
+        return Grant("quota", change_command(self.project, name)) if reports.allow() else None
 
 
 def change_command(project: str, name: str) -> str:

@@ -40,6 +40,7 @@ COMMANDS = {
     "capsule": Command("capsule", "capsule", "Make a file of one request, and replay it elsewhere."),
     "tables": Command("tables", "tables", "Show, change, query, import and export tables."),
     "mount": Command("mount", "mount", "Mount one resource under a path of another."),
+    "policy": Command("policy", "policy", "Show what resources need to be allowed."),
     "usage": Command("usage", "usage", "Show requests, time, memory and bytes of each resource."),
     "deploy": Command("deploy", "deploy", "Build every resource and deploy all of them at once."),
     "deployments": Command("deployments", "deployments", "List deployments."),

@@ -19,6 +19,8 @@ from doors.tables.sqlite.replay_time import ReplayTime
 from doors.tables.sqlite.storage_quota import set_storage_quota
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
 from engine.files.statement_limit import MAX_WRITTEN_BYTES
+from engine.grant import Grant
+from engine.quota import change_command
 
 MAX_OPEN = 64
 """Maximum number of open database files."""
@@ -170,6 +172,12 @@ class ProjectTables:
 
     def _report(self, problem: GuestProblem, request: DoorRequest) -> None:
         """Log a storage problem with the path of the file, which the guest does not get."""
+        if problem.code == "storage-quota":
+            command = change_command(self._context.project, "storage")
+            body = f"{problem.detail}; an owner of the service can change it: {command}"
+            grant = Grant("quota", command)
+            self._context.log(LogEntry(time.time_ns(), "WARN", body, {}, request.caller, grant=grant))
+            return
         body = f"{problem.detail}; the file is {self.path} and was not changed"
         if problem.code == "storage-damaged":
             body += ". Move it away and restore a backup, or import an export"

@@ -17,7 +17,7 @@ from engine.door import (
     OpenDoor,
 )
 from engine.timeline.bus import TimelineBus
-from engine.timeline.record import StructuredRecord
+from engine.timeline.record import PlatformRecord, Record, StructuredRecord
 from engine.wasm.outbound.door_calls import DoorBinding
 
 DoorUsage = Counter[tuple[str, str]]
@@ -106,8 +106,12 @@ class _DoorLog:
             self._timeline.append(_record(entry))
 
 
-def _record(entry: LogEntry) -> StructuredRecord:
+def _record(entry: LogEntry) -> Record:
     caller = entry.caller
+    if entry.grant is not None:
+        return PlatformRecord(
+            entry.time_ns, caller.resource, entry.severity, entry.body, caller.request_id, grant=entry.grant
+        )
     return StructuredRecord(
         time_ns=entry.time_ns,
         request_id=caller.request_id,

@@ -13,6 +13,7 @@ from engine.gateway.routes import DynamicVersion, Endpoint, NotReady, RouteTable
 from engine.gateway.static.body import FileChanged
 from engine.gateway.traced_exchange import HOP_BY_HOP, TracedExchange
 from engine.gateway.tracing import SpanContext
+from engine.grant import Grant
 from engine.http.exchange import MAX_BODY, Exchange, Headers
 from engine.quota import Quotas, RateLimit
 from engine.timeline.bus import TimelineBus
@@ -27,6 +28,8 @@ FIRST_BUILD_SECONDS = 30.0
 PAGE_AFTER_SECONDS = 2.0
 """How long a page load in a browser waits for the first build before it gets a page that reloads itself."""
 MAX_RECORDED_PER_SECOND = 50
+MAX_DENIALS_PER_SECOND = 10
+"""Maximum number of events about missing mounts."""
 _END_TO_END = frozenset(
     {b"host", b"content-length", b"content-type", b"authorization", b"cookie", b"origin", b"forwarded"}
     | {b"x-real-ip", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto"}
@@ -88,6 +91,7 @@ class Gateway:
         self._settings = settings
         self._quotas = (quotas or Quotas()).active
         self._recordings = RateLimit(MAX_RECORDED_PER_SECOND)
+        self._denials = RateLimit(MAX_DENIALS_PER_SECOND)
 
     async def __call__(self, exchange: Exchange) -> None:
         """Handle one exchange."""
@@ -120,11 +124,30 @@ class Gateway:
         exchange.project = endpoint.project
         quota = self._quotas.get(endpoint.project)
         if quota is not None and quota.requests is not None and not quota.requests.allow():
-            return await self._refuse(exchange, span, endpoint, "quota-exceeded", quota.message("requests"))
+            message = quota.message("requests")
+            self._report(exchange, endpoint, message, quota.report("requests"))
+            return await self._refuse(exchange, span, endpoint, "quota-exceeded", message)
         recorded = endpoint.recorded
         if self._settings.record and recorded is not None and self._recordings.allow():
             exchange.record(endpoint.project, recorded)
         return await self._span(exchange, endpoint, span, 0)
+
+    def _report(self, exchange: TracedExchange, endpoint: Endpoint, text: str, grant: Grant | None) -> None:
+        """Record that something was denied, unless there is nothing to report."""
+        if grant is not None:
+            record = PlatformRecord(time.time_ns(), endpoint.name, "WARN", text, exchange.id, grant=grant)
+            self._timeline_of(endpoint.project).append(record)
+
+    def _report_unmounted(self, exchange: TracedExchange, endpoint: Endpoint) -> None:
+        """Record that a path without a response starts with the name of a Resource that no mount leads to."""
+        name = endpoint.unmounted(exchange.request.path)
+        if name and self._denials.allow():
+            grant = Grant.mount(endpoint.name, f"/{name}/*", name)
+            text = (
+                f"no mount of {endpoint.name} has the path {exchange.request.path}; to route it to {name},"
+                f" add to the mounts of this Resource in svc.toml: {grant.line}"
+            )
+            self._report(exchange, endpoint, text, grant)
 
     async def _refuse(
         self,
@@ -151,6 +174,8 @@ class Gateway:
             target = endpoint.match_mount(exchange.request.path)
             if target is None:
                 outcome = await self._respond(exchange, endpoint, span)
+                if outcome.status == 404:
+                    self._report_unmounted(exchange, endpoint)
             elif depth + 1 >= MAX_DEPTH:
                 status, size = await self._problem(exchange, "mount-loop", None)
                 outcome = _SpanOutcome(status, "mount-loop", bytes_out=size)
@@ -209,9 +234,9 @@ class Gateway:
             lines.append(text)
             timeline.append(LineRecord(time.time_ns(), exchange.id, resource, stream, text))
 
-        def on_notice(level: Any, text: str) -> None:
+        def on_notice(level: Any, text: str, grant: Grant | None) -> None:
             lines.append(text)
-            timeline.append(PlatformRecord(time.time_ns(), resource, level, text, exchange.id))
+            timeline.append(PlatformRecord(time.time_ns(), resource, level, text, exchange.id, grant=grant))
 
         traceparent = span.traceparent
         headers = guest_headers(exchange.request.headers)

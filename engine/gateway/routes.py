@@ -6,7 +6,7 @@ request uses one table from start to end.
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -68,7 +68,16 @@ Version = DynamicVersion | StaticVersion | NotReady
 class Endpoint:
     """A routing target: a Resource with its version and its mounts."""
 
-    __slots__ = ("_exact_mounts", "_prefix_mounts", "name", "project", "public", "recorded", "version")
+    __slots__ = (
+        "_exact_mounts",
+        "_names",
+        "_prefix_mounts",
+        "name",
+        "project",
+        "public",
+        "recorded",
+        "version",
+    )
 
     def __init__(
         self,
@@ -85,12 +94,14 @@ class Endpoint:
         self.version = version
         self._exact_mounts: dict[str, Endpoint] = {}
         self._prefix_mounts: list[tuple[Mount, Endpoint]] = []
+        self._names: Collection[str] = ()
 
     def link_mounts(self, mounts: tuple[Mount, ...], endpoints: Mapping[str, "Endpoint"]) -> None:
         """Set the mounts of this Resource; `endpoints` maps each Resource name to its Endpoint.
 
         Called once, while a table is built.
         """
+        self._names = endpoints.keys()
         for mount in mounts:
             target = endpoints[mount.target]
             if mount.exact:
@@ -98,6 +109,11 @@ class Endpoint:
             else:
                 self._prefix_mounts.append((mount, target))
         self._prefix_mounts.sort(key=lambda item: -len(item[0].prefix))
+
+    def unmounted(self, path: str) -> str:
+        """Return the other Resource whose name is the first segment of a path without a mount, or ""."""
+        name = path[1:].partition("/")[0]
+        return name if name in self._names and name != self.name else ""
 
     def match_mount(self, path: str) -> "Endpoint | None":
         """Return the target of the mount that matches a URL path, or `None` if this Resource handles it.

@@ -1,4 +1,4 @@
-"""Edits of `svc.toml`, its mounts and new Resources: planned, validated and written atomically.
+"""Edits of `svc.toml`, its mounts, `egress` and new Resources: planned, validated and written atomically.
 
 An edit is refused if the resulting manifest is invalid, or if the file has changed since the edit was
 planned. `text_edit.py` decides where in the text a change goes.
@@ -17,11 +17,12 @@ from pathlib import Path
 from engine.bucket.durable import rename, sync
 from engine.errors import SvcError
 from engine.manifest import MANIFEST
+from engine.manifest.egress import parse_rule
 from engine.manifest.load import decode, parse, read
 from engine.manifest.model import Project, Resource
 from engine.manifest.mounts import pattern_problem
 from engine.manifest.problems import ManifestError, did_you_mean
-from engine.manifest.text_edit import Splice, added, changed, removed, spliced
+from engine.manifest.text_edit import Splice, added, changed, origin_added, origin_removed, removed, spliced
 
 _MARK = "\ufeff"
 """The byte order mark that some editors write before UTF-8."""
@@ -54,7 +55,25 @@ class RemoveMount:
     pattern: str
 
 
-Change = AddMount | ChangeMount | RemoveMount
+@dataclass(frozen=True, slots=True)
+class AddOrigin:
+    """Allow calls of `resource` to `origin`, an entry of `egress`. An equal entry stays as it is."""
+
+    resource: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveOrigin:
+    """Remove the entry `origin` of `egress` of `resource`."""
+
+    resource: str
+    origin: str
+
+
+MountChange = AddMount | ChangeMount | RemoveMount
+OriginChange = AddOrigin | RemoveOrigin
+Change = MountChange | OriginChange
 
 
 class EditRefused(SvcError):
@@ -153,6 +172,8 @@ def _changed(root: Path, content: bytes, change: Change) -> bytes:
     project = parse(root, content)
     resource = _resource(project, change.resource)
     text = decode(root / MANIFEST, content)
+    if isinstance(change, OriginChange):
+        return _with_origin(root, content, text, project, resource, change)
     splices: tuple[Splice, ...]
     mounts = {mount.pattern: mount.target for mount in resource.mounts}
     if isinstance(change, AddMount):
@@ -185,6 +206,37 @@ def _changed(root: Path, content: bytes, change: Change) -> bytes:
     return _checked(root, content, splices, project, replace(resource, mounts=()), mounts)
 
 
+def _with_origin(
+    root: Path, content: bytes, text: str, project: Project, resource: Resource, change: OriginChange
+) -> bytes:
+    entries = list(resource.egress)
+    if isinstance(change, AddOrigin):
+        if change.origin in entries:
+            return content
+        if not _is_origin(change.origin):
+            raise EditRefused(
+                f'"{change.origin}" is not an origin', "Write https://HOST or http://HOST:PORT."
+            )
+        splice = origin_added(text, resource.name, change.origin)
+        entries.append(change.origin)
+    else:
+        if change.origin not in entries:
+            raise EditRefused(f"{resource.name} has no egress {change.origin}", "It was removed already.")
+        splice = origin_removed(text, resource.name, entries.index(change.origin))
+        entries.remove(change.origin)
+    mounts = {mount.pattern: mount.target for mount in resource.mounts}
+    edited = replace(resource, mounts=(), egress=tuple(sorted(entries)))
+    return _checked(root, content, (splice,), project, edited, mounts)
+
+
+def _is_origin(text: str) -> bool:
+    try:
+        parse_rule(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _resource(project: Project, name: str) -> Resource:
     resource = project.resources.get(name)
     if resource is None:
@@ -208,7 +260,7 @@ def _checked(
     resource: Resource,
     mounts: dict[str, str],
 ) -> bytes:
-    """Apply splices, and refuse them unless only these mounts change the meaning of the manifest."""
+    """Apply splices, and refuse them unless only this Resource and its mounts change their meaning."""
     text = content.decode("utf-8")
     byte_order_mark = _MARK if text.startswith(_MARK) else ""
     text = text.removeprefix(_MARK)
@@ -228,8 +280,9 @@ def _checked(
 
 
 def _meaning(resource: Resource) -> tuple[Resource, dict[str, str]]:
-    """Return a Resource without mounts, and its mounts in a form that ignores order."""
-    return replace(resource, mounts=()), {mount.pattern: mount.target for mount in resource.mounts}
+    """Return a Resource without mounts, and its mounts, in a form that ignores the order of both lists."""
+    ordered = replace(resource, mounts=(), egress=tuple(sorted(resource.egress)))
+    return ordered, {mount.pattern: mount.target for mount in resource.mounts}
 
 
 @contextmanager
@@ -267,14 +320,18 @@ def _replace(path: Path, content: bytes) -> None:
 def inverse(before: Project, changes: Sequence[Change]) -> tuple[Change, ...]:
     """Return the changes that undo `changes`, which apply to `before` in order.
 
-    A restored mount comes last and loses the comment of its line.
+    A restored mount or origin comes last and loses the comment of its line.
     """
+    origins = {name: set(resource.egress) for name, resource in before.resources.items()}
     mounts = {
         name: {mount.pattern: mount.target for mount in resource.mounts}
         for name, resource in before.resources.items()
     }
     undone: list[Change] = []
     for change in changes:
+        if isinstance(change, OriginChange):
+            undone += _inverse_of_origin(origins[change.resource], change)
+            continue
         current = mounts[change.resource]
         if isinstance(change, AddMount):
             if change.pattern not in current:
@@ -288,3 +345,14 @@ def inverse(before: Project, changes: Sequence[Change]) -> tuple[Change, ...]:
             undone.append(ChangeMount(change.resource, change.to, change.pattern, target))
             current[change.to] = change.target
     return tuple(reversed(undone))
+
+
+def _inverse_of_origin(current: set[str], change: OriginChange) -> list[Change]:
+    """Apply a change to the origins of its Resource, and return what undoes it."""
+    if isinstance(change, RemoveOrigin):
+        current.discard(change.origin)
+        return [AddOrigin(change.resource, change.origin)]
+    if change.origin in current:
+        return []
+    current.add(change.origin)
+    return [RemoveOrigin(change.resource, change.origin)]

@@ -17,15 +17,16 @@ KeyPath = tuple[str | int, ...]
 _SPACE = re.compile(r"[ \t]*")
 _BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
 _PART = re.compile(r"""[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'""")
-_STRING = re.compile(
+STRING = re.compile(
     r'"""(?:[^\\]|\\.)*?"{3,5}|'
     r"'''.*?'{3,5}|"
     r'"(?:[^"\\\n]|\\.)*"|'
     r"'[^'\n]*'",
     re.DOTALL,
 )
+"""A string, with its quotes."""
 _SCALAR = re.compile(r"[^,\]}#\n]+")
-_OPAQUE = re.compile(rf"{_STRING.pattern}|#[^\n]*|[\"']", re.DOTALL)
+_OPAQUE = re.compile(rf"{STRING.pattern}|#[^\n]*|[\"']", re.DOTALL)
 """A string, a comment, or the quote of a string that never ends."""
 _BRACKET = re.compile(rf"{_OPAQUE.pattern}|[\[\]{{}}]", re.DOTALL)
 """As `_OPAQUE`, or a bracket outside of strings and comments."""
@@ -200,7 +201,7 @@ class _Scan:
         elif opening == "{":
             self._series(path, "}", depth)
         else:
-            self._take(_STRING if opening in ('"', "'") else _SCALAR)
+            self._take(STRING if opening in ('"', "'") else _SCALAR)
 
     def _series(self, path: KeyPath, closing: str, depth: int) -> None:
         """Scan an array or an inline table."""

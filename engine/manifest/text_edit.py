@@ -1,4 +1,4 @@
-"""Text edits of mounts in a manifest, each of which replaces one span and preserves all other bytes.
+"""Text edits of mounts and `egress` in a manifest. Each replaces one span and preserves all other bytes.
 
 TOML can express `mounts` as an inline table, as a table with a header, or as dotted keys; they may also be
 missing.
@@ -8,7 +8,7 @@ import re
 from operator import attrgetter
 from typing import NamedTuple
 
-from engine.manifest.positions import KeyPath, Pair, Positions, find_positions
+from engine.manifest.positions import STRING, KeyPath, Pair, Positions, find_positions
 
 _INDENT = re.compile(r"[ \t]*")
 
@@ -35,13 +35,9 @@ def added(text: str, resource: str, pattern: str, target: str) -> Splice:
             header = positions.headers[mounts]
             return _line(text, header, mount, text.rfind("\n", 0, header) + 1)
         return _line(text, siblings[-1].end, mount, siblings[-1].start)
-    dotted = _below(positions, mounts)
-    last = (dotted or _below(positions, table))[-1]
-    depth = len(mounts if dotted else table) - len(last.base)
-    key = text[last.start : last.parts[depth]] + (mount if dotted else f"mounts = {{ {mount} }}")
-    if last.base in positions.pairs:
-        return Splice(last.end, last.end, f", {key}")
-    return _line(text, last.end, key, last.start)
+    if dotted := _below(positions, mounts):
+        return _after(text, positions, dotted[-1], mounts, mount)
+    return _after(text, positions, _below(positions, table)[-1], table, f"mounts = {{ {mount} }}")
 
 
 def removed(text: str, resource: str, pattern: str) -> Splice:
@@ -69,6 +65,52 @@ def changed(text: str, resource: str, pattern: str, to: str, target: str) -> tup
     pair = find_positions(text).pairs["resource", resource, "mounts", pattern]
     key = Splice(pair.parts[-1], pair.key_end, _quoted(to))
     return Splice(pair.value, pair.end, _quoted(target)), key
+
+
+def origin_added(text: str, resource: str, origin: str) -> Splice:
+    """Return the edit that adds an entry to `egress`: first in an array of several lines, else last."""
+    table: KeyPath = ("resource", resource)
+    positions = find_positions(text)
+    holder = positions.pairs.get((*table, "egress"))
+    if holder is None:
+        last = _below(positions, table)[-1]
+        return _after(text, positions, last, table, f"egress = [{_quoted(origin)}]")
+    entries = _entries(text, positions, holder, resource)
+    if not entries:
+        return Splice(holder.value, holder.end, f"[{_quoted(origin)}]")
+    start, line = entries[0][0], text.rfind("\n", 0, entries[0][0]) + 1
+    if line <= holder.value:
+        return Splice(entries[-1][1], entries[-1][1], f", {_quoted(origin)}")
+    indent = text[line:start]
+    return Splice(
+        start, start, f"{_quoted(origin)},\n{indent}" if indent.isspace() else f"{_quoted(origin)}, "
+    )
+
+
+def origin_removed(text: str, resource: str, index: int) -> Splice:
+    """Return the edit that removes an entry of `egress`, and the key if it would be empty."""
+    positions = find_positions(text)
+    holder = positions.pairs["resource", resource, "egress"]
+    entries = _entries(text, positions, holder, resource)
+    if index < len(entries) - 1:
+        return Splice(entries[index][0], entries[index + 1][0], "")
+    if index:
+        return Splice(entries[index - 1][1], entries[index][1], "")
+    if holder.base in positions.pairs:
+        return _without_element(_inside(positions, holder.base), holder)
+    return _without_line(text, holder)
+
+
+def _entries(text: str, positions: Positions, holder: Pair, resource: str) -> list[tuple[int, int]]:
+    """Return start and end of each entry of `egress`."""
+    lines = [0, *(match.end() for match in re.finditer("\n", text))]
+    entries: list[tuple[int, int]] = []
+    while (place := positions.first.get(("resource", resource, "egress", len(entries)))) is not None:
+        start = lines[place.line - 1] + place.column - 1
+        match = STRING.match(text, start, holder.end)
+        assert match is not None  # The entries of a valid manifest are strings.
+        entries.append(match.span())
+    return entries
 
 
 def spliced(original: str, splice: Splice) -> str:
@@ -105,6 +147,14 @@ def _into_inline(text: str, positions: Positions, mounts: KeyPath, mount: str) -
         return Splice(elements[-1].end, elements[-1].end, f", {mount}")
     blank = text[pair.value + 1 : pair.end - 1]
     return Splice(pair.end - 1, pair.end - 1, f"{mount}{blank}" if blank else f" {mount} ")
+
+
+def _after(text: str, positions: Positions, last: Pair, table: KeyPath, key: str) -> Splice:
+    """Return the edit that adds a pair of a table after its pair `last`, in the same form."""
+    key = text[last.start : last.parts[len(table) - len(last.base)]] + key
+    if last.base in positions.pairs:
+        return Splice(last.end, last.end, f", {key}")
+    return _line(text, last.end, key, last.start)
 
 
 def _line(text: str, behind: int, key: str, like: int) -> Splice:

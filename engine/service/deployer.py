@@ -144,9 +144,10 @@ class Deployer:
             steps.put_nowait(Step("policy", "checking what the deploy changes"))
             candidate = await self._candidate(spec)
             differences = changes(await self._live_resources(name), candidate.deployment.resources, {})
-            enforce_policy(differences, allow=spec.allow_new_capability)
+            timeline = self._tenants.timeline(name)
+            enforce_policy(differences, allow=spec.allow_new_capability, timeline=timeline)
             publication = await self._publication(candidate)
-            require_secrets(publication.project, publication.secrets)
+            require_secrets(publication.project, publication.secrets, timeline)
             steps.put_nowait(Step("policy", "compiling and linking components"))
             ready = await self._site.prepare(publication)
             if spec.tables and self._migrate is not None:
@@ -208,7 +209,7 @@ class Deployer:
             deployment = await self.history.get(project, id_)
             candidate = await self._unpack(deployment)
             publication = await self._publication(candidate)
-            require_secrets(publication.project, publication.secrets)
+            require_secrets(publication.project, publication.secrets, self._tenants.timeline(project))
             ready = await self._site.prepare(publication)
             if self.ready_elsewhere is not None:
                 await self.ready_elsewhere(project, id_)

@@ -1,5 +1,6 @@
 """Changes that a deploy makes, and the policy on new component imports."""
 
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
@@ -7,10 +8,15 @@ from engine.artifact import Artifact, ComponentArtifact
 from engine.bucket.protocols import Digest
 from engine.deploy.deployment import DeployedResource
 from engine.errors import SvcError
+from engine.grant import Grant
 from engine.manifest.model import Project
+from engine.timeline.bus import TimelineBus
+from engine.timeline.record import PlatformRecord
 from engine.wasm.binary.reader import read_outline
 from engine.wasm.compile.component_file import read_component
 from engine.wasm_binary import UnsupportedBinary
+
+_ALLOW = "svc deploy --allow-new-capability"
 
 
 class PolicyViolation(SvcError):
@@ -83,14 +89,20 @@ def changes(
     return result
 
 
-def enforce_policy(differences: Iterable[Change], *, allow: bool) -> None:
-    """Raise `PolicyViolation` for imports that the live component does not have."""
+def enforce_policy(
+    differences: Iterable[Change], *, allow: bool, timeline: TimelineBus | None = None
+) -> None:
+    """Raise `PolicyViolation` for imports that the live component does not have, and record them."""
     blocked = [change for change in differences if change.new_capability]
     if blocked and not allow:
+        for change in blocked:
+            text = f"deploy blocked: {change.resource} now imports {change.after}; to allow it: {_ALLOW}"
+            if timeline is not None:
+                _record(timeline, change.resource, text, Grant("import", _ALLOW))
         added = "; ".join(f"{change.resource} now imports {change.after}" for change in blocked)
         raise PolicyViolation(
             f"deploy blocked by new capabilities: {added}",
-            "Check which dependency added them. If they are expected, run svc deploy --allow-new-capability.",
+            f"Check which dependency added them. If they are expected, run {_ALLOW}.",
         )
 
 
@@ -125,12 +137,20 @@ def _access(resource: DeployedResource) -> str:
     return "public" if resource.public else "private"
 
 
-def require_secrets(project: Project, secrets: Collection[str]) -> None:
-    """Raise `PolicyViolation` for a secret that a resource needs. `secrets` are the names with a value."""
+def require_secrets(project: Project, secrets: Collection[str], timeline: TimelineBus) -> None:
+    """Raise `PolicyViolation` for a secret that a resource needs, and record it.
+
+    `secrets` are the names with a value.
+    """
     for name, resource in project.resources.items():
         for secret in resource.secrets:
             if secret not in secrets:
-                raise PolicyViolation(
-                    f"resource {name} needs the secret {secret}, which has no value",
-                    f"Give it one: svc secret set {secret}",
-                )
+                message = f"resource {name} needs the secret {secret}, which has no value"
+                command = f"svc secret set {secret}"
+                text = f"deploy blocked: {message}; give it one: {command}"
+                _record(timeline, name, text, Grant("secret", command))
+                raise PolicyViolation(message, f"Give it one: {command}")
+
+
+def _record(timeline: TimelineBus, resource: str, text: str, grant: Grant) -> None:
+    timeline.append(PlatformRecord(time.time_ns(), resource, "WARN", text, grant=grant))

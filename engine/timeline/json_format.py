@@ -8,6 +8,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
+from engine.grant import Grant
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord, level
 from engine.timeline.stored_record import StoredRecord
 from engine.trace import Call, span_ids
@@ -54,7 +55,10 @@ def to_json(entry: StoredRecord, *, calls: bool = True) -> dict[str, Any]:
     if isinstance(record, StructuredRecord):
         span = {"trace_id": record.trace_id, "span_id": record.span_id}
         return head | span | {"body": record.body, "attributes": dict(record.attributes)}
-    return head | {"body": record.text}
+    body = head | {"body": record.text}
+    if isinstance(record, PlatformRecord):
+        return body | {"grant": None if record.grant is None else record.grant.to_json()}
+    return body
 
 
 def _calls(record: RequestRecord) -> list[dict[str, Any]]:
@@ -130,7 +134,11 @@ def from_json(document: Mapping[str, Any]) -> StoredRecord:
         case "stdout" | "stderr" as stream:
             record = LineRecord(time_ns, request, resource, stream, document["body"])
         case "platform":
-            record = PlatformRecord(time_ns, resource, document["level"], document["body"], request)
+            grant = document.get("grant")
+            allowed = None if grant is None else Grant.from_json(grant)
+            record = PlatformRecord(
+                time_ns, resource, document["level"], document["body"], request, grant=allowed
+            )
         case other:
             raise ValueError(other)
     return StoredRecord(int(document["cursor"]), record)

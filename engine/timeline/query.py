@@ -26,7 +26,8 @@ _BODY, _ATTRIBUTES = 1 + FIELDS.index("body"), 1 + FIELDS.index("attributes")
 _WILD = re.compile(r"[%_\\]")
 _SEARCHABLE_SQL = (
     "case kind when 'request' then method || ' ' || target || ' ' || status || ' ' || code || ' ' || body"
-    """ else body || coalesce(' ' || replace(replace(attributes, '", "', ' '), '": "', '='), '') end"""
+    " when 'structured' then body || ' ' || replace(replace(attributes, '\", \"', ' '), '\": \"', '=')"
+    " else body end"
 )
 """SQL for approximately the result of `searchable`."""
 _ROOT_REQUEST_SQL = "case when kind = 'request' and root = 1 then request_id else '' end"

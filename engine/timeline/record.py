@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal, get_args
 
 from engine.door import Severity
+from engine.grant import Grant
 from engine.trace import Call
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
@@ -60,13 +61,15 @@ class LineRecord:
 
 @dataclass(frozen=True, slots=True)
 class PlatformRecord:
-    """An event of the platform: a build, a denied call, a limit."""
+    """An event of the platform: a build, a denied call, a limit. `grant` allows what was denied."""
 
     time_ns: int
     resource: str
     level: Severity
     text: str
     request_id: str = ""
+    _: KW_ONLY
+    grant: Grant | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

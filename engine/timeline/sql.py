@@ -67,7 +67,9 @@ _VIEWS = {
         from main.record, json_each(attributes, '$[1]')
         where kind = 'request' and attributes is not null""",
     "records": f"""
-        select cursor, {_TIME} as time, time_ns, {_LEVEL} as level, resource, request_id, body, attributes
+        select cursor, {_TIME} as time, time_ns, {_LEVEL} as level, resource, request_id, body,
+          iif(kind = 'structured', attributes, null) as attributes,
+          iif(kind = 'platform', attributes, null) as grant
         from main.record where kind in ('structured', 'platform')""",
     "lines": f"""
         select cursor, {_TIME} as time, time_ns, kind as stream, resource, request_id, body as text

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from engine.door import Severity
+from engine.grant import Grant
 from engine.timeline.record import (
     SEVERITIES,
     LineRecord,
@@ -23,6 +24,8 @@ SEVERITY_NUMBERS: dict[Severity, int] = {severity: 1 + 4 * i for i, severity in 
 MAX_CALL_BYTES = 384 << 10
 """Maximum bytes of the calls of a request; above it, their names are cut to `MAX_CUT_NAME_CHARS`."""
 MAX_CUT_NAME_CHARS = 80
+MAX_LINE_CHARS = 16_384
+"""Maximum length of the line of a grant."""
 MAX_TEXT_CHARS = 65_536
 """Maximum length of a stored body, and of all attributes of a record together."""
 
@@ -32,7 +35,7 @@ _NO_REQUEST = (None,) * 11
 _VALUE_FIELDS = ("status", "code", "wall_ns", "compute_ns", "peak_memory", "bytes_in", "bytes_out")
 _REQUEST_FIELDS = ("method", "target", *_VALUE_FIELDS)
 _request_values = attrgetter(*_VALUE_FIELDS)
-_encode_calls = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 _call_values = attrgetter("start_ns", "wall_ns", "status", "code", "parent")
 
 
@@ -69,7 +72,9 @@ def encode(record: Record) -> tuple[Any, ...]:
         span: tuple[str, str, str | None] = (record.trace_id, record.span_id, _attributes(record))
     else:
         kind = record.stream if isinstance(record, LineRecord) else "platform"
-        time_ns, body, span = record.time_ns, _text(record.text), ("", "", None)
+        grant = record.grant if isinstance(record, PlatformRecord) else None
+        time_ns, body = record.time_ns, _text(record.text)
+        span = ("", "", None if grant is None else _grant(grant))
     return (time_ns, kind, number, record.resource, record.request_id, body, *span, *_NO_REQUEST)
 
 
@@ -114,7 +119,8 @@ def _decode(cursor: int, row: Sequence[Any]) -> StoredRecord:
             attributes=json.loads(attributes),
         )
     elif kind == "platform":
-        record = PlatformRecord(time_ns, resource, severity, body, request_id)
+        grant = None if attributes is None else Grant.from_json(json.loads(attributes))
+        record = PlatformRecord(time_ns, resource, severity, body, request_id, grant=grant)
     else:
         record = LineRecord(time_ns, request_id, resource, kind, body)
     return StoredRecord(cursor, record)
@@ -125,7 +131,7 @@ def searchable(row: Sequence[Any]) -> str:
     _, kind, _, _, _, body, _, _, attributes, _, _, method, target, status, code, *_ = row
     if kind == "request":
         return " ".join(word for word in (method, target, str(status), code, body) if word)
-    if attributes is not None:
+    if kind == "structured":
         return " ".join((body, *(f"{key}={value}" for key, value in json.loads(attributes).items())))
     return str(body)
 
@@ -135,6 +141,11 @@ def _text(text: str) -> str:
     if len(text) > MAX_TEXT_CHARS:
         text = text[:MAX_TEXT_CHARS] + "…"
     return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def _grant(grant: Grant) -> str:
+    """Return a grant as JSON. A longer line has as many characters as fit."""
+    return _text(_encode({**grant.to_json(), "line": grant.line[:MAX_LINE_CHARS]}))
 
 
 def _calls(record: RequestRecord) -> str:
@@ -155,7 +166,7 @@ def _calls_json(record: RequestRecord, name_chars: int | None) -> str:
         )
         for each in record.calls
     ]
-    text = _encode_calls([record.calls_omitted, calls])
+    text = _encode([record.calls_omitted, calls])
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 

@@ -2,19 +2,21 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.widgets import Input
 
 from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab
+from screens.logs.bindings import LOGS_BINDINGS
 from screens.logs.export_form import LogExportForm
 from screens.logs.filter import RecordSelection
 from screens.logs.format import COLUMNS, NARROW, WIDE_CELLS
+from screens.logs.grants import Grants
 from screens.logs.record_source import RecordSource
 from screens.logs.request_view import REPLAY_UNAVAILABLE, RequestView
 from screens.logs.status_bar import FilterLine, StatusBar
@@ -59,31 +61,7 @@ class LogsScreen(ConsoleScreen):
         & #details { display: none; background: $surface; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "search", "Search", key_display="/", id="logs.search"),
-        Binding("f", "filter", "Filter", id="logs.filter"),
-        Binding("e", "jump(1,'error')", "Next error", id="logs.next-error"),
-        Binding("E", "jump(-1,'error')", "Previous error", show=False, id="logs.previous-error"),
-        Binding("w", "jump(1,'warn')", "Next warning", show=False, id="logs.next-warning"),
-        Binding("W", "jump(-1,'warn')", "Previous warning", show=False, id="logs.previous-warning"),
-        Binding("o", "next_of_request(1)", "Next record of request", show=False, id="logs.next-same"),
-        Binding(
-            "O", "next_of_request(-1)", "Previous record of request", show=False, id="logs.previous-same"
-        ),
-        Binding("n", "next_match(1)", "Next match", show=False, id="logs.next-found"),
-        Binding("N", "next_match(-1)", "Previous match", show=False, id="logs.previous-found"),
-        Binding("Q", "sql", "SQL", show=False, id="logs.sql"),
-        Binding("r", "replay", "Replay", id="logs.replay"),
-        Binding("p", "pause", "Pause", id="logs.pause"),
-        Binding("s", "toggle_details", "Record details", show=False, id="logs.complete"),
-        Binding("J", "scroll_details(1)", "Scroll details down", show=False, id="logs.complete-down"),
-        Binding("K", "scroll_details(-1)", "Scroll details up", show=False, id="logs.complete-up"),
-        Binding("t", "only_request", "Only this request", show=False, id="logs.only-request"),
-        Binding("x,backspace", "drop_last_filter", "Drop last filter", show=False, id="logs.less"),
-        Binding("y", "copy", "Copy", show=False, id="logs.copy"),
-        Binding("X", "export", "Export", show=False, id="logs.export"),
-        Binding("escape", "back", "Back", show=False, id="logs.back"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = LOGS_BINDINGS
 
     def __init__(self, client: ProjectClient, now: Callable[[], datetime] = datetime.now) -> None:
         """Create the screen. `now` determines which records are from today."""
@@ -92,6 +70,7 @@ class LogsScreen(ConsoleScreen):
         self._source = RecordSource(client, RecordSelection(), self._on_error, now)
         self._anchor_cursor: int | None = None
         self._statements = StatementHistory(None)
+        self._grants = Grants(self, client)
 
     def body(self) -> ComposeResult:
         """Compose the status bar, the list, the details and the input."""
@@ -376,6 +355,23 @@ class LogsScreen(ConsoleScreen):
         """Filter by the request of the record."""
         if request := await self._request():
             self._show(RecordSelection(request=request))
+
+    @work(group="open", exclusive=True)
+    async def action_allow(self) -> None:
+        """Show the change that allows what the record says was denied, and write it."""
+        if (document := await self._document()) is not None:
+            await self._shown_errors(self._grants.offer(document))
+
+    @work(group="open", exclusive=True)
+    async def action_undo(self) -> None:
+        """Undo the last change of svc.toml."""
+        await self._shown_errors(self._grants.undo())
+
+    async def _shown_errors(self, change: Coroutine[Any, Any, None]) -> None:
+        try:
+            await change
+        except SvcError as error:
+            self.show_error(error)
 
     @work(group="open", exclusive=True)
     async def action_copy(self) -> None:

@@ -64,6 +64,8 @@ def record_details(document: Document) -> list[Line]:
     name = max((len(key) for key in attributes), default=0)
     for key, value in attributes.items():
         text.append([(f"{sanitize(key):<{name}}  ", "dim"), (sanitize(value), "")])
+    if grant := document.get("grant"):
+        text.append([("A", "accent"), (" allows it:  ", "dim"), (sanitize(grant["line"]), "")])
     if document["request_id"]:
         text.append([(f"request {document['request_id']}", "dim")])
     return text

@@ -1,6 +1,5 @@
 """`svc logs`."""
 
-import json
 import re
 import shutil
 import time
@@ -85,7 +84,7 @@ def logs(
         chosen = (follow, resource, since, until, level, request, tree, grep, tail, after)
         if any(value not in (None, False) for value in chosen):
             raise InvalidUsage("--sql and filters exclude each other", "Filter with WHERE and LIMIT.")
-        _query(root, path, sql, service, as_json=as_json, as_csv=as_csv)
+        _query(root, sql, service, as_json=as_json, as_csv=as_csv)
         return
     if tree:
         others = (follow, resource, since, until, level, grep, tail, after, as_json)
@@ -143,19 +142,14 @@ def logs(
         stderr.note("no matching records")
 
 
-def _query(root: Path, path: Path, sql: str, service: bool | None, *, as_json: bool, as_csv: bool) -> None:
+def _query(root: Path, sql: str, service: bool | None, *, as_json: bool, as_csv: bool) -> None:
     """Run a statement over the timeline, and print its rows."""
-    from engine.timeline import sql as timeline_sql
-    from svc_tui.client.credentials import open_client
     from svc_tui.column_types import ColumnTypes
     from svc_tui.commands.tables.query import print_rows
+    from svc_tui.logs.sql import open_timeline
 
-    credentials = resolve_target(root, service)
-    if credentials is None:
-        result = json.loads(timeline_sql.run(path, sql))
-    else:
-        with open_client(credentials) as client:
-            result = client.call("POST", f"/v1/projects/{load(root).name}/logs/sql", {"sql": sql})
+    with open_timeline(root, resolve_target(root, service)) as timeline:
+        result = timeline.run(sql)
     print_rows(
         result, ColumnTypes(), as_json=as_json, as_grid=stdout.is_terminal() and not as_json and not as_csv
     )

@@ -8,7 +8,7 @@ import importlib
 import os
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.gateway.replay import Replayer
+from engine.grant import Grant
 from engine.http.exchange import MAX_BODY
 from engine.http.server import serve
 from engine.lane import BuildFailed, BuildMode
@@ -177,7 +178,7 @@ async def run_dev(
         stack.push_async_callback(dev.aclose)
         stack.callback(runner.stop_all)
         stack.callback(stop.set)
-        _warn_of_manifest(project, reporter)
+        _warn_of_manifest(project, reporter, recorders[0])
         await watcher.ready.wait()
         dev.rebuild(set(project.resources))
         yield DevServer(dev, presence, stopped)
@@ -224,17 +225,17 @@ async def _control(
         presence.set_exception(error)
 
 
-def _warn_of_manifest(project: Project, reporter: Reporter) -> None:
+def _warn_of_manifest(project: Project, reporter: Reporter, record: Callable[[PlatformRecord], None]) -> None:
     for warning in warnings(project):
         reporter.warn(SvcError(warning.message, warning.hint))
     for resource in project.resources.values():
         for name in (name for name in resource.secrets if name not in os.environ):
+            message, command = f"the secret {name} has no value", f"{name}=… svc dev"
             reporter.warn(
-                SvcError(
-                    f"resource {resource.name}: the secret {name} has no value",
-                    f"Set it in the environment: {name}=… svc dev",
-                )
+                SvcError(f"resource {resource.name}: {message}", f"Set it in the environment: {command}")
             )
+            text, grant = f"{message}; set it in the environment: {command}", Grant("secret", command)
+            record(PlatformRecord(time.time_ns(), resource.name, "WARN", text, grant=grant))
 
 
 def _record(event: BuildFinished) -> PlatformRecord:

@@ -227,7 +227,7 @@ class Host:
             env={"SVC_REQUEST_ID": "request-1", "TRACEPARENT": TRACEPARENT},
             on_line=on_line,
             max_body=client.max_body,
-            on_notice=lambda level, text: answer.lines.append((level, text)),
+            on_notice=lambda level, text, grant: answer.lines.append((level, text)),
         )
         answer.report = await live.run(request)
         answer.status, answer.headers = exchange.status, exchange.headers

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from engine.grant import Grant
 from engine.manifest.egress import Egress
 from engine.quota import Quota, Quotas
 from engine.wasm.capi.values import Err
@@ -143,7 +144,8 @@ def test_calls_beyond_the_quota_of_the_project_fail() -> None:
             with pytest.raises(Err) as exc_info:
                 await caller.call(f"127.0.0.1:{server.port}")
             assert exc_info.value.value == ("connection-limit-reached", None)
-            (_, notice), *_ = caller.run.notices
+            (_, notice, grant), *_ = caller.run.notices
+            assert grant == Grant("quota", "svc quota set shop --egress N")
             assert "its quota of 2 calls to other servers a second" in notice
             assert "svc quota set shop --egress N" in notice
             caller.leave = replace(caller.leave, project="other")
@@ -184,7 +186,8 @@ def test_name_resolving_to_private_address_is_denied_with_hint() -> None:
                 ("destination-IP-prohibited", None),
             )
             await caller.call(f"a.example:{server.port}")
-            [(level, text)] = caller.run.notices
+            [(level, text, grant)] = caller.run.notices
+            assert grant is not None and grant.edit["origin"] == f"http://127.0.0.1:{server.port}"
             assert level == "WARN" and "127.0.0.1" in text
             assert f'egress = ["{origin}", "http://127.0.0.1:{server.port}"]' in text
             assert server.received == []

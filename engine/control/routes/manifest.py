@@ -125,12 +125,12 @@ def blueprint(manifests: Manifests) -> Blueprint:
     return routes
 
 
-def _plan(root: Path, changes: Sequence[types.MountOp]) -> types.ManifestEditOut:
+def _plan(root: Path, changes: Sequence[types.ManifestOp]) -> types.ManifestEditOut:
     edit, edited = _edit(root, changes)
     return edited.model_copy(update={"digest": _digest(edit.before)})
 
 
-def _write(root: Path, changes: Sequence[types.MountOp], digest: str) -> types.ManifestEditOut:
+def _write(root: Path, changes: Sequence[types.ManifestOp], digest: str) -> types.ManifestEditOut:
     _expect(read(root / MANIFEST), digest)
     edit, edited = _edit(root, changes)
     _expect(edit.before, digest)
@@ -143,7 +143,7 @@ def _expect(content: bytes, digest: str) -> None:
         raise ManifestChanged(f"{MANIFEST} has changed since the edit was planned", "Plan the edit again.")
 
 
-def _edit(root: Path, changes: Sequence[types.MountOp]) -> tuple[ManifestEdit, types.ManifestEditOut]:
+def _edit(root: Path, changes: Sequence[types.ManifestOp]) -> tuple[ManifestEdit, types.ManifestEditOut]:
     values = [change.to_change() for change in changes]
     edit = plan(root, values)
     undone = inverse(parse(root, edit.before), values)

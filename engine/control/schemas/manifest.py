@@ -6,7 +6,7 @@ from pydantic import Field, StringConstraints
 
 from engine.artifact import ArtifactKind
 from engine.control.schema import StrictModel
-from engine.manifest.edit import AddMount, Change, ChangeMount, RemoveMount
+from engine.manifest.edit import AddMount, AddOrigin, Change, ChangeMount, RemoveMount, RemoveOrigin
 from engine.manifest.lanes import kind_of
 from engine.manifest.model import Project, Resource
 from engine.manifest.problems import ManifestError
@@ -143,11 +143,40 @@ class RemoveOp(StrictModel):
         return RemoveMount(self.resource, self.pattern)
 
 
-MountOp = Annotated[AddOp | ChangeOp | RemoveOp, Field(discriminator="op")]
+class AddOriginOp(StrictModel):
+    """Allow calls of `resource` to `origin`, an entry of `egress`."""
+
+    op: Literal["add-origin"]
+    resource: ShortText
+    origin: ShortText
+
+    def to_change(self) -> Change:
+        """Return the change."""
+        return AddOrigin(self.resource, self.origin)
 
 
-def op_from_change(change: Change) -> AddOp | ChangeOp | RemoveOp:
+class RemoveOriginOp(StrictModel):
+    """Remove the entry `origin` of `egress` of `resource`."""
+
+    op: Literal["remove-origin"]
+    resource: ShortText
+    origin: ShortText
+
+    def to_change(self) -> Change:
+        """Return the change."""
+        return RemoveOrigin(self.resource, self.origin)
+
+
+_Op = AddOp | ChangeOp | RemoveOp | AddOriginOp | RemoveOriginOp
+ManifestOp = Annotated[_Op, Field(discriminator="op")]
+
+
+def op_from_change(change: Change) -> _Op:
     """Return the request model of a change."""
+    if isinstance(change, AddOrigin):
+        return AddOriginOp(op="add-origin", resource=change.resource, origin=change.origin)
+    if isinstance(change, RemoveOrigin):
+        return RemoveOriginOp(op="remove-origin", resource=change.resource, origin=change.origin)
     if isinstance(change, AddMount):
         return AddOp(op="add", resource=change.resource, pattern=change.pattern, target=change.target)
     if isinstance(change, RemoveMount):
@@ -164,13 +193,13 @@ def op_from_change(change: Change) -> AddOp | ChangeOp | RemoveOp:
 class ManifestPlanRequest(StrictModel):
     """Changes, applied in order."""
 
-    changes: Annotated[list[MountOp], Field(max_length=MAX_CHANGES)]
+    changes: Annotated[list[ManifestOp], Field(max_length=MAX_CHANGES)]
 
 
 class ManifestWriteRequest(StrictModel):
     """Changes, and the digest of the file for which they were planned."""
 
-    changes: Annotated[list[MountOp], Field(max_length=MAX_CHANGES)]
+    changes: Annotated[list[ManifestOp], Field(max_length=MAX_CHANGES)]
     digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -182,4 +211,4 @@ class ManifestEditOut(StrictModel):
 
     diff: str
     digest: str
-    inverse: list[MountOp]
+    inverse: list[ManifestOp]

@@ -18,6 +18,7 @@ from functools import partial
 from wasmtime import Engine
 
 from engine.errors import SvcError
+from engine.grant import Grant
 from engine.http.exchange import Disconnected
 from engine.quota import Quotas
 from engine.wasm.capi.wasmtime import address, increment_epoch
@@ -172,13 +173,14 @@ class Pool:
         held = self._held.get(project, _NOTHING)
         return quota.admits(held.slots, held.memory, memory.profile.usual)
 
-    def reached_quota(self, project: str, memory: RunMemory) -> str:
-        """Return which limit of its quota a project has reached; empty if none."""
+    def reached_quota(self, project: str, memory: RunMemory) -> tuple[str, Grant | None]:
+        """Return which limit of its quota a project has reached, empty if none, and what to report."""
         if self._within_quota(project, memory):
-            return ""
+            return "", None
         quota, held = self._quotas[project], self._held.get(project, _NOTHING)
         limit = quota.limits.instances
-        return quota.message("instances" if limit is not None and held.slots >= limit else "memory")
+        name = "instances" if limit is not None and held.slots >= limit else "memory"
+        return quota.message(name), quota.report(name)
 
     def _may_take(self, project: str, memory: RunMemory) -> bool:
         if self._quotas and not self._within_quota(project, memory):

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.grant import Grant
 from engine.http.exchange import Exchange, Headers
 from engine.trace import Call, CallKind, RequestTrace
 
 LineSink = Callable[[Literal["stdout", "stderr"], str], None]
-NoticeSink = Callable[[Literal["INFO", "WARN", "ERROR"], str], None]
+NoticeSink = Callable[[Literal["INFO", "WARN", "ERROR"], str, Grant | None], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -18,9 +19,9 @@ class GuestRequest:
     `exchange` has the body and takes the response; the other fields are what the guest sees of the head.
     `target` is path and query as the client sent them. `headers` have lower-case names, without hop-by-hop
     fields. `env` is added to the guest's environment. `max_body` is in bytes. `on_line` is called with each
-    line that the guest prints, and `on_notice` with messages of the platform about the run, both on the
-    event loop's thread. `trace` has the calls of the request, and is None before the first. `time_shift_ns`
-    is added to the guest's wall clock.
+    line that the guest prints, and `on_notice` with messages of the platform about the run and what would
+    allow a denied action, both on the event loop's thread. `trace` has the calls of the request, and is None
+    before the first. `time_shift_ns` is added to the guest's wall clock.
     """
 
     exchange: Exchange
@@ -32,7 +33,7 @@ class GuestRequest:
     env: dict[str, str]
     max_body: int
     on_line: LineSink
-    on_notice: NoticeSink = lambda level, text: None
+    on_notice: NoticeSink = lambda level, text, grant: None
     trace: RequestTrace | None = None
     time_shift_ns: int = 0
 

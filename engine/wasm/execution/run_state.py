@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from engine.door import Caller
+from engine.grant import Grant
 from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.capi.values import HandleTable
 from engine.wasm.execution.buffers import InputBuffer, LineSplitter, OutputBuffer
@@ -88,7 +89,7 @@ class RunState(HandleTable):
         self.lines: deque[tuple[str, str]] = deque()
         self.printed: dict[str, LineSplitter] = {}
         self.actions: deque[Callable[[], None]] = deque()
-        self.notices: deque[tuple[Literal["INFO", "WARN", "ERROR"], str]] = deque()
+        self.notices: deque[tuple[Literal["INFO", "WARN", "ERROR"], str, Grant | None]] = deque()
         self.reported: set[str] = set()
         self.caller: Caller | None = None
         """The caller as Doors see it, set at the first call of a Door."""
@@ -139,11 +140,14 @@ class RunState(HandleTable):
         """Return nanoseconds since the run began."""
         return time.monotonic_ns() - self.started_ns + 1
 
-    def notice(self, level: Literal["INFO", "WARN", "ERROR"], text: str) -> None:
-        """Queue a notice for the Project's owner: each text once, at most `NOTICES` of a run."""
+    def notice(self, level: Literal["INFO", "WARN", "ERROR"], text: str, grant: Grant | None = None) -> None:
+        """Queue a notice for the Project's owner: each text once, at most `MAX_NOTICES` of a run.
+
+        `grant` is what would allow a denied action.
+        """
         if len(self.reported) < MAX_NOTICES and text not in self.reported:
             self.reported.add(text)
-            self.notices.append((level, text))
+            self.notices.append((level, text, grant))
 
     def lines_of(self, stream: Literal["stdout", "stderr"]) -> LineSplitter:
         """Return the line splitter of an output stream."""

@@ -332,8 +332,11 @@ class Guest:
             except ClientDisconnected:
                 outcome, detail = "client-gone", "the client disconnected"
             if kind is None:
-                if outcome == "overloaded" and (limit := pool.reached_quota(project, memory)):
-                    outcome, detail = "quota-exceeded", limit
+                if outcome == "overloaded":
+                    limit, grant = pool.reached_quota(project, memory)
+                    outcome, detail = ("quota-exceeded", limit) if limit else (outcome, detail)
+                    if grant is not None:
+                        request.on_notice("WARN", limit, grant)
                 return RunReport(outcome=outcome, detail=detail, wall_ns=time.monotonic_ns() - began)
         release, cold = partial(pool.release, kind, project, memory), not pool.slots[kind].warm
         try:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import httpcore
 
+from engine.grant import Grant
 from engine.manifest.egress import Egress, Origin, parse_authority
 from engine.quota import Quotas
 from engine.trace import Call, traceparent
@@ -157,13 +158,14 @@ class OutboundHttp:
         if not policy.egress.allows(origin):
             if call is not None:
                 call.end(0, "denied")
-            run.notice("WARN", _denial_message(policy.egress, origin, ""))
+            _report_denial(run, policy, origin, "")
             raise Err(("HTTP-request-denied", None))
         quota = self._quotas.get(policy.project)
         if quota is not None and quota.egress is not None and not quota.egress.allow():
             if call is not None:
                 call.end(0, "quota-exceeded")
-            run.notice("WARN", f"a call to {origin} was refused: {quota.message('egress')}")
+            if (grant := quota.report("egress")) is not None:
+                run.notice("WARN", f"a call to {origin} was refused: {quota.message('egress')}", grant)
             raise Err(("connection-limit-reached", None))
         message = _http_request(run, origin, request, options, call)
         between = _seconds(options.between_bytes, READ_TIMEOUT_NS)
@@ -197,7 +199,7 @@ class OutboundHttp:
                 response = await connections.handle_async_request(message)
             except NETWORK_ERRORS as error:
                 if isinstance(error, AddressDenied):
-                    run.notice("WARN", _denial_message(policy.egress, origin, str(error.address)))
+                    _report_denial(run, policy, origin, str(error.address))
                 code = error_code(error)
                 if call is not None:
                     call.end(0, code[0])
@@ -265,16 +267,15 @@ def _count(call: Call | None, name: str, data: bytes) -> None:
             capture.sent = capture.cut(capture.sent + data)
 
 
-def _denial_message(egress: Egress, origin: Origin, address: str) -> str:
-    """Return the denial, with the `svc.toml` line that allows the request."""
+def _report_denial(run: RunState, policy: OutboundPolicy, origin: Origin, address: str) -> None:
+    """Queue a notice of a denial, with the `svc.toml` line that allows the request."""
     leads, added = "", origin
     if address:
         leads = f": {origin.host} leads to {address}, which is not an address of the Internet"
         added = Origin(origin.scheme, address, origin.port)
-    return (
-        f"a call to {origin} was denied{leads}; to allow it, add to this Resource in svc.toml: "
-        f"{egress.line_adding(str(added))}"
-    )
+    line = policy.egress.line_adding(str(added))
+    text = f"a call to {origin} was denied{leads}; to allow it, add to this Resource in svc.toml: {line}"
+    run.notice("WARN", text, Grant.egress(policy.owner.partition("/")[2], str(added), line))
 
 
 def origin_of(request: OutgoingRequest) -> Origin:

@@ -12,6 +12,8 @@ from doors.tables.door import TablesDoor
 from doors.tables.sqlite.connections import DATABASE_NAME
 from doors.tables.sqlite.errors import TablesError
 from doors.tables.sqlite.owner import open_for_writing
+from engine.grant import Grant
+from engine.quota import change_command
 from tests.doors.tables.tables_door import Answer, Tables
 
 Open = Callable[..., Tables]
@@ -163,6 +165,9 @@ def test_storage_quota_refuses_writes_of_guests_and_owners(open_tables: Open) ->
     assert (
         "the project's quota of 1 MiB" in answer.text and "svc quota set PROJECT --storage MIB" in answer.text
     )
+    (event,) = (entry for entry in tables.records if entry.grant is not None)
+    assert event.grant == Grant("quota", change_command(tables.folder.name, "storage"))
+    assert str(tables.folder) not in event.body
     with (
         pytest.raises(TablesError) as exc_info,
         open_for_writing(tables.folder.parent) as connection,

@@ -1,5 +1,6 @@
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,10 @@ from engine.artifact import FolderArtifact
 from engine.gateway.app import guest_headers
 from engine.gateway.routes import NotReady
 from engine.gateway.static.responder import StaticResponder
+from engine.grant import Grant
 from engine.lane import BuildFailed, Diagnostic
 from engine.manifest.model import Mount, Resource
-from engine.timeline.record import LineRecord
+from engine.timeline.record import LineRecord, PlatformRecord
 from engine.wasm.execution.request import GuestRequest, RunReport
 from tests.engine.gateway.serving import Scripted, Site, echo, reply, report, with_site
 
@@ -42,6 +44,20 @@ def test_front_files_and_mounts_share_an_origin(files: StaticResponder) -> None:
         assert (await site.ask("/apix")).status_code == 404
 
     with_site([FRONT, API], {"front": files, "api": echo()}, test)
+
+
+def test_path_that_names_an_unmounted_resource_records_the_mount_that_routes_it(
+    files: StaticResponder,
+) -> None:
+    async def test(site: Site) -> None:
+        front = "front--shop.localhost"
+        for path in ("/other", "/apix", "/front/x", "/api/x", "*"):
+            await site.ask(path, front) if path != "*" else await site.ask("*", front, "OPTIONS")
+        (event,) = (record for record in site.records if isinstance(record, PlatformRecord))
+        assert event.resource == "front" and "no mount of front has the path /api/x" in event.text
+        assert event.grant == Grant.mount("front", "/api/*", "api")
+
+    with_site([replace(FRONT, mounts=()), API], {"front": files, "api": echo()}, test)
 
 
 def test_unknown_and_private_hosts_return_equal_responses(files: StaticResponder) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.grant import Grant
 from engine.http.exchange import Disconnected
 from engine.quota import ActiveQuota, Quota, Quotas, RateLimit
+from engine.timeline.record import PlatformRecord
 from engine.wasm.execution import pool as pools
 from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.memory_budget import MemoryBudget, MemoryProfile, RunMemory
@@ -18,6 +20,19 @@ from tests.engine.limits.hosted import Answer, Hosted, ask, hosted, until
 
 def code(answer: Answer) -> str:
     return str(json.loads(answer.body)["code"])
+
+
+def grants(site: Hosted) -> list[Grant]:
+    """Return what the events of denials would allow."""
+    events = (record for record in site.timeline if isinstance(record, PlatformRecord))
+    return [event.grant for event in events if event.grant is not None]
+
+
+def test_limit_is_reported_once_in_a_second() -> None:
+    quota = ActiveQuota("shop", Quota(requests=1, egress=1), 1)
+    assert quota.report("egress") == Grant("quota", "svc quota set shop --egress N")
+    assert [quota.report("egress") for _ in range(5)] == [None] * 5
+    assert quota.report("requests") is not None
 
 
 def test_rate_limit_permits_a_burst_of_one_second_and_then_its_rate() -> None:
@@ -73,26 +88,27 @@ def test_request_that_waits_too_long_for_its_quota_is_refused(
 ) -> None:
     monkeypatch.setattr(pools, "MEMORY_WAIT_SECONDS", 0.1)
 
-    async def test(site: Hosted) -> tuple[Answer, Answer, str]:
+    async def test(site: Hosted) -> tuple[Answer, Answer, str, list[Grant]]:
         first = asyncio.create_task(ask("1.1", site.port, "/s1000"))
         await until(lambda: bool(site.runner.runs))
         refused = await ask("1.1", site.port, "/h")
         detail = (await site.recorded()).detail
-        return await first, refused, detail
+        return await first, refused, detail, grants(site)
 
-    first, refused, detail = hosted(cache, test, quota=quota, memory_limit_mb=16)
+    first, refused, detail, (grant,) = hosted(cache, test, quota=quota, memory_limit_mb=16)
     assert (first.status, refused.status, code(refused)) == (200, 429, "quota-exceeded")
     assert refused.headers[b"retry-after"] == b"1"
     assert b"requests" not in refused.body and b"MiB" not in refused.body  # Callers see no limits.
-    assert limit in detail
+    assert limit in detail and grant.line in detail
 
 
 def test_requests_beyond_the_rate_of_a_quota_are_refused(cache: Path) -> None:
-    async def test(site: Hosted) -> tuple[list[Answer], str]:
+    async def test(site: Hosted) -> tuple[list[Answer], str, list[Grant]]:
         answers = [await ask("1.1", site.port, "/h") for _ in range(6)]
-        return answers, site.records[-1].detail
+        return answers, site.records[-1].detail, grants(site)
 
-    answers, detail = hosted(cache, test, quota=Quota(requests=3))
+    answers, detail, found = hosted(cache, test, quota=Quota(requests=3))
+    assert found[0] == Grant("quota", "svc quota set shop --requests N")
     assert [answer.status for answer in answers][:3] == [200] * 3
     assert code(answers[-1]) == "quota-exceeded"
     assert "its quota of 3 requests a second" in detail and "svc quota set shop --requests N" in detail

@@ -25,6 +25,7 @@ from engine.service.deployer import Deployer
 from engine.service.policy import Change, component_imports
 from engine.service.secrets_key import SecretsKey
 from engine.service.spec import DeploySpec, read_packages, read_project
+from engine.timeline.record import Record
 from engine.wasm.execution.runner import Runner
 from tests.engine.deploy.packing import store
 
@@ -40,6 +41,7 @@ class Served:
     bucket: FolderBucket
     client: httpx.AsyncClient
     warned: list[SvcError] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
 
     async def order(
         self, manifest: str, artifacts: Mapping[str, Artifact], by: str = "ann", **fields: Any
@@ -87,7 +89,12 @@ def served(
     async def main() -> Any:
         bucket = FolderBucket(folder / "bucket")
         runner = Runner(folder / "cache")
-        tenants = Tenants((), lambda project: folder / "projects" / project, lambda project, timeline: None)
+        records: list[Record] = []
+        tenants = Tenants(
+            (),
+            lambda project: folder / "projects" / project,
+            lambda project, timeline: timeline.subscribe(records.append),
+        )
         site = ServingTable(
             VersionFactory(runner, "deploy", lambda line: None, tenants.doors), DOMAIN, front=False
         )
@@ -106,7 +113,7 @@ def served(
         server = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=1))
         try:
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
-                running = Served(service, bucket, client)
+                running = Served(service, bucket, client, records=records)
                 await service.start(running.warned.append)
                 return await test(running)
         finally:

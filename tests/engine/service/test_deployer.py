@@ -10,12 +10,14 @@ from engine.bucket.protocols import Digest
 from engine.deploy.history import DeploymentError
 from engine.deploy.package import pack
 from engine.deploy.versions import Publication
+from engine.grant import Grant
 from engine.manifest.problems import ManifestError
 from engine.service.conflict import RevisionConflict
 from engine.service.health_check import HealthCheckFailed
 from engine.service.policy import Change, PolicyViolation
 from engine.service.secrets import SecretError
 from engine.service.spec import DeploySpec, InvalidDeploySpec, read_packages, read_project
+from engine.timeline.record import PlatformRecord
 from tests.engine.deploy.packing import image_artifact
 from tests.engine.service.serving import STATIC, Served, served
 from tests.engine.wasm import text_guest
@@ -234,6 +236,8 @@ def test_deploy_with_missing_secret_raises(tmp_path: Path) -> None:
         with pytest.raises(PolicyViolation, match="needs the secret KEY") as exc_info:
             await running.deploy(await running.order(secret, {"web": one}))
         assert "svc secret set KEY" in exc_info.value.hint
+        event = next(record for record in running.records if isinstance(record, PlatformRecord))
+        assert event.resource == "web" and event.grant == Grant("secret", "svc secret set KEY")
         await running.service.secrets.set("shop", "KEY", "ü\n")
         await running.deploy(await running.order(secret, {"web": one}))
         assert await running.service.secrets.values("shop") == {"KEY": "ü\n"}

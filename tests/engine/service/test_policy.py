@@ -9,7 +9,9 @@ import pytest
 
 from engine.artifact import ComponentArtifact
 from engine.deploy.package import pack
+from engine.grant import Grant
 from engine.service.policy import Change, PolicyViolation, capabilities
+from engine.timeline.record import PlatformRecord
 from tests.engine.service.serving import Served, served
 from tests.lanes.components import component
 
@@ -42,6 +44,9 @@ def test_new_capability_requires_confirmation(tmp_path: Path) -> None:
         with pytest.raises(PolicyViolation, match="api now imports wasi:sockets") as exc_info:
             await running.deploy(await running.order(MANIFEST, {"api": after}))
         assert "--allow-new-capability" in exc_info.value.hint
+        event = next(record for record in running.records if isinstance(record, PlatformRecord))
+        assert event.resource == "api" and "wasi:sockets" in event.text
+        assert event.grant == Grant("import", "svc deploy --allow-new-capability")
         await running.deploy(await running.order(MANIFEST, {"api": after}, allow_new_capability=True))
         assert Change("api", "imports", "wasi:sockets", "") in await running.plan(MANIFEST, {"api": before})
 

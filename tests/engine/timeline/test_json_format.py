@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from engine.grant import Grant
 from engine.timeline.json_format import from_json, to_json
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
-from engine.timeline.stored_record import StoredRecord, decode, encode
+from engine.timeline.stored_record import MAX_LINE_CHARS, StoredRecord, decode, encode
 from engine.trace import MAX_CALLS, MAX_NAME_CHARS, Call
 from tests.engine.timeline.records import REQUEST
 
@@ -86,6 +87,8 @@ TIME = 1_700_000_000_123_456_789
         LineRecord(0, "r", "web", "stdout", "printed"),
         LineRecord(TIME, "r", "web", "stderr", "complained"),
         PlatformRecord(TIME, "", "WARN", "said", "r"),
+        PlatformRecord(TIME, "api", "WARN", "denied", "r", grant=Grant.mount("web", "/api/*", "api")),
+        PlatformRecord(TIME, "", "WARN", "full", grant=Grant("quota", "svc quota set shop --egress N")),
     ],
 )
 def test_record_round_trips_through_json(record: Record) -> None:
@@ -100,6 +103,13 @@ def test_calls_with_long_names_are_stored_shortened() -> None:
     stored = decode(7, row).record
     assert isinstance(stored, RequestRecord) and len(stored.calls) == MAX_CALLS
     assert {len(call.name) for call in stored.calls} == {80}
+
+
+def test_long_line_of_a_grant_is_stored_shortened() -> None:
+    grant = Grant.egress("api", "https://a.test", "egress = [" + "x" * 100_000)
+    stored = decode(7, encode(PlatformRecord(TIME, "api", "WARN", "denied", grant=grant))).record
+    assert isinstance(stored, PlatformRecord) and stored.grant is not None
+    assert len(stored.grant.line) == MAX_LINE_CHARS and stored.grant.edit == grant.edit
 
 
 @pytest.mark.parametrize("wrong", [{}, {"kind": "other"}, {"kind": "stdout", "time": "now"}])

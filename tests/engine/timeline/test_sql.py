@@ -1,6 +1,7 @@
 """SQL over the timeline."""
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine.errors import SvcError
+from engine.grant import Grant
 from engine.timeline import sql
 from engine.timeline.database import timeline_path
 from engine.timeline.store import TimelineStore
@@ -153,3 +155,12 @@ def test_missing_timeline_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SvcError, match="no records yet"):
         sql.run(tmp_path / "none.db", "select 1")
     assert not (tmp_path / "none.db").exists()
+
+
+def test_records_have_grants(tmp_path: Path) -> None:
+    store = TimelineStore(timeline_path(tmp_path))
+    grant = Grant("quota", "svc quota set shop --egress N")
+    store.append([replace(PLATFORM, grant=grant)], time.time_ns())
+    store.close()
+    sql = "select attributes, grant ->> 'line' as line from records"
+    assert rows(timeline_path(tmp_path), sql) == [{"attributes": None, "line": grant.line}]

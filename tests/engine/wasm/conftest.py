@@ -72,7 +72,7 @@ class Client:
             env={"SVC_REQUEST_ID": "request-1"},
             max_body=self.max_body,
             on_line=lambda stream, text: lines.append((stream, text)),
-            on_notice=lambda level, text: lines.append((level, text)),
+            on_notice=lambda level, text, grant: lines.append((level, text)),
         )
         leaving = asyncio.create_task(self._leave(exchange))
         started = time.perf_counter_ns()

@@ -15,10 +15,12 @@ from rich.segment import Segment
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from engine.grant import Grant
 from engine.timeline.database import timeline_path
-from engine.timeline.record import LineRecord, StructuredRecord
+from engine.timeline.record import LineRecord, PlatformRecord, StructuredRecord
 from engine.timeline.store import TimelineStore
 from screens.dialog import ConfirmDialog
+from screens.logs.grants import GrantDialog
 from screens.logs.request_view import RequestView
 from screens.logs.screen import LogsScreen
 from tests.screens.dev_project import Console, Driven, Shop
@@ -339,3 +341,44 @@ async def test_small_terminal_shows_essentials(shop: Shop) -> None:
         await logs.pilot.resize_terminal(80, 24)
         await logs.shows("GET     web → docs    200  ", "ms  /docs/x")
         assert isinstance(logs.screen.query_one("#state"), Static)
+
+
+async def test_denied_path_is_allowed_and_undone_by_keys(shop: Shop) -> None:
+    before = shop.manifest
+    async with open_logs(shop) as logs:
+        await asyncio.to_thread(shop.get, "/blog/x")
+        await logs.shows("no mount of web", "404")
+        await logs.press("A")
+        await logs.until(lambda: any("nothing was denied" in text for text in logs.app.messages))
+        await logs.press("k", "s")
+        await logs.shows('A allows it:  "/blog/*" = "blog"')
+        await logs.press("A")
+        await logs.shows("Change svc.toml?", '+mounts = { "/docs/*" = "docs", "/blog/*" = "blog" } # kept')
+        await logs.press("n")
+        await logs.until(lambda: not isinstance(logs.app.screen, GrantDialog))
+        assert shop.manifest == before
+        await logs.press("A")
+        await logs.shows("Change svc.toml?")
+        await logs.press("y")
+        await logs.until(lambda: '"/blog/*" = "blog"' in shop.manifest)
+        await logs.until(lambda: "wrote svc.toml; u undoes it" in logs.app.messages)
+        await logs.press("u")
+        await logs.shows("Undo the change of svc.toml?")
+        await logs.press("y")
+        await logs.until(lambda: shop.manifest == before)
+        await logs.press("u")
+        await logs.until(lambda: any("there is no change to undo" in text for text in logs.app.messages))
+
+
+async def test_command_of_a_denial_is_copied(shop: Shop) -> None:
+    command = "svc quota set shop --egress N"
+    store = TimelineStore(timeline_path(shop.root))
+    event = PlatformRecord(time.time_ns(), "web", "WARN", "quota reached", grant=Grant("quota", command))
+    store.append([event], time.time_ns())
+    store.close()
+    async with open_logs(shop) as logs:
+        await logs.shows("quota reached")
+        await logs.press("g", "A")
+        await logs.shows("A command allows this", command)
+        await logs.press("y")
+        await logs.until(lambda: logs.app.clipboard == command)
