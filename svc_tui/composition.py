@@ -31,18 +31,13 @@ def lanes() -> "dict[str, Lane]":
     return {lane.spec.name: lane for lane in (StaticLane(), GoLane(), RustLane(), JsLane())}
 
 
-def doors(tables_on: str | None = None, replay: "ReplayTime | None" = None) -> "tuple[Door, ...]":
-    """Return an instance of each Door. `tables_on` is the machine with the tables if it is another one.
-
-    `replay` is the time of SQL in the replay of a capsule.
-    """
+def doors(replay: "ReplayTime | None" = None) -> "tuple[Door, ...]":
+    """Return an instance of each Door. `replay` is the time of SQL in the replay of a capsule."""
     from doors.crypto.door import CryptoDoor
     from doors.tables.door import TablesDoor
-    from doors.tables.elsewhere import TablesElsewhere
     from doors.telemetry.door import TelemetryDoor
 
-    tables: Door = TablesElsewhere(tables_on) if tables_on is not None else TablesDoor(replay=replay)
-    return (tables, TelemetryDoor(), CryptoDoor())
+    return (TablesDoor(replay=replay), TelemetryDoor(), CryptoDoor())
 
 
 def door_stats() -> "dict[str, Callable[[Path], tuple[int, int] | None] | None]":

@@ -14,6 +14,8 @@ from doors.tables.guest.protocol import SqlRequest, read_request
 from doors.tables.guest.reader import NotAQuery, Reader
 from doors.tables.guest.writer import Writer
 from doors.tables.guest.written_bytes import CHECK_SECONDS, WrittenBytesLimit
+from doors.tables.replication.errors import ReplicationError
+from doors.tables.replication.registry import Replicated, find_replica, is_active
 from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES
 from doors.tables.sqlite.replay_time import ReplayTime
 from doors.tables.sqlite.storage_quota import set_storage_quota
@@ -101,6 +103,8 @@ class ProjectTables:
             if self._door.replay is not None:
                 self._door.replay.begin(request.body)
             parsed = read_request(request)
+            if is_active() and (replica := find_replica(self.path)) is not None:
+                return self._answer_replicated(replica, parsed, request)
             if self._database is None:
                 return self._open_and_answer(parsed, request)
             answer = self._database.answer(parsed)
@@ -112,6 +116,18 @@ class ProjectTables:
         # A task that is canceled before its first step never awaits, and so never cancels, the statement.
         task.add_done_callback(lambda _: answer.cancel())
         return task
+
+    async def _answer_replicated(
+        self, replica: Replicated, parsed: SqlRequest, request: DoorRequest
+    ) -> DoorResponse:
+        """Answer on the local copy, for reads once it has all that other nodes have written."""
+        try:
+            if self._database is not None and not self._database.replicated:
+                self.close_in_background()
+            await replica.open(fresh=parsed.kind != "exec" and not parsed.stale_ok)
+        except ReplicationError as error:
+            return self._refuse(GuestProblem(error.code, error.message, error.hint), request)
+        return await self._open_and_answer(parsed, request)
 
     async def _open_and_answer(self, parsed: SqlRequest, request: DoorRequest) -> DoorResponse:
         try:
@@ -214,6 +230,7 @@ class OpenDatabase:
         self._check_timer: asyncio.TimerHandle | None = None
         self._writer = Writer(path, max_bytes, replay)
         self.lost_commits = self._writer.lost_commits
+        self.replicated = find_replica(path) is not None
         try:
             self._reader = Reader(path, replay)
         except BaseException:

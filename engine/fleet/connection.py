@@ -194,9 +194,9 @@ class NatsConnection:
                     self._idle.set()
             await patience.pause()
 
-    async def api(self, method: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Call the JetStream API. Raises as `request` does."""
-        return await self.request(f"$JS.API.{method}", json.dumps(body).encode(), Patience(method))
+    async def api(self, method: str, body: Mapping[str, Any], seconds: float | None = None) -> dict[str, Any]:
+        """Call the JetStream API, for `seconds` if there is no answer. Raises as `request` does."""
+        return await self.request(f"$JS.API.{method}", json.dumps(body).encode(), Patience(method, seconds))
 
     async def publish(
         self, subject: str, content: bytes, *, reply: str = "", headers: Mapping[str, str] | None = None

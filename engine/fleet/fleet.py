@@ -24,7 +24,7 @@ from engine.fleet.errors import FleetError, FleetStopped
 from engine.fleet.join_client import Admission
 from engine.fleet.joining import join_fleet, wait_for_nodes
 from engine.fleet.members import Presence
-from engine.fleet.moving import move_bucket
+from engine.fleet.moving import UseCluster, move_bucket
 from engine.fleet.nats_server import NatsServer, find_program
 from engine.fleet.nkeys import Nkey
 from engine.fleet.node import (
@@ -62,13 +62,18 @@ READY_SECONDS = 60.0
 _log = logging.getLogger("svc.fleet")
 
 
+Log = Callable[[str, str], None]
+"""Takes a level and a line."""
+
+
 class Fleet:
     """This service's node. Use on one event loop."""
 
     def __init__(
-        self, data: Path, version: str, log: Callable[[str, str], None], handler: Callable[["Fleet"], Handler]
+        self, data: Path, version: str, log: Log, handler: Callable[["Fleet"], Handler], processes: int = 1
     ) -> None:
-        """`handler` returns that of joining nodes; `log` takes a level and a line."""
+        """`handler` returns that of joining nodes; `processes` serve requests."""
+        self.processes = processes
         self._data, self._folder = data, data / FOLDER
         self._version, self._log, self._handler = version, log, handler
         node = FleetNode.read(self._folder) if (self._folder / FILE).exists() else None
@@ -76,7 +81,8 @@ class Fleet:
         self.presence: Presence | None = None
         self._server: NatsServer | None = None
         self._bucket: SwitchableBucket | None = None
-        self._on_cluster: Callable[[JetStreamBucket], Awaitable[None]] | None = None
+        self._carry: UseCluster
+        self._on_cluster: UseCluster
         self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._admitting = asyncio.Lock()
@@ -104,11 +110,12 @@ class Fleet:
         self._become_member()
         return bucket
 
-    async def start(
-        self, bucket: SwitchableBucket, on_cluster: Callable[[JetStreamBucket], Awaitable[None]]
-    ) -> None:
-        """Accept joining nodes. Calls `on_cluster` once the service uses the bucket of the fleet."""
-        self._bucket, self._on_cluster = bucket, on_cluster
+    async def start(self, bucket: SwitchableBucket, carry: UseCluster, on_cluster: UseCluster) -> None:
+        """Accept joining nodes. Calls `on_cluster` once the service uses the bucket of the fleet.
+
+        The first node calls `carry` before, at the end of the copy.
+        """
+        self._bucket, self._carry, self._on_cluster = bucket, carry, on_cluster
         if self.node is None:
             return
         if isinstance(bucket.current, JetStreamBucket):
@@ -197,8 +204,7 @@ class Fleet:
         node = self._require_node()
         self.presence = Presence(bucket.connection, bucket.namespace, node.node)
         self._spawn(self.presence.run({"version": self._version}), "heartbeats")
-        if self._on_cluster is not None:
-            await self._on_cluster(bucket)
+        await self._on_cluster(bucket)
 
     def _become_member(self) -> None:
         node = self._require_node()
@@ -220,12 +226,6 @@ class Fleet:
             kv = current.fleet if isinstance(current, JetStreamBucket) else current.kv
         return Registry(kv, self._version)
 
-    @property
-    def first_node(self) -> str | None:
-        """The address of the fleet's first node, unless this service is that node or has no fleet."""
-        node = self.node
-        return str(node.nodes[0]) if node is not None and node.nodes[0] != node.address else None
-
     # -- founding and admission --------------------------------------------------------------------------
 
     async def found(self, address: NodeAddress) -> None:
@@ -241,6 +241,8 @@ class Fleet:
                 "this service stores its data on a NATS cluster",
                 "Copy it into a folder with `svc bucket migrate`, and serve that.",
             )
+        if self.processes > 1:
+            raise FleetError("a machine of a fleet serves with one process", "Restart it without --workers.")
         find_program()
         check_address(address)
         sockets = bind(address.join.host, address.join.port)
@@ -375,6 +377,7 @@ class Fleet:
             cluster_address(self._folder, self._require_node()),
             NAMESPACE,
             on_frozen=on_frozen,
+            carry=self._carry,
             hand_over=hand_over,
         )
         seconds = time.monotonic() - begin

@@ -15,6 +15,7 @@ from engine.fleet.registry import PREFIX
 RETRY_SECONDS = 2.0
 REVISION_GAP = 10**9
 """Revisions of the fleet begin so far above those of the folder that none is used twice."""
+UseCluster = Callable[[JetStreamBucket], Awaitable[None]]
 _log = logging.getLogger("svc.fleet")
 
 
@@ -24,12 +25,14 @@ async def move_bucket(
     namespace: str,
     *,
     on_frozen: Callable[[], None],
+    carry: UseCluster,
     hand_over: Callable[[Bucket, JetStreamBucket], Awaitable[None]],
 ) -> tuple[JetStreamBucket, CopyReport]:
     """Copy a bucket to a cluster, and use it there; return it. After a `BucketError` nothing has changed.
 
-    Changes wait during the last part, which begins with `on_frozen`. `hand_over` lets other nodes use the
-    copy; it is repeated after a `BucketError`, because they may use it already.
+    Changes wait during the last part, which begins with `on_frozen`. Then `carry` copies what the bucket
+    does not contain. `hand_over` lets other nodes use the copy; it is repeated after a `BucketError`, because
+    they may use it already.
     """
     source = switch.current
     marker = await source.kv.get(PREFIX + "revision")
@@ -41,6 +44,7 @@ async def move_bucket(
         async with switch.frozen():
             on_frozen()
             report = await copy_bucket(source, target, skip=PREFIX, overwrite=True)
+            await carry(target)
             while True:
                 try:
                     await hand_over(source, target)

@@ -8,7 +8,7 @@ import asyncio
 import base64
 import json
 import secrets
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -136,8 +136,8 @@ class JetStream:
     async def publish_batch(self, subject: str, contents: Sequence[bytes], *, expected: int) -> int | None:
         """Store messages of a subject, all or none of them, and return the sequence of the last.
 
-        The stream must have `allow_atomic`. `expected`, `None` and errors are those of `publish`. Raises
-        `TooLarge` beyond `MAX_BATCH_MESSAGES`.
+        The stream must have `allow_atomic`. `expected` and errors are those of `publish`. Returns `None` only
+        if the messages will never be stored. Raises `TooLarge` beyond `MAX_BATCH_MESSAGES`.
         """
         if not 0 < len(contents) <= MAX_BATCH_MESSAGES:
             raise TooLarge(f"a batch of messages for {self.name}", len(contents), MAX_BATCH_MESSAGES)
@@ -163,23 +163,30 @@ class JetStream:
         self, subject: str, contents: Sequence[bytes], batch: str, expected: int, patience: Patience
     ) -> dict[str, Any]:
         """Send all messages of a batch; return the answer to the last one."""
+        expectation = {"Nats-Expected-Last-Subject-Sequence": str(expected)}
+        if len(contents) == 1:
+            headers = {BATCH: batch, "Nats-Msg-Id": batch, **expectation}
+            return await self._connection.request(self._root + subject, contents[0], patience, headers)
         attempt = secrets.token_hex(8)
         for number, content in enumerate(contents, 1):
             headers = {"Nats-Batch-Id": attempt, "Nats-Batch-Sequence": str(number), BATCH: batch}
             if number == 1:
-                headers["Nats-Expected-Last-Subject-Sequence"] = str(expected)
+                headers |= expectation
             if number == len(contents):
                 headers["Nats-Batch-Commit"] = "1"
                 return await self._connection.request(self._root + subject, content, patience, headers)
             await self._connection.publish(self._root + subject, content, headers=headers)
         raise AssertionError
 
-    async def last(self, subject: str) -> Message | None:
-        """Return the last message of a subject, as the leader of the stream has it."""
-        return await self._get({"last_by_subj": self._root + subject})
+    async def last(self, subject: str, seconds: float | None = None) -> Message | None:
+        """Return the last message of a subject, as the leader of the stream has it.
 
-    async def _get(self, body: Mapping[str, Any]) -> Message | None:
-        answer = await self._connection.api(f"STREAM.MSG.GET.{self.name}", body)
+        `seconds` limits how long the question is repeated.
+        """
+        return await self._get({"last_by_subj": self._root + subject}, seconds)
+
+    async def _get(self, body: Mapping[str, Any], seconds: float | None = None) -> Message | None:
+        answer = await self._connection.api(f"STREAM.MSG.GET.{self.name}", body, seconds)
         error = answer.get("error")
         if error is not None:
             if error.get("err_code") == _NO_MESSAGE:
@@ -266,7 +273,8 @@ class JetStream:
     async def follow(self, subject: str, after: int) -> AsyncGenerator[Message, None]:
         """Yield messages of a subject or filter after a sequence, and new ones, until the bucket closes."""
         try:
-            async with self._news(subject) as event:
+            event = asyncio.Event()
+            async with self.news(subject, lambda _: event.set()):
                 while True:
                     event.clear()
                     async for message in self.messages(subject, after):
@@ -278,20 +286,23 @@ class JetStream:
             return
 
     @asynccontextmanager
-    async def _news(self, subject: str) -> AsyncGenerator[asyncio.Event, None]:
-        """Yield an event that is set when a message of a subject or filter is stored."""
-        event = asyncio.Event()
+    async def news(self, subject: str, on_news: Callable[[int], None]) -> AsyncGenerator[None, None]:
+        """Call a function with the sequence of each message of a subject or filter that is stored.
 
-        async def wake(message: Any) -> None:
-            self._seen = max(self._seen, int(message.headers["Nats-Sequence"]))
-            event.set()
+        News may be lost. At the end of the connection the function is called with 0.
+        """
+
+        async def receive(message: Any) -> None:
+            sequence = int(message.headers["Nats-Sequence"])
+            self._seen = max(self._seen, sequence)
+            on_news(sequence)
 
         dest = f"{self.name}-news.{self._root.removeprefix(self.name + '.')}{subject}"
-        subscription = await self._connection.subscribe(dest, wake)
+        subscription = await self._connection.subscribe(dest, receive)
         await self._connection.flush()
-        with self._connection.on_close(event.set):
+        with self._connection.on_close(lambda: on_news(0)):
             try:
-                yield event
+                yield
             finally:
                 with suppress(Exception):
                     await subscription.unsubscribe()

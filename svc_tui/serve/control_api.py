@@ -70,7 +70,7 @@ def create_control_api(
         routes.blueprint(auth),
         user_routes.blueprint(auth),
         projects.blueprint(project_dirs := ProjectDirs(settings.data, service)),
-        *((tables(project_dirs),) if node.first_node is None else ()),
+        tables(project_dirs),
         usage.blueprint(project_dirs, status.memory),
         logs.blueprint(project_dirs),
         manifest.blueprint(DeployedManifest(service.history)),

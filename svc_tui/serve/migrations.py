@@ -9,22 +9,13 @@ from doors.tables.api.owner_threads import run_with_connection
 from doors.tables.migrations import ERROR_PREFIX, FOLDER, Migration, apply, find
 from doors.tables.sqlite.owner import open_for_writing
 from engine.errors import SvcError
-from engine.fleet.errors import FleetError
-from engine.fleet.fleet import Fleet
 
 
-async def migrate(
-    folder_of: Callable[[str], Path], node: Fleet, project: str, files: Mapping[str, str]
-) -> None:
+async def migrate(folder_of: Callable[[str], Path], project: str, files: Mapping[str, str]) -> None:
     """Apply a project's migrations by file name. `folder_of` returns the data folder of a project.
 
-    Raises `FleetError` if its tables are on another machine.
+    Raises `SvcError`.
     """
-    if node.first_node is not None:
-        raise FleetError(
-            f"{project} has migrations, and the tables of this fleet are on {node.first_node}",
-            "Deploy to the service on that machine.",
-        )
 
     def read() -> tuple[Migration, ...]:
         with tempfile.TemporaryDirectory(prefix="svc-migrations-") as folder:

@@ -64,6 +64,7 @@ from svc_tui import version
 from svc_tui.composition import doors
 from svc_tui.serve.bucket_location import ClusterLocation, FolderLocation, lock_data, open_exclusively
 from svc_tui.serve.control_api import create_control_api, project_dir
+from svc_tui.serve.fleet_tables import FleetTables
 from svc_tui.serve.migrations import migrate
 
 OWN_MEMORY_SHARE = 8
@@ -155,7 +156,9 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         stack.push_async_exit(partial(_raise_first, lost))
         bucket, node = await stack.enter_async_context(_open(settings, lost, stop))
         stack.callback(close_recorders)
-        tenants = Tenants(doors(node.first_node), lambda project: project_dir(settings.data, project), record)
+        fleet_tables = FleetTables(settings.data / "projects", node)
+        stack.push_async_callback(fleet_tables.aclose)
+        tenants = Tenants(doors(), lambda project: project_dir(settings.data, project), record)
         stack.push_async_callback(tenants.aclose)
         runner = Runner(settings.data / "cache", memory=settings.memory_shares()[0])
         stack.push_async_callback(runner.aclose)
@@ -171,7 +174,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             domain=settings.domain,
             key=SecretsKey.open(settings.data),
             publish=workers.publish if workers else None,
-            migrate=partial(migrate, partial(project_dir, settings.data), node),
+            migrate=partial(migrate, partial(project_dir, settings.data)),
         )
         throttle = LoginThrottle()
         follower = Follower(deployer.refresh, (LIVE, SECRETS, QUOTAS))
@@ -233,6 +236,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         )
 
         async def on_cluster(cluster: JetStreamBucket) -> None:
+            await fleet_tables.start(cluster)
             await follower.start(cluster.kv.watch)
             await share_attempts(cluster.connection, cluster.namespace, throttle)
             assert node.node is not None
@@ -243,7 +247,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             await preparation.answer(deployer.prepare)
             deployer.ready_elsewhere = preparation.everywhere
 
-        await node.start(bucket, on_cluster)
+        await node.start(bucket, fleet_tables.carry, on_cluster)
         publish_endpoint(settings.data, endpoint)
 
         async def serve_tls(handler: Handler, sockets: list[socket.socket]) -> None:
@@ -290,7 +294,7 @@ async def _open(
 
     async with contextlib.AsyncExitStack() as stack:
         locked = stack.enter_context(contextlib.ExitStack())
-        node = Fleet(settings.data, version(), settings.log, fleet.join_handler)
+        node = Fleet(settings.data, version(), settings.log, fleet.join_handler, len(settings.public))
         stack.push_async_callback(node.stop_server)
         if settings.bucket is not None and (settings.join or node.node is not None):
             raise FleetError(
@@ -301,8 +305,8 @@ async def _open(
             locked.enter_context(lock_data(settings.data, "svc serve"))
         if settings.join:
             await node.join(settings.join, settings.fleet_listen)
-        if node.first_node is not None and len(settings.public) > 1:
-            raise FleetError("a machine that joined a fleet serves with one process", "Omit --workers.")
+        if node.node is not None and node.processes > 1:
+            raise FleetError("a machine of a fleet serves with one process", "Omit --workers.")
         bucket: Bucket | None = await node.open(stop)
         if bucket is None:
             if settings.bucket is None:

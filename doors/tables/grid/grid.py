@@ -15,6 +15,7 @@ from typing import Any, Literal
 from doors.tables.grid.order import Order, count_added, materialize, positions
 from doors.tables.grid.temporary_space import TemporarySpace
 from doors.tables.grid.view_sql import GridView, clauses
+from doors.tables.replication.registry import find_replica
 from doors.tables.rows.identity import Identity, identity
 from doors.tables.sqlite.catalog import Table, find, read
 from doors.tables.sqlite.connections import Connection, open_viewer
@@ -83,6 +84,8 @@ class Grid:
         self._limit, self._stopped = self._new_limit(), False
         self.view = view
         self._path = path
+        if (replica := find_replica(path)) is not None:
+            replica.refresh()
         try:
             self._inode = path.stat().st_ino
             self._connection: Connection = open_viewer(path, MAX_TEMPORARY_BYTES)

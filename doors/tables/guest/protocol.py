@@ -43,6 +43,8 @@ class SqlRequest(NamedTuple):
     statements: Sequence[SqlStatement]
     size: int
     call: Call | None = None
+    stale_ok: bool = False
+    """Whether a read may miss the last writes of other nodes of a fleet."""
 
 
 def read_request(request: DoorRequest) -> SqlRequest:
@@ -64,15 +66,18 @@ def read_request(request: DoorRequest) -> SqlRequest:
     call = request.call
     if call is not None and (capture := call.capture) is not None:
         capture.sent, capture.time_ns = capture.cut(request.body), time_ns()
+    stale_ok = document.pop("stale_ok", False) if type(document) is dict else False
+    if type(stale_ok) is not bool:
+        raise GuestProblem("bad-request", "stale_ok is not true or false", form)
     if kind == "batch":
         statements = _statements(document)
         if call is not None:
             call.kind, call.name = "sql", f"batch of {len(statements)}"
-        return SqlRequest(kind, statements, len(request.body), call)
+        return SqlRequest(kind, statements, len(request.body), call, stale_ok)
     statement = _statement(document, form)
     if call is not None:
         call.kind, call.name = "sql", statement.sql[:MAX_NAME_CHARS]
-    return SqlRequest(kind, (statement,), len(request.body), call)
+    return SqlRequest(kind, (statement,), len(request.body), call, stale_ok)
 
 
 def describe(request: SqlRequest, rows: int, began_ns: int, transaction: str, shared: int = 1) -> None:

@@ -20,7 +20,7 @@ from doors.tables.guest.plan import Plan, RowFormat, TypeOf, make_plan, types_in
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.guest.protocol import SqlStatement
 from doors.tables.sqlite import catalog
-from doors.tables.sqlite.connections import NO_VALUES, Clock, Connection, apsw
+from doors.tables.sqlite.connections import NO_VALUES, Clock, Connection, apsw, check_recorded
 from doors.tables.types.json import Value, encode_rows
 from engine.files.statement_limit import MAX_WRITTEN_BYTES
 
@@ -232,6 +232,11 @@ class GuestSession:
         self._plans.clear()
         self._type_of = None
         return False
+
+    def check_recorded(self) -> None:
+        """Refuse to write to tables that have moved to a fleet since the connection was opened."""
+        with self._unbounded():
+            check_recorded(self._connection)
 
     def _column_type(self, table: str, column: str) -> str:
         if self._type_of is None:

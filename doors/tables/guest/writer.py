@@ -21,7 +21,8 @@ from doors.tables.guest.problem import GuestProblem
 from doors.tables.guest.protocol import SqlRequest, add_statement, describe, response, result
 from doors.tables.guest.row_changes import RowChangeLog
 from doors.tables.guest.session import MAX_RESULT, GuestSession
-from doors.tables.sqlite.connections import MAX_BYTES, Clock, open_writer
+from doors.tables.replication.errors import Conflict, ReplicationError
+from doors.tables.sqlite.connections import MAX_BYTES, Clock, close_owner, open_writer, settle
 from doors.tables.sqlite.replay_time import ReplayTime
 from doors.tables.sqlite.wal import lost_commits
 from engine.door import DoorResponse
@@ -50,6 +51,8 @@ class _QueuedWrite:
     answer: Answer | None = None
     deferred_at: float | None = None
     """When it was deferred, in seconds of `monotonic`."""
+    committed: bool = False
+    """Whether its own transaction has ended."""
     canceled: threading.Event = field(default_factory=threading.Event)
 
 
@@ -108,7 +111,7 @@ class Writer:
             self._closed = True
             self._queued.notify()
         self._thread.join()
-        self._session.close()
+        close_owner(self._session.connection)
 
     @property
     def session(self) -> GuestSession:
@@ -120,10 +123,10 @@ class Writer:
         while group := self._next_group():
             try:
                 self._run_group(group)
+            except ReplicationError as error:
+                self._fail(group, GuestProblem(error.code, error.message, error.hint))
             except BaseException as error:
-                for work in group:
-                    work.answer = error
-                self._rollback()
+                self._fail(group, error)
             deferred = [work for work in group if work.answer is None]
             with self._queued:
                 self._deferred += deferred
@@ -144,7 +147,28 @@ class Writer:
             self._bytes -= sum(work.request.size for work in group)
         return group
 
+    def _fail(self, group: Sequence[_QueuedWrite], error: BaseException) -> None:
+        for work in group:
+            if not work.committed:
+                work.answer = error
+        self._rollback()
+
     def _run_group(self, group: Sequence[_QueuedWrite]) -> None:
+        """Run requests in one transaction, again if another node of the fleet commits first."""
+        while True:
+            try:
+                self._run_together(group)
+                return
+            except Conflict:
+                self._rollback()
+                settle(self._session.connection)
+                group = [work for work in group if not work.committed]
+                if len(group) > 1:
+                    group = [work for work in group if work.deferred_at is None]
+                if not group:
+                    return
+
+    def _run_together(self, group: Sequence[_QueuedWrite]) -> None:
         if not self._begin(group):
             return
         for number, work in enumerate(group, 1):
@@ -166,11 +190,13 @@ class Writer:
             self._group_rest = len(group) - number
             if self._begin([work]) and self._run_in_savepoint(work):
                 work.answer = self._commit() or work.answer
+                work.committed = True
 
     def _begin(self, group: Sequence[_QueuedWrite]) -> bool:
         try:
             self._session.execute("begin immediate")
-            self._session.refresh_schema()
+            if not self._session.refresh_schema():
+                self._session.check_recorded()
         except GuestProblem as problem:
             self._rollback()
             for work in group:

@@ -9,9 +9,10 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from doors.tables.replication.errors import ReplicationError
 from doors.tables.schema import notes
 from doors.tables.sqlite.catalog import reserved
-from doors.tables.sqlite.connections import apsw
+from doors.tables.sqlite.connections import REPLICA_TABLE, apsw, recorder_of
 from doors.tables.sqlite.errors import (
     Connection,
     Error,
@@ -118,6 +119,9 @@ def _run_statement(
         raise TablesError(
             f"{_location(name, line)}: the SQL has a NUL character", "Remove it, or use char(0)."
         )
+    if statement.sql[:6].lower() == "pragma":
+        reason, hint = _HINTS[apsw.SQLITE_PRAGMA]
+        raise TablesError(f"{_location(name, statement.line)}: the statement {reason}", hint)
     renames = statement.sql[:5].lower() == "alter"
     before = _table_columns(connection) if renames else {}
     refusals.clear()
@@ -132,11 +136,16 @@ def _run_statement(
     try:
         for _ in connection.execute(statement.sql):
             pass
+        if (recorder := recorder_of(connection)) is not None:
+            recorder.check_schema()
     except apsw.AuthError:
         reason, hint = refusals[0] if refusals else ("is not allowed in scripts", "")
         raise TablesError(f"{_location(name, statement.line)}: the statement {reason}", hint) from None
     except FullError:
         raise
+    except ReplicationError as error:
+        message = f"{_location(name, statement.line)}: {error.message}"
+        raise TablesError(message, error.hint, code=error.code) from error
     except InterruptError:
         raise TablesError(
             f"{_location(name, statement.line)}: the statement took longer than {max(0, end - began):.0f} s",
@@ -178,6 +187,8 @@ def _restricted(connection: Connection, internal_tables: tuple[str, ...]) -> Ite
     def authorize(
         code: int, first: str | None, second: str | None, _database: str | None, _by: str | None
     ) -> int:
+        if code == apsw.SQLITE_PRAGMA and first == "table_xinfo" and second:
+            return apsw.SQLITE_OK  # Recording of changed rows reads it. `_run_statement` refuses PRAGMA.
         if code == apsw.SQLITE_PRAGMA and first in _PRAGMAS and (second is None or first == "quick_check"):
             return apsw.SQLITE_OK
         if code in _HINTS:
@@ -201,7 +212,8 @@ def _restricted(connection: Connection, internal_tables: tuple[str, ...]) -> Ite
 def _refuse_reserved(connection: Connection, name: str) -> None:
     """Raise `TablesError` for a renamed object with a reserved name, which the authorizer does not see."""
     for kind, item in rows(connection, "SELECT type, name FROM sqlite_schema"):
-        if reserved(item) and item not in notes.INTERNAL_TABLES and not item.startswith("sqlite_"):
+        internal = (*notes.INTERNAL_TABLES, REPLICA_TABLE)
+        if reserved(item) and item not in internal and not item.startswith("sqlite_"):
             raise TablesError(
                 f"{name or 'the file'}: the {kind} {item} has a reserved name", "Choose another name."
             )

@@ -22,7 +22,7 @@ from doors.tables.rows.changes import (
 )
 from doors.tables.rows.identity import identity
 from doors.tables.sqlite.catalog import Column, Table, find, read
-from doors.tables.sqlite.connections import iso
+from doors.tables.sqlite.connections import begin_write, iso
 from doors.tables.sqlite.errors import (
     Connection,
     ConstraintError,
@@ -89,7 +89,7 @@ def _transaction(connection: Connection) -> Iterator[None]:
     end = time.monotonic() + TIMEOUT_SECONDS
     connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_PER_CHECK)
     try:
-        connection.execute("BEGIN IMMEDIATE")
+        begin_write(connection)
         yield
     finally:
         if connection.in_transaction:

@@ -12,6 +12,7 @@ from typing import Any
 import apsw
 from apsw import Connection, Cursor, Error
 
+from doors.tables.replication.registry import find_replica
 from doors.tables.sqlite.storage_quota import storage_quota
 
 __all__ = ["NO_VALUES", "Connection", "Cursor", "Error", "apsw"]
@@ -31,6 +32,9 @@ MAX_VALUE = 1 << 20
 MAX_SQL = 100_000
 """Maximum bytes of a statement."""
 
+REPLICA_TABLE = "_svc_replica"
+"""Table of a replicated file with its place in the log. It is not replicated itself."""
+_REPLICA_TIMEOUT_MS = 60_000
 _MIN_FILE_BYTES = 512
 """Bytes of the smallest database. SQLite treats a shorter file as empty and would overwrite it."""
 _STATEMENT_CACHE_SIZE = 256
@@ -79,8 +83,11 @@ def iso(seconds: float) -> str:
     )
 
 
-def open_owner(path: Path, vfs: str | None = None) -> Connection:
-    """Open or create a database with no limit but its quota, for schema changes. Raises SQLite's errors."""
+def open_owner(path: Path, vfs: str | None = None, *, exclusive: bool = True) -> Connection:
+    """Open or create a database with no limit but its quota, for schema changes. Raises SQLite's errors.
+
+    Transactions of replicated tables go to the log. Those that are `exclusive` delay writers of other nodes.
+    """
     connection = Connection(str(path), vfs=vfs, statementcachesize=_STATEMENT_CACHE_SIZE)
     try:
         if 0 < path.stat().st_size < _MIN_FILE_BYTES:
@@ -90,6 +97,69 @@ def open_owner(path: Path, vfs: str | None = None) -> Connection:
         connection.execute("pragma synchronous = full")
         connection.execute(f"pragma journal_size_limit = {64 << 20}")
         _limit_size(connection, storage_quota(path))
+        if (replica := find_replica(path)) is not None:
+            connection.execute("pragma synchronous = normal")
+            replica.record(connection, exclusive=exclusive)
+        elif is_replica(connection):  # The file was that of a fleet's node.
+            connection.execute(f"drop table {REPLICA_TABLE}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def is_replica(connection: Connection) -> bool:
+    """Return whether a file has a place in the log of a fleet."""
+    sql = "select 1 from sqlite_schema where name = ?"
+    return connection.execute(sql, (REPLICA_TABLE,)).fetchone() is not None
+
+
+def begin_write(connection: Connection) -> None:
+    """Begin a transaction that writes. Raises SQLite's errors, and `ReplicationError`."""
+    connection.execute("begin immediate")
+    check_recorded(connection)
+
+
+def check_recorded(connection: Connection) -> None:
+    """Raise `BusyError` if the tables have moved to a fleet since the connection was opened."""
+    if recorder_of(connection) is None and is_replica(connection):
+        connection.execute("rollback")
+        raise apsw.BusyError("the tables are moving to the fleet")
+
+
+def recorder_of(connection: Connection) -> Any:
+    """Return the recorder of a connection to replicated tables, or None."""
+    return connection.exec_trace
+
+
+def settle(connection: Connection) -> None:
+    """Prepare another try of a transaction of replicated tables. Raises `ReplicationError`."""
+    recorder_of(connection).settle()
+
+
+def close_owner(connection: Connection) -> None:
+    """Close a connection of `open_owner`."""
+    if (recorder := recorder_of(connection)) is not None:
+        recorder.close()
+    connection.close(True)
+
+
+def open_replica(path: Path) -> Connection:
+    """Open or create a database to apply changes of other nodes. Raises SQLite's errors."""
+    connection = Connection(str(path), statementcachesize=0)
+    try:
+        connection.set_busy_timeout(_REPLICA_TIMEOUT_MS)
+        for setting in (
+            apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA,
+            apsw.SQLITE_DBCONFIG_DQS_DML,
+            apsw.SQLITE_DBCONFIG_DQS_DDL,
+            apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER,
+            apsw.SQLITE_DBCONFIG_ENABLE_FKEY,
+        ):
+            connection.config(setting, 0)
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("pragma synchronous = normal")
+        register_now(connection, Clock())
     except BaseException:
         connection.close()
         raise
@@ -98,7 +168,7 @@ def open_owner(path: Path, vfs: str | None = None) -> Connection:
 
 def open_writer(path: Path, clock: Clock, max_bytes: int = MAX_BYTES, vfs: str | None = None) -> Connection:
     """Open or create a database with the limits of guests. Raises SQLite's errors."""
-    connection = open_owner(path, vfs)
+    connection = open_owner(path, vfs, exclusive=False)
     quota = storage_quota(path)
     _limit_size(connection, max_bytes if quota is None else min(quota, max_bytes))
     _bound(connection, clock)

@@ -21,6 +21,7 @@ from apsw import (
 )
 from apsw import SQLError as SqlError
 
+from doors.tables.sqlite.connections import begin_write
 from engine.errors import SvcError
 
 __all__ = ["Connection", "ConstraintError", "Error", "FullError", "InterruptError", "SqlError"]
@@ -100,7 +101,7 @@ def transaction(connection: Connection, error_prefix: str) -> Iterator[None]:
         enforced = scalar(connection, "pragma foreign_keys")
         connection.execute("pragma foreign_keys = off")
         try:
-            connection.execute("begin immediate")
+            begin_write(connection)
             try:
                 before = _violations(connection)
                 yield

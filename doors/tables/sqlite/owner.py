@@ -4,8 +4,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from doors.tables.replication.registry import find_replica
 from doors.tables.sqlite.catalog import reserved
-from doors.tables.sqlite.connections import DATABASE_NAME, DISPLAY_PATH, Clock, open_owner, register_now
+from doors.tables.sqlite.connections import (
+    DATABASE_NAME,
+    DISPLAY_PATH,
+    Clock,
+    close_owner,
+    open_owner,
+    register_now,
+)
 from doors.tables.sqlite.errors import Connection, Error, FullError, TablesError, open_file, rows, wrap_error
 from doors.tables.sqlite.storage_quota import QUOTA_HINT, exceeds_quota
 from engine.errors import SvcError
@@ -40,14 +48,21 @@ def open_for_writing(data: Path, error_prefix: str = _ERROR_PREFIX) -> Iterator[
             "Check the permissions of the folder and the free space of its disk.",
             public_message=f"{error_prefix}: cannot create the folder of the tables: {error.strerror}",
         ) from error
+    if (replica := find_replica(path)) is not None:
+        replica.refresh()
     with _open(path, error_prefix) as connection:
         yield connection
 
 
 @contextmanager
 def open_for_reading(data: Path) -> Iterator[Connection]:
-    """Open the database read-only, or an empty one if it does not exist. Raises `TablesError`."""
+    """Open the database read-only, or an empty one if it does not exist. Raises `TablesError`.
+
+    A replica waits for what other nodes have written, so call this on a thread.
+    """
     path = database_path(data)
+    if (replica := find_replica(path)) is not None:
+        replica.refresh()
     if path.exists():
         with _open(path, _ERROR_PREFIX) as connection:
             connection.execute("pragma query_only = on")
@@ -78,7 +93,7 @@ def _open(path: Path, error_prefix: str) -> Iterator[Connection]:
             raise
         raise wrap_error(error, error_prefix, DISPLAY_PATH) from error
     finally:
-        connection.close()
+        close_owner(connection)
 
 
 def table_stats(data: Path) -> tuple[int, int] | None:
@@ -87,7 +102,7 @@ def table_stats(data: Path) -> tuple[int, int] | None:
     try:
         if not path.exists():
             return 0, 0
-        with open_for_reading(data) as connection:
+        with _open(path, _ERROR_PREFIX) as connection:
             names = rows(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'")
             return sum(not reserved(name) for (name,) in names), path.stat().st_size
     except (OSError, SvcError):

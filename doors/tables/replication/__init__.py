@@ -1,0 +1,1 @@
+"""Replication of a project's tables: a copy of the database on each node, and one log of its transactions."""

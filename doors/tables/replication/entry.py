@@ -1,0 +1,135 @@
+"""Entries of the log: their format, and their division into messages.
+
+An entry is a JSON line and a body. The body of `rows` has parts in the order of execution: changesets of
+SQLite sessions, and statements that change the schema, as text. Each entry names the hash of the one before.
+"""
+
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Literal
+
+from doors.tables.replication.errors import CannotApply
+from engine.replication import LogMessage
+
+FORMAT = 1
+MESSAGE_BYTES = 1 << 20
+SINGLE_BYTES = 32 << 10
+"""A larger entry ends with an empty message, so that the last message of a log is always small."""
+_COMPRESSED_FROM = 300
+_MORE, _LAST = b"+", b"."
+_CHANGES, _STATEMENT = b"C", b"S"
+_PLAIN, _ZLIB = b"R", b"Z"
+
+Kind = Literal["rows", "claim", "release", "image"]
+"""`rows`: a transaction. `claim`: other nodes wait until an entry ends the claim. `release`: does only that.
+`image`: a piece of a database file, with which a log can begin."""
+Part = bytes | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One entry. `schema` is the schema version before it; the replica's must be equal."""
+
+    kind: Kind
+    previous: str
+    node: str
+    schema: int = 0
+    parts: Sequence[Part] = ()
+    sequences: Mapping[str, int | None] = field(default_factory=dict)
+    """Changed rows of `sqlite_sequence`; None: removed."""
+    claim: str = ""
+    """The id of a claim, which this entry begins or ends."""
+    complete: bool = True
+    """False for all pieces of an image but the last one."""
+
+    def encode(self) -> bytes:
+        """Return the stored form."""
+        head: dict[str, Any] = {
+            "format": FORMAT,
+            "kind": self.kind,
+            "previous": self.previous,
+            "node": self.node,
+            "schema": self.schema,
+        }
+        if self.sequences:
+            head["sequences"] = dict(self.sequences)
+        if self.claim:
+            head["claim"] = self.claim
+        if not self.complete:
+            head["complete"] = False
+        body = b"".join(_encode_parts(self.parts))
+        packed = _ZLIB + zlib.compress(body, 1) if len(body) > _COMPRESSED_FROM else _PLAIN + body
+        return json.dumps(head, separators=(",", ":")).encode() + b"\n" + packed
+
+    @classmethod
+    def decode(cls, content: bytes) -> "Entry":
+        """Return the entry of a stored form. Raises `CannotApply`."""
+        try:
+            line, _, body = content.partition(b"\n")
+            head = json.loads(line)
+            if head.pop("format") != FORMAT:
+                raise CannotApply("an entry of the log has a newer format; update svc on this node")
+            raw = zlib.decompress(body[1:]) if body[:1] == _ZLIB else body[1:]
+            return cls(parts=tuple(_decode_parts(raw)), **head)
+        except (ValueError, KeyError, TypeError, zlib.error) as error:
+            raise CannotApply("an entry of the log is corrupt") from error
+
+
+def _encode_parts(parts: Sequence[Part]) -> Iterator[bytes]:
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        yield _STATEMENT if isinstance(part, str) else _CHANGES
+        yield len(data).to_bytes(8, "big")
+        yield data
+
+
+def _decode_parts(raw: bytes) -> Iterator[Part]:
+    at = 0
+    while at < len(raw):
+        begin = at + 9
+        end = begin + int.from_bytes(raw[at + 1 : begin], "big")
+        if end > len(raw):
+            raise ValueError("a part is cut off")
+        data = raw[begin:end]
+        yield data.decode("utf-8", "surrogatepass") if raw[at : at + 1] == _STATEMENT else data
+        at = end
+
+
+def chain_of(content: bytes) -> str:
+    """Return the hash of an entry. It covers the entries before, because each contains the hash before it."""
+    return sha256(content).hexdigest()[:32]
+
+
+def messages_of(content: bytes) -> list[bytes]:
+    """Return the messages that store an entry."""
+    if len(content) <= SINGLE_BYTES:
+        return [_LAST + content]
+    pieces = range(0, len(content), MESSAGE_BYTES)
+    return [*(_MORE + content[at : at + MESSAGE_BYTES] for at in pieces), _LAST]
+
+
+class Assembler:
+    """Joins messages to entries."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self.after = 0
+        """Sequence of the last message."""
+
+    def add(self, message: LogMessage) -> bytes | None:
+        """Add the next message; return the entry if this was its last one."""
+        self.after = message.sequence
+        self._pieces.append(message.content[1:])
+        if message.content[:1] == _MORE:
+            return None
+        content = b"".join(self._pieces)
+        self._pieces.clear()
+        return content
+
+    def restart(self, after: int) -> None:
+        """Forget pieces; the next message is the first one after a sequence."""
+        self._pieces.clear()
+        self.after = after

@@ -1,0 +1,54 @@
+"""The replicated tables of this process, found by the path of their file.
+
+Each writing connection looks here when it opens, so that no way to write bypasses the log.
+"""
+
+from pathlib import Path
+from typing import Any, Protocol
+
+
+class Replicated(Protocol):
+    """The replica of one project."""
+
+    def record(self, connection: Any, *, exclusive: bool) -> None:
+        """Send the transactions of an SQLite connection to the log."""
+
+    async def open(self, *, fresh: bool) -> None:
+        """Wait until the local copy exists or, if `fresh`, has all stored entries. Raises `SvcError`."""
+
+    def refresh(self) -> None:
+        """Wait until the local copy has all stored entries, on another thread than that of the event loop."""
+
+
+class ReplicaSource(Protocol):
+    """The replicas of the projects in one folder."""
+
+    def of(self, data: Path) -> Replicated:
+        """Return the replica of a project's data folder."""
+
+
+_active: dict[Path, ReplicaSource] = {}
+
+
+def activate(projects: Path, replicas: ReplicaSource) -> None:
+    """Replicate the tables of the projects in a folder."""
+    _active[projects] = replicas
+
+
+def deactivate(projects: Path) -> None:
+    """Stop replication for new connections."""
+    _active.pop(projects, None)
+
+
+def is_active() -> bool:
+    """Return whether any tables of this process are replicated."""
+    return bool(_active)
+
+
+def find_replica(path: Path) -> Replicated | None:
+    """Return the replica of a database file, or None if it is not replicated."""
+    if not _active:
+        return None
+    data = path.parent.parent
+    replicas = _active.get(data.parent)
+    return replicas.of(data) if replicas is not None else None

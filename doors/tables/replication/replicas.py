@@ -1,0 +1,52 @@
+"""The replicas of all projects of a node."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from doors.tables.replication import registry
+from doors.tables.replication.replica import Replica
+from engine.replication import ReplicatedLog
+
+THREADS = 8
+
+
+class Replicas:
+    """Implements `ReplicaSource`. Use on one event loop, `of` on any thread."""
+
+    def __init__(self, log: ReplicatedLog, projects: Path) -> None:
+        """`projects` has the data folder of each project."""
+        self._log, self._projects = log, projects
+        self._loop = asyncio.get_running_loop()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tables-apply")
+        self._replicas: dict[str, Replica] = {}
+        self._closed = False
+
+    def start(self) -> None:
+        """Replicate the tables of this process from now on."""
+        registry.activate(self._projects, self)
+
+    def of(self, data: Path) -> Replica:
+        """Return the replica of a project's data folder."""
+        replica = self._replicas.get(data.name)
+        if replica is not None:
+            return replica
+        if asyncio._get_running_loop() is self._loop:
+            return self._create(data)
+
+        async def create() -> Replica:
+            return self._create(data)
+
+        return asyncio.run_coroutine_threadsafe(create(), self._loop).result()
+
+    def _create(self, data: Path) -> Replica:
+        if (replica := self._replicas.get(data.name)) is None:
+            replica = self._replicas[data.name] = Replica(self._log, data.name, data, self._threads)
+        return replica
+
+    async def aclose(self) -> None:
+        """Stop following the logs. Writing connections must be closed."""
+        registry.deactivate(self._projects)
+        for replica in self._replicas.values():
+            await replica.aclose()
+        self._threads.shutdown()

@@ -1,0 +1,80 @@
+"""Nodes of a fleet within one process: replicas in folders of their own, and one log in memory."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from doors.tables.door import ProjectTables, TablesDoor
+from doors.tables.replication.replicas import Replicas
+from doors.tables.sqlite.errors import transaction
+from doors.tables.sqlite.owner import database_path, open_for_reading, open_for_writing
+from engine.door import Caller, DoorContext, DoorRequest, DoorResponse
+from tests.doors.tables.replication.memory_log import MemoryLogs
+
+T = TypeVar("T")
+
+
+class Node:
+    """The tables of the project `shop` on one node."""
+
+    def __init__(self, logs: MemoryLogs, root: Path, name: str) -> None:
+        self.data = root / name / "shop"
+        self.replicas = Replicas(logs.node(name), self.data.parent)
+        self.replicas.start()
+        context = DoorContext("shop", self.data / "tables", lambda entry: None)
+        self.door: ProjectTables = TablesDoor().open(context)
+
+    @property
+    def path(self) -> Path:
+        return database_path(self.data)
+
+    async def change(self, *statements: str) -> None:
+        """Run statements in a transaction of an owner."""
+
+        def work() -> None:
+            with open_for_writing(self.data) as connection, transaction(connection, "failed"):
+                for statement in statements:
+                    connection.execute(statement)
+
+        await asyncio.to_thread(work)
+
+    async def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query of an owner."""
+
+        def work() -> list[tuple[Any, ...]]:
+            with open_for_reading(self.data) as connection:
+                return connection.execute(sql).fetchall()
+
+        return await asyncio.to_thread(work)
+
+    async def send(self, kind: str, sql: str, *params: Any, **members: Any) -> tuple[int, dict[str, Any]]:
+        """Send a request of a guest; return its status and document."""
+        body = json.dumps({"sql": sql, "params": params, **members}).encode()
+        caller = Caller("web", "1")
+        request = DoorRequest("POST", f"/v1/{kind}", query="", headers=(), body=body, caller=caller)
+        answer = self.door.answer(request)
+        response = answer if isinstance(answer, DoorResponse) else await answer
+        return response.status, json.loads(response.body)
+
+    async def close(self) -> None:
+        await self.door.aclose()
+        await self.replicas.aclose()
+
+
+def run_nodes(
+    root: Path, scenario: Callable[[list[Node], MemoryLogs], Awaitable[T]], names: str = "abc"
+) -> T:
+    """Run a scenario on new nodes."""
+
+    async def main() -> T:
+        logs = MemoryLogs()
+        nodes = [Node(logs, root, name) for name in names]
+        try:
+            return await scenario(nodes, logs)
+        finally:
+            for node in nodes:
+                await node.close()
+
+    return asyncio.run(main())

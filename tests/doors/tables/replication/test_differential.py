@@ -1,0 +1,72 @@
+"""Random statements on two nodes: all nodes have the same rows, schema and counters."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from doors.tables.sqlite.connections import Error
+from doors.tables.sqlite.errors import TablesError
+from tests.doors.tables.replication.memory_log import MemoryLogs
+from tests.doors.tables.replication.nodes import Node, run_nodes
+from tests.support.examples import examples
+
+SCHEMA = (
+    "CREATE TABLE a (id INTEGER PRIMARY KEY AUTOINCREMENT, u UNIQUE, v, g AS (v || 'g') STORED)",
+    "CREATE TABLE n (v, w)",
+    "CREATE TABLE w (x TEXT NOT NULL, y NOT NULL, PRIMARY KEY (x, y)) WITHOUT ROWID",
+    "CREATE TABLE log (id INTEGER PRIMARY KEY, text)",
+    "CREATE TRIGGER after_a AFTER INSERT ON a BEGIN INSERT INTO log (text) VALUES (new.u); END",
+    "CREATE VIRTUAL TABLE f USING fts5(text)",
+)
+NUMBER = st.integers(0, 9)
+STATEMENT = st.one_of(
+    st.builds("INSERT OR REPLACE INTO a (u, v) VALUES ({}, random())".format, NUMBER),
+    st.builds("INSERT INTO a (id, u) VALUES ({0}, 'k{0}') ON CONFLICT DO UPDATE SET v = 7".format, NUMBER),
+    st.builds("UPDATE a SET id = id + 100, u = -u WHERE id % 3 = {}".format, NUMBER),
+    st.builds("DELETE FROM a WHERE id > {}".format, NUMBER),
+    st.builds("INSERT INTO n (v, w) VALUES ({}, zeroblob({}))".format, NUMBER, st.integers(0, 70_000)),
+    st.builds("UPDATE n SET w = NULL WHERE rowid = {}".format, NUMBER),
+    st.builds("REPLACE INTO w VALUES ('k', {})".format, NUMBER),
+    st.builds("UPDATE w SET y = y + 1 WHERE y > {}".format, NUMBER),
+    st.builds("INSERT INTO f VALUES ('word{} both')".format, NUMBER),
+    st.builds("DELETE FROM f WHERE rowid = {}".format, NUMBER),
+    st.builds("ALTER TABLE n ADD COLUMN c{}".format, NUMBER),
+    st.builds("ALTER TABLE n DROP COLUMN c{}".format, NUMBER),
+    st.builds("CREATE TABLE x{} (id INTEGER PRIMARY KEY AUTOINCREMENT, v DEFAULT (random()))".format, NUMBER),
+    st.builds("INSERT INTO x{} DEFAULT VALUES".format, NUMBER),
+    st.builds("DROP TABLE x{}".format, NUMBER),
+    st.builds("ALTER TABLE x{} RENAME TO x{}".format, NUMBER, NUMBER),
+    st.builds("CREATE INDEX IF NOT EXISTS i{} ON a (v, u)".format, NUMBER),
+    st.sampled_from(["DELETE FROM a", "DELETE FROM n", "DELETE FROM f", "ANALYZE", "REINDEX"]),
+)
+TRANSACTION = st.tuples(st.integers(0, 1), st.lists(STATEMENT, min_size=1, max_size=6))
+
+
+async def content(node: Node) -> dict[str, Any]:
+    """Return the definition and the rows of all tables."""
+    names = await node.rows(
+        "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name <> '_svc_replica' ORDER BY name"
+    )
+    return {name: (sql, sorted(await node.rows(f'SELECT * FROM "{name}"'), key=repr)) for name, sql in names}
+
+
+@given(transactions=st.lists(TRANSACTION, max_size=12))
+@settings(max_examples=examples(20), deadline=None)
+def test_replica_after_random_statements_is_equal(transactions: list[tuple[int, list[str]]]) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await nodes[0].change(*SCHEMA)
+        for number, statements in transactions:
+            try:
+                await nodes[number].change(*statements)
+            except (TablesError, Error):
+                continue
+        first = await content(nodes[0])
+        for node in nodes[1:]:
+            assert await content(node) == first
+            assert not list(node.path.parent.glob("*.aside-*"))
+
+    with tempfile.TemporaryDirectory() as folder:
+        run_nodes(Path(folder), scenario)

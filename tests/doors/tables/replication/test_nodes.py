@@ -1,0 +1,152 @@
+"""Replicated tables on three nodes: reads, conflicts, failures and repair."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from doors.tables.replication.errors import ReplicationError
+from doors.tables.replication.seeding import Seeding
+from doors.tables.sqlite.connections import apsw, open_owner
+from tests.doors.tables.replication.memory_log import MemoryLogs
+from tests.doors.tables.replication.nodes import Node, run_nodes
+
+TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, v TEXT)"
+ALL = "SELECT id, v FROM t ORDER BY id"
+
+
+def test_write_on_any_node_is_read_on_all(tmp_path: Path) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await nodes[0].change(TABLE)
+        for number, node in enumerate(nodes):
+            status, _ = await node.send("exec", "INSERT INTO t (v) VALUES ($1)", f"n{number}")
+            assert status == 200
+            for reader in nodes:
+                _, found = await reader.send("query", "SELECT v FROM t WHERE id = $1", number + 1)
+                assert found["rows"] == [{"v": f"n{number}"}]
+
+    run_nodes(tmp_path, scenario)
+
+
+def test_concurrent_writes_of_all_nodes_are_present_once(tmp_path: Path) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await nodes[0].change(TABLE)
+
+        async def write(node: Node, text: str) -> str:
+            status, document = await node.send("exec", "INSERT INTO t (v) VALUES ($1)", text)
+            assert status == 200, document
+            return text
+
+        writes = [write(node, f"{node.data.parent.name}{number}") for number in range(60) for node in nodes]
+        owners = [node.change(f"INSERT INTO t (v) VALUES ('owner {at}')") for at, node in enumerate(nodes)]
+        acknowledged, _ = await asyncio.gather(asyncio.gather(*writes), asyncio.gather(*owners))
+        expected = sorted([*acknowledged, "owner 0", "owner 1", "owner 2"])
+        for node in nodes:
+            assert sorted(row[0] for row in await node.rows("SELECT v FROM t")) == expected
+
+    run_nodes(tmp_path, scenario)
+
+
+def test_delete_without_condition_is_replicated(tmp_path: Path) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await nodes[0].change(TABLE, "INSERT INTO t (v) VALUES ('x'), ('y')")
+        assert (await nodes[1].send("exec", "DELETE FROM t"))[0] == 200
+        assert await nodes[2].rows(ALL) == []
+
+    run_nodes(tmp_path, scenario)
+
+
+def test_without_majority_fresh_reads_and_writes_fail_and_stale_reads_continue(tmp_path: Path) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await nodes[0].change(TABLE, "INSERT INTO t (v) VALUES ('x')")
+        assert (await nodes[1].send("query", ALL))[0] == 200
+        logs.available = False
+        for kind, sql in (("query", ALL), ("exec", "INSERT INTO t (v) VALUES ('y')")):
+            status, document = await nodes[1].send(kind, sql)
+            assert (status, document["code"]) == (503, "unavailable")
+            assert "no majority" in document["detail"]
+        status, document = await nodes[1].send("query", ALL, stale_ok=True)
+        assert (status, document["rows"]) == (200, [{"id": 1, "v": "x"}])
+        with pytest.raises(ReplicationError, match="no majority"):
+            await nodes[1].rows(ALL)
+        logs.available = True
+        assert (await nodes[1].send("exec", "INSERT INTO t (v) VALUES ('z')"))[0] == 200
+        assert await nodes[0].rows("SELECT v FROM t ORDER BY id") == [("x",), ("z",)]
+
+    run_nodes(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE k (name TEXT PRIMARY KEY)",
+        "CREATE TABLE k (name TEXT NOT NULL COLLATE NOCASE PRIMARY KEY)",
+        "CREATE TABLE k AS SELECT random() AS r",
+    ],
+)
+def test_schema_that_cannot_be_replicated_is_refused(tmp_path: Path, statement: str) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        with pytest.raises(ReplicationError) as refused:
+            await nodes[0].change(statement)
+        assert refused.value.code == "not-replicable"
+        assert await nodes[1].rows("SELECT name FROM sqlite_schema WHERE name = 'k'") == []
+
+    run_nodes(tmp_path, scenario)
+
+
+def test_file_that_was_changed_outside_is_put_aside_and_built_from_the_log(tmp_path: Path) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await nodes[0].change(TABLE, "INSERT INTO t (v) VALUES ('x')")
+        assert await nodes[1].rows(ALL) == [(1, "x")]
+        foreign = apsw.Connection(str(nodes[1].path))
+        foreign.execute("DELETE FROM t")
+        foreign.close()
+        await nodes[0].change("UPDATE t SET v = 'new'")
+        assert await nodes[1].rows(ALL) == [(1, "new")]
+        assert list(nodes[1].path.parent.glob("tables.db.aside-*"))
+
+    run_nodes(tmp_path, scenario)
+
+
+def test_existing_tables_are_carried_to_all_nodes(tmp_path: Path) -> None:
+    data = tmp_path / "a" / "shop" / "tables"
+    data.mkdir(parents=True)
+    owner = open_owner(data / "tables.db")
+    owner.execute(TABLE)
+    for _ in range(3):
+        owner.execute("INSERT INTO t (v) VALUES (hex(randomblob(700000)))")
+    expected = owner.execute(ALL).fetchall()
+    owner.close()
+
+    async def main() -> None:
+        logs = MemoryLogs()
+        seeding = Seeding(logs.node("a"), tmp_path / "a")
+        assert await seeding.run() == 1
+        first = Node(logs, tmp_path, "a")
+        seeding.commit()
+        second = Node(logs, tmp_path, "b")
+        assert await second.rows(ALL) == await first.rows(ALL) == expected
+        await first.change("ALTER TABLE t ADD COLUMN w", "UPDATE t SET w = id WHERE id < 3")
+        assert await second.rows("SELECT w FROM t") == [(1,), (2,), (None,)]
+        await first.close()
+        await second.close()
+
+    asyncio.run(main())
+    assert not list(data.glob("*.aside-*"))
+
+
+def test_node_that_returns_catches_up(tmp_path: Path) -> None:
+    async def main() -> None:
+        logs = MemoryLogs()
+        first, second = Node(logs, tmp_path, "a"), Node(logs, tmp_path, "b")
+        await first.change(TABLE)
+        assert await second.rows(ALL) == []
+        await second.close()
+        await first.change("INSERT INTO t (v) VALUES ('x')")
+        second = Node(logs, tmp_path, "b")
+        assert await second.rows(ALL) == [(1, "x")]
+        await first.close()
+        await second.close()
+
+    asyncio.run(main())
+    assert not list(tmp_path.rglob("*.aside-*"))

@@ -1,0 +1,101 @@
+"""Tables on three services that have become a fleet. Tests use them in the order of this file."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import httpx
+import pytest
+
+from tests.engine.fleet.cluster import Cluster
+from tests.engine.fleet.machines import Machines
+from tests.engine.fleet.machines import machines as started
+from tests.support.service import run
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.slow
+INSERT = "INSERT INTO entries (text) VALUES ($1)"
+TEXTS = "SELECT text FROM entries"
+
+
+@pytest.fixture(scope="module")
+def machines(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+    """`cluster` skips the tests without nats-server."""
+    with started(tmp_path_factory.mktemp("tables ü")) as running:
+        yield running
+
+
+def texts(machines: Machines) -> list[str]:
+    """Return the texts of all entries, which are equal on all nodes."""
+    return sorted(str(row["text"]) for row in machines.everywhere(TEXTS))  # type: ignore[call-overload]
+
+
+def test_rows_from_before_the_fleet_are_on_all_nodes(machines: Machines) -> None:
+    for number in range(3):
+        assert machines.write(1, INSERT, f"old {number}").status_code == 200
+    machines.form()
+    assert texts(machines) == ["old 0", "old 1", "old 2"]
+
+
+def test_write_through_any_node_is_read_on_all(machines: Machines) -> None:
+    for number in (1, 2, 3):
+        assert machines.write(number, INSERT, f"node {number}").status_code == 200
+        assert f"node {number}" in texts(machines)
+    assert len(machines.everywhere("SELECT text FROM words WHERE words MATCH 'node'")) == 3
+
+
+def test_row_that_is_edited_on_one_node_changes_on_all(machines: Machines) -> None:
+    change = {"insert": {"text": "edited"}}
+    answer = machines.post(3, "rows", {"table": "entries", "changes": [change]})
+    assert answer.status_code == 200, answer.text
+    assert "edited" in texts(machines)
+
+
+def test_import_and_migration_on_one_node_are_on_all(machines: Machines) -> None:
+    (machines.project / "more.csv").write_text("text\n" + "imported\n" * 5000)
+    done = run(
+        machines.project, machines.environ_at(2), "tables", "--service", "import", "entries", "more.csv"
+    )
+    assert done.returncode == 0, done.stderr
+    assert texts(machines).count("imported") == 5000
+    migration = machines.project / "tables" / "0002-marks.sql"
+    migration.write_text("CREATE TABLE marks (name TEXT PRIMARY KEY);\n")
+    refused = run(machines.project, machines.environ_at(3), "deploy")
+    assert refused.returncode == 1
+    assert "0002-marks.sql:1: the primary key name of table marks may be NULL" in refused.stderr
+    migration.write_text(
+        "CREATE TABLE marks (name TEXT NOT NULL PRIMARY KEY);\nDELETE FROM entries WHERE text = 'imported';\n"
+    )
+    deployed = run(machines.project, machines.environ_at(3), "deploy")
+    assert deployed.returncode == 0, deployed.stderr
+    assert machines.everywhere("SELECT * FROM marks") == []
+    assert "imported" not in texts(machines)
+
+
+def test_writes_of_all_nodes_at_once_are_present_once_although_one_is_killed(machines: Machines) -> None:
+    acknowledged: list[str] = []
+    killed = threading.Event()
+
+    def write(number: int) -> None:
+        for at in range(15):
+            if number == 3 and at == 7:
+                machines.servers[2].process.send_signal(signal.SIGKILL)
+                killed.set()
+                return
+            text = f"{number}-{at}"
+            with suppress(httpx.TransportError):
+                if machines.write(number, INSERT, text).status_code == 200:
+                    acknowledged.append(text)
+        killed.wait()
+
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(write, (1, 2, 3)))
+    machines.servers[2].process.communicate()
+    until(lambda: machines.write(1, INSERT, "after the kill").status_code == 200)
+    found = [str(row["text"]) for row in machines.everywhere(TEXTS, (1, 2))]  # type: ignore[call-overload]
+    assert [text for text in acknowledged if found.count(text) != 1] == []
+    assert [text for text in set(found) if "-" in text and found.count(text) != 1] == []
+    machines.restart(3)
+    assert sorted(found) == texts(machines)
