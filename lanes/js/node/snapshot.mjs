@@ -27,6 +27,10 @@ const MAX_SEGMENTS = 100_000; // the limit of WebAssembly engines
 const SECTION = { memory: 5, global: 6, export: 7, start: 8, data: 11, dataCount: 12 };
 const STATE = [SECTION.memory, SECTION.global, SECTION.dataCount, SECTION.data];
 const COMPONENT_MODULE = 1; // the id of a section of a component that holds a core module
+// The first words of SpiderMonkey's GCSchedulingTunables: bytes of the heap, the nursery and thresholds.
+const COLLECTOR = [32, 0.25, 64, 27, 100, 500].map((mib) => mib * 2 ** 20);
+const FULL_PERIOD_AT = 30; // the index of minLastDitchGCPeriod
+const FULL_PERIOD = [0xf8475800, 0xd]; // 60 s in ns
 const PREAMBLE = 8; // bytes before the first section
 
 /**
@@ -43,6 +47,7 @@ export function snapshot(bytes, { init, folders, input, env }) {
   const globals = globalsOf(bodyOf(sections, SECTION.global));
   const exports = initialize(exposeGlobals(bytes, sections, globals), { init, folders, input, env });
   const memory = new Uint8Array(exports.memory.buffer);
+  collectWheneverFull(exports.memory.buffer);
   const data = segments(memory);
   const replaced = {
     [SECTION.memory](body) {
@@ -170,6 +175,22 @@ function checkSegments(body) {
     reader.byte();
     reader.take(reader.number());
   }
+}
+
+/**
+ * Let SpiderMonkey collect garbage each time its heap is full.
+ *
+ * By default it does not for 60 s after the last time. So the objects that a program released when it caught the error
+ * would occupy the heap, and each allocation would fail. StarlingMonkey has no option for that parameter.
+ */
+function collectWheneverFull(buffer) {
+  const words = new Uint32Array(buffer), found = [];
+  for (let at = words.indexOf(COLLECTOR[0]); at >= 0; at = words.indexOf(COLLECTOR[0], at + 1)) {
+    const has = (values, from) => values.every((value, index) => words[from + index] === value);
+    if (has(COLLECTOR, at) && has(FULL_PERIOD, at + FULL_PERIOD_AT)) found.push(at + FULL_PERIOD_AT);
+  }
+  if (found.length !== 1) throw new Error('the parameters of garbage collection are not where they were');
+  words.fill(0, found[0], found[0] + FULL_PERIOD.length);
 }
 
 /** Return the encoded data segments of a memory: everything that is not a run of at least `gap` zeros. */

@@ -36,6 +36,21 @@ const routes = {
   '/append': () => new Headers().append('a', text(40)),
   '/response-headers': () => new Response('', { headers: { a: text(40) } }),
   '/request-headers': () => new Request('http://a', { headers: { a: text(40) } }),
+  '/objects': () => {
+    const all = [];
+    for (;;) all.push({ a: all.length });
+  },
+  '/list': () => {
+    let all = null;
+    for (;;) all = { next: all };
+  },
+  '/closures': () => {
+    let all = null;
+    for (;;) {
+      const next = all;
+      all = () => next;
+    }
+  },
   '/recursion': () => (function deeper() { return deeper() + 1; })(),
   '/concat': () => {
     let all = 'a';

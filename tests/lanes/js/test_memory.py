@@ -33,6 +33,9 @@ ERRORS = {
     "/append": "RangeError: Headers: 120 MiB more do not fit into memory_limit_mb",
     "/response-headers": "RangeError: Headers: 120 MiB more do not fit into memory_limit_mb",
     "/request-headers": "RangeError: Headers: 120 MiB more do not fit into memory_limit_mb",
+    "/objects": OUT_OF_MEMORY,
+    "/list": OUT_OF_MEMORY,
+    "/closures": OUT_OF_MEMORY,
     "/recursion": "InternalError: too much recursion",
     "/concat": "InternalError: allocation size overflow",
 }
