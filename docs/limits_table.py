@@ -98,6 +98,7 @@ LIMITS: dict[str, list[Row]] = {
     "A request": [
         ("execution time, streamed response included", *key("run_limit_secs", "s"), "504 `run-limit`"),
         ("memory of an instance", *key("memory_limit_mb", "MiB"), "500 `memory-limit`"),
+        ("objects of a js resource, without bytes of arrays", "32 MiB", "", "`out of memory` in your code"),
         ("request body", size(MAX_BODY), "`--max-body`, 1 to 1024 MiB", "413 `body-too-large`"),
         ("concurrent requests, per process", _CONCURRENT, "`--workers`", "503 `overloaded`"),
         ("memory of the service", _SHARE, "`--memory`", _MEMORY_SHORT),

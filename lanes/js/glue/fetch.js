@@ -4,8 +4,9 @@ import { svcDefineReading, svcWasUsed } from './body.js';
 import { define, defineGetter } from './define.js';
 import { svcFail } from './failure.js';
 import { svcBody } from './form_data.js';
-import { checkFields, isLack, svcReserve } from './memory.js';
+import { isLack, svcReserve } from './memory.js';
 import { svcAcceptable, svcFetched } from './response.js';
+import { checkFields } from './texts.js';
 
 const MAX_REDIRECTS = 20;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);

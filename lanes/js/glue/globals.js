@@ -1,15 +1,7 @@
 // Other functions of the web platform that the engine lacks or gets wrong.
 import { cloneWithKeys } from './crypto/key.js';
 import { define, defineGetter, defineMissing } from './define.js';
-import { checkConstructor, LARGE, svcReserve } from './memory.js';
-
-// The engine ends the program if it cannot copy a long text.
-for (const name of ['URL', 'URLSearchParams']) {
-  checkConstructor(name, ([input]) => {
-    const { length } = input ?? '';
-    if (length >= LARGE) svcReserve(name, length, length, length);
-  });
-}
+import { LARGE, svcReserve } from './memory.js';
 
 function parse(url, base) {
   try {

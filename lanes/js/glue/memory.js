@@ -74,6 +74,8 @@ export function checkConstructor(name, check) {
 
 for (const [name, at] of [['Blob', 1], ['File', 2]]) {
   checkConstructor(name, (args) => {
+    const type = args[at]?.type;
+    if (type?.length >= LARGE) svcReserve(name, type.length, type.length, type.length, type.length);
     if (isLarge(args[0])) args[0] = checkedParts(name, args[0], args[at]);
   });
 }
@@ -144,27 +146,4 @@ define(blobPrototype, {
   },
 });
 
-/** Check that memory has room for copies of a header field's value. */
-function checkField(value) {
-  if (typeof value === 'string' && value.length >= LARGE) svcReserve('Headers', value.length, value.length, value.length);
-}
-
-/** Check the options of headers: an array of pairs, or an object. */
-export function checkFields(fields) {
-  if (Array.isArray(fields)) for (const field of fields) checkField(field?.[1]);
-  else if (fields && typeof fields === 'object') for (const name in fields) checkField(fields[name]);
-}
-
-checkConstructor('Headers', ([fields]) => checkFields(fields));
-
-for (const name of ['append', 'set']) {
-  const native = Headers.prototype[name];
-  define(Headers.prototype, {
-    [name](field, value) {
-      checkField(value);
-      return native.apply(this, arguments);
-    },
-  });
-}
-
-compile(svcReserve, isLarge, partSize, checkedParts, decode, checkField, checkFields);
+compile(svcReserve, isLarge, partSize, checkedParts, decode);

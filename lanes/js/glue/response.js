@@ -8,7 +8,8 @@ import { svcDefineReading, svcWasUsed } from './body.js';
 import { compile, define, defineGetter } from './define.js';
 import { svcFail } from './failure.js';
 import { svcBody } from './form_data.js';
-import { checkFields, LARGE, svcReserve } from './memory.js';
+import { LARGE, svcReserve } from './memory.js';
+import { checkFields, checkText } from './texts.js';
 
 const NativeResponse = Response;
 const { get: nativeHeaders } = Object.getOwnPropertyDescriptor(NativeResponse.prototype, 'headers');
@@ -174,6 +175,7 @@ for (const name of ['json', 'redirect']) {
   const native = NativeResponse[name];
   define(NativeResponse, {
     [name](...args) {
+      checkText(`Response.${name}`, args[0]);
       const response = native.apply(NativeResponse, args);
       if (!hasLength(args[1]?.headers)) measured.add(response);
       return response;

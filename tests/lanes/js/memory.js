@@ -51,6 +51,35 @@ const routes = {
       all = () => next;
     }
   },
+  '/name': () => new Headers().append(text(40), ''),
+  '/name-of-an-object': () => new Headers({ [text(40)]: '' }),
+  '/names': () => new Headers([[text(40), '']]),
+  '/values': () => {
+    const headers = new Headers();
+    for (;;) headers.append('a', text(25));
+  },
+  '/parameter': () => {
+    const parameters = new URLSearchParams();
+    for (;;) parameters.append('a', text(10));
+  },
+  '/set-parameter': () => new URLSearchParams().set('a', text(40)),
+  '/object-of-parameters': () => new URLSearchParams({ a: text(40) }),
+  '/encoded-parameter': () => new URLSearchParams().append('a', '€'.repeat(5 * MIB)),
+  '/parameter-of-a-url': () => new URL('http://a/').searchParams.append('a', text(40)),
+  '/search': () => { new URL('http://a/').search = text(40); },
+  '/hash': () => { new URL('http://a/').hash = '€'.repeat(5 * MIB); },
+  '/base': () => new URL('b', `http://a/${text(40)}`),
+  '/type': () => new Blob([], { type: text(60) }),
+  '/form': () => {
+    const form = new FormData(), file = new Blob([bytes(20)]);
+    for (;;) form.append('a', file, 'name');
+  },
+  '/redirect': () => Response.redirect(`http://a/${text(40)}`),
+  '/log': () => console.log(text(60)),
+  '/log-of-an-object': () => console.log({ a: text(40), b: [text(10)] }),
+  '/log-of-bytes': () => console.log(bytes(40)),
+  '/log-of-values': () => console.log(new Array(3e6).fill(1)),
+  '/log-of-objects': () => console.log(Array.from({ length: 1e5 }, () => ({}))),
   '/recursion': () => (function deeper() { return deeper() + 1; })(),
   '/concat': () => {
     let all = 'a';

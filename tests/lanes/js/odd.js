@@ -97,7 +97,7 @@ const routes = {
       await response.arrayBuffer();
     }
   },
-  '/bounds': () => new Headers().append('a'.repeat(40 << 20), ''),
+  '/bounds': () => new Headers().append({ toString: () => 'a'.repeat(40 << 20) }, ''),
   async '/memory'() {
     console.log('step 1');
     await fetch('http://127.0.0.1:9/pay?secret').catch(() => {});
