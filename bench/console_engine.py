@@ -1,6 +1,6 @@
 """How many requests a second the engine answers with the Console open, against `svc dev` alone.
 
-The same Project in the same run, one after the other, in rounds that take turns; the Console shows its Board
+The same project in the same run, one after the other, in rounds that take turns; the Console shows its Board
 in a terminal of 120 by 40, as one sees it first. Medians of the rounds' ratios count.
 """
 
@@ -32,7 +32,7 @@ _MANIFEST = '[project]\nname = "bench"\n\n[resource.web]\nlane = "static"\npubli
 
 
 def project(folder: Path) -> Path:
-    """Make a Project with one page."""
+    """Make a project with one page."""
     root = folder / "bench"
     (root / "site").mkdir(parents=True)
     (root / "site" / "index.html").write_text("hello")

@@ -65,7 +65,7 @@ def record(number: int, now_ns: int) -> Record:
 
 
 def fill(root: Path, count: int) -> None:
-    """Fill a Project's timeline with `count` records of the last hour."""
+    """Fill a project's timeline with `count` records of the last hour."""
     path = timeline_path(root)
     store = TimelineStore(path, RETENTION)
     now = time.time_ns()

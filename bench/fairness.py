@@ -171,7 +171,7 @@ async def measure(port: int, host: str, heavy: dict[str, Heavy]) -> dict[str, li
 
 
 def write_project(folder: Path, name: str) -> Path:
-    """Write a project of one Resource."""
+    """Write a project of one resource."""
     project = folder / name
     project.mkdir()
     (project / "svc.toml").write_text(MANIFEST.format(name=name))

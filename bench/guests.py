@@ -32,7 +32,7 @@ lto = true
 
 
 def write_guest(folder: Path, name: str, lane: str, sources: Mapping[str, str]) -> Path:
-    """Write a Project whose Resource `web` is a guest, of the sources by lane; return its folder."""
+    """Write a project whose resource `web` is a guest, of the sources by lane; return its folder."""
     project = folder / lane
     files = {
         "svc.toml": f'[project]\nname = "{name}"\n\n[resource.web]\nlane = "{lane}"\npublic = true\n',

@@ -46,7 +46,7 @@ svc_guest::handler!(handle);
 
 
 def write_project(folder: Path, lane: str) -> Path:
-    """Write the Project of one lane, and return its folder."""
+    """Write the project of one lane, and return its folder."""
     return write_guest(folder, "hello", lane, SOURCES)
 
 

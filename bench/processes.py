@@ -17,7 +17,7 @@ RESULTS = ROOT / "bench-results.json"
 
 @contextlib.contextmanager
 def svc_dev(project: Path, *options: str) -> Iterator[int]:
-    """Run `svc dev` on a Project and yield its port once it serves; its progress goes to our stderr."""
+    """Run `svc dev` on a project and yield its port once it serves; its progress goes to our stderr."""
     with svc_dev_process(project, *options) as (port, _):
         yield port
 

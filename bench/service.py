@@ -120,7 +120,7 @@ class Serving:
 
 
 def write_project(folder: Path) -> Path:
-    """Write the Project; `deploy` gives it its version."""
+    """Write the project; `deploy` gives it its version."""
     root = folder / "deploys"
     (root / "site").mkdir(parents=True)
     (root / "api" / "src").mkdir(parents=True)
@@ -130,7 +130,7 @@ def write_project(folder: Path) -> Path:
 
 @contextmanager
 def hosted(project: Path, *options: str) -> Iterator[int]:
-    """Deploy a Project to a service of its own, and yield the port of its applications."""
+    """Deploy a project to a service of its own, and yield the port of its applications."""
     with tempfile.TemporaryDirectory(prefix="svc-bench-", ignore_cleanup_errors=True) as data:
         serving = Serving(Path(data) / "data", *options)
         serving.start()
@@ -150,7 +150,7 @@ def build(root: Path, version: int) -> uploader.Bundle:
 
 
 def bundle(root: Path) -> uploader.Bundle:
-    """Build a Project for deploying."""
+    """Build a project for deploying."""
     cache = Home.from_environment(os.environ).cache()
     return asyncio.run(uploader.build(load(root), cache, Silent()))
 

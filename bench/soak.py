@@ -94,7 +94,7 @@ def disk_usage(folder: Path) -> int:
 
 
 class Deploys:
-    """Deploys, rollbacks and rejected deploys of one Project, in turn with a check of what is live."""
+    """Deploys, rollbacks and rejected deploys of one project, in turn with a check of what is live."""
 
     def __init__(self, serving: Serving, clients: Clients, bundles: list[Bundle], faulty: Bundle) -> None:
         self._serving = serving
@@ -288,7 +288,7 @@ class Soak:
 
 
 def write_project(folder: Path, version: int, *, check: str = "") -> Path:
-    """Write a version of the Project. `check` is the path of its health check, if it has one."""
+    """Write a version of the project. `check` is the path of its health check, if it has one."""
     root = folder / "soak"
     for name, text in {
         "svc.toml": MANIFEST.format(version=version, check=f'check = "{check}"' if check else ""),

@@ -1,4 +1,4 @@
-"""Cost of tables for a guest: a js Resource on a service does 100 point reads in one request, one by one.
+"""Cost of tables for a guest: a js resource on a service does 100 point reads in one request, one by one.
 
 One client asks on one connection, so a request's time is that of the run, of its reads, and of the way there.
 """

@@ -10,7 +10,7 @@ ArtifactKind = Literal["component", "image"]
 
 @dataclass(frozen=True, slots=True)
 class FolderArtifact:
-    """A folder served from disk at each request: a static Resource without `build`, in development."""
+    """A folder served from disk at each request: a static resource without `build`, in development."""
 
     root: Path
 

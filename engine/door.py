@@ -21,7 +21,7 @@ Headers = tuple[tuple[str, bytes], ...]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The Resource and request that call a Door. Ids are those of the timeline."""
+    """The resource and request that call a Door. Ids are those of the timeline."""
 
     resource: str
     request_id: str
@@ -92,7 +92,7 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class DoorContext:
-    """The Project that a Door is opened for: its name, and a folder that the Door creates when needed.
+    """The project that a Door is opened for: its name, and a folder that the Door creates when needed.
 
     `log` appends to the timeline. It can be called from any thread and never blocks.
     """
@@ -103,7 +103,7 @@ class DoorContext:
 
 
 class OpenDoor(Protocol):
-    """A Door, opened for one Project."""
+    """A Door, opened for one project."""
 
     def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
         """Answer a request on the event loop: directly if it takes well under a millisecond, else awaitable.
@@ -117,7 +117,7 @@ class OpenDoor(Protocol):
 
 @runtime_checkable
 class LimitsStorage(Protocol):
-    """An open Door that stores data, within the quota of its Project."""
+    """An open Door that stores data, within the quota of its project."""
 
     def limit_storage(self, mebibytes: int | None) -> None:
         """Limit the stored data; `None` stands for the Door's own limit. Call it on the event loop."""
@@ -131,4 +131,4 @@ class Door(Protocol):
     max_body: int
 
     def open(self, context: DoorContext) -> OpenDoor:
-        """Open the Door for one Project. Files are opened by the first request that needs them."""
+        """Open the Door for one project. Files are opened by the first request that needs them."""

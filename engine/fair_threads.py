@@ -1,4 +1,4 @@
-"""Fair admission of blocking work to a bounded number of threads, by Project."""
+"""Fair admission of blocking work to a bounded number of threads, by project."""
 
 import asyncio
 from collections import Counter, deque
@@ -10,20 +10,20 @@ Answer = TypeVar("Answer")
 
 
 class QueueFull(Exception):
-    """Too much work of a Project is waiting."""
+    """Too much work of a project is waiting."""
 
 
 class FairThreads:
-    """Runs blocking work of Projects. Use it on one event loop.
+    """Runs blocking work of projects. Use it on one event loop.
 
-    At most `threads` calls run at once, and `per_project` of one Project. The next call is the oldest of the
-    Project with the fewest running; equal Projects take turns.
+    At most `threads` calls run at once, and `per_project` of one project. The next call is the oldest of the
+    project with the fewest running; equal projects take turns.
     """
 
     def __init__(
         self, threads: int, per_project: int, max_waiting: int, pool: Executor | None = None
     ) -> None:
-        """`max_waiting` limits the waiting calls of one Project. `pool` is by default that of the loop."""
+        """`max_waiting` limits the waiting calls of one project. `pool` is by default that of the loop."""
         self._pool = pool
         self._threads = threads
         self._per_project = per_project

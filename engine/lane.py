@@ -1,6 +1,6 @@
 """Protocol that each lane implements, and the values it exchanges with the engine.
 
-A lane builds the sources of one Resource to one artifact. Its only state are caches that can be deleted at
+A lane builds the sources of one resource to one artifact. Its only state are caches that can be deleted at
 any time.
 """
 
@@ -24,7 +24,7 @@ GENERATED_HEADER = "// Written by svc, for this machine"
 class Diagnostic:
     """An error of a compiler at a position in the user's sources.
 
-    `file` is relative to the Project folder, with POSIX separators. `line` and `column` count from 1; 0 means
+    `file` is relative to the project folder, with POSIX separators. `line` and `column` count from 1; 0 means
     unknown. `frame` is a code frame of a few lines, or empty; it may contain ANSI colors.
     """
 
@@ -70,9 +70,9 @@ def ignore_progress(_line: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BuildRequest:
-    """One build of one Resource.
+    """One build of one resource.
 
-    `root` is the Project folder. `cache` is shared by all Projects and processes of this user. `report`
+    `root` is the project folder. `cache` is shared by all projects and processes of this user. `report`
     receives single lines of progress for slow steps ("installing the js toolchain …"). `evaluate`, if any,
     runs a dev artifact once and returns why that failed with what it printed, or `None`.
     """
@@ -86,9 +86,9 @@ class BuildRequest:
     evaluate: Callable[[ComponentArtifact], Awaitable[str | None]] | None = None
 
     def shown(self, path: Path) -> str:
-        """Return a path for messages: relative to the Project folder if it is inside."""
+        """Return a path for messages: relative to the project folder if it is inside."""
         if path == self.root:
-            return "the Project folder"
+            return "the project folder"
         return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
 
 
@@ -121,14 +121,14 @@ class Lane(Protocol):
         """Install missing managed tools. Raises `ToolchainMissing` for tools that the user must install."""
 
     def identity(self, cache: Path) -> str:
-        """Return a fingerprint of what artifacts depend on besides the Resource: tools and the lane's code.
+        """Return a fingerprint of what artifacts depend on besides the resource: tools and the lane's code.
 
         An equal fingerprint lets the cache reuse an earlier artifact. Takes milliseconds.
         A missing tool is part of the fingerprint.
         """
 
     async def build(self, request: BuildRequest) -> Artifact:
-        """Build the Resource. Leaves nothing incomplete behind, even if cancelled."""
+        """Build the resource. Leaves nothing incomplete behind, even if cancelled."""
 
     async def aclose(self) -> None:
         """Stop the helper processes of the lane."""

@@ -1,1 +1,1 @@
-"""Lanes: each builds the sources of a Resource to one artifact."""
+"""Lanes: each builds the sources of a resource to one artifact."""

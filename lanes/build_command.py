@@ -56,7 +56,7 @@ def _plain(data: bytes) -> str:
 
 
 async def run_build(request: BuildRequest) -> None:
-    """Run the `build` command of a Resource; the caller holds its `exclusive` lock. Raises `BuildFailed`."""
+    """Run the `build` command of a resource; the caller holds its `exclusive` lock. Raises `BuildFailed`."""
     resource = request.resource
     assert resource.build is not None
     await run_command(

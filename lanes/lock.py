@@ -34,7 +34,7 @@ async def locked(path: Path, report: Callable[[str], None], activity: str) -> As
 
 @asynccontextmanager
 async def exclusive(request: BuildRequest) -> AsyncIterator[None]:
-    """Lock a Resource's folder for its `build` command and the copy of its output.
+    """Lock a resource's folder for its `build` command and the copy of its output.
 
     Raises `BuildFailed` if the cache cannot be written.
     """

@@ -1,4 +1,4 @@
-"""Components built by a Resource's own `build` command, with any toolchain.
+"""Components built by a resource's own `build` command, with any toolchain.
 
 The command runs, `output` is checked and copied into the cache. The engine validates the component later.
 """
@@ -24,7 +24,7 @@ _CHUNK = 1 << 20
 async def build_or_take(
     request: BuildRequest, build: Callable[[BuildRequest], Awaitable[ComponentArtifact]]
 ) -> ComponentArtifact:
-    """Return the component of a Resource, built by its own `build` command or else by its lane.
+    """Return the component of a resource, built by its own `build` command or else by its lane.
 
     Raises `BuildFailed`, and the errors of the lane.
     """
@@ -51,7 +51,7 @@ def cache_component(folder: Path, data: bytes) -> Path:
 
 
 async def prebuilt_component(request: BuildRequest) -> ComponentArtifact:
-    """Run the Resource's `build` command and copy the component at `output`. Raises `BuildFailed`."""
+    """Run the resource's `build` command and copy the component at `output`. Raises `BuildFailed`."""
     resource = request.resource
     assert resource.output is not None  # guaranteed by manifest validation
     async with exclusive(request):

@@ -32,6 +32,7 @@ DENIED = {
     r"\b[Hh]ave (?:it|them|him|one)\b": "make, let the object be the subject",
     r"\b(?:un)?(?:colour|behaviour)\w*\b": "US spelling",
     r"\b(?:favour|honour|neighbour|licence|centre|catalogue|artefact|grey|whilst)\w*\b": "US spelling",
+    r"(?<=[a-z,] )(?:Project|Resource)s?\b(?![(\[=]|\.[a-z])": "project, resource",
     r"\b\w*(?:initial|serial|organ|recogn|normal|optim)is(?:e|es|ed|ing|ation)\b": "US spelling",
 }
 STARTS = re.compile(r"(?:Have|Hear|Tell|Let|Hold|Say|Take|Look|Who|What|Owns|Knows|Whether|Of|Such)\b")

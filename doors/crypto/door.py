@@ -20,9 +20,9 @@ QUICK_NS = 500_000
 """Maximum estimated CPU time of work on the event loop."""
 MAX_REQUEST_BYTES = 9 << 20
 MAX_WAITING = 128
-"""Maximum calls of a Project that wait for a thread."""
+"""Maximum calls of a project that wait for a thread."""
 MAX_WAITING_BYTES = 32 << 20
-"""Maximum bytes of a Project's requests in progress in threads."""
+"""Maximum bytes of a project's requests in progress in threads."""
 _BULK_NS_PER_BYTE = 10
 
 
@@ -34,17 +34,17 @@ class CryptoDoor:
     max_body: int = MAX_REQUEST_BYTES
 
     def __init__(self, threads: int | None = None) -> None:
-        """Use at most `threads` threads, by default as many as processors, and half of them for a Project."""
+        """Use at most `threads` threads, by default as many as processors, and half of them for a project."""
         count = max(2, os.cpu_count() or 1) if threads is None else threads
         self._threads = FairThreads(count, max(1, count // 2), MAX_WAITING)
 
     def open(self, context: DoorContext) -> OpenDoor:
-        """Open the Door for one Project, without files."""
+        """Open the Door for one project, without files."""
         return ProjectCrypto(context.project, self._threads)
 
 
 class ProjectCrypto:
-    """The Door of one Project. It implements `engine.door.OpenDoor`."""
+    """The Door of one project. It implements `engine.door.OpenDoor`."""
 
     def __init__(self, project: str, threads: FairThreads) -> None:
         self._project = project

@@ -32,7 +32,7 @@ KINDS = {
     "too-expensive": CryptoProblemKind(
         HTTPStatus.UNPROCESSABLE_ENTITY, "A parameter exceeds its limit, or the run has too little time left."
     ),
-    "busy": CryptoProblemKind(HTTPStatus.SERVICE_UNAVAILABLE, "Too much of the Project's work is queued."),
+    "busy": CryptoProblemKind(HTTPStatus.SERVICE_UNAVAILABLE, "Too much of the project's work is queued."),
 }
 
 

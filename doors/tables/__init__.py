@@ -1,1 +1,1 @@
-"""The tables Door: SQLite tables of a Project, with schema changes, imports and exports."""
+"""The tables Door: SQLite tables of a project, with schema changes, imports and exports."""

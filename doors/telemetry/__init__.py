@@ -1,1 +1,1 @@
-"""The telemetry Door: guests' structured log records, over OTLP/HTTP, into the Project's timeline."""
+"""The telemetry Door: guests' structured log records, over OTLP/HTTP, into the project's timeline."""

@@ -1,1 +1,1 @@
-"""Building Resources: inputs, cache and the builder."""
+"""Building resources: inputs, cache and the builder."""

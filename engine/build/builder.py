@@ -1,4 +1,4 @@
-"""Builder of a Project's Resources: by their lane, or from the build cache."""
+"""Builder of a project's resources: by their lane, or from the build cache."""
 
 import asyncio
 import time
@@ -13,13 +13,13 @@ from engine.manifest.model import Resource
 
 
 class LaneMissing(SvcError):
-    """A Resource names a lane that is not installed."""
+    """A resource names a lane that is not installed."""
 
     code = "lane-missing"
 
 
 class Builder:
-    """Builds the Resources of a Project in one mode."""
+    """Builds the resources of a project in one mode."""
 
     def __init__(
         self, lanes: Mapping[str, Lane], cache: Path, mode: BuildMode, environ: Mapping[str, str]
@@ -30,7 +30,7 @@ class Builder:
         self._known = BuildCache(cache, environ)
 
     def lane(self, resource: Resource) -> Lane:
-        """Return a Resource's lane. Raises `LaneMissing`."""
+        """Return a resource's lane. Raises `LaneMissing`."""
         lane = self._lanes.get(resource.lane)
         if lane is None:
             raise LaneMissing(
@@ -57,7 +57,7 @@ class Builder:
         remember: bool,
         evaluate: Callable[[ComponentArtifact], Awaitable[str | None]] | None = None,
     ) -> Artifact:
-        """Build with the Resource's lane, which may `evaluate` a dev artifact (see `BuildRequest`).
+        """Build with the resource's lane, which may `evaluate` a dev artifact (see `BuildRequest`).
 
         Raises the errors of the lane, and `LaneMissing`.
         """

@@ -24,7 +24,7 @@ from engine.static_files.bundle import BundleCorrupt, has_blobs, read_index
 
 FORMAT = 1
 MAX_NOTES = 8
-"""Notes per Resource and mode. Several let a switch between branches hit the cache."""
+"""Notes per resource and mode. Several let a switch between branches hit the cache."""
 
 _SESSION = re.compile(
     r"_|PWD|OLDPWD|SHLVL|TERM.*|COLORTERM|COLUMNS|LINES|NO_COLOR|SSH_.*|TMUX.*|STY|WINDOW.*|VTE_.*|KITTY_.*"

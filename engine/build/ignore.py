@@ -1,4 +1,4 @@
-"""Ignore rules for a Project's files: files of editors and tools, and patterns of `.gitignore`.
+"""Ignore rules for a project's files: files of editors and tools, and patterns of `.gitignore`.
 
 The watcher and the build cache both use them.
 """
@@ -28,7 +28,7 @@ IGNORED = (
 
 
 class IgnoreRules:
-    """Rules of one Project folder, with its `.gitignore` as read at construction."""
+    """Rules of one project folder, with its `.gitignore` as read at construction."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -39,7 +39,7 @@ class IgnoreRules:
         self._spec = GitIgnoreSpec.from_lines([*IGNORED, *lines])
 
     def __call__(self, path: Path) -> bool:
-        """Return whether a path inside the Project folder is ignored."""
+        """Return whether a path inside the project folder is ignored."""
         try:
             return self._spec.match_file(path.relative_to(self._root).as_posix())
         except ValueError:

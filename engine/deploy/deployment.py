@@ -1,6 +1,6 @@
 """Deployment records: immutable values, and their JSON form in a bucket.
 
-A record and its packages suffice to serve the Project again. It contains no path of the deploying machine
+A record and its packages suffice to serve the project again. It contains no path of the deploying machine
 and no value of a secret.
 """
 
@@ -29,7 +29,7 @@ class RecordError(SvcError):
 
 @dataclass(frozen=True, slots=True)
 class DeployedResource:
-    """One deployed Resource: its build result, and its part of the manifest
+    """One deployed resource: its build result, and its part of the manifest
     (`engine.manifest.model.Resource`).
 
     `package` is the package's name in the bucket, `artifact` the sha256 that `svc build` prints. `imports`
@@ -56,13 +56,13 @@ class DeployedResource:
     def of(
         cls, resource: Resource, package: Digest, artifact: Digest, imports: Iterable[str] | None = None
     ) -> "DeployedResource":
-        """Return the record of a built and stored Resource."""
+        """Return the record of a built and stored resource."""
         settings = {name: getattr(resource, name) for name in _FROM_MANIFEST}
         sorted_imports = tuple(sorted(imports)) if imports is not None else None
         return cls(package=package, artifact=artifact, imports=sorted_imports, **settings)
 
     def resource(self, folder: Path) -> Resource:
-        """Return the Resource as the engine serves it, with its artifact unpacked in `folder`."""
+        """Return the resource as the engine serves it, with its artifact unpacked in `folder`."""
         return Resource(workdir=folder, **{name: getattr(self, name) for name in _FROM_MANIFEST})
 
 
@@ -73,7 +73,7 @@ _FROM_MANIFEST = [
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One deployment of a Project. `resources` has the order of the manifest.
+    """One deployment of a project. `resources` has the order of the manifest.
 
     `id` sorts by time; `created_ns` counts from the Unix epoch. `by` is the user, `commit` the version of
     the sources, `message` the user's text; each is empty if unknown.
@@ -89,7 +89,7 @@ class Deployment:
     resources: Mapping[str, DeployedResource]
 
     def served(self, folder: Path) -> Project:
-        """Return the Project as the engine serves it, its packages unpacked below `folder`."""
+        """Return the project as the engine serves it, its packages unpacked below `folder`."""
         resources = {name: part.resource(folder / part.package) for name, part in self.resources.items()}
         return Project(self.project, folder, resources)
 
@@ -117,7 +117,7 @@ def decode(record: bytes) -> Deployment:
             if name != part.name:
                 raise ValueError(name)
     except (ValueError, KeyError, TypeError, RecursionError, BadName) as error:
-        raise RecordError("the deployment record is corrupt", "Deploy the Project again.") from error
+        raise RecordError("the deployment record is corrupt", "Deploy the project again.") from error
     return deployment
 
 

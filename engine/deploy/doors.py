@@ -1,4 +1,4 @@
-"""The open Doors of a Project in this process: their folders, environment variables and usage counts."""
+"""The open Doors of a project in this process: their folders, environment variables and usage counts."""
 
 import asyncio
 import threading
@@ -21,14 +21,14 @@ from engine.timeline.record import PlatformRecord, Record, StructuredRecord
 from engine.wasm.outbound.door_calls import DoorBinding
 
 DoorUsage = Counter[tuple[str, str]]
-"""Number of requests to Doors, by Door and Resource."""
+"""Number of requests to Doors, by Door and resource."""
 
 
 class Doors:
-    """All open Doors of one Project. Create it on the event loop that runs the guests."""
+    """All open Doors of one project. Create it on the event loop that runs the guests."""
 
     def __init__(self, doors: Sequence[Door], project: str, folder: Path, timeline: TimelineBus) -> None:
-        """`folder` has the Project's data; each Door uses the subfolder of its name."""
+        """`folder` has the project's data; each Door uses the subfolder of its name."""
         log = _DoorLog(timeline)
         self.uses = DoorUsage()
         self.open: Mapping[str, DoorBinding] = {
@@ -125,7 +125,7 @@ def _record(entry: LogEntry) -> Record:
 
 
 class Tenants:
-    """The Projects of this process by name; the empty name is the service itself."""
+    """The projects of this process by name; the empty name is the service itself."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Tenants:
         data: Callable[[str], Path],
         on_timeline: Callable[[str, TimelineBus], object],
     ) -> None:
-        """`data` returns the data folder of a Project; `on_timeline` is called with each new timeline."""
+        """`data` returns the data folder of a project; `on_timeline` is called with each new timeline."""
         self._kinds = doors
         self._data = data
         self._on_timeline = on_timeline
@@ -141,20 +141,20 @@ class Tenants:
         self._doors: dict[str, Doors] = {}
 
     def timeline(self, project: str) -> TimelineBus:
-        """Return a Project's timeline."""
+        """Return a project's timeline."""
         if project not in self._timelines:
             self._timelines[project] = TimelineBus()
             self._on_timeline(project, self._timelines[project])
         return self._timelines[project]
 
     def doors(self, project: str) -> Doors:
-        """Return a Project's open Doors."""
+        """Return a project's open Doors."""
         if project not in self._doors:
             self._doors[project] = Doors(self._kinds, project, self._data(project), self.timeline(project))
         return self._doors[project]
 
     def uses(self, project: str) -> DoorUsage:
-        """Return the mutable usage counts of a Project's Doors."""
+        """Return the mutable usage counts of a project's Doors."""
         return self._doors[project].uses if project in self._doors else DoorUsage()
 
     async def aclose(self) -> None:

@@ -1,6 +1,6 @@
-"""Deployment records of a bucket, and which deployment of each Project is live.
+"""Deployment records of a bucket, and which deployment of each project is live.
 
-`deployments/<project>/<id>` is a record, written once. `live/<project>` has the activations of a Project, the
+`deployments/<project>/<id>` is a record, written once. `live/<project>` has the activations of a project, the
 live one last. It changes by compare-and-set, so an activation is atomic, and one based on an outdated
 revision is a conflict.
 """
@@ -38,7 +38,7 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """The live deployment of a Project: the last of `activations`. A new one must name this `revision`."""
+    """The live deployment of a project: the last of `activations`. A new one must name this `revision`."""
 
     project: str
     activations: tuple[Activation, ...]
@@ -74,15 +74,15 @@ class DeploymentHistory:
         return decode(cell.value)
 
     async def deployments(self, project: str) -> list[Deployment]:
-        """Return a Project's deployments, the newest first. Raises `RecordError`."""
+        """Return a project's deployments, the newest first. Raises `RecordError`."""
         return [decode(cell.value) for cell in reversed(await self._values.list(_record(project, "")))]
 
     async def all(self) -> list[Deployment]:
-        """Return the deployments of all Projects. Raises `RecordError`."""
+        """Return the deployments of all projects. Raises `RecordError`."""
         return [decode(cell.value) for cell in await self._values.list(RECORDS)]
 
     async def live(self, project: str) -> Live | None:
-        """Return the live deployment of a Project."""
+        """Return the live deployment of a project."""
         cell = await self._values.get(LIVE + project)
         return _live(cell) if cell is not None else None
 
@@ -108,7 +108,7 @@ class DeploymentHistory:
         return Live(project, activations, answer)
 
     async def all_live(self, warn: Callable[[RecordError], None]) -> list[Live]:
-        """Return the live deployment of each Project. Calls `warn` for corrupt cells, and omits them."""
+        """Return the live deployment of each project. Calls `warn` for corrupt cells, and omits them."""
         all_live = []
         for cell in await self._values.list(LIVE):
             try:

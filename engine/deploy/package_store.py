@@ -30,7 +30,7 @@ MAX_DOCUMENT_BYTES = 32 << 20
 """Maximum size of a package's document, for some 200,000 files."""
 MAX_TEXT_BYTES = 64 << 20
 """Maximum size of the script and of the source map of a component, which are held in memory."""
-_REDEPLOY = "Run svc deploy in the Project again."
+_REDEPLOY = "Run svc deploy in the project again."
 _NEW, _GONE = ".new-", ".gone-"
 
 

@@ -1,6 +1,6 @@
-"""Table of the Projects that one process serves, and their routes.
+"""Table of the projects that one process serves, and their routes.
 
-A publication is prepared first and activated in one step. Versions of unchanged Resources are reused.
+A publication is prepared first and activated in one step. Versions of unchanged resources are reused.
 """
 
 import logging
@@ -21,7 +21,7 @@ State = Literal["waiting", "building", "ready", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class BuildStatus:
-    """Builds of a Resource in development. `error` and `seconds` belong to the last finished one."""
+    """Builds of a resource in development. `error` and `seconds` belong to the last finished one."""
 
     queued: bool = False
     running: bool = False
@@ -31,7 +31,7 @@ class BuildStatus:
 
 @dataclass(frozen=True, slots=True)
 class ResourceStatus:
-    """State of a Resource.
+    """State of a resource.
 
     `error` is why its last build failed or why it cannot run. `serves` is true if any version answers
     requests, including an older one. `seconds` is the duration of the last build, `None` if unknown.
@@ -59,7 +59,7 @@ class _ServedResource:
 
 @dataclass(frozen=True, slots=True)
 class PreparedProject:
-    """A publication that can be activated: its routes, and the versions behind them by Resource."""
+    """A publication that can be activated: its routes, and the versions behind them by resource."""
 
     publication: Publication
     routes: RouteTable
@@ -68,10 +68,10 @@ class PreparedProject:
 
 
 class ServingTable:
-    """The Projects that a process serves. Use on one event loop."""
+    """The projects that a process serves. Use on one event loop."""
 
     def __init__(self, versions: VersionFactory, domain: str, *, front: bool) -> None:
-        """With `front`, the front of the only Project answers at the bare domain."""
+        """With `front`, the front of the only project answers at the bare domain."""
         self._versions = versions
         self._domain = domain
         self._front = front
@@ -81,8 +81,8 @@ class ServingTable:
     async def prepare(self, publication: Publication, *, lenient: bool = False) -> PreparedProject:
         """Create the versions of a publication without serving it.
 
-        Raises `SvcError` if a Resource cannot run. With `lenient`, that Resource answers "not ready" instead,
-        after any error: one Resource stops neither the others nor the process.
+        Raises `SvcError` if a resource cannot run. With `lenient`, that resource answers "not ready" instead,
+        after any error: one resource stops neither the others nor the process.
         """
         served: dict[str, _ServedResource] = {}
         versions: dict[str, Version] = {}
@@ -138,7 +138,7 @@ class ServingTable:
         )
 
     def activate(self, prepared: PreparedProject, *, replace_all: bool = False) -> None:
-        """Serve a prepared Project from the next request on; `replace_all` removes every other Project."""
+        """Serve a prepared project from the next request on; `replace_all` removes every other project."""
         name = prepared.publication.project.name
         self._versions.enforce(name, prepared.publication.quota)
         before = self._live.get(name)
@@ -154,17 +154,17 @@ class ServingTable:
         return await self._versions.evaluate(project, resource, artifact)
 
     def project(self, name: str) -> Project | None:
-        """Return a Project as it is served."""
+        """Return a project as it is served."""
         live = self._live.get(name)
         return live.publication.project if live is not None else None
 
     def quota(self, name: str) -> Quota | None:
-        """Return the quota of a served Project."""
+        """Return the quota of a served project."""
         live = self._live.get(name)
         return live.publication.quota if live is not None else None
 
     def status(self, project: str, name: str, builds: BuildStatus = _NO_BUILDS) -> ResourceStatus:
-        """Return the status of a Resource; `builds` are its builds in development."""
+        """Return the status of a resource; `builds` are its builds in development."""
         live = self._live.get(project)
         version = live.versions.get(name) if live is not None else None
         serves = version is not None and not isinstance(version, NotReady)

@@ -16,14 +16,14 @@ from engine.wasm.execution.runner import NO_DOORS, Guest, Runner
 from engine.wasm.outbound.door_calls import DoorBinding
 
 BuildResult = Artifact | SvcError | None
-"""The artifact of a Resource, or its build error; `None` during the first build."""
+"""The artifact of a resource, or its build error; `None` during the first build."""
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A Project to serve, with the outcome of each Resource's build.
+    """A project to serve, with the outcome of each resource's build.
 
-    `deployment` is the guests' `SVC_DEPLOYMENT`. `secrets` are the values of the secrets that Resources
+    `deployment` is the guests' `SVC_DEPLOYMENT`. `secrets` are the values of the secrets that resources
     declare, by name. `quota` is that of the whole service, not of a process.
     """
 
@@ -36,7 +36,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class VersionFactory:
-    """Creates versions in this process. `doors_of` returns a Project's open Doors."""
+    """Creates versions in this process. `doors_of` returns a project's open Doors."""
 
     runner: Runner
     mode: BuildMode

@@ -1,1 +1,1 @@
-"""Development: watch a Project, build on change and publish."""
+"""Development: watch a project, build on change and publish."""

@@ -15,7 +15,7 @@ BUILDS_IN_A_ROW = 3
 
 @dataclass(frozen=True, slots=True)
 class BuildInterval:
-    """The latest build of a Resource: its number and its times (Unix epoch, ns; no end while it runs)."""
+    """The latest build of a resource: its number and its times (Unix epoch, ns; no end while it runs)."""
 
     number: int
     start_ns: int
@@ -27,7 +27,7 @@ class BuildInterval:
 
 
 class BuildWriteFilter:
-    """Tracks which files the build of one Resource writes outside of its output."""
+    """Tracks which files the build of one resource writes outside of its output."""
 
     def __init__(self) -> None:
         self._streaks: dict[Path, tuple[int, int]] = {}

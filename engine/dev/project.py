@@ -1,6 +1,6 @@
-"""A Project in development: builds its Resources and publishes each outcome.
+"""A project in development: builds its resources and publishes each outcome.
 
-The old version of a Resource serves until the new one is ready, and continues to serve if the new one does
+The old version of a resource serves until the new one is ready, and continues to serve if the new one does
 not build. `engine/dev/watch.py` watches the files; `engine/deploy/serving.py` serves.
 """
 
@@ -61,7 +61,7 @@ def _is_artifact(part: BuildResult) -> bool:
 
 
 class DevProject:
-    """One Project in development. Call `start` before anything else."""
+    """One project in development. Call `start` before anything else."""
 
     def __init__(self, project: Project, table: ServingTable, config: DevConfig) -> None:
         self.project = project
@@ -81,7 +81,7 @@ class DevProject:
         self._jobs: dict[str, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
-        """Publish the Project without any build: requests wait for the first ones."""
+        """Publish the project without any build: requests wait for the first ones."""
         await self._publish()
 
     def _publication(self, changes: Mapping[str, BuildResult]) -> Publication:
@@ -91,14 +91,14 @@ class DevProject:
         return Publication(self.project, {**self._parts, **changes}, secrets=secrets)
 
     def _outdated(self, resource: Resource) -> bool:
-        """Return whether the manifest has changed so that this Resource is built differently now."""
+        """Return whether the manifest has changed so that this resource is built differently now."""
         current = self.project.resources.get(resource.name)
         return current is None or build_settings(current) != build_settings(resource)
 
     async def _publish(
         self, resource: Resource | None = None, part: BuildResult = None, *, lenient: bool = False
     ) -> None:
-        """Serve the Project, with a new part for `resource` unless that is outdated by then.
+        """Serve the project, with a new part for `resource` unless that is outdated by then.
 
         Raises `SvcError` if a component cannot run; the old version then continues to serve.
         """
@@ -116,16 +116,16 @@ class DevProject:
                 await self._config.forward(publication)
 
     def inputs(self, name: str) -> frozenset[Path]:
-        """Return the files that a Resource was built from, as far as its lane reports them."""
+        """Return the files that a resource was built from, as far as its lane reports them."""
         artifact = self._parts.get(name)
         return artifact.inputs if isinstance(artifact, ComponentArtifact) else frozenset()
 
     def build_interval(self, name: str) -> BuildInterval | None:
-        """Return when the latest build of a Resource ran."""
+        """Return when the latest build of a resource ran."""
         return self._intervals.get(name)
 
     def status(self, name: str) -> ResourceStatus:
-        """Return the status of a Resource."""
+        """Return the status of a resource."""
         last = self._last.get(name)
         builds = BuildStatus(
             queued=name in self._jobs or last is None,
@@ -143,12 +143,12 @@ class DevProject:
                 self._jobs[name] = asyncio.get_running_loop().create_task(self._work(name))
 
     async def ready(self) -> None:
-        """Wait until the first build of each Resource has finished or failed."""
+        """Wait until the first build of each resource has finished or failed."""
         for name in self.project.resources:
             await self._first_result[name].wait()
 
     async def apply(self, project: Project) -> None:
-        """Switch to an edited manifest: build the Resources it changes, update all routes at once."""
+        """Switch to an edited manifest: build the resources it changes, update all routes at once."""
         before, self.project = self.project, project
         stale = set()
         for name in before.resources.keys() - project.resources.keys():
@@ -176,7 +176,7 @@ class DevProject:
             self._first_result[name].set()
 
     async def _build(self, name: str) -> None:
-        """Build a Resource; the first time, publish the remembered artifact of an earlier `svc` at once."""
+        """Build a resource; the first time, publish the remembered artifact of an earlier `svc` at once."""
         resource = self.project.resources.get(name)
         if resource is None:
             return

@@ -1,4 +1,4 @@
-"""File watcher of a Project, and the listener that rebuilds Resources or applies the manifest."""
+"""File watcher of a project, and the listener that rebuilds resources or applies the manifest."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -53,7 +53,7 @@ class Watcher:
 
 
 class SourceListener:
-    """Rebuilds the Resources whose files changed, and applies an edited manifest."""
+    """Rebuilds the resources whose files changed, and applies an edited manifest."""
 
     def __init__(
         self,
@@ -113,10 +113,10 @@ class SourceListener:
 
 
 def resources_for(dev: DevProject, paths: set[Path]) -> dict[str, set[Path]]:
-    """Return the names of the Resources that changed files belong to, each with its files.
+    """Return the names of the resources that changed files belong to, each with its files.
 
-    A file belongs to the Resource with the deepest `workdir` around it, unless it is build output of that
-    Resource. It also belongs to every Resource that was built from it.
+    A file belongs to the resource with the deepest `workdir` around it, unless it is build output of that
+    resource. It also belongs to every resource that was built from it.
     """
     paths_by_name: dict[str, set[Path]] = {}
     resources = dev.project.resources.values()

@@ -24,7 +24,7 @@ from engine.wasm.execution.request import GuestRequest, RunReport
 MAX_DEPTH = 8
 LINES_SHOWN = 60
 FIRST_BUILD_SECONDS = 30.0
-"""How long a request waits for the first build of its Resource in development."""
+"""How long a request waits for the first build of its resource in development."""
 PAGE_AFTER_SECONDS = 2.0
 """How long a page load in a browser waits for the first build before it gets a page that reloads itself."""
 MAX_RECORDED_PER_SECOND = 50
@@ -43,7 +43,7 @@ class GatewaySettings:
     """Settings of a gateway.
 
     `dev` adds details for developers to error responses. `max_body` is the maximum size of a request body in
-    bytes. `record` records requests of Projects that do not forbid it. `scheme` is that of a reverse proxy
+    bytes. `record` records requests of projects that do not forbid it. `scheme` is that of a reverse proxy
     that terminates TLS; if empty, the scheme of the connection is used. `time_shift_ns` is added to the wall
     clock of guests, for replays.
     """
@@ -84,7 +84,7 @@ class Gateway:
     ) -> None:
         """`routes` is called once a request for the current table.
 
-        `timeline_of` returns the timeline of a Project; the empty name stands for the service itself.
+        `timeline_of` returns the timeline of a project; the empty name stands for the service itself.
         """
         self._routes = routes
         self._timeline_of = timeline_of
@@ -139,13 +139,13 @@ class Gateway:
             self._timeline_of(endpoint.project).append(record)
 
     def _report_unmounted(self, exchange: TracedExchange, endpoint: Endpoint) -> None:
-        """Record that a path without a response starts with the name of a Resource that no mount leads to."""
+        """Record that a path without a response starts with the name of a resource that no mount leads to."""
         name = endpoint.unmounted(exchange.request.path)
         if name and self._denials.allow():
             grant = Grant.mount(endpoint.name, f"/{name}/*", name)
             text = (
                 f"no mount of {endpoint.name} has the path {exchange.request.path}; to route it to {name},"
-                f" add to the mounts of this Resource in svc.toml: {grant.line}"
+                f" add to the mounts of this resource in svc.toml: {grant.line}"
             )
             self._report(exchange, endpoint, text, grant)
 
@@ -167,7 +167,7 @@ class Gateway:
     async def _span(
         self, exchange: TracedExchange, endpoint: Endpoint, span: SpanContext, depth: int
     ) -> _SpanOutcome:
-        """Handle a request at a Resource, or pass it to the target of a matching mount; append one record."""
+        """Handle a request at a resource, or pass it to the target of a matching mount; append one record."""
         started, now = time.perf_counter_ns(), time.time_ns()
         outcome = _ABORTED_BY_SHUTDOWN
         try:

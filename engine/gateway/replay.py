@@ -46,7 +46,7 @@ def replay_note(request_id: str) -> str:
 
 
 class Replayer:
-    """Replays requests of one Project in this process. Use on its event loop."""
+    """Replays requests of one project in this process. Use on its event loop."""
 
     def __init__(
         self, gateway: Handler, timeline: TimelineBus, seconds: float = REPLAY_TIMEOUT_SECONDS

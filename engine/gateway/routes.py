@@ -1,6 +1,6 @@
-"""The routing table: the host of a request selects a Resource, then the path selects a mount of it.
+"""The routing table: the host of a request selects a resource, then the path selects a mount of it.
 
-A `RouteTable` is immutable. A new version of a Resource, or a changed mount, replaces the whole table, so a
+A `RouteTable` is immutable. A new version of a resource, or a changed mount, replaces the whole table, so a
 request uses one table from start to end.
 """
 
@@ -22,28 +22,28 @@ LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
 
 
 class DynamicVersion(Protocol):
-    """A built version of a dynamic Resource, which runs guest code."""
+    """A built version of a dynamic resource, which runs guest code."""
 
     async def run(self, request: GuestRequest) -> RunReport:
         """Run the guest for one request and send its response."""
 
 
 class StaticVersion(Protocol):
-    """A built version of a static Resource, which serves files."""
+    """A built version of a static resource, which serves files."""
 
     async def respond(self, exchange: Exchange) -> tuple[int, int] | None:
         """Send the response and return its status and body size in bytes; `None` if no file matches."""
 
 
 class FirstBuild:
-    """The result of a Resource's first build. Requests wait for it."""
+    """The result of a resource's first build. Requests wait for it."""
 
     def __init__(self) -> None:
         self._finished = asyncio.Event()
         self._version: Version | None = None
 
     def finish(self, version: "Version | None") -> None:
-        """Set the version that waiting requests continue with; `None` if the Resource was removed."""
+        """Set the version that waiting requests continue with; `None` if the resource was removed."""
         self._version = version
         self._finished.set()
 
@@ -56,7 +56,7 @@ class FirstBuild:
 
 @dataclass(frozen=True, slots=True)
 class NotReady:
-    """The version of a Resource that cannot serve: `first_build` is running, or it failed with `error`."""
+    """The version of a resource that cannot serve: `first_build` is running, or it failed with `error`."""
 
     error: SvcError | None = None
     first_build: FirstBuild | None = None
@@ -66,7 +66,7 @@ Version = DynamicVersion | StaticVersion | NotReady
 
 
 class Endpoint:
-    """A routing target: a Resource with its version and its mounts."""
+    """A routing target: a resource with its version and its mounts."""
 
     __slots__ = (
         "_exact_mounts",
@@ -97,7 +97,7 @@ class Endpoint:
         self._names: Collection[str] = ()
 
     def link_mounts(self, mounts: tuple[Mount, ...], endpoints: Mapping[str, "Endpoint"]) -> None:
-        """Set the mounts of this Resource; `endpoints` maps each Resource name to its Endpoint.
+        """Set the mounts of this resource; `endpoints` maps each resource name to its Endpoint.
 
         Called once, while a table is built.
         """
@@ -111,12 +111,12 @@ class Endpoint:
         self._prefix_mounts.sort(key=lambda item: -len(item[0].prefix))
 
     def unmounted(self, path: str) -> str:
-        """Return the other Resource whose name is the first segment of a path without a mount, or ""."""
+        """Return the other resource whose name is the first segment of a path without a mount, or ""."""
         name = path[1:].partition("/")[0]
         return name if name in self._names and name != self.name else ""
 
     def match_mount(self, path: str) -> "Endpoint | None":
-        """Return the target of the mount that matches a URL path, or `None` if this Resource handles it.
+        """Return the target of the mount that matches a URL path, or `None` if this resource handles it.
 
         An exact mount wins over a prefix mount, a longer prefix over a shorter one.
         """
@@ -127,7 +127,7 @@ class Endpoint:
 
 
 class RouteTable:
-    """An immutable map from host name to the public Resource that handles its requests."""
+    """An immutable map from host name to the public resource that handles its requests."""
 
     __slots__ = ("_hosts",)
 
@@ -138,10 +138,10 @@ class RouteTable:
     def build(
         cls, project: Project, versions: Mapping[str, Version], *, domain: str, front: bool = True
     ) -> "RouteTable":
-        """Build the table of a Project; `versions` maps each Resource name to its version.
+        """Build the table of a project; `versions` maps each resource name to its version.
 
-        Each public Resource gets the host `<resource>--<project>.<domain>`. With `front`, the Project's front
-        Resource also gets the bare domain, or all of `LOCAL_HOSTS` if the domain is `localhost`.
+        Each public resource gets the host `<resource>--<project>.<domain>`. With `front`, the project's front
+        resource also gets the bare domain, or all of `LOCAL_HOSTS` if the domain is `localhost`.
         """
         endpoints = {
             name: Endpoint(project.name, resource, versions[name], project.recorded)
@@ -165,9 +165,9 @@ class RouteTable:
         return cls({host: endpoint for table in tables for host, endpoint in table._hosts.items()})
 
     def match_host(self, authority: str) -> Endpoint | None:
-        """Return the public Resource for a `Host` header (`host[:port]`), or `None`.
+        """Return the public resource for a `Host` header (`host[:port]`), or `None`.
 
-        The result is `None` for an unknown host and for a private Resource: clients must not find out which.
+        The result is `None` for an unknown host and for a private resource: clients must not find out which.
         """
         return self._hosts.get(authority) or self._hosts.get(host_name(authority))
 

@@ -1,4 +1,4 @@
-"""Edits of `svc.toml`, its mounts, `egress` and new Resources: planned, validated and written atomically.
+"""Edits of `svc.toml`, its mounts, `egress` and new resources: planned, validated and written atomically.
 
 An edit is refused if the resulting manifest is invalid, or if the file has changed since the edit was
 planned. `text_edit.py` decides where in the text a change goes.
@@ -125,7 +125,7 @@ def plan(root: Path, changes: Sequence[Change]) -> ManifestEdit:
 def plan_resource(
     root: Path, name: str, keys: Mapping[str, str | bool], mount: AddMount | None
 ) -> ManifestEdit:
-    """Return the edit that appends the table of a new Resource, and mounts it. Writes nothing.
+    """Return the edit that appends the table of a new resource, and mounts it. Writes nothing.
 
     Raises as `plan`.
     """
@@ -133,7 +133,7 @@ def plan_resource(
     project = parse(root, before)
     if name in project.resources:
         raise EditRefused(
-            f"{MANIFEST} has a Resource {name} already", "Choose another name.", code="conflict"
+            f"{MANIFEST} has a resource {name} already", "Choose another name.", code="conflict"
         )
     pairs = (f"{key} = {json.dumps(value)}" for key, value in keys.items())
     ending = b"\r\n" if b"\r\n" in before else b"\n"
@@ -240,7 +240,7 @@ def _is_origin(text: str) -> bool:
 def _resource(project: Project, name: str) -> Resource:
     resource = project.resources.get(name)
     if resource is None:
-        raise EditRefused(f'unknown Resource "{name}"', did_you_mean(name, list(project.resources)))
+        raise EditRefused(f'unknown resource "{name}"', did_you_mean(name, list(project.resources)))
     return resource
 
 
@@ -260,7 +260,7 @@ def _checked(
     resource: Resource,
     mounts: dict[str, str],
 ) -> bytes:
-    """Apply splices, and refuse them unless only this Resource and its mounts change their meaning."""
+    """Apply splices, and refuse them unless only this resource and its mounts change their meaning."""
     text = content.decode("utf-8")
     byte_order_mark = _MARK if text.startswith(_MARK) else ""
     text = text.removeprefix(_MARK)
@@ -280,7 +280,7 @@ def _checked(
 
 
 def _meaning(resource: Resource) -> tuple[Resource, dict[str, str]]:
-    """Return a Resource without mounts, and its mounts, in a form that ignores the order of both lists."""
+    """Return a resource without mounts, and its mounts, in a form that ignores the order of both lists."""
     ordered = replace(resource, mounts=(), egress=tuple(sorted(resource.egress)))
     return ordered, {mount.pattern: mount.target for mount in resource.mounts}
 
@@ -348,7 +348,7 @@ def inverse(before: Project, changes: Sequence[Change]) -> tuple[Change, ...]:
 
 
 def _inverse_of_origin(current: set[str], change: OriginChange) -> list[Change]:
-    """Apply a change to the origins of its Resource, and return what undoes it."""
+    """Apply a change to the origins of its resource, and return what undoes it."""
     if isinstance(change, RemoveOrigin):
         current.discard(change.origin)
         return [AddOrigin(change.resource, change.origin)]

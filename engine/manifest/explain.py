@@ -106,7 +106,7 @@ def _explain(key: str, path: KeyPath, detail: ErrorDetails) -> tuple[str, str]:
         low, high = _range(key)
         return f"{value} is out of range", f"Allowed: {low} to {high}."
     if kind == "too_short":
-        return "no Resource is defined", f"Add {_example('resource')}."
+        return "no resource is defined", f"Add {_example('resource')}."
     if kind == "string_too_short":
         return "must not be empty", f"Write something, or remove {key}."
     if kind == "string_pattern_mismatch":
@@ -150,7 +150,7 @@ def _remedy(path: KeyPath, kind: str, value: Any) -> str:
     if kind == "list_type" and isinstance(value, str):
         return f'Write it in brackets: {name} = ["{value}"]'
     if path == ("resource",) or (path[0] == "resource" and len(path) == 2):
-        return "Write a Resource as a table: [resource.web]"
+        return "Write a resource as a table: [resource.web]"
     return ""
 
 

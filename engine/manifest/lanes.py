@@ -13,7 +13,7 @@ class LaneSpec:
     """The manifest's view of a lane.
 
     `kind` is what the lane builds: components that run, or images of files to serve. With `needs_output`, the
-    manifest must name `output`. `default_entry(workdir, root)` returns the entry module of a Resource without
+    manifest must name `output`. `default_entry(workdir, root)` returns the entry module of a resource without
     `entry`, or `None`; a lane without it has no `entry` key. A build depends on the values of
     `build_variables` in `env`.
     """
@@ -41,7 +41,7 @@ def registered_lanes() -> Mapping[str, LaneSpec]:
 
 
 def build_settings(resource: Resource) -> tuple[object, ...]:
-    """Return the manifest values that a Resource's artifact depends on."""
+    """Return the manifest values that a resource's artifact depends on."""
     spec = registered_lanes().get(resource.lane)
     variables = spec.build_variables if spec is not None else ()
     return (

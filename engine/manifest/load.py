@@ -49,17 +49,17 @@ def find(start: Path) -> Path:
         return folder
     raise NoProject(
         f"no {MANIFEST} in {start} or any folder above it",
-        "Create a Project with `svc new NAME`, or change to a Project folder.",
+        "Create a project with `svc new NAME`, or change to a project folder.",
     )
 
 
 def load(root: Path) -> Project:
-    """Read the Project in a folder. Raises `ManifestError` with every mistake, `NoProject` without a file."""
+    """Read the project in a folder. Raises `ManifestError` with every mistake, `NoProject` without a file."""
     return parse(root, read(root / MANIFEST))
 
 
 def parse(root: Path, content: bytes) -> Project:
-    """Return the Project for the content of the manifest in a folder. Raises `ManifestError`."""
+    """Return the project for the content of the manifest in a folder. Raises `ManifestError`."""
     path = root / MANIFEST
     text = decode(path, content)
     if has_long_key(text):
@@ -105,7 +105,7 @@ def warnings(project: Project) -> tuple[ManifestProblem, ...]:
         hint = f"Add to [resource.{name}] in {MANIFEST}: public = true"
         problems.append(
             ManifestProblem(
-                0, 0, f"resource.{name}", "no Resource is public, so nothing can be reached", hint
+                0, 0, f"resource.{name}", "no resource is public, so nothing can be reached", hint
             )
         )
     for resource in project.resources.values():
@@ -113,7 +113,7 @@ def warnings(project: Project) -> tuple[ManifestProblem, ...]:
             if not project.root.is_relative_to(resource.output):
                 continue
             key = f"resource.{resource.name}.output"
-            message = f"{key} is the Project folder: {MANIFEST} and all sources are served with it"
+            message = f"{key} is the project folder: {MANIFEST} and all sources are served with it"
             problems.append(
                 ManifestProblem(0, 0, key, message, "Move the files to serve to a separate folder.")
             )
@@ -134,7 +134,7 @@ def read(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
     except FileNotFoundError as error:
-        raise NoProject(f"{path} does not exist", "Create a Project with `svc new NAME`.") from error
+        raise NoProject(f"{path} does not exist", "Create a project with `svc new NAME`.") from error
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or "its symbolic links form a loop"
         problem = ManifestProblem(

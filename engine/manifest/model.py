@@ -1,4 +1,4 @@
-"""Immutable, validated values of a manifest: Project, Resource and Mount."""
+"""Immutable, validated values of a manifest: project, resource and Mount."""
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """Requests whose path matches `pattern` go to the Resource `target`.
+    """Requests whose path matches `pattern` go to the resource `target`.
 
     `pattern` is `/<prefix>/*` (everything below `/<prefix>/` and `/<prefix>` itself) or an exact path.
     """
@@ -34,7 +34,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One `[resource.<name>]` table; paths are absolute and inside the Project folder."""
+    """One `[resource.<name>]` table; paths are absolute and inside the project folder."""
 
     name: str
     lane: str
@@ -75,6 +75,6 @@ class Project:
 
     @property
     def front(self) -> Resource | None:
-        """The Resource at the bare address: the public one with mounts, else the first public one."""
+        """The resource at the bare address: the public one with mounts, else the first public one."""
         public = [r for r in self.resources.values() if r.public]
         return next((r for r in public if r.mounts), public[0] if public else None)

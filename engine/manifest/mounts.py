@@ -17,7 +17,7 @@ _UNRESERVED = re.compile(r"[A-Za-z0-9\-._~]")
 
 
 def mount_findings(name: str, table: ResourceTable, names: list[str]) -> Iterator[Finding]:
-    """Yield the mistakes in one Resource's mounts; `names` are all Resources of the file."""
+    """Yield the mistakes in one resource's mounts; `names` are all resources of the file."""
     patterns: dict[str, str] = {}
     for pattern, target in table.mounts.items():
         key_path = ("resource", name, "mounts", pattern)
@@ -28,11 +28,11 @@ def mount_findings(name: str, table: ResourceTable, names: list[str]) -> Iterato
         elif twin != pattern:
             yield key_path, f'"{pattern}" is the same path as "{twin}"', "Remove one of them."
         if target == name:
-            yield key_path, f"{name} is mounted into itself", "A mount leads to another Resource."
+            yield key_path, f"{name} is mounted into itself", "A mount leads to another resource."
         elif target not in names:
             candidates = [other for other in names if other != name]
             hint = did_you_mean(target, candidates) or f"Add a table [resource.{target}]."
-            yield key_path, f'unknown Resource "{target}"', hint
+            yield key_path, f'unknown resource "{target}"', hint
 
 
 def pattern_problem(pattern: str) -> tuple[str, str] | None:
@@ -88,7 +88,7 @@ def cycle_findings(tables: Mapping[str, ResourceTable]) -> Iterator[Finding]:
 
 
 def _targets(name: str, tables: Mapping[str, ResourceTable]) -> Iterator[tuple[str, str]]:
-    """Yield pattern and target of a Resource's valid mounts, each target once."""
+    """Yield pattern and target of a resource's valid mounts, each target once."""
     targets = {name}
     for pattern, target in tables[name].mounts.items():
         if target in tables and target not in targets:

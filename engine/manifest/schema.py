@@ -28,7 +28,7 @@ _VARIABLE_NAMES: JsonDict = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
 
 
 def is_name(text: str) -> bool:
-    """Return whether a text is a valid name of a Project or Resource. Host names join the two with `--`."""
+    """Return whether a text is a valid name of a project or resource. Host names join the two with `--`."""
     return len(text) <= NAME_LENGTH and re.fullmatch(NAME_PATTERN[1:-1], text) is not None
 
 
@@ -46,16 +46,16 @@ _OptionalText = Annotated[str | None, Field(min_length=1), WithJsonSchema({"type
 
 
 class ResourceTable(_Table):
-    """One Resource: a part of the Project that answers requests."""
+    """One resource: a part of the project that answers requests."""
 
     lane: Annotated[str, BeforeValidator(_registered_lane)] = Field(
-        description="Language runtime that builds the Resource."
+        description="Language runtime that builds the resource."
     )
     public: bool = Field(
         False, description="true: reachable at its own address. false: reachable through a mount only."
     )
-    workdir: str = Field(".", description="Folder of the Resource's sources, inside the Project folder.")
-    build: _OptionalText = Field(None, description="Shell command that builds the Resource, run in workdir.")
+    workdir: str = Field(".", description="Folder of the resource's sources, inside the project folder.")
+    build: _OptionalText = Field(None, description="Shell command that builds the resource, run in workdir.")
     output: _OptionalText = Field(
         None, description="static: folder to serve. Otherwise: the component that build writes."
     )
@@ -77,11 +77,11 @@ class ResourceTable(_Table):
     )
     memory_limit_mb: int = Field(128, ge=16, le=1024, description="Memory limit of an instance in MiB.")
     egress: list[str] = Field(
-        [], description="Origins that the Resource may call, e.g. https://api.example.com."
+        [], description="Origins that the resource may call, e.g. https://api.example.com."
     )
     env: dict[str, str] = Field(
         {},
-        description="Environment variables of the Resource.",
+        description="Environment variables of the resource.",
         json_schema_extra={"propertyNames": _VARIABLE_NAMES},
     )
     secrets: list[str] = Field(
@@ -90,14 +90,14 @@ class ResourceTable(_Table):
 
 
 class ProjectTable(_Table):
-    """The Project as a whole."""
+    """The project as a whole."""
 
     name: Annotated[str, WithJsonSchema(_NAME_SCHEMA)] = Field(
         description="Project name: a-z, 0-9 and single -, a letter first, at most 39 characters."
     )
     check: Annotated[str | None, WithJsonSchema({"type": "string", "pattern": "^/[!-~]*$"})] = Field(
         None,
-        description="Path that public Resources must answer below 400 before a deployment is live.",
+        description="Path that public resources must answer below 400 before a deployment is live.",
         pattern=r"^/[!-~]*$",
     )
     record_bodies: bool = Field(
@@ -111,9 +111,9 @@ class ProjectTable(_Table):
 class Document(_Table):
     """A complete `svc.toml`."""
 
-    project: ProjectTable = Field(description="The Project.")
+    project: ProjectTable = Field(description="The project.")
     resource: dict[str, ResourceTable] = Field(
-        description="The Resources, by name.",
+        description="The resources, by name.",
         min_length=1,
         json_schema_extra={
             "propertyNames": {key: value for key, value in _NAME_SCHEMA.items() if key != "type"}

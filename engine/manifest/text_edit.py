@@ -22,7 +22,7 @@ class Splice(NamedTuple):
 
 
 def added(text: str, resource: str, pattern: str, target: str) -> Splice:
-    """Return the edit that adds a mount after the existing ones, or after the keys of its Resource."""
+    """Return the edit that adds a mount after the existing ones, or after the keys of its resource."""
     table: KeyPath = ("resource", resource)
     mounts: KeyPath = (*table, "mounts")
     positions = find_positions(text)

@@ -1,4 +1,4 @@
-"""Validation rules between the keys of a manifest, and between keys and the Project folder."""
+"""Validation rules between the keys of a manifest, and between keys and the project folder."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
@@ -22,11 +22,11 @@ def validate(
 ) -> Iterator[Finding]:
     """Yield every mistake in a document with valid types.
 
-    `root` is the resolved Project folder. `names` are all Resources of the file, including those with tables
+    `root` is the resolved project folder. `names` are all resources of the file, including those with tables
     too broken to be in the document. `broken` are the keys that were removed from the document.
     """
     if not is_name(document.project.name):
-        yield ("project", "name"), f'"{document.project.name}" is not a name for a Project', NAME_RULE
+        yield ("project", "name"), f'"{document.project.name}" is not a name for a project', NAME_RULE
     for name, table in document.resource.items():
         key_path = ("resource", name)
         broken_keys = {path[2] for path in broken if path[:2] == key_path and len(path) > 2}
@@ -43,10 +43,10 @@ def validate(
 
 def _name(key_path: tuple[str, ...], name: str, table: ResourceTable, project: str) -> Iterator[Finding]:
     if not is_name(name):
-        yield key_path, f'"{name}" is not a name for a Resource', NAME_RULE
+        yield key_path, f'"{name}" is not a name for a resource', NAME_RULE
     elif table.public and len(label := f"{name}--{project}") > _LABEL:
         message = f'the host name part "{label}" has {len(label)} characters; the maximum is {_LABEL}'
-        yield key_path, message, "Shorten the name of the Resource or of the Project."
+        yield key_path, message, "Shorten the name of the resource or of the project."
 
 
 def _paths(key_path: tuple[str, ...], table: ResourceTable, root: Path) -> Iterator[Finding]:
@@ -60,7 +60,7 @@ def _paths(key_path: tuple[str, ...], table: ResourceTable, root: Path) -> Itera
             yield (
                 (*key_path, key),
                 reason,
-                f"{key} is relative to workdir and stays inside the Project folder.",
+                f"{key} is relative to workdir and stays inside the project folder.",
             )
 
 
@@ -70,7 +70,7 @@ def _inside(base: Path, value: str, root: Path) -> Path | str:
         path = (base / value).resolve()
     except (OSError, ValueError, RuntimeError):
         return f'"{value}" cannot be resolved'
-    return path if path.is_relative_to(root) else f'"{value}" is outside the Project folder'
+    return path if path.is_relative_to(root) else f'"{value}" is outside the project folder'
 
 
 def _lane(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
@@ -78,21 +78,21 @@ def _lane(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
     component = lane.kind == "component"
     hint = f'Add the {"component" if component else "folder to serve"}: output = "{_OUTPUTS[lane.kind]}"'
     if table.output is None and lane.needs_output:
-        yield (*key_path, "output"), f"a {lane.name} Resource needs output", hint
+        yield (*key_path, "output"), f"a {lane.name} resource needs output", hint
     elif table.output is None and table.build is not None:
         yield (*key_path, "build"), "a build command needs output", hint
     if table.output is not None and table.build is None and component and not lane.needs_output:
         hint = f"Remove it: the {lane.name} lane makes the component itself. Or add the build that writes it."
-        yield (*key_path, "output"), f"output has no meaning for a {lane.name} Resource without build", hint
+        yield (*key_path, "output"), f"output has no meaning for a {lane.name} resource without build", hint
     if table.spa and component:
         yield (
             (*key_path, "spa"),
-            f"spa is for {_lanes(lambda each: each.kind == 'image')} Resources",
+            f"spa is for {_lanes(lambda each: each.kind == 'image')} resources",
             "Remove it.",
         )
     if table.entry is not None and lane.default_entry is None:
         lanes = _lanes(lambda each: each.default_entry is not None)
-        yield (*key_path, "entry"), f"entry is for {lanes} Resources", "Remove it."
+        yield (*key_path, "entry"), f"entry is for {lanes} resources", "Remove it."
 
 
 def _lanes(fits: Callable[[LaneSpec], bool]) -> str:

@@ -308,7 +308,7 @@ class Deployer:
             package = await package_store.touch(self.bucket.blobs, spec.packages[name])
             if package.kind != kind_of(resource.lane):
                 raise InvalidDeploySpec(
-                    f"the package of the {resource.lane} Resource {name} is of kind {package.kind}"
+                    f"the package of the {resource.lane} resource {name} is of kind {package.kind}"
                 )
             artifacts[name] = await package_store.unpack(
                 self.bucket.blobs, spec.packages[name], self._unpacked

@@ -1,4 +1,4 @@
-"""Build inputs outside of a Resource's folder, listed by Go: other modules and the files that select them."""
+"""Build inputs outside of a resource's folder, listed by Go: other modules and the files that select them."""
 
 import json
 import os

@@ -28,7 +28,7 @@ LIMIT_SECS = 900.0
 
 
 class GoLane:
-    """Builds go Resources. `limit_secs` is the time that one run of Go may take."""
+    """Builds go resources. `limit_secs` is the time that one run of Go may take."""
 
     spec = SPEC
 
@@ -57,7 +57,7 @@ class GoLane:
         return identity(*toolchain.decisive(cache))
 
     async def build(self, request: BuildRequest) -> ComponentArtifact:
-        """Build one Resource. Raises `BuildFailed` and `ToolchainMissing`."""
+        """Build one resource. Raises `BuildFailed` and `ToolchainMissing`."""
         return await build_or_take(request, self._build)
 
     async def _build(self, request: BuildRequest) -> ComponentArtifact:

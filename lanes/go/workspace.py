@@ -44,7 +44,7 @@ class Workspace:
 
 
 async def workspace(go: Go, request: BuildRequest) -> Workspace:
-    """Write the workspace of a Resource. Raises `BuildFailed`."""
+    """Write the workspace of a resource. Raises `BuildFailed`."""
     workdir = request.resource.workdir
     environ = go.environ(os.environ)
     if gowork := os.environ.get("GOWORK"):

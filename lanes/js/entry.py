@@ -1,4 +1,4 @@
-"""Search for the entry module of a js Resource without `entry`.
+"""Search for the entry module of a js resource without `entry`.
 
 The js lane reports a missing module at build time: files come and go during development.
 """
@@ -12,7 +12,7 @@ _USUAL = ("src/index.ts", "src/index.js", "index.ts", "index.js")
 def default_entry(workdir: Path, root: Path) -> Path | None:
     """Return the first of `module` and `main` of package.json and the usual files that exists, or `None`.
 
-    Ignores files outside of `root`, the resolved Project folder.
+    Ignores files outside of `root`, the resolved project folder.
     """
     for name in (*_package(workdir / "package.json"), *_USUAL):
         try:

@@ -49,7 +49,7 @@ LOOKED_FOR = "package.json (module, main), src/index.ts, src/index.js, index.ts,
 
 
 class JsLane:
-    """Builds js Resources. `limit` is the time for loading a module into a snapshot, in seconds."""
+    """Builds js resources. `limit` is the time for loading a module into a snapshot, in seconds."""
 
     spec = SPEC
 
@@ -72,7 +72,7 @@ class JsLane:
         return identity(programs(cache))
 
     async def build(self, request: BuildRequest) -> ComponentArtifact:
-        """Build one Resource. Raises `BuildFailed` and `ToolchainMissing`."""
+        """Build one resource. Raises `BuildFailed` and `ToolchainMissing`."""
         return await build_or_take(request, self._build)
 
     async def _build(self, request: BuildRequest) -> ComponentArtifact:

@@ -1,4 +1,4 @@
-"""Selection of the Resource's component among the files linked by cargo, its cached copy and its sources."""
+"""Selection of the resource's component among the files linked by cargo, its cached copy and its sources."""
 
 import os
 import re

@@ -66,7 +66,7 @@ def _hint(result: Finished, request: BuildRequest) -> str:
     if _NETWORK.search(result.stderr):
         return (
             "A crate has to be downloaded and could not be. Run `cargo fetch` while the machine is online, "
-            "or add the crates to the Project with `cargo vendor`."
+            "or add the crates to the project with `cargo vendor`."
         )
     if _READ_ONLY.search(result.stderr):
         return (

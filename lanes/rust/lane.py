@@ -21,7 +21,7 @@ _WARNINGS_SHOWN = 10
 
 
 class RustLane:
-    """Builds rust Resources. `limit_secs` is the time that one run of cargo may take."""
+    """Builds rust resources. `limit_secs` is the time that one run of cargo may take."""
 
     spec = SPEC
 
@@ -43,7 +43,7 @@ class RustLane:
         return identity(*toolchain.decisive())
 
     async def build(self, request: BuildRequest) -> ComponentArtifact:
-        """Build one Resource. Raises `BuildFailed` and `ToolchainMissing`."""
+        """Build one resource. Raises `BuildFailed` and `ToolchainMissing`."""
         return await build_or_take(request, self._build)
 
     async def _build(self, request: BuildRequest) -> ComponentArtifact:

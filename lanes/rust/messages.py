@@ -18,7 +18,7 @@ _NOT_A_PLACE = re.compile(r"aborting due to|\d+ warnings? emitted")
 
 @dataclass(slots=True)
 class Messages:
-    """Messages of a build. `root` is the Project folder; positions of diagnostics are relative to it."""
+    """Messages of a build. `root` is the project folder; positions of diagnostics are relative to it."""
 
     root: Path
     artifacts: list[tuple[str, Path]] = field(default_factory=list)
@@ -102,7 +102,7 @@ def _foreign(name: str) -> bool:
 
 
 def _file(name: str, folder: Path, root: Path) -> str:
-    """Return a file relative to the Project folder.
+    """Return a file relative to the project folder.
 
     rustc names files relative to the workspace, which is the package's own folder or one around it.
     """

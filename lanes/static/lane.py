@@ -17,7 +17,7 @@ _QUALITY = {"dev": (5, 6), "deploy": (11, 9)}
 
 
 class StaticLane:
-    """Builds static Resources."""
+    """Builds static resources."""
 
     spec = SPEC
 
@@ -25,7 +25,7 @@ class StaticLane:
         self._workers = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="static-pack")
 
     async def build(self, request: BuildRequest) -> FolderArtifact | StaticBundle:
-        """Build the Resource: a live folder in dev without `build`, else a static bundle.
+        """Build the resource: a live folder in dev without `build`, else a static bundle.
 
         Raises `BuildFailed`.
         """

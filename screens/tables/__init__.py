@@ -1,1 +1,1 @@
-"""The Tables: rows of a Project in a grid, and changes of them."""
+"""The Tables: rows of a project in a grid, and changes of them."""

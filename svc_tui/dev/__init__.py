@@ -1,1 +1,1 @@
-"""The development server: build, serve and rebuild one Project."""
+"""The development server: build, serve and rebuild one project."""

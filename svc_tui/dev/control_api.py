@@ -1,4 +1,4 @@
-"""Control API of a Project in development.
+"""Control API of a project in development.
 
 The web framework takes half a second to load, so `svc dev` imports this module while it serves already.
 """
@@ -18,7 +18,7 @@ from svc_tui.dev.server import DevContext
 
 
 def blueprints(context: DevContext) -> tuple[Blueprint, ...]:
-    """Return the routes for a Project in development."""
+    """Return the routes for a project in development."""
     project, dev = context.dev.project, context.dev
     projects = SingleProject(project.name, context.folder)
     return (

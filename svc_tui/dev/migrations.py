@@ -1,4 +1,4 @@
-"""Migrations of a Project in development: applied when `svc dev` starts, and when a file is saved.
+"""Migrations of a project in development: applied when `svc dev` starts, and when a file is saved.
 
 A broken migration is reported and everything else serves. A migration edited after it was applied is
 reported too, and the others are applied.
@@ -29,7 +29,7 @@ class MigrationReporter(Protocol):
 
 
 class MigrationListener:
-    """Applies the new migrations of a Project; `data` is the folder of the Project's data."""
+    """Applies the new migrations of a project; `data` is the folder of the project's data."""
 
     def __init__(self, root: Path, data: Path, reporter: MigrationReporter) -> None:
         self._root = root

@@ -37,7 +37,7 @@ LogRecord = LineRecord | PlatformRecord | StructuredRecord
 
 @dataclass(slots=True)
 class _OpenRequest:
-    """A request in progress: its lines, and the spans of the Resources on its way."""
+    """A request in progress: its lines, and the spans of the resources on its way."""
 
     lines: list[LogRecord] = field(default_factory=list)
     spans: list[RequestRecord] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Development server: builds, watcher, gateway, Doors, timeline and control API of one Project.
+"""Development server: builds, watcher, gateway, Doors, timeline and control API of one project.
 
 `svc dev` and the Console run it. It prints nothing and reports to a `Reporter`.
 """
@@ -50,7 +50,7 @@ GRACE_SECONDS = 1.0
 
 
 class Reporter(migrations.MigrationReporter, Protocol):
-    """Receives events outside of requests, on the loop that the Project runs on."""
+    """Receives events outside of requests, on the loop that the project runs on."""
 
     def progress(self, text: str) -> None:
         """Report a step that takes longer than a moment."""
@@ -73,7 +73,7 @@ class Settings:
 
     @property
     def port(self) -> int:
-        """The port of the Project's addresses."""
+        """The port of the project's addresses."""
         return int(self.sockets[0][0].getsockname()[1])
 
 
@@ -91,7 +91,7 @@ class DevServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevContext:
-    """Values that the control API of a development server works with; `folder` has the Project's data."""
+    """Values that the control API of a development server works with; `folder` has the project's data."""
 
     dev: DevProject
     folder: Path
@@ -105,7 +105,7 @@ class DevContext:
 async def run_dev(
     project: Project, settings: Settings, timeline: TimelineBus, reporter: Reporter, stop: asyncio.Event
 ) -> AsyncIterator[DevServer]:
-    """Serve a Project until the context is left or `stop` is set; leaving sets it. Builds have started."""
+    """Serve a project until the context is left or `stop` is set; leaving sets it. Builds have started."""
     loop = asyncio.get_running_loop()
     data = project.root / DATA_DIR
     async with AsyncExitStack() as stack:
@@ -215,7 +215,7 @@ def _worker_pool(
 async def _control(
     context: DevContext, stop: asyncio.Event, presence: "asyncio.Future[ControlEndpoint]"
 ) -> None:
-    """Serve the control API beside the Project, once its web framework is loaded."""
+    """Serve the control API beside the project, once its web framework is loaded."""
     api = await asyncio.to_thread(importlib.import_module, "svc_tui.dev.control_api")
     try:
         async with api.serving(context) as endpoint:

@@ -1,1 +1,1 @@
-"""Creating Projects and checking build prerequisites."""
+"""Creating projects and checking build prerequisites."""

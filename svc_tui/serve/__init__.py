@@ -1,1 +1,1 @@
-"""The service: host Projects on a server."""
+"""The service: host projects on a server."""

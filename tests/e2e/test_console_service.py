@@ -20,7 +20,7 @@ END_SECONDS = 1.0
 
 @dataclass
 class Live:
-    """A service with one deployed Project, and the environment of its owner."""
+    """A service with one deployed project, and the environment of its owner."""
 
     server: Server
     project: Path

@@ -39,7 +39,7 @@ TYPING = """
 
 
 def created(folder: Path) -> Path:
-    """Create a Project with an empty table `people`."""
+    """Create a project with an empty table `people`."""
     (folder / "site").mkdir(parents=True)
     (folder / "site" / "index.html").write_text("hello")
     (folder / "svc.toml").write_text(

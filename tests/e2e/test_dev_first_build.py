@@ -1,4 +1,4 @@
-"""Requests to `svc dev` before the first build of a Resource is ready."""
+"""Requests to `svc dev` before the first build of a resource is ready."""
 
 import contextlib
 import os
@@ -31,7 +31,7 @@ BROWSER = {"accept": "text/html,*/*;q=0.8"}
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A Project whose build waits until the file `go` exists."""
+    """A project whose build waits until the file `go` exists."""
     folder = tmp_path / "süß und weit"
     folder.mkdir()
     (folder / "svc.toml").write_text(MANIFEST)

@@ -23,7 +23,7 @@ ENTRY = "document.querySelector('#entries li:first-child')"
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory, rust_toolchain: None) -> Path:
-    """A Project that `svc new` created from the template, which is the sample."""
+    """A project that `svc new` created from the template, which is the sample."""
     project = tmp_path_factory.mktemp("süß") / "our-book"
     assert run(["new", str(project), "--template", "guestbook"]) == 0
     return project

@@ -1,4 +1,4 @@
-"""`svc dev` applies a Project's migrations at its start and when they are saved."""
+"""`svc dev` applies a project's migrations at its start and when they are saved."""
 
 from pathlib import Path
 

@@ -152,7 +152,7 @@ def test_failure_names_its_line_and_affects_no_other_request(
             check_hello(polyglot, other)
         failing.join()
         check_failure_position(polyglot, copy, lane)
-        assert json.loads(next(lines)[6:])["n"] == 2, "a stream of the same Resource was harmed"
+        assert json.loads(next(lines)[6:])["n"] == 2, "a stream of the same resource was harmed"
     for one in LANES:
         check_hello(polyglot, one)
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 @dataclass
 class Service:
-    """A claimed service that all tests share; each test has its own Project."""
+    """A claimed service that all tests share; each test has its own project."""
 
     server: Server
     environ: dict[str, str]

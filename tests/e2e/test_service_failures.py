@@ -23,7 +23,7 @@ NO_LIMIT = resource.RLIM_INFINITY
 
 @dataclass
 class Service:
-    """A service that the tests share in file order; each test has its own Project."""
+    """A service that the tests share in file order; each test has its own project."""
 
     server: Server
     environ: Mapping[str, str]

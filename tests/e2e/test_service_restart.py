@@ -102,7 +102,7 @@ def ended(service: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def deploy(supervisor: Supervisor, folder: Path) -> None:
-    """Claim the service and deploy two Projects; one has a guest besides its page."""
+    """Claim the service and deploy two projects; one has a guest besides its page."""
     code = supervisor.printed().partition("with the code ")[2].split('"')[0]
     claim = ("--user", "ann", "--claim", code, "--password-stdin")
     url = f"http://{supervisor.addresses[1]}"

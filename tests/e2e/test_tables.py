@@ -40,7 +40,7 @@ export default {
 
 
 def create(folder: Path) -> Path:
-    """Create a Project whose guest reads and writes the table `notes`."""
+    """Create a project whose guest reads and writes the table `notes`."""
     (folder / "api").mkdir(parents=True)
     (folder / "tables").mkdir()
     (folder / "svc.toml").write_text(MANIFEST)

@@ -33,7 +33,7 @@ Used = Callable[[], dict[str, Any]]
 
 @pytest.fixture
 def used(shop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Used:
-    """Return the rows of `svc usage` by Resource."""
+    """Return the rows of `svc usage` by resource."""
     monkeypatch.chdir(shop)
 
     def usage() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`svc dev --workers 2`: two processes that serve the same Project."""
+"""`svc dev --workers 2`: two processes that serve the same project."""
 
 import os
 import select

@@ -70,7 +70,7 @@ def test_manifest_validates_resource_by_lane_spec(project: Path) -> None:
     assert "upper" in schema()["$defs"]["ResourceTable"]["properties"]["lane"]["enum"]
     with (project / "svc.toml").open("a") as manifest:
         manifest.write('[resource.api]\nlane = "go"\nentry = "main.go"\n')
-    with pytest.raises(ManifestError, match="entry is for js and upper Resources"):
+    with pytest.raises(ManifestError, match="entry is for js and upper resources"):
         load(project)
 
 

@@ -45,7 +45,7 @@ def program(lane: str) -> str:
 
 
 class Guests:
-    """A component whose Project has tables; `ask` runs it, one request at a time.
+    """A component whose project has tables; `ask` runs it, one request at a time.
 
     `more` are variables for all requests.
     """

@@ -25,7 +25,7 @@ def rust(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def package(name: str, place: Path, cache: Path) -> bytes:
-    """Return the package of a Resource of the sample, copied to a folder with its own cache."""
+    """Return the package of a resource of the sample, copied to a folder with its own cache."""
     shutil.copytree(SAMPLE, place / "project", ignore=LEFT_OUT)
     own = place / "cache"
     own.mkdir()

@@ -1,4 +1,4 @@
-"""The folder of a Resource: a test writes its sources and a lane builds it."""
+"""The folder of a resource: a test writes its sources and a lane builds it."""
 
 import asyncio
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.engine.wasm.conftest import Answer, Client
 
 
 class Workdir:
-    """The folder `api` of a Project; `reported` has the messages of the lane."""
+    """The folder `api` of a project; `reported` has the messages of the lane."""
 
     def __init__(self, root: Path, cache: Path) -> None:
         self.root = root

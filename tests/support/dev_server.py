@@ -1,4 +1,4 @@
-"""Runs `svc dev` as a user does: a process of its own, in the Project folder, stopped by a signal."""
+"""Runs `svc dev` as a user does: a process of its own, in the project folder, stopped by a signal."""
 
 import contextlib
 import os

@@ -30,7 +30,7 @@ def environ_of(home: Path) -> dict[str, str]:
 
 
 def static_project(root: Path, name: str = "shop") -> Path:
-    """Create a Project with one static Resource `web` whose page is "one"."""
+    """Create a project with one static resource `web` whose page is "one"."""
     (root / "site").mkdir(parents=True)
     (root / "svc.toml").write_text(MANIFEST.format(name))
     (root / "site" / "index.html").write_text("one")

@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The missing `SVC_HOME` of a user outside of any Project, without a keyring."""
+    """The missing `SVC_HOME` of a user outside of any project, without a keyring."""
     for name in ("SVC_URL", "SVC_TOKEN", "SVC_INSECURE"):
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "home ü"

@@ -25,7 +25,7 @@ NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def static_shop(root: Path) -> Path:
-    """Make the Project of `MANIFEST` in a new folder, and return the folder."""
+    """Make the project of `MANIFEST` in a new folder, and return the folder."""
     (root / "site").mkdir(parents=True)
     (root / "svc.toml").write_text(MANIFEST)
     (root / "site" / "index.html").write_text("one")

@@ -32,7 +32,7 @@ CODE = (
 
 
 def write(folder: Path, version: int) -> Path:
-    """Write a version of the Project; return its folder. Versions from 2 on have a second migration."""
+    """Write a version of the project; return its folder. Versions from 2 on have a second migration."""
     root = static_shop(folder / f"version {version}")
     (root / "tables").mkdir()
     for number in range(1, 3 if version > 1 else 2):

@@ -1,4 +1,4 @@
-"""`svc build` on Resources with prebuilt components, which need no toolchain."""
+"""`svc build` on resources with prebuilt components, which need no toolchain."""
 
 import os
 import re
@@ -21,7 +21,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def resources(root: Path, **commands: str) -> None:
-    """Write a manifest of js Resources with these build commands, each in a folder of its own."""
+    """Write a manifest of js resources with these build commands, each in a folder of its own."""
     tables = ['[project]\nname = "shop"\n']
     for name, command in commands.items():
         folder = root / name

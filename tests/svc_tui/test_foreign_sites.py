@@ -59,7 +59,7 @@ def test_foreign_pages_and_rebound_names_reach_nothing_in_dev(tmp_path: Path) ->
 
 
 class Named(dict[str, str]):
-    """Path parameters: the Project's name, and the letter a."""
+    """Path parameters: the project's name, and the letter a."""
 
     def __missing__(self, name: str) -> str:
         return "shop" if name == "project" else "a"

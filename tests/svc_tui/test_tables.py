@@ -1,4 +1,4 @@
-"""`svc tables` from the command line, on a Project without a running engine."""
+"""`svc tables` from the command line, on a project without a running engine."""
 
 import io
 import json
@@ -34,7 +34,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Project with a table of two rows, created by commands."""
+    """A project with a table of two rows, created by commands."""
     folder = write_project(tmp_path_factory.mktemp("first"))
     insert = "insert into users (name, at) values ($1, {})"
     columns = (

@@ -114,7 +114,7 @@ class Grids:
         count = sum(each.data == data for each in self._open.values())
         if count < MAX_OPEN_PER_PROJECT and len(self._open) < MAX_OPEN:
             return
-        limit = f"{count} grids of this Project" if count >= MAX_OPEN_PER_PROJECT else f"{MAX_OPEN} grids"
+        limit = f"{count} grids of this project" if count >= MAX_OPEN_PER_PROJECT else f"{MAX_OPEN} grids"
         raise SvcError(
             f"{limit} are already open",
             f"Close one; an unused grid is closed after {IDLE_SECONDS / 60:.0f} minutes.",

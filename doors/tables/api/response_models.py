@@ -59,7 +59,7 @@ class TableModel:
 
 @dataclass(frozen=True, slots=True)
 class TableList:
-    """The tables and views of a Project, in the order of their names."""
+    """The tables and views of a project, in the order of their names."""
 
     tables: list[TableModel]
 

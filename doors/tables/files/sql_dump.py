@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from doors.tables.files.dump_contents import Contents, Part
 from doors.tables.sqlite.errors import Connection, literal, quoted
 
-HEAD = "-- Tables of a svc Project, as SQL.\nPRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n"
+HEAD = "-- Tables of a svc project, as SQL.\nPRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n"
 TAIL = "COMMIT;\n"
 
 

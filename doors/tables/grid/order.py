@@ -3,7 +3,7 @@
 `OFFSET` walks over all rows before a window, and without an index it sorts them each time. So the rowids or
 keys are stored once in a temporary table, in the order of the view. An unfiltered and unsorted table whose
 rowids have no gaps needs no temporary table: position and rowid differ by a constant. Temporary tables are in
-an unnamed file; nothing is written to the Project's database.
+an unnamed file; nothing is written to the project's database.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from doors.tables.sqlite.catalog import Table
 from doors.tables.sqlite.errors import Connection, Value, quoted, rows, scalar
 
 ORDER_TABLE = "_svc_shown"
-"""The temporary table. Tables of Projects cannot have such a name, so it hides none."""
+"""The temporary table. Tables of projects cannot have such a name, so it hides none."""
 
 
 @dataclass(frozen=True, slots=True)

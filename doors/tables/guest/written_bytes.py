@@ -1,4 +1,4 @@
-"""Limit of the bytes that a Project's running statements write to temporary files and the write-ahead log.
+"""Limit of the bytes that a project's running statements write to temporary files and the write-ahead log.
 
 SQLite spills large sorts, groups and intermediate results to temporary files and has no limit for them. Each
 statement runs on a thread of its own, and Linux counts the bytes that a thread writes. Other systems have no
@@ -14,7 +14,7 @@ CHECK_SECONDS = 0.05
 
 
 class WrittenBytesLimit:
-    """Counts the bytes written by the running statements of one Project. Call it on one thread."""
+    """Counts the bytes written by the running statements of one project. Call it on one thread."""
 
     def __init__(self, limit: int = MAX_WRITTEN_BYTES) -> None:
         self._limit = limit

@@ -1,4 +1,4 @@
-"""Migrations: the files `tables/*.sql` of a Project, each applied once, in the order of their names.
+"""Migrations: the files `tables/*.sql` of a project, each applied once, in the order of their names.
 
 The database records the name and sha256 of each applied file, so a copy of it has the record, too.
 """
@@ -33,7 +33,7 @@ ERROR_PREFIX = "the migrations were not applied"
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One file: its name within the Project (`tables/0001-users.sql`) and its text."""
+    """One file: its name within the project (`tables/0001-users.sql`) and its text."""
 
     name: str
     sql: str
@@ -45,7 +45,7 @@ class Migration:
 
 
 def find(project: Path) -> tuple[Migration, ...]:
-    """Read the migrations in a Project's folder, in the order of their names. Raises `TablesError`."""
+    """Read the migrations in a project's folder, in the order of their names. Raises `TablesError`."""
     paths = sorted(
         (path for path in (project / FOLDER).glob("*.sql") if not path.name.startswith(".")),
         key=lambda path: path.name.encode(errors="surrogateescape"),

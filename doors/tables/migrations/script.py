@@ -38,8 +38,8 @@ _HINTS = {
     apsw.SQLITE_TRANSACTION: ("begins or ends a transaction", _ONE_TRANSACTION),
     apsw.SQLITE_SAVEPOINT: ("begins or ends a transaction", _ONE_TRANSACTION),
     apsw.SQLITE_PRAGMA: ("has a PRAGMA", "Remove the line. Foreign keys are checked once, at the end."),
-    apsw.SQLITE_ATTACH: ("attaches another file", "Only the Project's own tables can be used."),
-    apsw.SQLITE_DETACH: ("detaches a file", "Only the Project's own tables can be used."),
+    apsw.SQLITE_ATTACH: ("attaches another file", "Only the project's own tables can be used."),
+    apsw.SQLITE_DETACH: ("detaches a file", "Only the project's own tables can be used."),
     apsw.SQLITE_CREATE_TEMP_TABLE: ("creates a temporary object", "Create a table, and drop it at the end."),
     apsw.SQLITE_CREATE_TEMP_VIEW: ("creates a temporary object", "Create a view, and drop it at the end."),
     apsw.SQLITE_CREATE_TEMP_TRIGGER: (

@@ -17,7 +17,7 @@ Kind = Literal["table", "view", "virtual"]
 
 NOTES = "_svc_notes"
 RESERVED = ("sqlite_", "_svc")
-"""Prefixes that table names of a Project cannot have, in any case."""
+"""Prefixes that table names of a project cannot have, in any case."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Responses for the files of a static Resource (RFC 9110).
+"""Responses for the files of a static resource (RFC 9110).
 
 Covers methods, content codings, conditions, ranges, redirects and the `spa` rule. The gateway sends the 404.
 """
@@ -17,7 +17,7 @@ _ATTEMPTS = 3
 
 
 class StaticResponder:
-    """A live version of a static Resource.
+    """A live version of a static resource.
 
     Created on any thread; `respond` runs on the event loop. Raises `BundleCorrupt` if the image cannot be
     read.

@@ -64,7 +64,7 @@ class RunReport:
     """The result of a run. Times are in nanoseconds, sizes in bytes.
 
     `detail` explains an outcome other than `ok` (trap, exit status, exception). It is for the owner of the
-    Project, never for a caller. `status` is that of the response, `None` if no head was sent: the caller
+    project, never for a caller. `status` is that of the response, `None` if no head was sent: the caller
     then sends a response, or aborts the exchange if the outcome is not `ok` and the response is not
     `complete`. `peak_memory` is `None` if the instance was stopped before it was read.
     """

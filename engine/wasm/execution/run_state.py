@@ -141,7 +141,7 @@ class RunState(HandleTable):
         return time.monotonic_ns() - self.started_ns + 1
 
     def notice(self, level: Literal["INFO", "WARN", "ERROR"], text: str, grant: Grant | None = None) -> None:
-        """Queue a notice for the Project's owner: each text once, at most `MAX_NOTICES` of a run.
+        """Queue a notice for the project's owner: each text once, at most `MAX_NOTICES` of a run.
 
         `grant` is what would allow a denied action.
         """

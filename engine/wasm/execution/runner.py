@@ -1,6 +1,6 @@
 """The runner of guests: admission, one instance for each request, limits, metering.
 
-All Resources share the `Runner`; a `Guest` is one live version of one Resource. `execution.py` drives a
+All resources share the `Runner`; a `Guest` is one live version of one resource. `execution.py` drives a
 single run.
 """
 
@@ -115,7 +115,7 @@ class Runner:
     async def load(
         self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]
     ) -> LoadedComponent:
-        """Compile and link a component, once for all Resources that share it; reuse compiled code on disk.
+        """Compile and link a component, once for all resources that share it; reuse compiled code on disk.
 
         Warm slots reserve memory for each loaded component. Raises `ComponentRejected` and `CodeUnkept`.
         """
@@ -171,7 +171,7 @@ class Runner:
         report: Callable[[str], None],
         doors: Mapping[str, DoorBinding] = NO_DOORS,
     ) -> "Guest":
-        """Return a live version of a Resource; `environment` has the variables that the platform adds."""
+        """Return a live version of a resource; `environment` has the variables that the platform adds."""
         loaded = await self.load(artifact, fast=fast, report=report)
         return Guest(self, resource, artifact=artifact, loaded=loaded, environment=environment, doors=doors)
 
@@ -257,7 +257,7 @@ class Runner:
 
 
 class Guest:
-    """One live version of a dynamic Resource."""
+    """One live version of a dynamic resource."""
 
     def __init__(
         self,

@@ -106,7 +106,7 @@ class DoorRouter:
     def _no_such_door(self, origin: Origin) -> str:
         there = ", ".join(f"http://{host}" for host in self._doors) or "none"
         return (
-            f"a call to {origin} was denied: it is not the address of a Door; those of this Project: {there}"
+            f"a call to {origin} was denied: it is not the address of a Door; those of this project: {there}"
         )
 
     def _caller(self, run: RunState) -> Caller:
@@ -162,7 +162,7 @@ def _end_call(call: Call | None, answer: DoorResponse) -> None:
 def _door_failed(run: RunState, host: str, error: BaseException) -> DoorResponse:
     run.notice("ERROR", f"the Door at {host} failed: {error!r}")
     return _problem(
-        HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "the Door failed, and the Project's log says why"
+        HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "the Door failed, and the project's log says why"
     )
 
 

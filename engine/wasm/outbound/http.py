@@ -274,7 +274,7 @@ def _report_denial(run: RunState, policy: OutboundPolicy, origin: Origin, addres
         leads = f": {origin.host} leads to {address}, which is not an address of the Internet"
         added = Origin(origin.scheme, address, origin.port)
     line = policy.egress.line_adding(str(added))
-    text = f"a call to {origin} was denied{leads}; to allow it, add to this Resource in svc.toml: {line}"
+    text = f"a call to {origin} was denied{leads}; to allow it, add to this resource in svc.toml: {line}"
     run.notice("WARN", text, Grant.egress(policy.owner.partition("/")[2], str(added), line))
 
 

@@ -1,4 +1,4 @@
-"""Limits of the crypto Door: parameters, budgets of runs, and fairness between Projects."""
+"""Limits of the crypto Door: parameters, budgets of runs, and fairness between projects."""
 
 import asyncio
 import json
@@ -169,7 +169,7 @@ def in_threads(
 
 
 class Work:
-    """Work of Projects that waits for `release`."""
+    """Work of projects that waits for `release`."""
 
     def __init__(self, pool: FairThreads) -> None:
         self.pool = pool

@@ -19,7 +19,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 @pytest.fixture
 def open_tables(tmp_path: Path, loop: asyncio.AbstractEventLoop) -> Iterator[Callable[..., Tables]]:
-    """Open the Door for a Project of the given name; all are closed at the end."""
+    """Open the Door for a project of the given name; all are closed at the end."""
     opened = []
     door = TablesDoor()
 
@@ -36,7 +36,7 @@ def open_tables(tmp_path: Path, loop: asyncio.AbstractEventLoop) -> Iterator[Cal
 
 @pytest.fixture
 def tables(open_tables: Callable[..., Tables]) -> Tables:
-    """The Door of one Project that has a table of users."""
+    """The Door of one project that has a table of users."""
     tables = open_tables()
     tables.schema(
         "create table users (id integer primary key, name text not null unique, age integer) strict"

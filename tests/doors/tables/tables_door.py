@@ -34,7 +34,7 @@ class Answer:
 
 
 class Tables:
-    """The tables Door of one Project, with synchronous methods."""
+    """The tables Door of one project, with synchronous methods."""
 
     def __init__(self, folder: Path, loop: asyncio.AbstractEventLoop, door: TablesDoor) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""Isolation of Projects: no SQL, header, path or body reaches the tables of another."""
+"""Isolation of projects: no SQL, header, path or body reaches the tables of another."""
 
 import json
 from collections.abc import Callable

@@ -101,7 +101,7 @@ def test_invalid_database_file_is_reported_and_unchanged(
 
 
 def damage(tables: Tables) -> None:
-    """Fill the Project's table, and overwrite pages in the middle of the file."""
+    """Fill the project's table, and overwrite pages in the middle of the file."""
     owner = tables.owner()
     owner.execute(
         "insert into users (name) with recursive n(i) as (select 1 union all select i+1 from n where i<5000)"
@@ -241,7 +241,7 @@ def test_least_recently_used_project_is_closed_first(tmp_path: Path, loop: async
 
 
 def crashed(tables: Tables, name: str, damage: Callable[[bytes], bytes]) -> None:
-    """Copy the open files of a Project, as a kill leaves them, with a damaged write-ahead log."""
+    """Copy the open files of a project, as a kill leaves them, with a damaged write-ahead log."""
     target = tables.folder.with_name(name)
     shutil.copytree(tables.folder, target)
     (target / f"{DATABASE_NAME}-shm").unlink()

@@ -17,7 +17,7 @@ GOLDEN = Path(__file__).with_name("golden")
 
 
 class OpenTelemetry:
-    """The telemetry Door of one Project, and the entries it logged."""
+    """The telemetry Door of one project, and the entries it logged."""
 
     def __init__(self, folder: Path) -> None:
         self.logged: list[LogEntry] = []

@@ -1,4 +1,4 @@
-"""A Project in development, served as by `svc dev`, without a terminal."""
+"""A project in development, served as by `svc dev`, without a terminal."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -34,7 +34,7 @@ class Quiet:
 
 @dataclass(frozen=True)
 class Developed:
-    """A running Project: its port and its control API."""
+    """A running project: its port and its control API."""
 
     port: int
     presence: ControlEndpoint
@@ -44,7 +44,7 @@ class Developed:
 async def developed(
     root: Path, stop: asyncio.Event, cache: Path | None = None, workers: int = 1
 ) -> AsyncIterator[Developed]:
-    """Serve a built Project in development until the context exits."""
+    """Serve a built project in development until the context exits."""
     sockets = bind_reuseport("localhost", 0, workers) if workers > 1 else [bind("localhost", 0)]
     settings = Settings(sockets, cache or root.parent / "cache", "dev")
     async with run_dev(load(root), settings, TimelineBus(), Quiet(), stop) as running:
@@ -54,7 +54,7 @@ async def developed(
 
 
 class Shop:
-    """A Project in development: its own address, and its control API."""
+    """A project in development: its own address, and its control API."""
 
     def __init__(self, port: int, public: httpx.AsyncClient, control: httpx.AsyncClient) -> None:
         self.port = port
@@ -62,7 +62,7 @@ class Shop:
         self.control = control
 
     async def call(self, method: str, path: str, status: int = 200, **options: Any) -> dict[str, Any]:
-        """Send a request below the Project's path; return the document of the response."""
+        """Send a request below the project's path; return the document of the response."""
         answer = await self.control.request(method, f"/v1/projects/shop{path}", **options)
         assert answer.status_code == status, answer.text
         document: dict[str, Any] = answer.json()
@@ -72,7 +72,7 @@ class Shop:
         return await self.call("GET", "/state", params=options)
 
     async def until(self, name: str, state: str) -> dict[str, Any]:
-        """Wait until a Resource has this state; return its document."""
+        """Wait until a resource has this state; return its document."""
         while True:
             for each in (await self.state())["resources"]:
                 if (each["name"], each["state"]) == (name, state):
@@ -83,7 +83,7 @@ class Shop:
 def develop(
     root: Path, test: Callable[[Shop], Awaitable[None]], cache: Path | None = None, workers: int = 1
 ) -> None:
-    """Run a test against a Project in development."""
+    """Run a test against a project in development."""
 
     async def main() -> None:
         async with developed(root, asyncio.Event(), cache, workers) as there:

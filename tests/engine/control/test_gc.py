@@ -1,4 +1,4 @@
-"""Garbage collection by an owner of every Project, and its dry run."""
+"""Garbage collection by an owner of every project, and its dry run."""
 
 from typing import Any
 

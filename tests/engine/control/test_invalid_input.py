@@ -17,7 +17,7 @@ JS = MANIFEST.replace('"static"', '"js"').replace('output = "site"\n', 'entry = 
 
 
 class Shop:
-    """A service with a Project that is live, and its owner's client."""
+    """A service with a project that is live, and its owner's client."""
 
     def __init__(self, hosted: Hosted, client: Client, folder: Path) -> None:
         self.hosted = hosted

@@ -68,7 +68,7 @@ def written(number: int) -> list[Record]:
 
 
 class Shop:
-    """A Project's timeline, and a client that reads it over the control API."""
+    """A project's timeline, and a client that reads it over the control API."""
 
     def __init__(self, folder: Path, client: Client) -> None:
         self.path = folder / TIMELINE_FILE

@@ -152,7 +152,7 @@ def test_write_after_file_changed_is_conflict(client: Client, root: Path, text: 
     ("change", "reason"),
     [
         (add("/api/*", "web"), "api mounted at /api/* already"),
-        (add("/x", "missing"), 'unknown Resource "missing"'),
+        (add("/x", "missing"), 'unknown resource "missing"'),
         (add("/x", "web"), "into itself"),
         (add("x"), "does not start with /"),
         ({"op": "remove", "resource": "web", "pattern": "/x"}, "no mount /x"),

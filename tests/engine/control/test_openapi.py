@@ -65,7 +65,7 @@ Route = tuple[str, str]
 
 
 class Owned:
-    """A service with a Project that is live, and its owner's sessions. `real` has names that exist."""
+    """A service with a project that is live, and its owner's sessions. `real` has names that exist."""
 
     def __init__(self, hosted: Hosted, client: Client) -> None:
         self.hosted = hosted
@@ -97,7 +97,7 @@ class Owned:
 
 
 class Developed:
-    """The control API of a Project in development."""
+    """The control API of a project in development."""
 
     def __init__(self, presence: ControlEndpoint) -> None:
         self.url = presence.url

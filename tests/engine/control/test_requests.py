@@ -1,4 +1,4 @@
-"""Recorded and replayed requests over the control API of a Project in development."""
+"""Recorded and replayed requests over the control API of a project in development."""
 
 import asyncio
 from base64 import b64decode, b64encode

@@ -1,4 +1,4 @@
-"""The build cache: unchanged Resources are not rebuilt, changed ones are."""
+"""The build cache: unchanged resources are not rebuilt, changed ones are."""
 
 import asyncio
 import shutil
@@ -46,7 +46,7 @@ class Prepared(StaticLane):
 
 @dataclass
 class Project:
-    """A Project with one Resource whose build command leaves a mark at each run."""
+    """A project with one resource whose build command leaves a mark at each run."""
 
     root: Path
     lane: Prepared = field(default_factory=Prepared)
@@ -140,7 +140,7 @@ NO_CHANGES = {
     "a terminal's variable": lambda p: setattr(p, "environ", {"TERM": "dumb", "SHLVL": "3"}),
     "a limit": lambda p: setattr(p, "resource", replace(p.resource, run_limit_secs=3)),
     "a link to nowhere": lambda p: (p.root / "web/src/gone").symlink_to("nowhere"),
-    "a link out of the Project": lambda p: (p.root / "web/src/out").symlink_to("/"),
+    "a link out of the project": lambda p: (p.root / "web/src/out").symlink_to("/"),
     "a link in a circle": lambda p: (p.root / "web/src/round").symlink_to(p.root / "web"),
 }
 

@@ -77,7 +77,7 @@ async def deploy(bucket: FolderBucket, project: Project, artifacts: dict[str, Ar
 
 
 async def asked(bucket: FolderBucket, name: str, folder: Path, cache: Path) -> dict[str, bytes]:
-    """Unpack and run the live deployment; return the response body of each Resource."""
+    """Unpack and run the live deployment; return the response body of each resource."""
     live = await DeploymentHistory(bucket).live(name)
     assert live is not None
     deployment = await DeploymentHistory(bucket).get(name, live.deployment)

@@ -55,7 +55,7 @@ def echo() -> Scripted:
 
 
 class Site:
-    """A served Project; `get` and friends speak to it over a socket."""
+    """A served project; `get` and friends speak to it over a socket."""
 
     def __init__(
         self, port: int, timeline: TimelineBus, client: httpx.AsyncClient, stop: asyncio.Event
@@ -98,7 +98,7 @@ def with_site(
     limiter: ConnectionLimiter | None = None,
     grace: float = 0.2,
 ) -> Any:
-    """Serve a Project named `shop` and run the test against it."""
+    """Serve a project named `shop` and run the test against it."""
 
     async def main() -> Any:
         project = Project("shop", Path("/"), {r.name: r for r in resources})

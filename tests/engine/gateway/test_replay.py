@@ -21,7 +21,7 @@ NONE: frozenset[str] = frozenset()
 
 
 class Site:
-    """A gateway for one Resource, and the requests that reached it."""
+    """A gateway for one resource, and the requests that reached it."""
 
     def __init__(self, body: Callable[[GuestRequest], Awaitable[RunReport]], seconds: float = 60.0) -> None:
         project = Project("shop", Path("/"), {"web": Resource("web", "js", Path("/"), public=True)})

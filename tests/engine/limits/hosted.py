@@ -65,7 +65,7 @@ def hosted(
     quota: Quota = NO_QUOTA,
     **fields: Any,
 ) -> Any:
-    """Serve the text guest as `api` of `shop` and run `await test(hosted)`; `fields` are the Resource's."""
+    """Serve the text guest as `api` of `shop` and run `await test(hosted)`; `fields` are the resource's."""
 
     async def main() -> Any:
         runner, timeline, stop = (

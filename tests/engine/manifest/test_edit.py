@@ -156,12 +156,12 @@ def test_diff_marks_missing_final_newline(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message", "hint"),
     [
-        (AddMount("frnt", "/x", "api"), 'unknown Resource "frnt"', "front"),
-        (AddMount("front", "/x", "apo"), 'unknown Resource "apo"', 'Did you mean "api"?'),
+        (AddMount("frnt", "/x", "api"), 'unknown resource "frnt"', "front"),
+        (AddMount("front", "/x", "apo"), 'unknown resource "apo"', 'Did you mean "api"?'),
         (AddMount("front", "x", "api"), "does not start with /", '"/x"'),
         (AddMount("front", '/"', "api"), "not how a path is sent", "%22"),
         (AddMount("front", "/\udcff\n", "api"), "not how a path is sent", ""),
-        (AddMount("front", "/x", "front"), "mounted into itself", "another Resource"),
+        (AddMount("front", "/x", "front"), "mounted into itself", "another resource"),
         (AddMount("front", "/%61", "api"), "the same path", "Remove one"),
         (AddMount("front", "/a", "other"), "mounted at /a already", "--replace"),
         (AddMount("api", "/x", "front"), "cycle: front → api → front", "Remove one"),

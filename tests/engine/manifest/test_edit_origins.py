@@ -56,7 +56,7 @@ def test_origins_of_inline_tables_and_several_removals(tmp_path: Path) -> None:
     [
         (AddOrigin("front", "b.test"), "is not an origin"),
         (AddOrigin("front", 'https://b"]'), "is not an origin"),
-        (AddOrigin("frnt", ORIGIN), "unknown Resource"),
+        (AddOrigin("frnt", ORIGIN), "unknown resource"),
         (RemoveOrigin("front", ORIGIN), "has no egress"),
     ],
 )

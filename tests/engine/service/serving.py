@@ -75,7 +75,7 @@ class Served:
         return await self.service.changes("shop", resources, {})
 
     async def get(self, path: str = "/", resource: str = "web", project: str = "shop") -> httpx.Response:
-        """Send a request to a Resource."""
+        """Send a request to a resource."""
         return await self.client.get(path, headers={"host": f"{resource}--{project}.{DOMAIN}"})
 
 

@@ -114,7 +114,7 @@ class Gate:
 
     async def publish(self, publication: Publication) -> None:
         self.inside += 1
-        assert self.inside == 1, "two changes of one Project at once"
+        assert self.inside == 1, "two changes of one project at once"
         self.reached.set()
         await self.opened.wait()
         self.seen.append(publication.deployment)

@@ -93,7 +93,7 @@ def test_filter_conditions_are_combined(reader: TimelineReader) -> None:
 
 @pytest.fixture
 def many(path: Path) -> Iterator[TimelineReader]:
-    """5000 records, ten a second, every tenth of another Resource."""
+    """5000 records, ten a second, every tenth of another resource."""
     store = TimelineStore(path)
     for second in range(500):
         tens = [line(second * 10 + i, "api" if i == 0 else "web") for i in range(10)]

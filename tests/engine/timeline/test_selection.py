@@ -11,7 +11,7 @@ from tests.engine.timeline.records import BEGAN, SECOND, line
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """2500 records, ten a second, every tenth of another Resource."""
+    """2500 records, ten a second, every tenth of another resource."""
     path = timeline_path(tmp_path)
     store = TimelineStore(path)
     for second in range(250):

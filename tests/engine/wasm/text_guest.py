@@ -331,7 +331,7 @@ def serve(
     fast: bool = False,
     **fields: Any,
 ) -> Any:
-    """Run `await test(guest, runner)` on a fresh runner; `fields` are the Resource's."""
+    """Run `await test(guest, runner)` on a fresh runner; `fields` are the resource's."""
 
     async def main() -> Any:
         runner = Runner(cache, pool)

@@ -109,7 +109,7 @@ class _Wire:
 
 
 class Module(Workdir):
-    """A go Resource on disk; `build` makes it, `ask` runs it."""
+    """A go resource on disk; `build` makes it, `ask` runs it."""
 
     def program(self, source: str, manifest: str = MANIFEST) -> None:
         self.write("go.mod", manifest)

@@ -132,7 +132,7 @@ def test_unavailable_import_is_reported(module: Module) -> None:
 
 
 def sibling(module: Module, name: str = "shared") -> Path:
-    """Make a module beside the Resource's; return its folder."""
+    """Make a module beside the resource's; return its folder."""
     folder = module.root / name
     folder.mkdir(parents=True)
     (folder / "go.mod").write_text(f"module example.com/{name}\n\ngo 1.24\n")

@@ -24,7 +24,7 @@ def no_doors(project: str) -> Doors:
 
 
 class Sources(Workdir):
-    """A js Resource on disk; `build` makes it, `ask` runs it."""
+    """A js resource on disk; `build` makes it, `ask` runs it."""
 
     @property
     def resource(self) -> Resource:

@@ -66,7 +66,7 @@ def programs() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Sources:
-    """All programs as one Resource, so that their component is compiled once."""
+    """All programs as one resource, so that their component is compiled once."""
     sources = Sources(tmp_path_factory.mktemp("orms ü").resolve(), cache)
     for name, program in programs().items():
         sources.write(f"{name}.js", program)

@@ -71,7 +71,7 @@ def _has_target() -> bool:
 
 
 class Crate(Workdir):
-    """A rust Resource on disk; `build` makes it, `ask` runs it."""
+    """A rust resource on disk; `build` makes it, `ask` runs it."""
 
     def guest(self) -> None:
         """Copy the guest library into the crate, as `svc new` does, unless it exists."""
@@ -94,7 +94,7 @@ class Crate(Workdir):
         return asyncio.run(RustLane(**options).build(self.request(mode)))
 
     def ask(self, artifact: ComponentArtifact, *targets: str, **fields: Any) -> list[Answer]:
-        """Send a request for each target, with `fields` of the Client or of the Resource."""
+        """Send a request for each target, with `fields` of the Client or of the resource."""
         ours = {name: fields.pop(name) for name in ("egress", "memory_limit_mb") if name in fields}
         method = fields.pop("method", "GET")
         resource = Resource("api", "rust", self.workdir, **ours)

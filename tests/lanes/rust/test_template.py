@@ -22,7 +22,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Project of the template; each test restores its sources."""
+    """The project of the template; each test restores its sources."""
     project = tmp_path_factory.mktemp("süß und weit") / "my-app"
     assert run(["new", str(project), "--template", "rust"]) == 0
     return project

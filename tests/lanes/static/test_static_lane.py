@@ -21,7 +21,7 @@ from tests.engine.exchanges import CollectingExchange
 
 
 class Workshop:
-    """A Project folder with one static Resource, and the lane that builds it."""
+    """A project folder with one static resource, and the lane that builds it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root / "mein projekt ü"

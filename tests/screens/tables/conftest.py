@@ -1,4 +1,4 @@
-"""The Tables tab over the real control API of a Project without an engine."""
+"""The Tables tab over the real control API of a project without an engine."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -24,7 +24,7 @@ SECONDS = 30.0
 
 
 class Shop:
-    """The Project `shop`, accessed beside the Console."""
+    """The project `shop`, accessed beside the Console."""
 
     client: Client
     token: str
@@ -69,7 +69,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 @pytest.fixture
 def people(shop: Shop) -> Shop:
-    """The Project `shop` with a table of people."""
+    """The project `shop` with a table of people."""
     shop.sql(
         "create table people (id integer primary key, name text not null, age integer, mail text unique)"
     )

@@ -51,7 +51,7 @@ def test_render_of_a_failed_build_writes_positions_and_code(capsys: pytest.Captu
     diagnostic = Diagnostic("Expected ;", "api/src/index.js", 3, 9, "  3 | let x = = 1;\n    |         ^")
     error = BuildFailed("Resource api does not build", diagnostics=(diagnostic,), output="not shown")
     assert rendered(capsys, error) == (
-        "error: Resource api does not build\n"
+        "error: resource api does not build\n"
         "  api/src/index.js:3:9  Expected ;\n"
         "      3 | let x = = 1;\n"
         "        |         ^\n"

@@ -1,4 +1,4 @@
-"""The control API of a Project's tables, over its real listener and the real client."""
+"""The control API of a project's tables, over its real listener and the real client."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,14 +27,14 @@ class EveryRole:
 
 @contextmanager
 def api(data: Path) -> Iterator[str]:
-    """Serve the tables of the Project `shop`; yield the address."""
+    """Serve the tables of the project `shop`; yield the address."""
     app = create_app(EveryRole(), [blueprint(SingleProject("shop", data))])
     with run_in_background(lambda stop: served(app, stop), "control") as address:
         yield address
 
 
 class Shop:
-    """The tables of the Project, for a client of one role."""
+    """The tables of the project, for a client of one role."""
 
     def __init__(self, client: Client, data: Path) -> None:
         self.client = client
@@ -71,7 +71,7 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def shop(address: str, tmp_path: Path) -> Iterator[Shop]:
-    """The owner's view of a Project without tables."""
+    """The owner's view of a project without tables."""
     with Client(address, "owner") as client:
         yield Shop(client, tmp_path)
 
@@ -90,7 +90,7 @@ USERS = {
 
 @pytest.fixture
 def users(shop: Shop) -> Shop:
-    """The Project of `shop` with a table of two users."""
+    """The project of `shop` with a table of two users."""
     shop.change(USERS)
     shop.query("insert into users (name) values ($1), ($2)", "Ada", "Grace", write=True)
     return shop

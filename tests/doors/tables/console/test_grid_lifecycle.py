@@ -112,7 +112,7 @@ def test_open_grids_are_limited_per_project(users: Shop, monkeypatch: pytest.Mon
     monkeypatch.setattr(grid_sessions, "MAX_OPEN_PER_PROJECT", 3)
     stored = [open_grid(users) for _ in range(3)]
     error = refused_grid(users)
-    assert error.code == "unavailable" and "3 grids of this Project" in error.message
+    assert error.code == "unavailable" and "3 grids of this project" in error.message
     assert "10 minutes" in error.hint
     users.client.call("DELETE", f"/v1/projects/shop/grid/{stored[0]['grid']}")
     assert open_grid(users)["count"] == 2

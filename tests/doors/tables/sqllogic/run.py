@@ -104,7 +104,7 @@ def _number(value: Any, kind: type) -> Any:
 
 
 def run_files(paths: list[Path]) -> Tally:
-    """Run files, each on a new Project."""
+    """Run files, each on a new project."""
     total = Tally()
     loop = asyncio.new_event_loop()
     with tempfile.TemporaryDirectory() as folder:

@@ -191,7 +191,7 @@ def test_export_formats_match_documentation(database: Connection) -> None:
         == b'{"a":"x","b":true,"j":{"k":[1,2]}}\n{"a":"","b":null,"j":null}\n'
     )
     assert exported(database, "sql", "t") == (
-        b"-- Tables of a svc Project, as SQL.\nPRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n"
+        b"-- Tables of a svc project, as SQL.\nPRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n"
         b'CREATE TABLE "t" (\n  "a" TEXT,\n  "b" INTEGER CHECK ("b" IN (0, 1)),\n'
         b'  "j" TEXT CHECK (json_valid("j"))\n) STRICT;\n'
         b"""INSERT INTO "t" ("a", "b", "j") VALUES ('x', 1, '{"k": [1, 2]}');\n"""
