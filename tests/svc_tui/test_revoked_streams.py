@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from engine.control.routes.metrics import MEDIA_TYPE
 from svc_tui.client import ApiError, Client
 from tests.svc_tui.hosted import PASSWORD, Hosted, RecordingReporter, deploy, static_shop
 
@@ -20,6 +21,8 @@ LONG_MIGRATION = (
     " select count(*) as n from c;"
 )
 ROWS, ROW_BYTES = 30_000, 1000
+WHOLE = frozenset({"application/json", MEDIA_TYPE})
+"""Types of content that is sent at once."""
 
 
 REVOCATIONS = {
@@ -199,7 +202,7 @@ def test_every_streaming_route_is_tested(hosted: Hosted) -> None:
 
 def _streams(operation: dict[str, Any]) -> bool:
     contents = (operation.get("requestBody", {}), operation["responses"].get("200", {}))
-    return any(kind != "application/json" for content in contents for kind in content.get("content", {}))
+    return any(kind not in WHOLE for content in contents for kind in content.get("content", {}))
 
 
 @pytest.mark.parametrize(
