@@ -49,7 +49,7 @@ def test_render_of_a_manifest_error_writes_line_key_message_and_hint(
 
 def test_render_of_a_failed_build_writes_positions_and_code(capsys: pytest.CaptureFixture[str]) -> None:
     diagnostic = Diagnostic("Expected ;", "api/src/index.js", 3, 9, "  3 | let x = = 1;\n    |         ^")
-    error = BuildFailed("Resource api does not build", diagnostics=(diagnostic,), output="not shown")
+    error = BuildFailed("resource api does not build", diagnostics=(diagnostic,), output="not shown")
     assert rendered(capsys, error) == (
         "error: resource api does not build\n"
         "  api/src/index.js:3:9  Expected ;\n"
