@@ -8,7 +8,14 @@ from typing import Any
 
 from doors.tables.replication.entry import Assembler, Entry, chain_of
 from doors.tables.replication.errors import CannotApply
-from doors.tables.replication.place import CREATE, Place, read_place, schema_version, store_place
+from doors.tables.replication.place import (
+    CREATE,
+    Place,
+    read_place,
+    schema_version,
+    sequences_of,
+    store_place,
+)
 from doors.tables.sqlite.connections import Connection, Error, apsw, is_replica, open_replica
 from engine.replication import LogMessage
 
@@ -99,16 +106,20 @@ class Copy:
         found = schema_version(connection) + place.schema_shift
         if found != entry.schema:
             raise CannotApply(f"the entry {sequence} needs schema version {entry.schema}, not {found}")
+        # An applied change of a key is an insertion, which may raise a sequence.
+        expected = {**sequences_of(connection), **entry.sequences}
         try:
             for part in entry.parts:
                 if isinstance(part, str):
                     connection.execute(part)
                 else:
                     apsw.Changeset.apply(part, connection, conflict=_refuse)
-            for name, value in entry.sequences.items():
-                connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
-                if value is not None:
-                    connection.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (name, value))
+            applied = sequences_of(connection)
+            for name in expected.keys() | applied.keys():
+                if (value := expected.get(name)) != applied.get(name):
+                    connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
+                    if value is not None:
+                        connection.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (name, value))
         except (apsw.FullError, apsw.IOError, apsw.BusyError, apsw.NoMemError):
             raise
         except Error as error:

@@ -1,8 +1,10 @@
 """The place of a database file in the log: a row that each transaction of the log updates."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from doors.tables.sqlite.connections import REPLICA_TABLE, Connection
+from doors.tables.sqlite.connections import REPLICA_TABLE, Connection, Error
+from doors.tables.sqlite.errors import rows
 
 CREATE = f"""CREATE TABLE IF NOT EXISTS {REPLICA_TABLE} (
     one INTEGER PRIMARY KEY CHECK (one = 1), log TEXT NOT NULL, sequence INTEGER NOT NULL,
@@ -37,3 +39,11 @@ def store_place(connection: Connection, place: Place) -> None:
 def schema_version(connection: Connection) -> int:
     """Return SQLite's counter of schema changes."""
     return int(connection.pragma("schema_version"))
+
+
+def sequences_of(connection: Connection) -> Mapping[str, int]:
+    """Return the last keys of tables with AUTOINCREMENT, which sessions do not record."""
+    try:
+        return dict(rows(connection, "SELECT name, seq FROM sqlite_sequence"))
+    except Error:  # No table has AUTOINCREMENT.
+        return {}

@@ -12,10 +12,9 @@ from typing import Any, Literal, Protocol
 
 from doors.tables.replication.entry import Entry, Part, chain_of
 from doors.tables.replication.errors import Conflict, ReplicationError
-from doors.tables.replication.place import Place, read_place, schema_version, store_place
+from doors.tables.replication.place import Place, read_place, schema_version, sequences_of, store_place
 from doors.tables.replication.soundness import NOT_REPLICABLE, check_statement, unsound_tables
 from doors.tables.sqlite.connections import REPLICA_TABLE, Connection, Error, apsw
-from doors.tables.sqlite.errors import rows
 
 _BLANK = r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z))*"
 _WORD = re.compile(rf"{_BLANK}([a-z]+)(?:{_BLANK}([a-z]+))?", re.IGNORECASE)
@@ -149,7 +148,7 @@ class Recorder:
         if not self._changing:
             self._changing = True
             self._schema = schema_version(self._connection)
-            self._sequences = _sequences(self._connection)
+            self._sequences = sequences_of(self._connection)
 
     def _begin_session(self) -> None:
         self._check_soundness()
@@ -208,7 +207,7 @@ class Recorder:
             self._discard()
             return
         place = read_place(connection)
-        now = _sequences(connection)
+        now = sequences_of(connection)
         entry = Entry(
             kind="rows",
             previous=place.chain,
@@ -263,11 +262,3 @@ class Recorder:
         """End the recording of a connection that closes."""
         self._discard()
         self._sentinel.close()
-
-
-def _sequences(connection: Connection) -> Mapping[str, int]:
-    """Return the last keys of tables with AUTOINCREMENT, which sessions do not record."""
-    try:
-        return dict(rows(connection, "SELECT name, seq FROM sqlite_sequence"))
-    except Error:  # No table has AUTOINCREMENT.
-        return {}

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from doors.tables.sqlite.connections import Error
@@ -54,6 +54,12 @@ async def content(node: Node) -> dict[str, Any]:
 
 
 @given(transactions=st.lists(TRANSACTION, max_size=12))
+@example(
+    transactions=[
+        (0, ["INSERT INTO a (u) VALUES (0)"]),
+        (0, ["UPDATE a SET id = id + 100, u = -u WHERE id % 3 = 1"]),
+    ]
+)
 @settings(max_examples=examples(20), deadline=None)
 def test_replica_after_random_statements_is_equal(transactions: list[tuple[int, list[str]]]) -> None:
     async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
