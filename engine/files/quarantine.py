@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.errors import SvcError
-
-_PARTS = ("", "-wal", "-shm", "-journal")
+from engine.files.database_files import move_database
 
 
 class QuarantineError(SvcError):
@@ -41,8 +40,5 @@ def _renamed(path: Path) -> Path:
     stamp = time.strftime("%Y%m%dT%H%M%S")
     names = (f"{path.stem}-damaged-{stamp}-{number}{path.suffix}" for number in itertools.count(1))
     place = next(place for place in map(path.with_name, names) if not place.exists())
-    for part in _PARTS:
-        source = path.with_name(path.name + part)
-        if source.exists():
-            source.rename(place.with_name(place.name + part))
+    move_database(path, place)
     return place

@@ -22,6 +22,7 @@ from doors.tables.replication.recorder import Recorder
 from doors.tables.sqlite.connections import DATABASE_NAME, Connection, Error
 from engine.cancellation import cancel
 from engine.errors import SvcError
+from engine.files.database_files import move_database, remove_database
 from engine.replication import ReplicatedLog
 
 NEWS_SECONDS = 5.0
@@ -132,11 +133,7 @@ class Replica:
             return Copy(self._path, self._log.id)
         except Error as error:
             _log.error("the tables of %s are put aside and built from the log: %s", self._name, error)
-            suffix = _aside()
-            for end in ("", "-wal", "-shm"):
-                path = self._path.with_name(self._path.name + end)
-                if path.exists():
-                    path.rename(path.with_name(f"{self._path.name}{suffix}{end}"))
+            move_database(self._path, self._path.with_name(self._path.name + _aside()))
             return Copy(self._path, self._log.id)
 
     async def _check(self, copy: Copy) -> None:
@@ -185,8 +182,7 @@ class Replica:
             "the tables of %s are put aside as %s and built from the log: %s", self._name, aside, reason
         )
         new = self._path.with_name(self._path.name + ".new")
-        for end in ("", "-wal", "-shm"):
-            new.with_name(new.name + end).unlink(missing_ok=True)
+        remove_database(new)
         built = await self._in_thread(Copy, new, self._log.id)
         try:
             while messages := await self._log.read(self._name, built.after):
@@ -195,8 +191,7 @@ class Replica:
             await self._in_thread(copy.become, built)
         finally:
             await self._in_thread(built.close)
-            for end in ("", "-wal", "-shm"):
-                new.with_name(new.name + end).unlink(missing_ok=True)
+            remove_database(new)
         self._place = copy.place
         self._notify()
 

@@ -1,0 +1,22 @@
+"""An SQLite database file with its side files, which belong together."""
+
+from pathlib import Path
+
+_PARTS = ("", "-wal", "-shm", "-journal")
+
+
+def _files(path: Path) -> list[Path]:
+    return [path.with_name(path.name + part) for part in _PARTS]
+
+
+def move_database(path: Path, target: Path) -> None:
+    """Rename a database file and its side files, within one folder or file system. Raises OSError."""
+    for source, place in zip(_files(path), _files(target), strict=True):
+        if source.exists():
+            source.rename(place)
+
+
+def remove_database(path: Path) -> None:
+    """Remove a database file and its side files, as far as they exist. Raises OSError."""
+    for file in _files(path):
+        file.unlink(missing_ok=True)
