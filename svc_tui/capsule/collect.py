@@ -28,7 +28,7 @@ from engine.timeline.stored_record import StoredRecord
 from svc_tui import version
 from svc_tui.capsule.artifacts import PackedArtifact
 from svc_tui.capsule.container import MAX_DOCUMENT_BYTES, CapsuleError
-from svc_tui.capsule.documents import EXCHANGE, FETCHES, STATEMENTS, TABLES
+from svc_tui.capsule.documents import EXCHANGE, FETCHES, STATEMENTS, TABLES, statements_of
 from svc_tui.capsule.fetches import fetch_document, redacted_fetch
 from svc_tui.capsule.redaction import Redactor
 
@@ -311,11 +311,7 @@ def _named(change: Sequence[Any], names: Mapping[str, Sequence[str]]) -> dict[st
 def _sql(calls: Sequence[RecordedCall]) -> Iterator[str]:
     """Yield the statements of calls to the tables."""
     for call in calls:
-        document = _parsed(call.sent)
-        statements = document.get("statements", [document]) if isinstance(document, dict) else ()
-        for statement in statements:
-            if isinstance(statement, dict) and isinstance(statement.get("sql"), str):
-                yield statement["sql"]
+        yield from (sql for sql, _ in statements_of(_parsed(call.sent)))
 
 
 def _tables(

@@ -183,6 +183,16 @@ def read_capsule(path: Path, folder: Path) -> Capsule:
     return capsule
 
 
+def statements_of(request: Any) -> list[tuple[str, Any]]:
+    """Return the SQL and the parameters of each statement in a request to the tables."""
+    statements = request.get("statements", [request]) if isinstance(request, dict) else ()
+    return [
+        (str(statement.get("sql", "")), statement.get("params"))
+        for statement in (statements if isinstance(statements, list) else ())
+        if isinstance(statement, dict)
+    ]
+
+
 def _validate(name: str, model: type[BaseModel], document: Any) -> None:
     try:
         model.model_validate(document)

@@ -11,7 +11,7 @@ from screens.logs.trace import lines as trace_lines
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Line
 from svc_tui.capsule.container import Capsule
-from svc_tui.capsule.documents import EXCHANGE, FETCHES, STATEMENTS
+from svc_tui.capsule.documents import EXCHANGE, FETCHES, STATEMENTS, statements_of
 from svc_tui.terminal.units import size
 
 MAX_CHARS = 200
@@ -75,7 +75,8 @@ def capsule_lines(capsule: Capsule, width: int) -> Iterator[Line]:
 
 
 def _statement_lines(call: Mapping[str, Any]) -> Iterator[Line]:
-    for sql, params in statements_of(call["request"]):
+    request = call["request"]
+    for sql, params in statements_of(request) if isinstance(request, dict) else [(str(request), None)]:
         yield [("sql  ", "violet"), (sanitize(sql), "")]
         if params:
             yield [("     ", ""), (_text(params), "dim")]
@@ -95,18 +96,6 @@ def _fetch_lines(call: Mapping[str, Any]) -> Iterator[Line]:
     for message in (request, response or {"body": ""}):
         if body := b64decode(message["body"]).decode(errors="replace"):
             yield [("     ", ""), (_cut(sanitize(body)), "dim")]
-
-
-def statements_of(request: Any) -> list[tuple[str, Any]]:
-    """Return the SQL and the parameters of each statement in a request to the tables."""
-    if not isinstance(request, dict):
-        return [(str(request), None)]
-    statements = request.get("statements", [request])
-    return [
-        (str(statement.get("sql", "")), statement.get("params"))
-        for statement in (statements if isinstance(statements, list) else ())
-        if isinstance(statement, dict)
-    ]
 
 
 def _text(value: Any) -> str:
