@@ -1,7 +1,6 @@
 """A service as run by `svc serve`, on a thread of the test, and deploys as by `svc deploy`."""
 
 import asyncio
-import ssl
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,6 @@ from tests.engine.control.service import quick
 
 MANIFEST = '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
 PASSWORD = "correct horse battery"
-NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""An empty trust store; loading the real one takes longer than most requests."""
 
 
 def static_shop(root: Path) -> Path:
@@ -87,7 +84,7 @@ class Hosted:
         self._thread.finished.result()
 
     def get(self, path: str = "/", host: str = "web--shop.apps.example") -> httpx.Response:
-        return httpx.get(f"{self.public}{path}", headers={"host": host}, verify=NO_CERTIFICATES)
+        return httpx.get(f"{self.public}{path}", headers={"host": host})
 
     def claim(self) -> Client:
         """Become the owner, and return a client with a session."""

@@ -12,7 +12,6 @@ import pytest
 from engine.control.auth import routes
 from svc_tui.client import ApiError
 from tests.engine.control.service import PASSWORD, Service, running
-from tests.svc_tui.hosted import NO_CERTIFICATES
 
 
 def refused(service: Service, token: str, method: str, path: str, body: Any = None, **more: Any) -> ApiError:
@@ -23,9 +22,7 @@ def refused(service: Service, token: str, method: str, path: str, body: Any = No
 
 def raw(service: Service, path: str, content: bytes, kind: str = "application/json") -> httpx.Response:
     headers = {"content-type": kind}
-    return httpx.post(
-        service.url + path, content=content, headers=headers, timeout=60, verify=NO_CERTIFICATES
-    )
+    return httpx.post(service.url + path, content=content, headers=headers, timeout=60)
 
 
 def test_claim_code_creates_first_owner_once(service: Service) -> None:
