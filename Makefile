@@ -8,6 +8,7 @@ SECONDS ?= 600
 # Duration of `make fuzz` and `make soak`; without it, soak takes SECONDS.
 HOURS ?=
 SEED ?=
+FAULTS ?=
 # Number of test processes, or auto for one per processor.
 WORKERS ?= auto
 # cargo would look for the job server of make.
@@ -24,7 +25,7 @@ export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 # Tests start Python several hundred times, so bytecode files pay off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test toolchains bytecode js-and-go rust-target chromium-and-tmux lint check format docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many compat soak fuzz clean
+.PHONY: demo install test toolchains bytecode js-and-go rust-target chromium-and-tmux lint check format docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-fleet bench-crash bench-workers bench-deploys bench-crash_service bench-console bench-many bench-fleet_service compat soak fuzz fleet-faults clean
 
 # Downloads and compilations of the toolchains run at the same time.
 ifneq ($(filter test,$(MAKECMDGOALS)),)
@@ -123,8 +124,11 @@ format: $(VENV)/.installed-dev
 
 bench: bench-hello bench-workers bench-many bench-body bench-reload bench-sse bench-fairness bench-slow bench-tables bench-deploys
 
-bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-deploys bench-crash_service bench-many: bench-%: $(VENV)/.installed-dev rust-target
+bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-fleet bench-crash bench-workers bench-deploys bench-crash_service bench-many bench-fleet_service: bench-%: $(VENV)/.installed-dev rust-target
 	@"$(BIN)/python" -m bench.$*
+
+# All figures of a fleet.
+bench-fleet: bench-fleet_service
 
 bench-console: $(VENV)/.installed-dev
 	@"$(BIN)/python" -m bench.console $(SECONDS)
@@ -147,6 +151,10 @@ soak: $(VENV)/.installed-dev
 
 fuzz: $(VENV)/.installed-dev
 	@"$(BIN)/python" -m tests.fuzz $(or $(HOURS),1) $(SEED)
+
+# Harms the nodes of a fleet under writes. FAULTS= names some faults; SEED= repeats a run; HOURS= chooses at random.
+fleet-faults: $(VENV)/.installed-dev
+	@"$(BIN)/python" -m tests.faults $(FAULTS) $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS))
 
 clean:
 	@rm -rf "$(VENV)" .svc .mypy_cache .ruff_cache .pytest_cache .hypothesis dist bench-results.json

@@ -19,6 +19,7 @@ import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
@@ -40,9 +41,19 @@ def project(folder: Path) -> Path:
     return root
 
 
+@dataclass
+class Shown:
+    """A program in a terminal: the end of its output, the number of all bytes of it, and its keyboard."""
+
+    process: subprocess.Popen[bytes]
+    keyboard: int
+    output: bytearray = field(default_factory=bytearray)
+    written: int = 0
+
+
 @contextmanager
-def in_terminal(command: Sequence[str], folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], bytearray]]:
-    """Run a program in a terminal of 120 by 40; yield it and the last of what it wrote."""
+def in_terminal(command: Sequence[str], folder: Path) -> Iterator[Shown]:
+    """Run a program in a terminal of 120 by 40."""
     control, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"}
@@ -50,10 +61,10 @@ def in_terminal(command: Sequence[str], folder: Path) -> Iterator[tuple[subproce
         command, cwd=folder, env=env, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True
     )
     os.close(terminal)
-    seen = bytearray()
-    threading.Thread(target=_drain, args=(control, seen), daemon=True).start()
+    shown = Shown(process, control)
+    threading.Thread(target=_drain, args=(shown,), daemon=True).start()
     try:
-        yield process, seen
+        yield shown
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -67,23 +78,24 @@ def in_terminal(command: Sequence[str], folder: Path) -> Iterator[tuple[subproce
 def console(root: Path) -> Iterator[tuple[int, int]]:
     """Run the Console; yield its port and its process id once it serves."""
     command = [sys.executable, "-m", "svc_tui", "console", "--port", "0"]
-    with in_terminal(command, root) as (process, seen):
-        yield _port(seen), process.pid
+    with in_terminal(command, root) as shown:
+        yield _port(shown.output), shown.process.pid
 
 
-def _drain(control: int, seen: bytearray) -> None:
+def _drain(shown: Shown) -> None:
     try:
-        while piece := os.read(control, 1 << 16):
-            seen += piece
-            del seen[: max(len(seen) - (1 << 20), 0)]
+        while piece := os.read(shown.keyboard, 1 << 16):
+            shown.output += piece
+            del shown.output[: max(len(shown.output) - (1 << 20), 0)]
+            shown.written += len(piece)
     except OSError:
         return
 
 
-def _port(seen: bytearray) -> int:
+def _port(output: bytearray) -> int:
     end = time.monotonic() + GIVE_UP
     while time.monotonic() < end:
-        text = re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", bytes(seen))
+        text = re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", bytes(output))
         if (found := re.search(rb"localhost:(\d+)", text)) and b"live" in text:
             return int(found[1])
         time.sleep(0.05)
@@ -103,27 +115,29 @@ def rate(port: int, process: int) -> tuple[float, float]:
     with load(port, "/", SECONDS, CONNECTIONS) as generator:
         found = loaded(generator)
     assert not found["failed"], found
-    took = (spent(process) - before) / found["requests"] * 1e6
-    return float(found["requests"] / found["seconds"]), took
+    cost = (spent(process) - before) / found["requests"] * 1e6
+    return float(found["requests"] / found["seconds"]), cost
 
 
 def figures() -> dict[str, float]:
     """Return requests a second `alone` and with the `console`, the `ratio`, and `_us` of a processor each."""
-    alone, beside = [], []
+    alone, with_console = [], []
     with tempfile.TemporaryDirectory() as folder:
         root = project(Path(folder))
         for _ in range(ROUNDS):
             with svc_dev_process(root) as (port, process):
                 alone.append(rate(port, process))
             with console(root) as (port, process):
-                beside.append(rate(port, process))
-            print(f"  alone {alone[-1][0]:.0f}/s, with the Console {beside[-1][0]:.0f}/s", file=sys.stderr)
+                with_console.append(rate(port, process))
+            print(
+                f"  alone {alone[-1][0]:.0f}/s, with the Console {with_console[-1][0]:.0f}/s", file=sys.stderr
+            )
     return {
         "alone": median(rate for rate, _ in alone),
-        "console": median(rate for rate, _ in beside),
-        "ratio": median(b / a for (a, _), (b, _) in zip(alone, beside, strict=True)),
-        "alone_us": median(took for _, took in alone),
-        "console_us": median(took for _, took in beside),
+        "console": median(rate for rate, _ in with_console),
+        "ratio": median(b / a for (a, _), (b, _) in zip(alone, with_console, strict=True)),
+        "alone_us": median(cost for _, cost in alone),
+        "console_us": median(cost for _, cost in with_console),
     }
 
 

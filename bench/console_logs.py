@@ -33,7 +33,8 @@ def figures(seconds: float = SECONDS, records: int = RECORDS, rate: float = RATE
         fill(root, records)
         writer = [sys.executable, "-m", "bench.console_timeline", str(root), str(rate)]
         shown = [sys.executable, "-m", "bench.console_app", str(root), str(seconds), str(result)]
-        with in_terminal(shown, root) as (process, seen):
+        with in_terminal(shown, root) as terminal:
+            process, output = terminal.process, terminal.output
             writing = subprocess.Popen(
                 [*writer, str(seconds + START_SECONDS)], env={**os.environ, "PYTHONPATH": str(ROOT)}
             )
@@ -41,15 +42,17 @@ def figures(seconds: float = SECONDS, records: int = RECORDS, rate: float = RATE
                 idle = asyncio.run(lags(seconds + SETTLE_SECONDS))
                 process.wait(4 * START_SECONDS)
             except subprocess.TimeoutExpired:
-                raise SystemExit(f"the Console did not end; it wrote last: {bytes(seen[-2000:])!r}") from None
+                raise SystemExit(
+                    f"the Console did not end; it wrote last: {bytes(output[-2000:])!r}"
+                ) from None
             finally:
                 writing.terminate()
                 writing.wait()
         if not result.exists():
-            raise SystemExit(f"the Console failed; it wrote last: {bytes(seen[-2000:])!r}")
+            raise SystemExit(f"the Console failed; it wrote last: {bytes(output[-2000:])!r}")
         found: dict[str, float] = json.loads(result.read_text())
     return found | {"idle_p99": p99(idle)}
 
 
 if __name__ == "__main__":
-    print(json.dumps(figures(*map(float, sys.argv[1:2])), indent=1))
+    print(json.dumps(figures(float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS), indent=1))

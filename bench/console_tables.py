@@ -70,7 +70,7 @@ async def _measure(attachment: EmbeddedEngine) -> dict[str, float]:
             jumps.append(await _painted(rows, to, began))
         rows.cursor_row, rows.cursor_column = 0, 2
         await _painted(rows, 0, time.monotonic())
-        took = {}
+        times = {}
         for name, action in (("sort", "sort(False)"), ("filter", "")):
             grid, began = screen._grid, time.monotonic()
             if action:
@@ -78,14 +78,14 @@ async def _measure(attachment: EmbeddedEngine) -> dict[str, float]:
             else:
                 screen.navigate(["people", "age=42"])
             await _until(lambda grid=grid: screen._grid is not grid)  # type: ignore[misc]
-            took[name] = await _painted(rows, 0, began)
+            times[name] = await _painted(rows, 0, began)
         await pilot.pause()
         return {
             "first_ms": first,
             "jump_ms": quantiles(jumps, n=20)[-1],
             "jump_median_ms": median(jumps),
-            "sort_ms": took["sort"],
-            "filter_ms": took["filter"],
+            "sort_ms": times["sort"],
+            "filter_ms": times["filter"],
             "rss": resident(),
             "rss_before": before,
         }

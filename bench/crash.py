@@ -47,19 +47,19 @@ def crash(folder: Path, rounds: int) -> Outcome:
     owner.execute("create table right_side (n integer primary key, padding text)")
     owner.close()
     acked: set[int] = set()
-    left: set[int] = set()
-    right: set[int] = set()
+    left_rows: set[int] = set()
+    right_rows: set[int] = set()
     damaged = False
     for _ in range(rounds):
-        acked |= _round(folder, max(acked | left, default=0) + 1)
+        acked |= _round(folder, max(acked | left_rows, default=0) + 1)
         database = sqlite3.connect(folder / DATABASE_NAME)
         damaged |= database.execute("pragma integrity_check").fetchall() != [("ok",)]
-        left = {n for (n,) in database.execute("select n from left_side")}
-        right = {n for (n,) in database.execute("select n from right_side")}
+        left_rows = {n for (n,) in database.execute("select n from left_side")}
+        right_rows = {n for (n,) in database.execute("select n from right_side")}
         database.close()
-        if acked - left or left ^ right:
+        if acked - left_rows or left_rows ^ right_rows:
             break
-    return Outcome(len(acked), len(acked - left), len(left ^ right), damaged)
+    return Outcome(len(acked), len(acked - left_rows), len(left_rows ^ right_rows), damaged)
 
 
 def _round(folder: Path, first: int) -> set[int]:
@@ -67,11 +67,11 @@ def _round(folder: Path, first: int) -> set[int]:
     command = [sys.executable, "-m", "bench.crash", "--write", str(folder), str(first)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        begun = process.stdout.readline()
+        first_line = process.stdout.readline()
         time.sleep(random.uniform(0, LONGEST_SECONDS))
         process.kill()
-        whole, _, _ = (begun + process.stdout.read()).rpartition(b"\n")
-    return {int(line) for line in whole.split()}
+        complete_lines, _, _ = (first_line + process.stdout.read()).rpartition(b"\n")
+    return {int(line) for line in complete_lines.split()}
 
 
 async def write(folder: Path, first: int) -> None:

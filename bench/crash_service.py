@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from bench.processes import write_results
-from bench.service import HOST, Serving, build, deploy, whole, write_project
+from bench.service import HOST, Serving, build, common_version, deploy, write_project
 from engine.errors import SvcError
 
 LONGEST_SECONDS = 0.25
@@ -39,7 +39,7 @@ def rounds(folder: Path, count: int) -> tuple[int, int]:
             serving.kill()
             deploying.join()
             serving.start()
-            found = whole({path: _ask(serving.port, path) for path in (1, 2)})
+            found = common_version({path: _ask(serving.port, path) for path in (1, 2)})
             if found is None:
                 continue
             good += 1
@@ -47,7 +47,7 @@ def rounds(folder: Path, count: int) -> tuple[int, int]:
             live = found
         with serving.client() as client:
             deploy(client, bundles[2 - live])
-        assert whole({path: _ask(serving.port, path) for path in (1, 2)}) == 3 - live
+        assert common_version({path: _ask(serving.port, path) for path in (1, 2)}) == 3 - live
     finally:
         serving.stop()
     return good, activated

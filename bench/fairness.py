@@ -145,15 +145,15 @@ class FullMemory:
 async def latencies(port: int, host: str) -> list[float]:
     """Ask for the hello, one request at a time; return what each took in milliseconds."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    took = []
+    times = []
     for _ in range(REQUESTS):
         began = time.perf_counter()
         writer.write(_request("/", host))
         await reader.readuntil(b"hello\n")
-        took.append((time.perf_counter() - began) * 1000)
+        times.append((time.perf_counter() - began) * 1000)
         await asyncio.sleep(PAUSE)
     writer.close()
-    return took
+    return times
 
 
 async def measure(port: int, host: str, heavy: dict[str, Heavy]) -> dict[str, list[float]]:

@@ -89,13 +89,13 @@ class Load:
             wait = min([began + seconds, now + LISTEN_SECONDS, *(due for due, _ in self._due)]) - now
             for number, _event in self._poller.poll(max(wait, 0.0)):
                 if answered := self._on_data(number):
-                    self._go_on(answered)
+                    self._schedule(answered)
             now = time.perf_counter()
             for client in [client for due, client in self._due if due <= now]:
                 self._ask(client, now)
             self._due = [entry for entry in self._due if entry[0] > now]
-        took = time.perf_counter() - began
-        return {"requests": self._requests, "failed": self._failed, "seconds": took}
+        elapsed = time.perf_counter() - began
+        return {"requests": self._requests, "failed": self._failed, "seconds": elapsed}
 
     def settle(self) -> int:
         """Wait for the outstanding responses, so that `run` may be called again; return their number."""
@@ -127,7 +127,7 @@ class Load:
         self._failed += status != 200
         return client
 
-    def _go_on(self, client: Client) -> None:
+    def _schedule(self, client: Client) -> None:
         if self._interval:
             self._due.append((client.asked + self._interval, client))
         else:

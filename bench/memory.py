@@ -18,7 +18,7 @@ class Held:
     files: int
 
 
-def held(pid: int) -> Held:
+def memory_of(pid: int) -> Held:
     """Return what a process of this user holds now."""
     folder = Path("/proc") / str(pid)
     sizes = {

@@ -96,7 +96,7 @@ def p95(values: list[float]) -> float:
 
 
 def main() -> None:
-    took: dict[str, list[float]] = {lane: [] for lane in EDITS}
+    times: dict[str, list[float]] = {lane: [] for lane in EDITS}
     with tempfile.TemporaryDirectory(prefix="svc bench ü ") as folder:
         project = Path(folder) / "polyglot"
         shutil.copytree(SAMPLE, project, ignore=shutil.ignore_patterns("target", "go.work*", ".svc"))
@@ -109,7 +109,7 @@ def main() -> None:
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=GIVE_UP)
             for number in range(SAVES):
                 for lane, edit in EDITS.items():
-                    took[lane].append(reload_ms(connection, project, edit, f"{lane}-{RUN}-{number}-mark"))
+                    times[lane].append(reload_ms(connection, project, edit, f"{lane}-{RUN}-{number}-mark"))
                     time.sleep(PAUSE)
             for process in loads:
                 process.terminate()
@@ -118,14 +118,14 @@ def main() -> None:
             lane.spec.name: asyncio.run(parts_ms(project, lane.spec.name, lane))
             for lane in (GoLane(), RustLane())
         }
-    for lane, values in took.items():
+    for lane, values in times.items():
         print(f"{lane} ms:", " ".join(f"{value:.0f}" for value in sorted(values)))
     for lane, (built, machine) in alone.items():
         print(f"{lane} alone, ms: {built:.0f} by its compiler, {machine:.0f} to machine code")
-    found = {lane: p95(values) for lane, values in took.items()}
-    ours = {f"{lane}_p95_ms": value for lane, value in found.items()}
-    theirs = {f"{lane}_alone_ms": value for lane, value in alone.items()}
-    write_results("reload", {**ours, **theirs, "failed": failed})
+    found = {lane: p95(values) for lane, values in times.items()}
+    reload_times = {f"{lane}_p95_ms": value for lane, value in found.items()}
+    build_times = {f"{lane}_alone_ms": value for lane, value in alone.items()}
+    write_results("reload", {**reload_times, **build_times, "failed": failed})
     print("reload p95", *(f"{lane}={value:.0f}" for lane, value in found.items()), f"failed={failed}")
 
 

@@ -167,7 +167,7 @@ def expected(version: int, path_version: int) -> str:
     return f"api {version}" if version == path_version else f"front {version}"
 
 
-def whole(answers: dict[int, str]) -> int | None:
+def common_version(answers: dict[int, str]) -> int | None:
     """Return the version that gave all of these answers (by path), `None` where there is no such."""
     for version in (1, 2):
         if all(answer == expected(version, path) for path, answer in answers.items()):

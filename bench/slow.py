@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.memory import held
+from bench.memory import memory_of
 from bench.processes import svc_dev_process, write_results
 
 SIZE = 1 << 30
@@ -50,10 +50,10 @@ async def read(port: int, size: int) -> tuple[int, float]:
 async def measure(port: int, pid: int) -> tuple[int, float]:
     """Return the most bytes of memory that were added, and the seconds that the response took."""
     await read(port, PIECE)
-    before = most = held(pid).own
+    before = most = memory_of(pid).own
     reading = asyncio.create_task(read(port, SIZE))
     while not (await asyncio.wait([reading], timeout=LOOK_SECONDS))[0]:
-        most = max(most, held(pid).own)
+        most = max(most, memory_of(pid).own)
     received, seconds = await reading
     assert received > SIZE, "the response was cut"
     return most - before, seconds

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-from bench.memory import Held, held
+from bench.memory import Held, memory_of
 from bench.processes import svc_dev_process, write_results
 from bench.service import Serving, bundle, deploy
 from bench.soak_clients import MANIFEST, SCHEMA, SOURCE, Clients
@@ -56,25 +56,25 @@ DEV_MISTAKE = "export default {{ fetch() {{ return save {}; }} }};\n"
 class Usage:
     """Resources of a process, and the bytes that its folders occupy on the disk."""
 
-    held: Held
+    memory: Held
     disk: int
 
     @classmethod
     def of(cls, pid: int, *folders: Path) -> "Usage":
-        return cls(held(pid), sum(map(disk_usage, folders)))
+        return cls(memory_of(pid), sum(map(disk_usage, folders)))
 
     def __str__(self) -> str:
         return (
-            f"rss={self.held.rss / MIB:.0f} fds={self.held.files} threads={self.held.threads}"
+            f"rss={self.memory.rss / MIB:.0f} fds={self.memory.files} threads={self.memory.threads}"
             f" disk={self.disk / MIB:.0f}"
         )
 
     def grew(self, since: "Usage") -> list[str]:
         """Return the names of resources that grew."""
         values = {
-            "rss": (since.held.rss * (1 + GROWTH) + SLACK, self.held.rss),
-            "fds": (since.held.files + POOLED, self.held.files),
-            "threads": (since.held.threads + POOLED, self.held.threads),
+            "rss": (since.memory.rss * (1 + GROWTH) + SLACK, self.memory.rss),
+            "fds": (since.memory.files + POOLED, self.memory.files),
+            "threads": (since.memory.threads + POOLED, self.memory.threads),
             "disk": (since.disk * (1 + GROWTH) + SLACK, self.disk),
         }
         return [name for name, (limit, value) in values.items() if value > limit]
@@ -102,12 +102,13 @@ class Deploys:
         self._bundles = bundles
         self._faulty = faulty
         self._ids: dict[int, str] = {}
-        self.live = 0
+        self._live = {0}
+        """Versions of which one is live: several after a kill, until one is read."""
 
     def first(self) -> None:
         """Deploy the first version."""
         self._deploy(0)
-        self.live = 1
+        self._live = {1}
 
     def _deploy(self, index: int) -> None:
         with self._serving.client() as client:
@@ -134,31 +135,32 @@ class Deploys:
             kinds += [self._roll_back] * 2
         step, kills = random.choice(kinds), self._clients.kills
         kind = step.__name__.strip("_").replace("_", "-")
-        acceptable = {self.live} if step == self._reject else {index + 1}
+        acceptable = set(self._live) if step == self._reject else {index + 1}
         try:
             await asyncio.to_thread(step, index)
             outcome = kind
         except (SvcError, OSError) as error:
             outcome = kind
             if step != self._reject or getattr(error, "code", "") != "check-failed":
-                acceptable |= {self.live, index + 1}
+                acceptable |= {*self._live, index + 1}
                 outcome = f"wrong-{kind} {error!r}"
         if step == self._race:
             acceptable.add((index + 1) % VERSIONS + 1)
         killed = kills != self._clients.kills or kills % 2 == 1
         if killed:
             outcome = "killed-deploy"
-            acceptable |= {self.live, index + 1}
+            acceptable |= {*self._live, index + 1}
             await asyncio.sleep(1)
         try:
             version = await self._clients.version()
         except (OSError, EOFError, TimeoutError, ValueError) as error:
             if killed or self._clients.kills != kills:
+                self._live = acceptable | self._live
                 return "killed-deploy"
             return f"wrong-version after {kind}: {error}"
-        self.live, before = version, self.live
+        self._live, before = {version}, self._live
         if version not in acceptable:
-            return f"wrong-live after {kind} of {index + 1}: {before} -> {version}"
+            return f"wrong-live after {kind} of {index + 1}: one of {sorted(before)} -> {version}"
         return outcome
 
     def _race(self, index: int) -> None:
@@ -236,7 +238,7 @@ class Soak:
             self._report(name)
         await running
         await asyncio.sleep(REST_SECONDS)
-        self.outcomes["wrong-rows"] += await self.clients.lost()
+        self.outcomes["wrong-rows"] += await self.clients.count_wrong_rows()
         self._report(f"{name} ended")
         return self._usage()
 
@@ -377,7 +379,7 @@ def main() -> None:
         {
             "outcomes": dict(seen),
             "grew": grew,
-            "rss": {name: [first.held.rss, last.held.rss] for name, (first, last) in usage.items()},
+            "rss": {name: [first.memory.rss, last.memory.rss] for name, (first, last) in usage.items()},
             "processors": os.cpu_count(),
         },
     )

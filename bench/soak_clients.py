@@ -137,7 +137,7 @@ class Clients:
             raise ValueError("front and API of different versions")
         return version
 
-    async def lost(self) -> int:
+    async def count_wrong_rows(self) -> int:
         """Return how many rows have a number below the acknowledged or above the sent one."""
         rows = {
             row["key"]: row["n"] for row in json.loads((await self.ask("/rows")).partition(b"\r\n\r\n")[2])
@@ -210,9 +210,9 @@ class Clients:
 
     async def slow_upload(self) -> None:
         """Send a body byte by byte, then leave."""
-        whole = request("/echo", UPLOAD)
-        head = whole.index(b"\r\n\r\n") + 4
-        await self._send_slowly(whole[:head], whole[head:])
+        message = request("/echo", UPLOAD)
+        head = message.index(b"\r\n\r\n") + 4
+        await self._send_slowly(message[:head], message[head:])
 
     async def _send_slowly(self, at_once: bytes, rest: bytes) -> None:
         _, writer = await self._open(at_once)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.memory import Held, held
+from bench.memory import Held, memory_of
 from bench.processes import svc_dev_process, write_results
 
 STREAMS = 1000
@@ -50,19 +50,19 @@ _EVENT = re.compile(rb"data: (\d+)\n\n")
 class Received:
     """Results of all clients: seconds to the first event, and the lateness of each later one.
 
-    `begun` is set when every one of `streams` has had its first event or is lost.
+    `started` is set when every one of `streams` has had its first event or is lost.
     """
 
     streams: int
     firsts: list[float] = field(default_factory=list)
     lateness: list[float] = field(default_factory=list)
-    lost: int = 0
-    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    failed: int = 0
+    started: asyncio.Event = field(default_factory=asyncio.Event)
 
     def check(self) -> None:
-        """Set `begun` once every stream has started."""
-        if len(self.firsts) + self.lost >= self.streams:
-            self.begun.set()
+        """Set `started` once every stream has started."""
+        if len(self.firsts) + self.failed >= self.streams:
+            self.started.set()
 
 
 class Client(asyncio.Protocol):
@@ -96,7 +96,7 @@ class Client(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.stopped:
-            self._received.lost += 1
+            self._received.failed += 1
             self._received.check()
 
 
@@ -108,11 +108,11 @@ async def crowd(port: int, streams: int, seconds: float, pid: int) -> tuple[Rece
         *(loop.create_connection(lambda: Client(received, port), "127.0.0.1", port) for _ in range(streams))
     )
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(received.begun.wait(), FIRST_SECONDS)
-    begin = held(pid)
+        await asyncio.wait_for(received.started.wait(), FIRST_SECONDS)
+    begin = memory_of(pid)
     received.lateness.clear()
     await asyncio.sleep(seconds)
-    last = held(pid)
+    last = memory_of(pid)
     for _, client in clients:
         client.stopped = True
         client.transport.close()
@@ -134,11 +134,11 @@ def main() -> None:
         (project / "index.js").write_text(SOURCE)
         with svc_dev_process(project, "--release") as (port, pid):
             asyncio.run(crowd(port, 20, 2, pid))
-            before = held(pid)
+            before = memory_of(pid)
             received, begin, last = asyncio.run(crowd(port, streams, SECONDS, pid))
     figures = {
         "streams": streams,
-        "lost": received.lost + streams - len(received.firsts),
+        "lost": received.failed + streams - len(received.firsts),
         "events": len(received.lateness),
         "first_event_p50_ms": percentile(received.firsts, 50) * 1000,
         "first_event_p99_ms": percentile(received.firsts, 99) * 1000,

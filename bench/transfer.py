@@ -95,8 +95,8 @@ def main() -> None:
         blocks = [BLOCK] * (int(size) // BLOCK_SIZE)
         path, times = b"/" + size.encode(), int(count[0]) if count else 1
         if action == "check":
-            whole = b"".join(blocks)
-            same = connection.body(b"GET", path, []) == whole == connection.body(b"POST", b"/echo", blocks)
+            content = b"".join(blocks)
+            same = connection.body(b"GET", path, []) == content == connection.body(b"POST", b"/echo", blocks)
             print("exact" if same else "different", flush=True)
             continue
         began = time.perf_counter()

@@ -12,12 +12,12 @@ from typing import Any
 from wasmtime import Engine
 from wasmtime.component import Component
 
-from engine.wasm.binary.fast_streams import add_fast_streams
 from engine.wasm.binary.preinit.run import preinitialize
 from engine.wasm.capi import wasmtime
 from engine.wasm.compile import code_cache
+from engine.wasm.compile.compilers import Compiler
 from engine.wasm.execution import config, epoch_ticker, execution, invocation, runner
-from engine.wasm.execution.config import Compiler
+from engine.wasm.weave.weaver import weave
 from svc_tui.main import run
 from svc_tui.serve import server
 
@@ -28,9 +28,9 @@ _compile_config = config.compile_config
 
 
 def _without_epochs(compiler: Compiler) -> Any:
-    made = _compile_config(compiler)
-    made.epoch_interruption = False
-    return made
+    config = _compile_config(compiler)
+    config.epoch_interruption = False
+    return config
 
 
 async def _compiled(
@@ -40,8 +40,8 @@ async def _compiled(
     if not target.exists():
         engine = Engine(_without_epochs(Compiler.OPTIMIZING))
         target.parent.mkdir(parents=True, exist_ok=True)
-        made = add_fast_streams(preinitialize(component.read_bytes()))
-        target.write_bytes(Component(engine, made).serialize())
+        binary = weave(preinitialize(component.read_bytes()))
+        target.write_bytes(Component(engine, binary).serialize())
     return code_cache.CompiledComponent(target, Compiler.OPTIMIZING)
 
 

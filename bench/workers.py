@@ -44,10 +44,10 @@ def loaded(port: int) -> float:
 def spin(_number: int) -> float:
     """Compute for a while; return the rounds a second."""
     began, count = time.perf_counter(), 0
-    while (took := time.perf_counter() - began) < SPIN_SECONDS:
+    while (elapsed := time.perf_counter() - began) < SPIN_SECONDS:
         sum(range(10_000))
         count += 1
-    return count / took
+    return count / elapsed
 
 
 def main() -> None:

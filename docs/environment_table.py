@@ -32,6 +32,17 @@ ENVIRONMENT: dict[str, tuple[str, list[Row]]] = {
             ("`NOTIFY_SOCKET`", "Socket for `READY=1` and `STOPPING=1`."),
         ],
     ),
+    "svc serve --otlp": (
+        "Variables of the OpenTelemetry SDK. The collectors of projects do not get them.",
+        [
+            ("`OTEL_EXPORTER_OTLP_HEADERS`", "Headers to send, such as `authorization=Bearer%20TOKEN`."),
+            ("`OTEL_EXPORTER_OTLP_CERTIFICATE`", "File of certificate authorities to trust."),
+            (
+                "`OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE`, `OTEL_EXPORTER_OTLP_CLIENT_KEY`",
+                "Client certificate and its key.",
+            ),
+        ],
+    ),
     "Your code": (
         "Your code gets the variables of `env` and `secrets` in `svc.toml`, and these. JavaScript reads\n"
         "them from `env` or `process.env`, Go from `os.Getenv`, Rust from `std::env`.\n"

@@ -79,7 +79,7 @@ A browser gets a page instead. The code is stable: match on it, not on the text.
 ## Your application's addresses
 
 svc answers with these codes when your code cannot. The document has `detail` and `request_id` too. Responses
-with status 503 have `retry-after: 1`.
+with status 503 and 429 have `retry-after: 1`.
 
 {{platform}}
 Logs also show these codes, which no client receives:
@@ -187,14 +187,14 @@ def synopsis(name: str, part: Any) -> str:
 
 def options(name: str) -> Iterator[str]:
     """Yield the synopsis, help and option table of a command and of the commands in it."""
-    whole = command(name)
-    parts = getattr(whole, "commands", None)
+    root = command(name)
+    parts = getattr(root, "commands", None)
     if parts is None:
-        yield f"```text\n{synopsis(name, whole)}\n```\n"
-        if rows := option_rows(whole.params):
+        yield f"```text\n{synopsis(name, root)}\n```\n"
+        if rows := option_rows(root.params):
             yield "\n" + table(("option", "meaning"), rows)
         return
-    if rows := option_rows(whole.params):
+    if rows := option_rows(root.params):
         yield f"Options before the command:\n\n{table(('option', 'meaning'), rows)}\n"
     for number, (word, part) in enumerate(parts.items()):
         usage = synopsis(f"{name} {word}", part)
@@ -219,7 +219,7 @@ def section(path: Path, kind: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Return what every page with generated parts must contain."""
-    whole = {
+    contents = {
         REFERENCE / "limits.md": limits(),
         REFERENCE / "errors.md": errors(),
         REFERENCE / "environment.md": environment(),
@@ -230,8 +230,8 @@ def pages() -> dict[Path, str]:
         def replaced(match: re.Match[str], path: Path = path) -> str:
             return f"{match[1]}\n{section(path, match[2])}\n{match[3]}"
 
-        whole[path] = _SECTION.sub(replaced, text)
-    return whole
+        contents[path] = _SECTION.sub(replaced, text)
+    return contents
 
 
 def main() -> int:

@@ -1,10 +1,8 @@
-"""Rows of the generated page of limits.
-
-Values come from the modules that enforce them, so that a page cannot differ from the code.
-"""
+"""Rows of the generated page of limits. Values come from the modules that enforce them."""
 
 import annotated_types
 
+from docs import library_limits as library
 from doors.crypto import derivation, keys
 from doors.crypto import door as crypto
 from doors.crypto import passwords as password_hashes
@@ -16,16 +14,16 @@ from doors.tables.files.format import MAX_RECORD
 from doors.tables.grid.grid import MAX_KEY_BYTES
 from doors.tables.grid.grid import MAX_TEMPORARY_BYTES as MAX_GRID_BYTES
 from doors.tables.grid.temporary_space import MAX_BYTES as MAX_GRIDS_BYTES
-from doors.tables.guest import protocol, reader, session, writer
+from doors.tables.guest import protocol, reader, session, stored_answers, writer
 from doors.tables.migrations import MAX_FILE_BYTES as MAX_MIGRATION
 from doors.tables.migrations import script
 from doors.tables.schema.tables import MAX_COLUMNS
 from doors.tables.sqlite.connections import MAX_BYTES, MAX_SQL, MAX_VALUE
-from doors.telemetry import otlp_json, record
+from doors.telemetry import metric, otlp_json, record
 from doors.telemetry.http import MAX_REQUEST_BYTES
 from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
 from doors.telemetry.span import MAX_EVENTS, MAX_SPAN_ATTRIBUTE_BYTES, MAX_SPAN_ATTRIBUTES
-from engine import stepwise_json, trace
+from engine import measurement, stepwise_json, trace
 from engine.control import project_threads, streaming_body
 from engine.control.access_watch import MAX_REQUESTS
 from engine.control.app import MAX_BODY_BYTES as MAX_API_BODY
@@ -35,6 +33,7 @@ from engine.control.routes.deployments import MAX_BLOB_BYTES
 from engine.deploy import package_store
 from engine.deploy.history import MAX_DEPLOYMENTS
 from engine.files.statement_limit import MAX_WRITTEN_BYTES
+from engine.files.statement_memory import MAX_COLLECTED_BYTES
 from engine.gateway.app import MAX_BODY, MAX_DEPTH
 from engine.http.connection_limits import PER_ADDRESS
 from engine.http.frame_budget import FRAMES_PER_SECOND, MAX_FRAMES
@@ -42,6 +41,7 @@ from engine.http.timeouts import HEADER_SECONDS, IDLE_SECONDS
 from engine.http.unsent import ADDRESS_BYTES, CONNECTION_BYTES, PROJECT_BYTES, SMALL_PART_BYTES
 from engine.manifest.load import MAX_BYTES as MAX_MANIFEST
 from engine.manifest.schema import ResourceTable
+from engine.otlp import exports
 from engine.service.health_check import TIMEOUT_SECONDS as HEALTH_CHECK_SECONDS
 from engine.service.secrets import MAX_VALUE_BYTES as MAX_SECRET
 from engine.timeline.query import READ_SECONDS, WINDOW_BYTES
@@ -54,12 +54,10 @@ from engine.wasm.execution.buffers import LineSplitter
 from engine.wasm.execution.config import PoolSettings
 from engine.wasm.execution.memory_budget import BUDGET_SHARE
 from engine.wasm.execution.pool import MEMORY_WAIT_SECONDS
-from engine.wasm.execution.run_state import MAX_HANDLES, MAX_HELD_BYTES, MAX_UNSENT_MESSAGES
+from engine.wasm.execution.run_state import MAX_HELD_BYTES
 from engine.wasm.outbound.dialer import CONNECT_SECONDS
 from engine.wasm.outbound.http import READ_TIMEOUT_NS
-from engine.wasm.wasi.http_fields import MAX_FIELDS_BYTES as MAX_FIELDS
-from engine.wasm.wasi.http_outgoing import MAX_CONCURRENT_REQUESTS as MAX_OUTGOING
-from engine.wasm.wasi.io import MAX_POLLABLES
+from engine.wasm.outbound.messages import MAX_CONCURRENT_REQUESTS as MAX_OUTGOING
 from lanes.build_command import LIMIT_SECS as BUILD_SECONDS
 from svc_tui.capsule import container
 from svc_tui.capsule.collect import MAX_TABLES_BYTES
@@ -98,7 +96,12 @@ LIMITS: dict[str, list[Row]] = {
     "A request": [
         ("execution time, streamed response included", *key("run_limit_secs", "s"), "504 `run-limit`"),
         ("memory of an instance", *key("memory_limit_mb", "MiB"), "500 `memory-limit`"),
-        ("objects of a js resource, without bytes of arrays", "32 MiB", "", "`out of memory` in your code"),
+        (
+            "objects of a js resource, without bytes of arrays",
+            "a quarter of the memory",
+            "`memory_limit_mb`",
+            "`out of memory` in your code",
+        ),
         ("request body", size(MAX_BODY), "`--max-body`, 1 to 1024 MiB", "413 `body-too-large`"),
         ("concurrent requests, per process", _CONCURRENT, "`--workers`", "503 `overloaded`"),
         ("memory of the service", _SHARE, "`--memory`", _MEMORY_SHORT),
@@ -112,14 +115,16 @@ LIMITS: dict[str, list[Row]] = {
             "the rest is cut; one line reports it",
         ),
         ("log record, body and attributes each", size(MAX_LOG_BODY), "", "cut"),
-        ("header fields that your code sets, per message", size(MAX_FIELDS), "", "error in your code"),
-        ("host memory for headers, unread responses and SQL", size(MAX_HELD_BYTES), "", "500 `guest-failed`"),
-        ("WASI handles (streams, fields, pollables)", f"{MAX_HANDLES:,}", "", "500 `guest-failed`"),
-        ("pollables in one wait", f"{MAX_POLLABLES:,}", "", "500 `guest-failed`"),
+        ("header fields that your code sets, per message", size(library.FIELDS), "", "error in your code"),
+        ("header fields that your code holds", size(library.HELD_FIELDS), "", "500 `guest-failed`"),
+        ("host memory for unread responses and SQL", size(MAX_HELD_BYTES), "", "500 `guest-failed`"),
+        ("WASI handles (streams, fields, pollables)", f"{library.HANDLES:,}", "", "500 `guest-failed`"),
+        ("memory of handles and held bytes", size(library.MEMORY), "", "500 `guest-failed`"),
+        ("pollables in one wait", f"{library.POLLABLES:,}", "", "500 `guest-failed`"),
     ],
     "Calls to other servers": [
         ("concurrent calls of a request", str(MAX_OUTGOING), "", "`connection-limit-reached` in your code"),
-        ("requests and responses created and not sent", str(MAX_UNSENT_MESSAGES), "", "500 `guest-failed`"),
+        ("requests and responses created and not sent", str(library.UNSENT), "", "500 `guest-failed`"),
         ("calls per second", "none", "`svc quota`", "`connection-limit-reached` in your code"),
         ("connect timeout", f"{CONNECT_SECONDS:.0f} s", "", "error in your code"),
         ("read timeout", f"{READ_TIMEOUT_NS // 10**9} s", "", "error in your code"),
@@ -144,10 +149,14 @@ LIMITS: dict[str, list[Row]] = {
         ("one value, one row", size(MAX_VALUE), "", "413 `too-large`"),
         ("one statement", f"{MAX_SQL:,} bytes", "", "413 `too-large`"),
         ("statements of a batch", f"{protocol.MAX_STATEMENTS:,}", "", "413 `too-large`"),
+        ("values in a request of more than 64 KiB", f"{protocol.MAX_VALUES:,}", "", "413 `too-large`"),
+        ("idempotency key", f"{protocol.MAX_KEY} characters", "", "400 `bad-request`"),
+        ("answer to a write with one", size(stored_answers.MAX_ANSWER), "", "413 `too-large`"),
         ("time of a read", f"{reader.TIMEOUT_SECONDS:.0f} s", "", "504 `time-limit`"),
         ("time of a request that writes", f"{writer.TIMEOUT_SECONDS:.0f} s", "", "504 `time-limit`"),
         ("turn of a write while others wait", f"{writer.TURN_SECONDS} s", "", "it runs again after them"),
         ("temporary data of running SQL (Linux)", size(MAX_WRITTEN_BYTES), "", "413 `too-large`"),
+        ("memory of values that a statement collects", size(MAX_COLLECTED_BYTES), "", "413 `too-large`"),
         (
             "requests waiting to write",
             f"{writer.MAX_WAITING:,}, {size(writer.MAX_WAITING_BYTES)}",
@@ -179,6 +188,7 @@ LIMITS: dict[str, list[Row]] = {
             "`too-large`",
         ),
         ("temporary data of all grids of a project (Linux)", size(MAX_GRIDS_BYTES), "", "`too-large`"),
+        ("memory of values that a statement collects", size(query.MAX_COLLECTED_BYTES), "", "`too-large`"),
         ("keys of the rows of a grid window", size(MAX_KEY_BYTES), "", "`too-large`"),
         (
             "statements and changes of rows at once, of a project",
@@ -268,7 +278,12 @@ LIMITS: dict[str, list[Row]] = {
         ),
         ("events of a span", f"{MAX_EVENTS}", "", "dropped"),
         ("request, compressed and unpacked", size(MAX_REQUEST_BYTES), "", "413"),
-        ("records, scopes and resources of a request", f"{record.MAX_PARTS:,}", "", "413"),
+        (
+            "records, metrics, scopes and resources of a request",
+            f"{record.MAX_PARTS:,}",
+            "",
+            "413",
+        ),
         ("values of a JSON request", f"{otlp_json.MAX_VALUES:,}", "", "400"),
         ("one record in protobuf", size(MAX_RECORD_BYTES), "", "the record is rejected"),
         ("body of a record", size(record.MAX_BODY_BYTES), "", "cut"),
@@ -283,6 +298,22 @@ LIMITS: dict[str, list[Row]] = {
             f"{size(record.MAX_VALUE_BYTES)}, {record.MAX_KEY_LENGTH} characters",
             "",
             "cut; dropped and counted",
+        ),
+        ("series of a project's metrics", f"{measurement.MAX_SERIES:,}", "", "dropped, with a warning"),
+        ("data points of a request", f"{metric.MAX_POINTS:,}", "", "413"),
+        (
+            "attributes of a data point",
+            f"{metric.MAX_POINT_ATTRIBUTES}, {size(metric.MAX_POINT_ATTRIBUTE_BYTES)} together",
+            "",
+            "dropped",
+        ),
+        ("bounds of a histogram", f"{metric.MAX_BOUNDS}", "", "rejected and counted"),
+        (
+            "records that wait for a collector",
+            f"{size(exports.MAX_SERVICE_BYTES)} of `--otlp`, {size(exports.MAX_PROJECT_BYTES)} of a project, "
+            f"{size(exports.MAX_PROJECTS_BYTES)} of all projects",
+            "",
+            "dropped and counted",
         ),
         (
             "attributes of a scope, of a resource",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 from engine.grant import Grant
+from engine.measurement import MeasurementBatch
 from engine.trace import Call, RequestTrace
 
 DOMAIN = "svc.internal"
@@ -94,12 +95,14 @@ class LogEntry:
 class DoorContext:
     """The project that a Door is opened for: its name, and a folder that the Door creates when needed.
 
-    `log` appends to the timeline. It can be called from any thread and never blocks.
+    `log` appends to the timeline. It can be called from any thread and never blocks. `measure` adds to the
+    metrics of the project (default: discards); call it on the event loop.
     """
 
     project: str
     folder: Path
     log: Callable[[LogEntry], None] = field(repr=False)
+    measure: Callable[[MeasurementBatch], None] = field(default=lambda batch: None, repr=False)
 
 
 class OpenDoor(Protocol):

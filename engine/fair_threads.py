@@ -38,6 +38,10 @@ class FairThreads:
         A canceled caller leaves the queue. Work that has started runs to its end and occupies its thread
         until then.
         """
+        return await asyncio.shield(await self.start(project, work))
+
+    async def start(self, project: str, work: Callable[[], Answer]) -> "asyncio.Future[Answer]":
+        """Wait for a thread, and return the result of `work` in it. Raises QueueFull."""
         await self._enter(project)
 
         def end(done: "asyncio.Future[Answer]") -> None:
@@ -47,7 +51,7 @@ class FairThreads:
 
         future = asyncio.get_running_loop().run_in_executor(self._pool, work)
         future.add_done_callback(end)
-        return await asyncio.shield(future)
+        return future
 
     async def _enter(self, project: str) -> None:
         queue = self._waiting.get(project)

@@ -52,8 +52,8 @@ class BuildFailed(SvcError):
         """The diagnostics with their positions, or else the output of the tool; without colors."""
         lines: list[str] = []
         for each in self.diagnostics:
-            place = ":".join(str(part) for part in (each.file, each.line, each.column) if part)
-            lines += [f"{place}  {each.message}" if place else each.message]
+            location = ":".join(str(part) for part in (each.file, each.line, each.column) if part)
+            lines += [f"{location}  {each.message}" if location else each.message]
             lines += [each.frame] if each.frame else []
         return strip_ansi("\n".join(lines) if lines else self.output.rstrip())
 
@@ -85,7 +85,7 @@ class BuildRequest:
     _: KW_ONLY
     evaluate: Callable[[ComponentArtifact], Awaitable[str | None]] | None = None
 
-    def shown(self, path: Path) -> str:
+    def display_path(self, path: Path) -> str:
         """Return a path for messages: relative to the project folder if it is inside."""
         if path == self.root:
             return "the project folder"
@@ -128,7 +128,7 @@ class Lane(Protocol):
         """
 
     async def build(self, request: BuildRequest) -> Artifact:
-        """Build the resource. Leaves nothing incomplete behind, even if cancelled."""
+        """Build the resource. Leaves nothing incomplete behind, even if canceled."""
 
     async def aclose(self) -> None:
         """Stop the helper processes of the lane."""

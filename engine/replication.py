@@ -1,8 +1,9 @@
 """Protocol of a log that orders the changes of replicated data. The fleet implements it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 
@@ -12,6 +13,28 @@ class LogMessage:
 
     sequence: int
     content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSnapshot:
+    """A stored file with the data of a log up to the message `sequence`.
+
+    `schema` and `logged` belong to the writer: the schema version, and the size of the log up to there.
+    """
+
+    sequence: int
+    schema: int
+    logged: int
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogSnapshots:
+    """The snapshots of a log, newest first. The log has all messages after `trimmed`."""
+
+    stored: tuple[LogSnapshot, ...] = ()
+    trimmed: int = 0
 
 
 class ReplicatedLog(Protocol):
@@ -45,3 +68,27 @@ class ReplicatedLog(Protocol):
 
     def present(self, node: str) -> bool:
         """Return whether a node is running, as far as this one observes."""
+
+    async def send(self, node: str, name: str, content: bytes) -> bytes | None:
+        """Send a message to another node once and return its answer; None if that node does not take it.
+
+        Raises `SvcError` if no answer came: the node may have taken it.
+        """
+
+    def receive(
+        self, answer: Callable[[str, bytes], Awaitable[bytes | None]]
+    ) -> AbstractAsyncContextManager[None]:
+        """Answer the messages of other nodes, which have a name and a content."""
+
+    async def snapshots(self, name: str) -> LogSnapshots:
+        """Return the snapshots of a log."""
+
+    async def add_snapshot(self, name: str, snapshot: LogSnapshot, file: Path) -> None:
+        """Store a file as the newest snapshot, and trim the log up to the one before.
+
+        Does nothing if another node has stored a newer one. If it is interrupted, nothing is lost, and the
+        next call completes it.
+        """
+
+    async def read_snapshot(self, name: str, snapshot: LogSnapshot, target: Path) -> bool:
+        """Copy a snapshot to a new file. Return False if it is missing or corrupt. Raises OSError."""

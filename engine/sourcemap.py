@@ -19,7 +19,7 @@ _INLINE = re.compile(
     r"svc-(?:app\.js|loader\.js line \d{1,9} > eval):(?P<line>\d{1,9}):(?P<column>\d{1,9})(?!\d)"
 )
 """A bundle position within a message of the JavaScript engine; dev evaluates the bundle in its loader."""
-_WHOLE = re.compile(r"^svcApp(?:</?|$)|/svcApp(?=[/<]*$)")
+_BUNDLE = re.compile(r"^svcApp(?:</?|$)|/svcApp(?=[/<]*$)")
 """A bundle is wrapped in a function `svcApp`, which the names of functions within it begin or end with."""
 _MAX_BYTES = 64 << 20
 _MAX_SOURCES = 4 << 20
@@ -77,22 +77,22 @@ class SourceMap:
         match = _FRAME.fullmatch(rest) if at else None
         if match is None:
             return _INLINE.sub(self._inline, line)
-        place = self.locate(int(match["line"]), int(match["column"])) if rest.startswith(BUNDLE) else None
-        if place is None or _OWN.search(place[0]):
+        source = self.locate(int(match["line"]), int(match["column"])) if rest.startswith(BUNDLE) else None
+        if source is None or _OWN.search(source[0]):
             return None
         name = _named(name.strip())
-        location = f"{place[0]}:{place[1]}:{place[2]}"
+        location = f"{source[0]}:{source[1]}:{source[2]}"
         return f"    at {name} ({location})" if name else f"    at ({location})"
 
     def _inline(self, match: re.Match[str]) -> str:
-        place = self.locate(int(match["line"]), int(match["column"]))
-        return match[0] if place is None else f"{place[0]}:{place[1]}:{place[2]}"
+        location = self.locate(int(match["line"]), int(match["column"]))
+        return match[0] if location is None else f"{location[0]}:{location[1]}:{location[2]}"
 
 
 def _named(printed: str) -> str:
     """Return the name of a function: `promise callback*run/<` is a function within `run`."""
     _, star, name = printed.rpartition("*")
-    return (name if star else _WHOLE.sub("", name)).rstrip("/<").strip()
+    return (name if star else _BUNDLE.sub("", name)).rstrip("/<").strip()
 
 
 def _decode(mappings: str) -> list[list[Segment]]:

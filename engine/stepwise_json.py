@@ -24,19 +24,26 @@ _ESCAPED = re.compile(
 _SCALAR = re.compile(r"[-+.\w]{1,5000}")
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a JSON number")
+
+
 _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+_scan_strictly = json.JSONDecoder(parse_constant=_refuse_constant).scan_once  # type: ignore[attr-defined]
 
 
 class TooComplex(ValueError):
     """A document has too many values, members of an object, or levels of nesting."""
 
 
-def parse(text: str, max_values: int) -> Any:
-    """Return the value of a JSON document.
+def parse(text: str, max_values: int, *, strict: bool = False) -> Any:
+    """Return the value of a JSON document. If `strict`, the constants NaN and Infinity are invalid.
 
     Raises ValueError, which is JSONDecodeError for invalid syntax and TooComplex above a maximum.
     """
-    parser = _Parser(text, max_values)
+    parser = _Parser(text, max_values, _scan_strictly if strict else _scan)
     value = parser.value(0)
     if parser.peek():
         raise parser.error("text after the value")
@@ -44,7 +51,8 @@ def parse(text: str, max_values: int) -> Any:
 
 
 class _Parser:
-    def __init__(self, text: str, max_values: int) -> None:
+    def __init__(self, text: str, max_values: int, scan: Any) -> None:
+        self._scan = scan
         self._text = text
         self._at = 0
         self._window = ""
@@ -81,7 +89,7 @@ class _Parser:
         if match is None:
             raise self.error("a value was expected")
         try:
-            value, end = _scan(match[0], 0)
+            value, end = self._scan(match[0], 0)
         except StopIteration:
             raise self.error("a value was expected") from None
         self._at += end
@@ -98,7 +106,7 @@ class _Parser:
             offset = self._at - self._window_at
             if offset < len(self._window):
                 try:
-                    value, end = _scan(self._window, offset)
+                    value, end = self._scan(self._window, offset)
                     if _SURROGATE.search(self._window, offset, end):
                         json.dumps(value, ensure_ascii=False).encode()  # raises for half a surrogate pair
                 except (StopIteration, ValueError, RecursionError):

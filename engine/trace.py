@@ -200,9 +200,9 @@ class TraceEnded(Exception):
 
 def _resolve_parents(calls: Sequence[Call], request_span: str) -> None:
     """Set the parents that the code states. The request's span replaces unknown ones and those in cycles."""
-    taken = {request_span, *(call_id(request_span, index) for index in range(len(calls)))}
+    known = {request_span, *(call_id(request_span, index) for index in range(len(calls)))}
     for call in calls:
-        if call.span_id in taken:
+        if call.span_id in known:
             call.span_id = ""
     indexes = {call.span_id: index for index, call in enumerate(calls) if call.span_id}
     for call in calls:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 MODULE_HEADER = b"\0asm\x01\0\0\0"
 COMPONENT_HEADER = b"\0asm\x0d\0\x01\0"
+CORE_MODULE = 1
+"""Section number of a core module in a component."""
 MAX_SECTIONS = 10_000
 DATA, DATA_COUNT = 11, 12
 I32_CONST, END = 0x41, 0x0B
@@ -71,7 +73,11 @@ def replace_sections(
     header: bytes, sections: Iterable[tuple[int, bytes]], bodies: Mapping[int, bytes]
 ) -> bytes:
     """Return a binary of sections (kind and body), with other `bodies` for the sections of some kinds."""
-    return header + b"".join(section(kind, bodies.get(kind, body)) for kind, body in sections)
+    parts = [header]
+    for kind, body in sections:
+        replaced = bodies.get(kind, body)
+        parts += (bytes([kind]) + uleb(len(replaced)), replaced)
+    return b"".join(parts)
 
 
 def read_data(body: bytes) -> Iterator[tuple[int, bytes]]:

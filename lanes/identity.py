@@ -41,10 +41,10 @@ def _stamp(program: str | Path | None) -> tuple[str, int, int] | None:
 @cache
 def _own_code() -> str:
     """Return a digest of all files of the lanes and the version of svc."""
-    here = Path(__file__).parent
+    root = Path(__file__).parent
     digest = sha256(version("svc-tui").encode())
-    for folder, folders, files in os.walk(here):
+    for folder, folders, files in os.walk(root):
         folders[:] = sorted(set(folders) - _BUILD_OUTPUTS)
         for path in (Path(folder) / name for name in sorted(files)):
-            digest.update(path.relative_to(here).as_posix().encode() + b"\0" + path.read_bytes())
+            digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

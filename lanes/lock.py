@@ -16,7 +16,7 @@ POLL_SECONDS = 0.1
 async def locked(path: Path, report: Callable[[str], None], activity: str) -> AsyncIterator[None]:
     """Lock a file while the body runs; `activity` describes the work of the holder in progress messages.
 
-    The lock ends with its process. Waiting can be cancelled.
+    The lock ends with its process. Waiting can be canceled.
     """
     with path.open("w") as lock:
         reported = False

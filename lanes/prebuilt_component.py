@@ -60,7 +60,7 @@ async def prebuilt_component(request: BuildRequest) -> ComponentArtifact:
 
 
 def _read_output(output: Path, request: BuildRequest) -> ComponentArtifact:
-    name = request.shown(output)
+    name = request.display_path(output)
     try:
         # Opening a named pipe here would block forever.
         source = open(output, "rb", 0, opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK))  # noqa: SIM115

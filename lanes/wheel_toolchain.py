@@ -96,7 +96,7 @@ async def _install(wheel: Wheel, cache: Path, report: Callable[[str], None]) -> 
 
 
 async def _report_progress(wheel: Wheel, folder: Path, report: Callable[[str], None]) -> None:
-    """Report each quarter of a download until the task is cancelled."""
+    """Report each quarter of a download until the task is canceled."""
     quarter = 1
     while quarter < 4:
         await asyncio.sleep(POLL_SECONDS)

@@ -47,7 +47,7 @@ class _Completer(Suggester):
 
 
 class CommandLine(ModalScreen[str]):
-    """Asks for one command line. Returns "" if it is cancelled."""
+    """Asks for one command line. Returns "" if it is canceled."""
 
     GROUP: ClassVar[str] = "Command line"
     DEFAULT_CSS = """

@@ -13,9 +13,10 @@ from textual.messages import Prune
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 from textual.worker import WorkerError
 
+from screens.key_footer import KeyFooter
 from screens.project_client import LinkState, ProjectClient
 from svc_tui.client import SvcError
 
@@ -163,7 +164,7 @@ class ConsoleScreen(StopWorkersFirst, Screen[None]):
         yield TopBar(self.client, self.TAB)
         yield Static(id="banner")
         yield from self.body()
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyFooter()
 
     def body(self) -> ComposeResult:
         """Yield the widgets of the screen."""

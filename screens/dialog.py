@@ -25,7 +25,7 @@ def key_line(*hints: tuple[str, str, str]) -> Content:
 
 
 class ChoiceDialog(ModalScreen[str]):
-    """Shows some content and asks for one of several choices. Returns "" if it is cancelled."""
+    """Shows some content and asks for one of several choices. Returns "" if it is canceled."""
 
     DEFAULT_CSS = """
     ChoiceDialog { align: center middle; background: $background 60%; }

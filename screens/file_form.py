@@ -69,6 +69,7 @@ class FileForm(Form[T]):
 
     GROUP: ClassVar[str] = "Tables"
     DEFAULT_CSS = """
+    FileForm .about { margin-bottom: 1; color: $foreground-muted; }
     FileForm #progress { display: none; color: $text-primary; margin-bottom: 1; }
     """
 

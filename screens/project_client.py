@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from screens.activity import ActivityLog
 from svc_tui.client import Client, SvcError, Unreachable
 from svc_tui.column_types import ColumnTypes
 
@@ -46,6 +47,10 @@ class ProjectClient:
         self.on_state = watch
         self.known_tables: tuple[str, ...] = ()
         """The names of the tables when they were last fetched."""
+        self.activity = ActivityLog()
+        """The calls that changed something."""
+        self.in_fleet = False
+        """Whether the service was a node of a fleet when the connection was opened."""
         self._connect = connect
         self._client: Client | None = None
         self._types: ColumnTypes | None = None
@@ -79,9 +84,10 @@ class ProjectClient:
         content: Iterable[bytes] | None = None,
     ) -> Any:
         """Return the JSON response of a request, as in `call_sync("GET", "/tables")`."""
-        return self._with(
-            lambda client: client.call(method, self._path(path), body, params=params, content=content)
-        )
+        with self.activity.call(method, path, body):
+            return self._with(
+                lambda client: client.call(method, self._path(path), body, params=params, content=content)
+            )
 
     def lines(
         self,
@@ -95,7 +101,8 @@ class ProjectClient:
         """Yield the documents of an NDJSON response as they arrive; `content` is streamed."""
         client = self.current_client()
         try:
-            yield from client.lines(method, self._path(path), params=params, body=body, content=content)
+            with self.activity.call(method, path, body):
+                yield from client.lines(method, self._path(path), params=params, body=body, content=content)
         except Unreachable:
             self._mark_lost(client)
             raise
@@ -121,7 +128,7 @@ class ProjectClient:
         client: Client | None = None
         try:
             client = self._connect()
-            client.call("GET", "/v1/health")
+            health = client.call("GET", "/v1/health")
         except SvcError as error:
             _close(client)
             self._mark_lost()
@@ -133,6 +140,7 @@ class ProjectClient:
             if not self._shut_down:
                 self._client = client
         _close(unused)
+        self.in_fleet = bool(health.get("fleet"))
         self._set_state("live")
 
     def reset(self) -> None:

@@ -34,13 +34,9 @@ class TerminalApp(App[Result]):
 
     DEFAULT_CSS = """
     TerminalApp {
-        & Footer.-compact { padding: 0 1; }
-        & Footer.-compact FooterKey { margin-right: 2; }
-        & .-narrow Footer.-compact FooterKey { margin-right: 1; }
         & Toast { width: auto; max-width: 50%; padding: 0 1; margin-top: 0; }
     }
     """
-    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (70, "-normal")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "ctrl+z", "suspend_process", "Suspend until fg", show=False, priority=True, id="console.stop"

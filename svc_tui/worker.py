@@ -2,7 +2,7 @@
 
 import sys
 
-from svc_tui.garbage_collection import relax_garbage_collection
+from svc_tui.garbage_collection import collect_for_server, relax_garbage_collection
 
 
 def main() -> None:
@@ -11,6 +11,7 @@ def main() -> None:
     from engine.workers.worker import main as run_worker
     from svc_tui.composition import doors
 
+    collect_for_server()
     run_worker(sys.argv[1:], doors())
 
 

@@ -45,7 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
     factor = config.getoption("fuzz")
     settings.register_profile("whole", patient)
     settings.register_profile("fast", patient, max_examples=patient.max_examples // 5)
-    settings.register_profile(FUZZ, patient, max_examples=patient.max_examples * max(factor, 1))
+    settings.register_profile(
+        FUZZ, patient, deadline=None, max_examples=patient.max_examples * max(factor, 1)
+    )
     fast = "fast" if config.getoption("markexpr") == "not slow" else "whole"
     settings.load_profile(FUZZ if factor else fast)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PRODUCT = ("svc_tui", "engine", "lanes", "doors", "screens")
 MAX_POSITIONAL = 5
-BINARY = {".png", ".ico", ".woff2", ".gz", ".br", ".bin"}
+BINARY = {".png", ".ico", ".woff2", ".gz", ".br", ".bin", ".wasm"}
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
@@ -63,6 +63,19 @@ def test_docs_index_lists_every_page() -> None:
     assert {page for page in pages - listed_elsewhere if f"({page})" not in text} == set()
 
 
+def test_architecture_lists_every_folder() -> None:
+    page = (ROOT / "docs" / "contributing" / "architecture.md").read_text()
+    rows = [line for line in page.partition("## Folders")[2].splitlines() if line.startswith("| `")]
+    folders = {name.rpartition("/")[0] for name in texts() if name.split("/")[0] in PRODUCT}
+    missing = set()
+    for folder in (folder for folder in folders if folder.count("/") == 1):
+        parent, _, name = folder.partition("/")
+        named = re.compile(rf"`(?:{parent}/)?{name}(?:/\w+)*/?`")
+        if not any(row.startswith(f"| `{parent}/") and named.search(row) for row in rows):
+            missing.add(folder)
+    assert missing == set()
+
+
 def test_ci_script_is_valid_bash() -> None:
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
     assert run("bash", "-n", ".ci/run").returncode == 0
@@ -89,11 +102,35 @@ def test_classes_have_one_name_each_and_no_long_positional_constructors() -> Non
             if not isinstance(node, ast.ClassDef):
                 continue
             if node.col_offset == 0:
-                places.setdefault(node.name, []).append(name)
+                places.setdefault(node.name.lstrip("_"), []).append(name)
             if count_positional(node) > MAX_POSITIONAL:
                 positional.append(f"{name}: {node.name}")
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
     assert positional == []
+
+
+def test_only_lanes_and_templates_name_a_lane() -> None:
+    templates = "svc_tui/project/scaffold.py"
+    named = [
+        f"{name}:{node.lineno}: {node.value}"
+        for name, text in texts().items()
+        if name.endswith(".py") and name.split("/")[0] in PRODUCT
+        if not name.startswith("lanes/") and name != templates
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Constant) and node.value in {"go", "rust", "js"}
+    ]
+    assert named == []
+
+
+def test_no_call_or_literal_packs_values_with_a_star() -> None:
+    packed = [
+        f"{name}:{node.lineno}: {ast.unparse(node)}"
+        for name, text in texts().items()
+        if name.endswith(".py")
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Starred) and isinstance(node.value, ast.Tuple | ast.List)
+    ]
+    assert packed == []
 
 
 def count_positional(node: ast.ClassDef) -> int:

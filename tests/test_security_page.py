@@ -29,6 +29,10 @@ PROMISES = {
     "queries tables of another project": (
         "doors/tables/test_isolation.py::test_same_sql_reads_rows_of_own_project_only",
     ),
+    "collects values in SQL": (
+        "doors/tables/test_limits.py::test_values_collected_in_memory_above_limit_are_refused",
+        "engine/test_statement_memory.py::test_growing_statements_are_stopped_and_others_beside_them_are_not",
+    ),
     "sorts more than fits": (
         "doors/tables/test_limits.py::test_statements_above_temporary_space_are_stopped",
     ),
@@ -53,6 +57,8 @@ PROMISES = {
         "doors/tables/test_limits.py::test_canceled_write_is_stopped_and_rolled_back",
         "doors/tables/test_limits.py::test_canceled_read_is_interrupted",
         "doors/tables/test_limits.py::test_answer_canceled_before_its_first_step_is_interrupted",
+        "doors/tables/console/test_collected_memory.py::"
+        "test_client_disconnect_interrupts_export_of_an_endless_view",
     ),
     "import files": (
         "doors/tables/transfer/test_hostile_files.py::test_preview_of_too_many_columns_is_refused",
@@ -63,6 +69,8 @@ PROMISES = {
         "doors/tables/console/test_rows.py::test_change_set_with_too_many_values_is_refused",
         "doors/tables/console/test_sql.py::test_request_with_too_many_values_is_refused",
         "doors/telemetry/test_invalid_input.py::test_document_with_too_many_values_is_refused",
+        "doors/tables/test_limits.py::test_request_of_too_many_values_is_refused_outside_the_event_loop",
+        "doors/crypto/test_bounds.py::test_large_document_of_many_values_is_refused_before_it_is_parsed",
     ),
     "follow logs after": ("svc_tui/test_revoked_streams.py::test_stream_ends_when_its_rights_are_revoked",),
     "Passwords are stored": (

@@ -31,6 +31,7 @@ DENIED = {
     r"\b[Gg](?:o|oes|oing) on\b": "continue",
     r"\b[Hh]ave (?:it|them|him|one)\b": "make, let the object be the subject",
     r"\b(?:un)?(?:colour|behaviour)\w*\b": "US spelling",
+    r"\b[Cc]ancell(?:ed|ing)\b": "US spelling",
     r"\b(?:favour|honour|neighbour|licence|centre|catalogue|artefact|grey|whilst)\w*\b": "US spelling",
     r"(?<=[a-z,] )(?:Project|Resource)s?\b(?![(\[=]|\.[a-z])": "project, resource",
     r"\b\w*(?:initial|serial|organ|recogn|normal|optim)is(?:e|es|ed|ing|ation)\b": "US spelling",
@@ -39,6 +40,8 @@ STARTS = re.compile(r"(?:Have|Hear|Tell|Let|Hold|Say|Take|Look|Who|What|Owns|Kno
 DENIED_IN_NAMES = frozenset(
     ("tell", "tells", "told", "teller", "hear", "hears", "heard", "keep", "keeps", "kept", "keeping", "said")
 ) | {"wish", "nobody", "whoever", "anew"}
+VAGUE_NAMES = frozenset(("begun", "came", "given", "gone", "made", "ours", "took", "wanted", "whole"))
+"""Names of the product that say when or how a value came to be, not what it is."""
 VERBLESS = re.compile(r"(?:A|An|The|This|That|It|How|Where|When|Whether|As|So|If|All|Every|Each|No|One)\b")
 THIRD_PERSON = re.compile(r"[A-Z][a-z]+(?:[^s]s|sses|ches|shes|xes)\b")
 _DENIED = {re.compile(pattern): instead for pattern, instead in DENIED.items()}
@@ -168,6 +171,8 @@ def of_python(path: Path, source: str) -> Iterator[tuple[int, str, str]]:
     for line, identifier in names(tree):
         if words := words_of(identifier) & DENIED_IN_NAMES:
             yield line, f'"{min(words)}" is in its name', identifier
+        if name in PRODUCT and identifier.strip("_").lower() in VAGUE_NAMES:
+            yield line, "name the value", identifier
     if name in PRODUCT:
         for line, text in messages(tree):
             if id(text) not in docstrings:

@@ -40,6 +40,7 @@ deploy builds. A package works if all its checks give the same results as in Nod
 WPT_TEXT = """\
 Subtests that pass in both builds, of the `.any.js` files for workers that need neither a browser nor a server
 of their own. Tests of proposals are omitted. `make compat WPT=../wpt` repeats them with your checkout.
+{version}
 
 | folder | files | subtests | pass | percent | why not all |
 |---|---|---|---|---|---|
@@ -136,7 +137,7 @@ def page(packages: list[Outcome], wintertc: list[Outcome], wpt: str) -> str:
 def wpt_section(results: list[FolderResult]) -> str:
     """Return the section on web platform tests."""
     known = reasons()
-    return WPT_TEXT + "".join(
+    return WPT_TEXT.format(version=known["wpt"]) + "".join(
         _row(
             result.name,
             *(f"{number:,}" for number in (result.files, result.total, result.passed)),

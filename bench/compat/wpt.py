@@ -115,7 +115,7 @@ async def run(
     guests = [await laboratory.build("wpt.js", mode) for mode in modes]
     free = asyncio.Semaphore(CONCURRENT)
 
-    async def one(test: TestFile, result: FolderResult) -> None:
+    async def run_one(test: TestFile, result: FolderResult) -> None:
         async with free:
             answers = [await _ask(root, laboratory, guest, test) for guest in guests]
         _count(test, answers, result)
@@ -125,7 +125,7 @@ async def run(
         tests = [test for test in test_files(root, folder) if test.path.startswith(chosen)]
         if tests:
             result = FolderResult(folder, files=len({test.path for test in tests}))
-            await asyncio.gather(*(one(test, result) for test in tests))
+            await asyncio.gather(*(run_one(test, result) for test in tests))
             print(f"wpt/{folder}: {result.passed}/{result.total}", flush=True)
             results.append(result)
     return results

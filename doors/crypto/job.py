@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from doors.crypto.problem import CryptoProblem
+from engine.stepwise_json import MAX_STEP
 
+MAX_VALUES = 100
+"""Maximum values in a request of more than 64 KiB. No operation has as many members."""
+_SEPARATORS = (b",", b"[", b"{")
 Result = Mapping[str, Any]
 """Members of a response as JSON values; bytes become base64."""
 
@@ -30,6 +34,9 @@ class Members:
 
     def __init__(self, body: bytes) -> None:
         """Parse the body. Raises CryptoProblem if it is not a JSON object."""
+        # Many values would hold the interpreter's lock for long. Members are names and base64.
+        if len(body) > MAX_STEP and sum(map(body.count, _SEPARATORS)) > MAX_VALUES:
+            raise CryptoProblem("too-large", f"the body has more than {MAX_VALUES} values")
         try:
             values = json.loads(body)
         except (ValueError, RecursionError) as error:

@@ -4,17 +4,19 @@ The engine fixes the project when it opens the Door; no request can name another
 """
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable
+from http import HTTPStatus
 from pathlib import Path
 
 from doors.tables.guest.errors import explain_full
 from doors.tables.guest.problem import GuestProblem
-from doors.tables.guest.protocol import SqlRequest, read_request
+from doors.tables.guest.protocol import SqlRequest, has_many_values, read_request
 from doors.tables.guest.reader import NotAQuery, Reader
 from doors.tables.guest.writer import Writer
 from doors.tables.guest.written_bytes import CHECK_SECONDS, WrittenBytesLimit
-from doors.tables.replication.errors import ReplicationError
+from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.replication.registry import Replicated, find_replica, is_active
 from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES
 from doors.tables.sqlite.replay_time import ReplayTime
@@ -82,6 +84,7 @@ class ProjectTables:
         self._database: OpenDatabase | None = None
         self._opening: asyncio.Future[OpenDatabase] | None = None
         self._closing: set[asyncio.Future[None]] = set()
+        self._reading = asyncio.Lock()
         self._reported = ""
         self.last_used = 0
         """The value of `TablesDoor.open_count` at the last request."""
@@ -102,14 +105,31 @@ class ProjectTables:
             self.last_used = self._door.open_count
             if self._door.replay is not None:
                 self._door.replay.begin(request.body)
-            parsed = read_request(request)
-            if is_active() and (replica := find_replica(self.path)) is not None:
-                return self._answer_replicated(replica, parsed, request)
-            if self._database is None:
-                return self._open_and_answer(parsed, request)
-            answer = self._database.answer(parsed)
+            if has_many_values(request):
+                return self._read_and_answer(request)
+            return self._answer(read_request(request), request)
         except GuestProblem as problem:
             return self._refuse(problem, request)
+
+    async def _read_and_answer(self, request: DoorRequest) -> DoorResponse:
+        """Answer a request of many values."""
+        try:
+            answer = self._answer(await self._read_in_thread(request), request)
+        except GuestProblem as problem:
+            return self._refuse(problem, request)
+        return answer if isinstance(answer, DoorResponse) else await answer
+
+    async def _read_in_thread(self, request: DoorRequest) -> SqlRequest:
+        """Parse a request, one of the project at a time. Raises `GuestProblem`."""
+        async with self._reading:
+            return await asyncio.to_thread(read_request, request)
+
+    def _answer(self, parsed: SqlRequest, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
+        if is_active() and (replica := find_replica(self.path)) is not None:
+            return self._answer_replicated(replica, parsed, request)
+        if self._database is None:
+            return self._open_and_answer(parsed, request)
+        answer = self._database.answer(parsed)
         if isinstance(answer, DoorResponse):
             return answer
         task = answer.get_loop().create_task(self._finish(answer, request))
@@ -122,9 +142,43 @@ class ProjectTables:
     ) -> DoorResponse:
         """Answer on the local copy, for reads once it has all that other nodes have written."""
         try:
+            replica.execute_with(self._answer_forwarded)
             if self._database is not None and not self._database.replicated:
                 self.close_in_background()
             await replica.open(fresh=parsed.kind != "exec" and not parsed.stale_ok)
+            if parsed.kind == "query":
+                return await self._open_and_answer(parsed, request)
+            response = await self._forward(replica, parsed, request)
+            if response is not None:
+                return response
+            try:
+                return await self._open_and_answer(parsed._replace(movable=True), request)
+            except Conflict as conflict:
+                response = await self._forward(replica, parsed, request, conflict.after)
+                return response or await self._open_and_answer(parsed, request)
+        except ReplicationError as error:
+            return self._refuse(GuestProblem(error.code, error.message, error.hint), request)
+
+    async def _forward(
+        self, replica: Replicated, parsed: SqlRequest, request: DoorRequest, after: int | None = None
+    ) -> DoorResponse | None:
+        """Run a write on the node that writes to the tables; return None to run it here."""
+        repeatable = bool(parsed.idempotency_key)
+        response = await replica.forward(request, repeatable=repeatable, after=after)
+        if response is not None and (call := request.call) is not None:
+            call.details = {"transaction": "write", "forwarded": 1}
+            if response.status >= HTTPStatus.BAD_REQUEST:
+                call.code = json.loads(response.body)["code"]
+        return response
+
+    async def _answer_forwarded(self, request: DoorRequest) -> DoorResponse:
+        """Answer a request that a guest sent to another node."""
+        try:
+            many = has_many_values(request)
+            parsed = await self._read_in_thread(request) if many else read_request(request)
+            replica = find_replica(self.path)
+            if replica is not None:
+                await replica.open(fresh=parsed.kind != "exec" and not parsed.stale_ok)
         except ReplicationError as error:
             return self._refuse(GuestProblem(error.code, error.message, error.hint), request)
         return await self._open_and_answer(parsed, request)
@@ -158,9 +212,9 @@ class ProjectTables:
         self._opening = None
         if not opening.cancelled() and opening.exception() is None:
             self._database = opening.result()
-            if lost := self._database.lost_commits:
+            if count := self._database.lost_commits:
                 body = (
-                    f"the write-ahead log of the tables was damaged: {lost} committed transactions after the"
+                    f"the write-ahead log of the tables was damaged: {count} committed transactions after the"
                     f" damage could not be read and are lost; the file is {self.path}. Check the disk, and"
                     " compare with a backup"
                 )
@@ -184,6 +238,8 @@ class ProjectTables:
             self._report(problem, request)
         if problem.code == "storage-damaged":
             self.close_in_background()
+            if (replica := find_replica(self.path)) is not None:
+                replica.repair(problem.detail)
         return problem.response(request.caller.request_id)
 
     def _report(self, problem: GuestProblem, request: DoorRequest) -> None:
@@ -211,6 +267,8 @@ class ProjectTables:
 
     async def aclose(self) -> None:
         """Finish writes, stop reads and close the file."""
+        if is_active() and (replica := find_replica(self.path)) is not None:
+            replica.execute_with(None)
         if self._opening is not None:
             await asyncio.wait([self._opening])
         self.close_in_background()

@@ -1,4 +1,5 @@
-"""The telemetry Door: it receives OTLP/HTTP logs and traces of guests, and writes them to the timeline.
+"""The telemetry Door: it receives OTLP/HTTP logs, traces and metrics of guests, and writes them to the
+timeline.
 
 The engine decides to which request a record or span belongs. A trace id from the guest becomes an attribute.
 """
@@ -18,10 +19,12 @@ from doors.telemetry.http import (
     encoding_of,
     refusal,
 )
+from doors.telemetry.metric import CUMULATIVE, MAX_POINTS, CumulativeValues, GuestMetric, measurements
 from doors.telemetry.record import MAX_PARTS, BadRecord, LimitExceeded, entry_of
 from doors.telemetry.signals import MESSAGES, SIGNALS, Signal
 from doors.telemetry.span import GuestSpan, call_of
-from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry, OpenDoor
+from engine.door import DoorContext, DoorRequest, DoorResponse, LogEntry, OpenDoor
+from engine.measurement import Measurement, MeasurementBatch
 from engine.trace import Call, TraceEnded
 
 QUICK_BYTES = {"json": 10 << 10, "protobuf": 2 << 10}
@@ -32,8 +35,7 @@ MAX_WAITING_BYTES = 32 << 20
 """Maximum bytes of queued requests. Exporters retry after a 429."""
 
 _READERS = {"json": otlp_json.read, "protobuf": otlp_protobuf.read}
-_PARTS: dict[Signal, str] = {"logs": "record", "traces": "span"}
-_DROPPED = "/v1/metrics"
+_PARTS: dict[Signal, str] = {"logs": "record", "traces": "span", "metrics": "metric"}
 
 
 @dataclass(slots=True)
@@ -42,6 +44,7 @@ class _Accepted:
 
     entries: list[LogEntry] = field(default_factory=list)
     spans: list[Call] = field(default_factory=list)
+    points: list[Measurement] = field(default_factory=list)
     rejected: int = 0
     reason: str = ""
 
@@ -69,10 +72,11 @@ class TelemetryDoor:
 class _Telemetry:
     def __init__(self, context: DoorContext, now_ns: Callable[[], int]) -> None:
         self._log = context.log
+        self._measure = context.measure
+        self._cumulative = CumulativeValues()
         self._now_ns = now_ns
         self._lock = asyncio.Lock()
         self._in_progress: dict[asyncio.Task[DoorResponse], DoorRequest] = {}
-        self._warned: set[str] = set()
         self._loaded: set[Encoding] = {"json"}
 
     def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
@@ -83,9 +87,6 @@ class _Telemetry:
             encoding = encoding_of(request)
         except Refused as refused:
             return refusal(encoding, refused)
-        if request.path == _DROPPED:
-            self._warn_metrics(request.caller)
-            return accepted(encoding, "logs", 0, "")
         signal = SIGNALS[request.path]
         if self._is_quick(request, encoding):
             return self._store(request, signal, encoding, self._read(request, signal, encoding))
@@ -103,7 +104,7 @@ class _Telemetry:
             await asyncio.wait(self._in_progress)
 
     def _check(self, request: DoorRequest) -> None:
-        if request.path not in SIGNALS and request.path != _DROPPED:
+        if request.path not in SIGNALS:
             known = ", ".join(SIGNALS)
             raise Refused(404, f"{request.path} does not exist: use {known}")
         if request.method != "POST":
@@ -117,13 +118,6 @@ class _Telemetry:
         if request.body.count(b"{") > QUICK_OBJECTS:
             return False
         return all(waiting.caller != request.caller for waiting in self._in_progress.values())
-
-    def _warn_metrics(self, caller: Caller) -> None:
-        """Log once for each resource that metrics are not stored."""
-        if caller.resource not in self._warned:
-            self._warned.add(caller.resource)
-            body = "exported metrics were discarded: svc stores logs and traces"
-            self._log(LogEntry(self._now_ns(), "WARN", body, {}, caller))
 
     async def _process_in_thread(
         self, request: DoorRequest, signal: Signal, encoding: Encoding
@@ -140,11 +134,20 @@ class _Telemetry:
     def _read(self, request: DoorRequest, signal: Signal, encoding: Encoding) -> _Accepted | DoorResponse:
         """Return the valid parts of a request, or a refusal if the document is invalid."""
         result, number, trace_id = _Accepted(), 0, request.caller.trace_id
-        now_ns = self._now_ns()
+        now_ns, points = self._now_ns(), list[tuple[Measurement, bool]]()
         try:
             for number, (item, shared) in enumerate(_READERS[encoding](decompressed(request), signal), 1):
                 if isinstance(item, BadRecord):
                     result.reject(f"{_PARTS[signal]} {number}: {item}")
+                elif isinstance(item, GuestMetric):
+                    for point in measurements(item):
+                        if isinstance(point, BadRecord):
+                            result.reject(f"metric {number}: {point}")
+                        else:
+                            points.append((point, item.temporality == CUMULATIVE and point.kind != "gauge"))
+                    if len(points) + result.rejected > MAX_POINTS:
+                        message = f"the request has more than {MAX_POINTS} data points"
+                        raise Refused(413, f"{message}: export smaller batches")
                 elif isinstance(item, GuestSpan):
                     result.spans.append(call_of(item, shared, trace_id))
                     for event in item.events:
@@ -160,16 +163,20 @@ class _Telemetry:
             return refusal(encoding, Refused(413, message))
         except ValueError as error:
             return refusal(encoding, Refused(400, f"the body is not an {MESSAGES[signal]}: {error}"))
+        added = self._cumulative.added
+        result.points = [added(request.caller, point) if total else point for point, total in points]
         return result
 
     def _store(
         self, request: DoorRequest, signal: Signal, encoding: Encoding, read: _Accepted | DoorResponse
     ) -> DoorResponse:
-        """Log what a request has and add its spans to the trace, on the event loop."""
+        """Log what a request has, and add its spans and measurements, on the event loop."""
         if isinstance(read, DoorResponse):
             return read
         for entry in read.entries:
             self._log(entry)
+        if read.points:
+            self._measure(MeasurementBatch(self._now_ns(), request.caller.resource, tuple(read.points)))
         if read.spans and request.trace is not None:
             try:
                 omitted = request.trace.add_spans(read.spans)

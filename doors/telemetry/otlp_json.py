@@ -1,4 +1,4 @@
-"""Parser of logs and traces in OTLP's JSON: hex ids, enums as numbers, 64-bit numbers or text.
+"""Parser of logs, traces and metrics in OTLP's JSON: hex ids, enums as numbers, 64-bit numbers or text.
 
 Each record is parsed alone, so an invalid one does not affect the others. Unknown fields are ignored, and
 null is a field's default (OTLP specification, "JSON Protobuf Encoding"; otherwise proto3's JSON mapping).
@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from doors.telemetry.metric import GuestMetric, GuestPoint
 from doors.telemetry.record import (
     MAX_ATTRIBUTES,
     BadRecord,
@@ -18,11 +19,12 @@ from doors.telemetry.record import (
     RecordBudget,
     Texts,
     Value,
-    of_resource,
-    of_scope,
+    resource_attributes,
+    scope_attributes,
 )
 from doors.telemetry.signals import Item, Signal
 from doors.telemetry.span import MAX_EVENTS, GuestSpan, event_record
+from engine.measurement import MetricKind
 from engine.stepwise_json import MAX_STEP, TooComplex, parse
 
 MAX_DEPTH = 64
@@ -39,6 +41,12 @@ _SPAN_KINDS = (
     "SPAN_KIND_PRODUCER",
     "SPAN_KIND_CONSUMER",
 )
+_METRIC_KINDS: dict[str, MetricKind] = {"gauge": "gauge", "histogram": "histogram"}
+_TEMPORALITIES = (
+    "AGGREGATION_TEMPORALITY_UNSPECIFIED",
+    "AGGREGATION_TEMPORALITY_DELTA",
+    "AGGREGATION_TEMPORALITY_CUMULATIVE",
+)
 _STATUS_CODES = ("STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE_ERROR")
 _SEVERITIES = {
     f"SEVERITY_NUMBER_{name}{step or ''}": 1 + 4 * i + max(step - 1, 0)
@@ -48,7 +56,7 @@ _SEVERITIES = {
 
 
 def read(data: bytes, signal: Signal) -> Iterator[tuple[Item | BadRecord, Texts]]:
-    """Yield each record or span with the attributes of its scope and resource.
+    """Yield each record, span or metric with the attributes of its scope and resource.
 
     Raises `ValueError` if the document is malformed, and `LimitExceeded`, possibly after some records.
     """
@@ -70,13 +78,13 @@ def read(data: bytes, signal: Signal) -> Iterator[tuple[Item | BadRecord, Texts]
     for outer_item in _list(_object(document, "the document"), outer_name):
         allowance.take()
         outer = _object(outer_item, outer_name)
-        shared = of_resource(_valid_attributes(_object(outer.get("resource"), "resource")))
+        shared = resource_attributes(_valid_attributes(_object(outer.get("resource"), "resource")))
         for inner_item in _list(outer, inner_name):
             allowance.take()
             inner = _object(inner_item, inner_name)
             scope = _object(inner.get("scope"), "scope")
             name, version = (_optional_string(scope, key) for key in ("name", "version"))
-            attributes = of_scope(name, version, _valid_attributes(scope), shared)
+            attributes = scope_attributes(name, version, _valid_attributes(scope), shared)
             for item in _list(inner, item_name):
                 allowance.take()
                 yield _try_parse(item, parse_item), attributes
@@ -146,6 +154,38 @@ def _event(fields: dict[str, Any], trace_id: str, span_id: str) -> GuestRecord:
     )
 
 
+def _metric(fields: dict[str, Any]) -> GuestMetric:
+    field = next((each for each in ("gauge", "sum", "histogram") if fields.get(each) is not None), "")
+    data = _object(fields.get(field), field)
+    monotonic = data.get("isMonotonic") is True
+    kind = ("counter" if monotonic else "updown") if field == "sum" else _METRIC_KINDS.get(field)
+    return GuestMetric(
+        _string(fields, "name"),
+        kind,
+        unit=_string(fields, "unit"),
+        description=_string(fields, "description"),
+        temporality=_number_of(data, "aggregationTemporality", _TEMPORALITIES),
+        points=[_point(_object(each, "a data point"), kind) for each in _list(data, "dataPoints")]
+        or [GuestPoint(0.0)] * (kind is None),
+    )
+
+
+def _point(fields: dict[str, Any], kind: MetricKind | None) -> GuestPoint:
+    attributes = _pairs(_list(fields, "attributes")[:MAX_ATTRIBUTES])
+    if kind != "histogram":
+        number = fields.get("asDouble")
+        value = float(_integer(fields.get("asInt"), "asInt")) if number is None else _double(number)
+        return GuestPoint(value, attributes=attributes)
+    total = fields.get("sum")
+    return GuestPoint(
+        0.0 if total is None else _double(total),
+        attributes=attributes,
+        bounds=[_double(each) for each in _list(fields, "explicitBounds")],
+        counts=[_integer(each, "bucketCounts") for each in _list(fields, "bucketCounts")]
+        or [_integer(fields.get("count"), "count")],
+    )
+
+
 def _number_of(fields: dict[str, Any], name: str, names: tuple[str, ...]) -> int:
     """Return the number of an enum's value, which some exporters send by name."""
     value = fields.get(name)
@@ -155,8 +195,13 @@ def _number_of(fields: dict[str, Any], name: str, names: tuple[str, ...]) -> int
 _NAMES_OF: dict[Signal, tuple[str, str, str]] = {
     "logs": ("resourceLogs", "scopeLogs", "logRecords"),
     "traces": ("resourceSpans", "scopeSpans", "spans"),
+    "metrics": ("resourceMetrics", "scopeMetrics", "metrics"),
 }
-_PARSERS: dict[Signal, Callable[[dict[str, Any]], Item]] = {"logs": _record, "traces": _span}
+_PARSERS: dict[Signal, Callable[[dict[str, Any]], Item]] = {
+    "logs": _record,
+    "traces": _span,
+    "metrics": _metric,
+}
 
 
 def _value(any_value: Any, depth: int = 0) -> Value:
@@ -178,7 +223,7 @@ def _value(any_value: Any, depth: int = 0) -> Value:
             case "bytesValue" if isinstance(inner, str):
                 return _bytes(inner)
             case "arrayValue":
-                return [_value(one, depth + 1) for one in _list(_object(inner, kind), "values")]
+                return [_value(item, depth + 1) for item in _list(_object(inner, kind), "values")]
             case "kvlistValue":
                 return dict(_pairs(_list(_object(inner, kind), "values"), depth + 1))
             case "stringValue" | "boolValue" | "bytesValue":
@@ -187,7 +232,7 @@ def _value(any_value: Any, depth: int = 0) -> Value:
 
 
 def _pairs(items: list[Any], depth: int = 0) -> Pairs:
-    pairs = [_object(one, "an attribute") for one in items]
+    pairs = [_object(item, "an attribute") for item in items]
     return [(_string(pair, "key"), _value(pair.get("value"), depth)) for pair in pairs]
 
 

@@ -1,13 +1,14 @@
-"""Parser of logs and traces in protobuf, and encoder of the two response messages.
+"""Parser of logs, traces and metrics in protobuf, and encoder of the two response messages.
 
 The wire format of the three outer messages is parsed here and each record is decoded alone. The messages of
-both signals have the same fields. An invalid record does not affect the others, and a small body with very
+all signals have the same fields. An invalid record does not affect the others, and a small body with very
 many records cannot exhaust memory.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from doors.telemetry.metric import GuestMetric, GuestPoint
 from doors.telemetry.record import (
     MAX_ATTRIBUTES,
     BadRecord,
@@ -16,26 +17,29 @@ from doors.telemetry.record import (
     RecordBudget,
     Texts,
     Value,
-    of_resource,
-    of_scope,
+    resource_attributes,
+    scope_attributes,
 )
 from doors.telemetry.signals import Item, Signal
 from doors.telemetry.span import MAX_EVENTS, GuestSpan, event_record
+from engine.measurement import MetricKind
 
 MAX_RECORD_BYTES = 256 << 10
 """Maximum bytes of an encoded record, resource or scope."""
 
+_METRIC_KINDS: dict[str, MetricKind] = {"gauge": "gauge", "histogram": "histogram"}
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
 
 def read(data: bytes, signal: Signal) -> Iterator[tuple[Item | BadRecord, Texts]]:
-    """Yield each record or span with the attributes of its scope and resource.
+    """Yield each record, span or metric with the attributes of its scope and resource.
 
     Raises `ValueError` if the document is malformed, and `LimitExceeded`, possibly after some records.
     """
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
     from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
+    from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
     from opentelemetry.proto.resource.v1.resource_pb2 import Resource
     from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
@@ -46,24 +50,26 @@ def read(data: bytes, signal: Signal) -> Iterator[tuple[Item | BadRecord, Texts]
         except DecodeError:
             raise ValueError(f"a {message.DESCRIPTOR.name} in it is malformed") from None
 
-    allowance = RecordBudget()
+    parsers: dict[Signal, Callable[[bytes], Item]] = {
+        "logs": lambda encoded: _record(LogRecord.FromString(encoded)),
+        "traces": lambda encoded: _span(Span.FromString(encoded)),
+        "metrics": lambda encoded: _metric(Metric.FromString(encoded)),
+    }
+    parse, allowance = parsers[signal], RecordBudget()
     for outer in _fields(memoryview(data), 1):
         allowance.take()
-        shared = of_resource(_pairs(part(Resource, outer).attributes))
+        shared = resource_attributes(_pairs(part(Resource, outer).attributes))
         for inner in _fields(outer, 2):
             allowance.take()
             scope = part(InstrumentationScope, inner)
-            around = of_scope(scope.name, scope.version, _pairs(scope.attributes), shared)
+            around = scope_attributes(scope.name, scope.version, _pairs(scope.attributes), shared)
             for encoded in _fields(inner, 2):
                 allowance.take()
                 if len(encoded) > MAX_RECORD_BYTES:
                     yield BadRecord(f"it has {len(encoded)} bytes, more than {MAX_RECORD_BYTES}"), around
                     continue
                 try:
-                    if signal == "logs":
-                        yield _record(LogRecord.FromString(bytes(encoded))), around
-                    else:
-                        yield _span(Span.FromString(bytes(encoded))), around
+                    yield parse(bytes(encoded)), around
                 except DecodeError:
                     yield BadRecord("it is malformed"), around
                 except BadRecord as bad:
@@ -71,7 +77,7 @@ def read(data: bytes, signal: Signal) -> Iterator[tuple[Item | BadRecord, Texts]
 
 
 def response(rejected: int, reason: str) -> bytes:
-    """Return the response to either signal, empty if nothing was rejected."""
+    """Return the response to any signal, empty if nothing was rejected."""
     if not rejected:
         return b""
     partial = b"\x08" + _varint(rejected) + _text(2, reason)
@@ -128,13 +134,42 @@ def _span(span: Any) -> GuestSpan:
     )
 
 
+def _metric(metric: Any) -> GuestMetric:
+    field = metric.WhichOneof("data") or ""
+    data: Any = getattr(metric, field, None)
+    if field == "sum":
+        kind: MetricKind | None = "counter" if data.is_monotonic else "updown"
+    else:
+        kind = _METRIC_KINDS.get(field)
+    points = data.data_points if data is not None else ()
+    return GuestMetric(
+        metric.name,
+        kind,
+        unit=metric.unit,
+        description=metric.description,
+        temporality=getattr(data, "aggregation_temporality", 0),
+        points=[_point(each, kind) for each in points] or [GuestPoint(0.0)] * (kind is None),
+    )
+
+
+def _point(point: Any, kind: MetricKind | None) -> GuestPoint:
+    attributes = _pairs(point.attributes)
+    if kind is None:
+        return GuestPoint(0.0)
+    if kind == "histogram":
+        counts = list(point.bucket_counts) or [point.count]
+        return GuestPoint(point.sum, attributes=attributes, bounds=list(point.explicit_bounds), counts=counts)
+    value = point.as_int if point.WhichOneof("value") == "as_int" else point.as_double
+    return GuestPoint(float(value), attributes=attributes)
+
+
 def _value(value: Any) -> Value:
     kind = value.WhichOneof("value")
     if kind is None:
         return None
     inner = getattr(value, kind)
     if kind == "array_value":
-        return [_value(one) for one in inner.values]
+        return [_value(item) for item in inner.values]
     if kind == "kvlist_value":
         return {pair.key: _value(pair.value) for pair in inner.values}
     plain: Value = inner

@@ -54,8 +54,8 @@ class LimitExceeded(Exception):
 class RecordBudget:
     """Limits the parts of one request."""
 
-    def __init__(self, limit: int = MAX_PARTS) -> None:
-        self._remaining = limit
+    def __init__(self) -> None:
+        self._remaining = MAX_PARTS
 
     def take(self) -> None:
         """Count one part. Raises `LimitExceeded`."""
@@ -94,11 +94,11 @@ def entry_of(record: GuestRecord, shared: Texts, now_ns: int, caller: Caller) ->
         attributes["otel.dropped_attributes_count"] = str(dropped + record.dropped)
     for key, text in shared.items():
         attributes.setdefault(key, text)
-    body = shorten(text_of(record.body), MAX_BODY_BYTES)
+    body = shorten(to_text(record.body), MAX_BODY_BYTES)
     return LogEntry(_time(record, now_ns), severity, body, attributes, caller)
 
 
-def of_resource(attributes: Pairs) -> Texts:
+def resource_attributes(attributes: Pairs) -> Texts:
     """Return the attributes of a resource, without those of the host."""
     pairs = [
         (key, value)
@@ -109,7 +109,7 @@ def of_resource(attributes: Pairs) -> Texts:
     return limit_attributes(pairs, MAX_SHARED, MAX_SHARED_BYTES)[0]
 
 
-def of_scope(name: str, version: str, attributes: Pairs, resource: Texts) -> Texts:
+def scope_attributes(name: str, version: str, attributes: Pairs, resource: Texts) -> Texts:
     """Return the attributes of a scope, merged over those of its resource."""
     names = (("otel.scope.name", name), ("otel.scope.version", version))
     pairs = [*((key, value) for key, value in names if value), *attributes]
@@ -144,7 +144,7 @@ def limit_attributes(pairs: Pairs, max_count: int, max_bytes: int) -> tuple[dict
         key = clean(raw)
         if key in texts:
             continue
-        text = shorten(text_of(value), MAX_VALUE_BYTES)
+        text = shorten(to_text(value), MAX_VALUE_BYTES)
         bytes_more = len(key.encode()) + len(text.encode())
         if not 0 < len(key) <= MAX_KEY_LENGTH or len(texts) == max_count or size + bytes_more > max_bytes:
             dropped += 1
@@ -174,7 +174,7 @@ def shorten(raw: str, limit: int) -> str:
     return f"{data[:limit].decode(errors='ignore')}… ({len(data)} bytes)"
 
 
-def text_of(value: Value) -> str:
+def to_text(value: Value) -> str:
     """Return a value as text: bytes as base64, arrays and maps as JSON, None as empty text."""
     if isinstance(value, str):
         return value

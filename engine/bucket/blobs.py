@@ -73,16 +73,16 @@ class FolderBlobs:
         try:
             return step()
         except CorruptContent as damaged:
-            aside = self._damaged / digest
+            quarantined = self._damaged / digest
             path = self._path(digest)
             try:
                 with self._naming:
                     if path.stat().st_ino == damaged.inode:
-                        durable.rename(path, aside)
+                        durable.rename(path, quarantined)
                         durable.sync_folder(self._folder)
             except OSError:  # The next write reports a disk that is not writable.
-                aside = path
-            raise BlobCorrupt(digest, aside) from damaged
+                quarantined = path
+            raise BlobCorrupt(digest, quarantined) from damaged
 
     async def copy_to(self, digest: Digest, target: Path) -> None:
         """See the protocol. Creates a hard link if the file system allows it, else a copy."""

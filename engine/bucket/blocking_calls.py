@@ -1,4 +1,4 @@
-"""Runs blocking calls on threads. A cancelled caller still waits until its call has finished."""
+"""Runs blocking calls on threads. A canceled caller still waits until its call has finished."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
 from engine.bucket.errors import BucketClosed
+from engine.cancellation import finish
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,18 +23,7 @@ class BlockingCalls:
         """Run a function and return its result. Raises its errors, and `BucketClosed`."""
         if self._closed:
             raise BucketClosed
-        running = asyncio.wrap_future(self._pool.submit(step, *args, **kwargs))
-        cancelled: asyncio.CancelledError | None = None
-        while not running.done():
-            try:
-                await asyncio.shield(running)
-            except asyncio.CancelledError as error:
-                cancelled = error
-            except BaseException:
-                break
-        if cancelled is not None:
-            raise cancelled
-        return running.result()
+        return await finish(asyncio.wrap_future(self._pool.submit(step, *args, **kwargs)))
 
     async def aclose(self) -> None:
         """Wait for running calls."""

@@ -5,21 +5,28 @@ name, and an interrupted copy can be repeated.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from engine.bucket.errors import BlobCorrupt, BlobMissing, BucketError
-from engine.bucket.protocols import BlobInfo, Bucket, Digest, StaleRevision
+from engine.bucket.protocols import BlobInfo, Blobs, Bucket, Digest, StaleRevision
 
 PARALLEL_BLOBS = 8
 PARALLEL_VALUES = 64
+UPLOAD_TRIES = 5
 
 
 @dataclass(slots=True)
 class CopyReport:
-    """Counts of a copy or a check. `skipped` blobs were in the target before."""
+    """Counts of a copy or a check. `skipped` blobs were in the target before.
+
+    `tables` is the number of projects whose tables were copied.
+    """
 
     values: int = 0
+    tables: int = 0
     blobs: int = 0
     skipped: int = 0
     size: int = 0
@@ -107,13 +114,26 @@ async def copy_blobs(
 
 async def _copy_blob(source: Bucket, target: Bucket, info: BlobInfo) -> None:
     """Copy one blob; the target verifies its digest. A blob that is deleted meanwhile is skipped."""
-    begun = await target.blobs.received(info.digest)
-    try:
-        stored = await target.blobs.upload(info.digest, info.size, begun, _skip(source, info.digest, begun))
-    except BlobMissing:
-        return
-    if stored != info.size:
-        raise BucketError(f"blob sha256:{info.digest} was copied in part", "Repeat the copy.")
+    with suppress(BlobMissing):
+        await upload_blob(target.blobs, info.digest, info.size, partial(_skip, source, info.digest))
+
+
+async def upload_blob(
+    blobs: Blobs, digest: Digest, size: int, chunks: Callable[[int], AsyncIterable[bytes]]
+) -> None:
+    """Upload a blob or the rest of it; `chunks` returns its content from an offset.
+
+    Raises `BucketError`, also if the content ends early.
+    """
+    offset = await blobs.received(digest)
+    for _ in range(UPLOAD_TRIES):
+        stored = await blobs.upload(digest, size, offset, chunks(offset))
+        if stored == size:
+            return
+        if not isinstance(stored, StaleRevision):
+            break
+        offset = stored.current or 0  # Messages of an interrupted upload arrived meanwhile.
+    raise BucketError(f"blob sha256:{digest} was stored in part", "Repeat the copy.")
 
 
 async def _skip(source: Bucket, digest: Digest, skipped: int) -> AsyncGenerator[bytes, None]:

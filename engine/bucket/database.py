@@ -36,7 +36,7 @@ create table if not exists cell (
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _QueuedWork:
     """A queued request. Only jobs with `writes` need a transaction."""
 
     work: Callable[[Execute], Any]
@@ -50,7 +50,7 @@ class Database:
     def __init__(self, path: Path) -> None:
         """Open the file, or create it. Raises `BucketError`."""
         self._path = path
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_QueuedWork | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
         connection = None
@@ -87,7 +87,7 @@ class Database:
         with self._closing:
             if self._closed:
                 raise BucketClosed
-            self._jobs.put(_Job(work, writes, result))
+            self._jobs.put(_QueuedWork(work, writes, result))
         return await asyncio.wrap_future(result)
 
     async def aclose(self) -> None:
@@ -115,14 +115,14 @@ class Database:
             self._do([job for job in jobs if job.result.set_running_or_notify_cancel()])
         self._connection.close()
 
-    def _do(self, jobs: list[_Job]) -> None:
+    def _do(self, jobs: list[_QueuedWork]) -> None:
         """Run jobs in one transaction and set their results."""
         answers: list[tuple[Any, Exception | None]] = []
         writes = any(job.writes for job in jobs)
         try:
             if writes:
                 self._connection.execute("begin immediate")
-            answers = [self._one(job) for job in jobs]
+            answers = [self._run_job(job) for job in jobs]
             if writes:
                 self._connection.execute("commit")
         except (apsw.Error, BucketError) as error:
@@ -136,7 +136,7 @@ class Database:
             else:
                 job.result.set_result(answer)
 
-    def _one(self, job: _Job) -> tuple[Any, Exception | None]:
+    def _run_job(self, job: _QueuedWork) -> tuple[Any, Exception | None]:
         if not job.writes:
             return self._guarded(job)
         self._connection.execute("savepoint job")
@@ -148,7 +148,7 @@ class Database:
         self._connection.execute("release job")
         return answer, failure
 
-    def _guarded(self, job: _Job) -> tuple[Any, Exception | None]:
+    def _guarded(self, job: _QueuedWork) -> tuple[Any, Exception | None]:
         try:
             return job.work(self._run), None
         except apsw.Error as error:

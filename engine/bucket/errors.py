@@ -70,8 +70,8 @@ class BlobCorrupt(BucketError):
 
     code = "blob-damaged"
 
-    def __init__(self, digest: str, aside: Path | None = None) -> None:
-        moved = f"; the file was moved to {aside}" if aside is not None else ""
+    def __init__(self, digest: str, quarantined: Path | None = None) -> None:
+        moved = f"; the file was moved to {quarantined}" if quarantined is not None else ""
         changed = f"blob sha256:{digest} is corrupt"
         super().__init__(
             f"{changed}{moved}",

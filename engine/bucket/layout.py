@@ -57,19 +57,19 @@ def prepare(root: Path, *, current: int = CURRENT, steps: Mapping[int, Step] = S
         raise disk_error(Path(error.filename or root), error) from error
 
 
-def mark_moved(root: Path, place: str) -> None:
+def mark_moved(root: Path, location: str) -> None:
     """Mark a bucket as moved to a place, so that it is not opened again. Raises `BucketError`."""
     try:
-        durable.write(root / MOVED, place.encode())
+        durable.write(root / MOVED, location.encode())
     except OSError as error:
         raise disk_error(root, error) from error
 
 
 def _check_not_moved(root: Path) -> None:
     if (root / MOVED).exists():
-        place = (root / MOVED).read_text()
+        location = (root / MOVED).read_text()
         raise BucketError(
-            f"the bucket {root} was moved to {place}",
+            f"the bucket {root} was moved to {location}",
             f"Use that. To use the old content here, remove {root / MOVED}.",
         )
 
@@ -96,10 +96,10 @@ def check_format(root: Path) -> None:
     """Raise `BucketError` for a non-empty folder that is not a bucket. The lock may be free."""
     try:
         names = sorted(path.name for path in root.iterdir() if path.name not in {LOCK, VERSION + ".new"})
-        begun = (root / VERSION).exists()
+        has_version = (root / VERSION).exists()
     except OSError as error:
         raise disk_error(root, error) from error
-    if names and not begun:
+    if names and not has_version:
         raise BucketError(
             f"{root} is not a bucket and not empty: it has {names[0]!r}",
             "Use an empty folder, or one that svc created.",

@@ -17,8 +17,8 @@ class SwitchableBucket:
 
     def __init__(self, bucket: Bucket) -> None:
         self.current = bucket
-        self.blobs = _Blobs(self)
-        self.kv = _KeyValue(self)
+        self.blobs = _SwitchedBlobs(self)
+        self.kv = _SwitchedKeyValue(self)
         self._changing = 0
         self._unchanged = asyncio.Event()
         self._thawed = asyncio.Event()
@@ -54,7 +54,7 @@ class SwitchableBucket:
         await self.current.aclose()
 
 
-class _KeyValue:
+class _SwitchedKeyValue:
     """Implements `engine.bucket.protocols.KeyValue`."""
 
     def __init__(self, switch: SwitchableBucket) -> None:
@@ -74,7 +74,7 @@ class _KeyValue:
         return await self._switch.current.kv.list(prefix)
 
 
-class _Blobs:
+class _SwitchedBlobs:
     """Implements `engine.bucket.protocols.Blobs`."""
 
     def __init__(self, switch: SwitchableBucket) -> None:

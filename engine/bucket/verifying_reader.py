@@ -32,8 +32,8 @@ class VerifyingReader:
         except OSError as error:
             raise disk_error(path, error) from error
         self._sha256 = hashlib.sha256()
-        self._ahead = b""
-        self._begun = False
+        self._next_chunk = b""
+        self._started = False
 
     def next(self) -> bytes:
         """Return a chunk, empty at the end.
@@ -41,9 +41,9 @@ class VerifyingReader:
         Reads one chunk ahead, so that the last one is returned only after verification. Raises
         `CorruptContent` and `BucketError`.
         """
-        if not self._begun:
-            self._begun, self._ahead = True, self._read()
-        chunk, self._ahead = self._ahead, self._read() if self._ahead else b""
+        if not self._started:
+            self._started, self._next_chunk = True, self._read()
+        chunk, self._next_chunk = self._next_chunk, self._read() if self._next_chunk else b""
         return chunk
 
     def rest(self) -> None:

@@ -81,24 +81,24 @@ class BuildCache:
         root: Path,
         mode: BuildMode,
         identity: str,
-        begun: PendingBuild,
+        pending: PendingBuild,
         artifact: Artifact,
     ) -> None:
         """Store a build, unless its inputs have changed since it started."""
         with suppress(OSError):
-            note = _encode(artifact, begun.time_ns)
-            if note is None or begun.key != self.key(resource, root, mode):
+            note = _encode(artifact, pending.time_ns)
+            if note is None or pending.key != self.key(resource, root, mode):
                 return
-            place = self._note(resource, root, mode, begun.key, identity)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(place, json.dumps(note).encode())
-            notes = sorted(place.parent.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+            path = self._note(resource, root, mode, pending.key, identity)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(path, json.dumps(note).encode())
+            notes = sorted(path.parent.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
             for old in notes[:-MAX_NOTES]:
                 old.unlink(missing_ok=True)
 
     def _note(self, resource: Resource, root: Path, mode: BuildMode, key: str, identity: str) -> Path:
-        place = sha256(repr((str(root), resource.name, mode)).encode(errors="surrogateescape")).hexdigest()
-        return self._folder / place[:32] / f"{sha256(f'{key} {identity}'.encode()).hexdigest()}.json"
+        scope = sha256(repr((str(root), resource.name, mode)).encode(errors="surrogateescape")).hexdigest()
+        return self._folder / scope[:32] / f"{sha256(f'{key} {identity}'.encode()).hexdigest()}.json"
 
 
 def _encode(artifact: Artifact, began_ns: int) -> dict[str, Any] | None:

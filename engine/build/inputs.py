@@ -54,15 +54,15 @@ def _files(folder: Path, root: Path, ignore: IgnoreRules | None, output: Path | 
     """Yield regular files in a fixed order. Links to folders inside the project are followed, once each."""
     waiting, visited = [folder], set[str]()
     while waiting:
-        here = waiting.pop()
-        real = os.path.realpath(here)
+        current = waiting.pop()
+        real = os.path.realpath(current)
         if real in visited:
             continue
         visited.add(real)
-        with os.scandir(here) as entries:
+        with os.scandir(current) as entries:
             children = sorted(entries, key=lambda entry: entry.name)
         for entry in children:
-            path = here / entry.name
+            path = current / entry.name
             if path == output or (ignore is not None and path == root / MANIFEST):
                 continue
             try:

@@ -15,9 +15,9 @@ _RANK: Mapping[Role, int] = {"viewer": 1, "deployer": 2, "owner": 3}
 ALL_PROJECTS = "*"
 
 
-def weaker(one: Role, other: Role) -> Role:
+def weaker(first: Role, second: Role) -> Role:
     """Return the role with fewer permissions."""
-    return min(one, other, key=_RANK.__getitem__)
+    return min(first, second, key=_RANK.__getitem__)
 
 
 class Unauthenticated(SvcError):

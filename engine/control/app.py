@@ -4,7 +4,6 @@ Each subject is a blueprint that gets its dependencies as arguments. Every route
 routes marked `public_route`.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
@@ -30,7 +29,6 @@ _OPEN = "open_to_all"
 _log = logging.getLogger("svc.control")
 _log.addHandler(logging.NullHandler())
 _F = TypeVar("_F", bound=Callable[..., Any])
-_T = TypeVar("_T")
 
 
 def public_route(view: _F) -> _F:
@@ -57,8 +55,12 @@ def require(project: str, role: Role) -> Principal:
     return caller
 
 
-def create_app(authenticator: Authenticator, blueprints: Iterable[Blueprint]) -> Quart:
-    """Return the application with these blueprints.
+def create_app(
+    authenticator: Authenticator,
+    blueprints: Iterable[Blueprint],
+    in_fleet: Callable[[], bool] = lambda: False,
+) -> Quart:
+    """Return the application with these blueprints. `in_fleet` says whether the service uses a fleet.
 
     Its requests raise `Unauthenticated` without a session, and `NotFound` for an invalid project name.
     """
@@ -78,7 +80,7 @@ def create_app(authenticator: Authenticator, blueprints: Iterable[Blueprint]) ->
         security=[{"session": []}],
         security_schemes={"session": {"type": "http", "scheme": "bearer"}},
     )
-    for blueprint in (_health(), *blueprints):
+    for blueprint in (_health(in_fleet), *blueprints):
         app.register_blueprint(blueprint)
     watch = AccessWatch(authenticator, internal_error)
 
@@ -137,24 +139,16 @@ async def _on_exception(error: Exception) -> Response:
     return errors.problem_response(internal_error(error))
 
 
-async def run_blocking(work: Callable[[], _T]) -> _T:
-    """Run a function in a thread. A cancelled caller still waits until the function has returned."""
-    task = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(task)
-    finally:
-        await asyncio.wait({task})
-
-
 class HealthResponse(BaseModel):
-    """The service's state, its API version and its svc version."""
+    """The service's state, its API version and its svc version, and whether it is a node of a fleet."""
 
     status: Literal["ok"]
     api: str
     version: str
+    fleet: bool
 
 
-def _health() -> Blueprint:
+def _health(in_fleet: Callable[[], bool]) -> Blueprint:
     blueprint = Blueprint("health", __name__)
 
     @blueprint.get("/v1/health")
@@ -162,6 +156,6 @@ def _health() -> Blueprint:
     @validate_response(HealthResponse)
     async def health() -> HealthResponse:
         """Report that the service runs, and its version."""
-        return HealthResponse(status="ok", api=API_VERSION, version=version("svc-tui"))
+        return HealthResponse(status="ok", api=API_VERSION, version=version("svc-tui"), fleet=in_fleet())
 
     return blueprint

@@ -23,6 +23,7 @@ IN_PATHS: Mapping[str, Mapping[str, Any]] = {
     "id": {"type": "string", "pattern": "^[0-9a-z]{1,64}$"},
     "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
     "deployment": {"type": "string", "minLength": 1, "maxLength": 100},
+    "node": {"type": "string", "minLength": 1, "maxLength": 100},
     "secret": {"type": "string", "pattern": "^(?!SVC_)[A-Za-z_][A-Za-z0-9_]{0,127}$"},
 }
 """JSON schema of each path parameter."""

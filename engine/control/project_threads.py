@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from engine.cancellation import finish
 from engine.errors import SvcError
 from engine.fair_threads import FairThreads, QueueFull
 
@@ -48,10 +49,6 @@ class ProjectThreads:
         """Return a function that runs calls of a project. A canceled caller waits until its call ends."""
 
         async def run(work: Callable[[], _T]) -> _T:
-            task = asyncio.ensure_future(self.run(project, work))
-            try:
-                return await asyncio.shield(task)
-            finally:
-                await asyncio.wait({task})
+            return await finish(asyncio.ensure_future(self.run(project, work)))
 
         return run

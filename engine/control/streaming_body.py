@@ -69,7 +69,7 @@ class StreamedBody(Body):
     def __init__(self, expected_content_length: int | None, max_content_length: int | None) -> None:
         super().__init__(None, max_content_length)
         self._expected = expected_content_length or 0
-        self._whole = False
+        self._awaited = False
         self._room = asyncio.Event()
         self._room.set()
         self._failure: SvcError | None = None
@@ -82,7 +82,7 @@ class StreamedBody(Body):
     def append(self, data: bytes) -> None:
         """Buffer received data."""
         super().append(data)
-        if not self._whole and len(self._data) >= MAX_BUFFERED_BYTES:
+        if not self._awaited and len(self._data) >= MAX_BUFFERED_BYTES:
             self._room.clear()
 
     async def room(self) -> None:
@@ -108,7 +108,7 @@ class StreamedBody(Body):
     def __await__(self) -> Generator[Any, None, Any]:
         if self._max_content_length is not None and self._expected > self._max_content_length:
             raise RequestEntityTooLarge
-        self._whole = True
+        self._awaited = True
         self._room.set()
         return (yield from self._all().__await__())
 
@@ -148,7 +148,7 @@ class StreamedConnection(ASGIHTTPConnection):
     def __init__(self, app: Any, scope: Any) -> None:
         super().__init__(app, scope)
         self._limit = asyncio.timeout(None)
-        self._lost: SvcError | None = None
+        self._read_error: SvcError | None = None
         self._response: Any = None
         self._sent = False
 
@@ -172,10 +172,10 @@ class StreamedConnection(ASGIHTTPConnection):
             async with self._limit:
                 await super().handle_request(request, forward)
         except TimeoutError:
-            if self._lost is None:
+            if self._read_error is None:
                 raise
             if isinstance(self._response, ndjson.NdjsonResponse):
-                await self._send_error(send, self._lost)
+                await self._send_error(send, self._read_error)
         finally:
             if request.access is not None:
                 request.access.unwatch()
@@ -192,8 +192,8 @@ class StreamedConnection(ASGIHTTPConnection):
         if self._response is None:
             if isinstance(body, StreamedBody):
                 body.fail(error)
-        elif self._lost is None and not self._sent:
-            self._lost = error
+        elif self._read_error is None and not self._sent:
+            self._read_error = error
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     async def _send_error(self, send: Any, error: SvcError) -> None:

@@ -8,7 +8,7 @@ import json
 import secrets
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -76,7 +76,8 @@ class Deployment:
     """One deployment of a project. `resources` has the order of the manifest.
 
     `id` sorts by time; `created_ns` counts from the Unix epoch. `by` is the user, `commit` the version of
-    the sources, `message` the user's text; each is empty if unknown.
+    the sources, `message` the user's text; each is empty if unknown. `otlp` and
+    `otlp_headers` are the project's collector.
     """
 
     id: str
@@ -87,11 +88,13 @@ class Deployment:
     commit: str
     message: str
     resources: Mapping[str, DeployedResource]
+    otlp: str = ""
+    otlp_headers: Mapping[str, str] = field(default_factory=dict)
 
     def served(self, folder: Path) -> Project:
         """Return the project as the engine serves it, its packages unpacked below `folder`."""
         resources = {name: part.resource(folder / part.package) for name, part in self.resources.items()}
-        return Project(self.project, folder, resources)
+        return Project(self.project, folder, resources, otlp=self.otlp, otlp_headers=dict(self.otlp_headers))
 
     def encode(self) -> bytes:
         """Return the JSON form."""

@@ -33,7 +33,11 @@ class Doors:
         self.uses = DoorUsage()
         self.open: Mapping[str, DoorBinding] = {
             door.name: DoorBinding(
-                _CountingDoor(door.name, door.open(DoorContext(project, folder / door.name, log)), self.uses),
+                _CountingDoor(
+                    door.name,
+                    door.open(DoorContext(project, folder / door.name, log, timeline.publish_measurements)),
+                    self.uses,
+                ),
                 door.max_body,
             )
             for door in doors

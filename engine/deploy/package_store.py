@@ -31,7 +31,7 @@ MAX_DOCUMENT_BYTES = 32 << 20
 MAX_TEXT_BYTES = 64 << 20
 """Maximum size of the script and of the source map of a component, which are held in memory."""
 _REDEPLOY = "Run svc deploy in the project again."
-_NEW, _GONE = ".new-", ".gone-"
+_NEW, _REMOVED = ".new-", ".gone-"
 
 
 async def missing(blobs: Blobs, package: Package) -> frozenset[Digest]:
@@ -134,7 +134,7 @@ async def evict_unpacked(
             if count_only:
                 continue
             # `unpack` marks its folder on this thread too, so not between the check and the rename.
-            renamed = path if path.name.startswith(_GONE) else folder / f"{_GONE}{secrets.token_hex(8)}"
+            renamed = path if path.name.startswith(_REMOVED) else folder / f"{_REMOVED}{secrets.token_hex(8)}"
             path.rename(renamed)
             await asyncio.to_thread(shutil.rmtree, renamed)
     except OSError as error:
@@ -151,7 +151,9 @@ def _unpacked(folder: Path) -> list[Path]:
     """Return the unpacked packages in a folder, including incomplete ones."""
     try:
         return [
-            path for path in folder.iterdir() if is_digest(path.name) or path.name.startswith((_NEW, _GONE))
+            path
+            for path in folder.iterdir()
+            if is_digest(path.name) or path.name.startswith((_NEW, _REMOVED))
         ]
     except FileNotFoundError:
         return []

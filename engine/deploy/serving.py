@@ -4,7 +4,7 @@ A publication is prepared first and activated in one step. Versions of unchanged
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +12,7 @@ from engine.artifact import Artifact, ComponentArtifact
 from engine.deploy.versions import Publication, VersionFactory
 from engine.errors import SvcError, internal_error
 from engine.gateway.routes import FirstBuild, NotReady, RouteTable, Version
+from engine.manifest.collector import ProjectCollector
 from engine.manifest.model import Project, Resource
 from engine.quota import Quota
 
@@ -76,6 +77,8 @@ class ServingTable:
         self._domain = domain
         self._front = front
         self._live: dict[str, PreparedProject] = {}
+        self.on_activate: Callable[[str], None] | None = None
+        """Called with the name of each project that was activated."""
         self.routes = RouteTable({})
 
     async def prepare(self, publication: Publication, *, lenient: bool = False) -> PreparedProject:
@@ -148,6 +151,8 @@ class ServingTable:
             replacement = prepared.versions.get(resource)
             if isinstance(version, NotReady) and version.first_build and replacement is not version:
                 version.first_build.finish(replacement)
+        if self.on_activate is not None:
+            self.on_activate(name)
 
     async def evaluate(self, project: str, resource: Resource, artifact: ComponentArtifact) -> str | None:
         """Run an artifact once without serving it; return why that failed with what it printed, or `None`."""
@@ -157,6 +162,15 @@ class ServingTable:
         """Return a project as it is served."""
         live = self._live.get(name)
         return live.publication.project if live is not None else None
+
+    def collector(self, name: str) -> ProjectCollector | None:
+        """Return the OpenTelemetry collector that a served project names, or None."""
+        live = self._live.get(name)
+        if live is None or not live.publication.project.otlp:
+            return None
+        project, secrets = live.publication.project, live.publication.secrets
+        headers = tuple((header, secrets.get(secret, "")) for header, secret in project.otlp_headers.items())
+        return ProjectCollector(project.otlp, headers)
 
     def quota(self, name: str) -> Quota | None:
         """Return the quota of a served project."""

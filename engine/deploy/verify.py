@@ -26,7 +26,7 @@ class Finding:
     deployment: str = ""
 
 
-class _Check:
+class _Verification:
     """Collects findings, one for each object."""
 
     def __init__(self, bucket: Bucket, present: set[Digest], corrupt: set[Digest]) -> None:
@@ -82,7 +82,7 @@ async def verify_bucket(
     records = {value.key: value.value for value in await bucket.kv.list(RECORDS)}
     live = {value.key for value in await bucket.kv.list(LIVE)}
     report, corrupt = await verify_blobs(bucket, progress)
-    check = _Check(bucket, {info.digest async for info in bucket.blobs.list()}, set(corrupt))
+    check = _Verification(bucket, {info.digest async for info in bucket.blobs.list()}, set(corrupt))
     for key, value in records.items():
         try:
             await check.deployment(decode(value))

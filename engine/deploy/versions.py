@@ -11,7 +11,7 @@ from engine.gateway.static.responder import StaticResponder
 from engine.lane import BuildMode
 from engine.manifest.model import Project, Resource
 from engine.quota import NO_QUOTA, Quota
-from engine.wasm.compile.check import error_context
+from engine.wasm.compile.component_file import error_context
 from engine.wasm.execution.runner import NO_DOORS, Guest, Runner
 from engine.wasm.outbound.door_calls import DoorBinding
 

@@ -8,15 +8,15 @@ import tempfile
 from pathlib import Path
 
 
-def write_atomic(target: Path, content: bytes, *, sync: bool = False) -> None:
+def write_atomic(target: Path, *content: bytes | memoryview, sync: bool = False) -> None:
     """Replace a file atomically; only the user may read it. Raises OSError and leaves no partial file.
 
-    With `sync`, the content is on disk before the file has its name.
+    `content` is in parts. With `sync`, the content is on disk before the file has its name.
     """
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            file.writelines(content)
             if sync:
                 file.flush()
                 os.fsync(file.fileno())

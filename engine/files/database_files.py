@@ -1,5 +1,6 @@
 """An SQLite database file with its side files, which belong together."""
 
+import shutil
 from pathlib import Path
 
 _PARTS = ("", "-wal", "-shm", "-journal")
@@ -11,9 +12,16 @@ def _files(path: Path) -> list[Path]:
 
 def move_database(path: Path, target: Path) -> None:
     """Rename a database file and its side files, within one folder or file system. Raises OSError."""
-    for source, place in zip(_files(path), _files(target), strict=True):
+    for source, destination in zip(_files(path), _files(target), strict=True):
         if source.exists():
-            source.rename(place)
+            source.rename(destination)
+
+
+def copy_database(path: Path, target: Path) -> None:
+    """Copy a database file and its side files as they are, within one folder. Raises OSError."""
+    for source, destination in zip(_files(path), _files(target), strict=True):
+        if source.exists():
+            shutil.copyfile(source, destination)
 
 
 def remove_database(path: Path) -> None:

@@ -15,30 +15,30 @@ class QuarantineError(SvcError):
     """A corrupt file could not be moved."""
 
 
-def quarantine_database(path: Path, what: str, damaged: Callable[[Path], bool]) -> Path | None:
+def quarantine_database(path: Path, name: str, is_corrupt: Callable[[Path], bool]) -> Path | None:
     """Rename a corrupt SQLite file and its side files; return the new path.
 
-    Calls `damaged(path)` under an exclusive lock on the folder. Returns `None` if the file is not corrupt:
-    another process may have replaced it. `what` names the file in the error. Raises `QuarantineError`, and
-    any error of `damaged`.
+    Calls `is_corrupt(path)` under an exclusive lock on the folder. Returns `None` if the file is not corrupt:
+    another process may have replaced it. `name` describes the file in the error. Raises `QuarantineError`,
+    and any error of `is_corrupt`.
     """
     try:
         lock = os.open(path.parent, os.O_RDONLY)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            return _renamed(path) if damaged(path) else None
+            return _move(path) if is_corrupt(path) else None
         finally:
             os.close(lock)
     except OSError as error:
         raise QuarantineError(
-            f"cannot move the corrupt {what} {path}: {error.strerror}",
+            f"cannot move the corrupt {name} {path}: {error.strerror}",
             "Move the file away to start with an empty one.",
         ) from error
 
 
-def _renamed(path: Path) -> Path:
+def _move(path: Path) -> Path:
     stamp = time.strftime("%Y%m%dT%H%M%S")
     names = (f"{path.stem}-damaged-{stamp}-{number}{path.suffix}" for number in itertools.count(1))
-    place = next(place for place in map(path.with_name, names) if not place.exists())
-    move_database(path, place)
-    return place
+    destination = next(free for free in map(path.with_name, names) if not free.exists())
+    move_database(path, destination)
+    return destination

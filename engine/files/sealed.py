@@ -10,9 +10,28 @@ SEAL_BYTES = 32
 _CHUNK_BYTES = 1 << 20
 
 
-def write_sealed(target: Path, content: bytes) -> None:
-    """Replace a file atomically and flush it to disk; only the user may read it. Raises OSError."""
-    write_atomic(target, content + sha256(content).digest(), sync=True)
+def write_sealed(target: Path, *content: bytes | memoryview) -> None:
+    """Replace a file atomically and flush it to disk; only the user may read it. Raises OSError.
+
+    `content` is in parts.
+    """
+    digest = sha256()
+    for part in content:
+        digest.update(part)
+    write_atomic(target, *content, digest.digest(), sync=True)
+
+
+def read_sealed(path: Path) -> bytes | None:
+    """Return the content of a file, or `None` if it does not exist or is not as it was written.
+
+    Raises OSError if it cannot be read.
+    """
+    try:
+        with path.open("rb", buffering=0) as file:
+            content = file.read(max(0, os.fstat(file.fileno()).st_size - SEAL_BYTES))
+            return content if file.read(SEAL_BYTES + 1) == sha256(content).digest() else None
+    except FileNotFoundError:
+        return None
 
 
 def is_sealed(path: Path) -> bool:

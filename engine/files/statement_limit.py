@@ -9,6 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from engine.files.statement_memory import StatementMemory
+
 MAX_WRITTEN_BYTES = 1 << 30
 """Maximum bytes that a statement, or the running statements of a project's guests, write to the log and to
 temporary files."""
@@ -18,17 +20,27 @@ class StatementLimit:
     """SQLite's progress handler for statements of the calling thread."""
 
     def __init__(
-        self, seconds: float, written: int, fits: Callable[[int], bool] = lambda written: True
+        self,
+        seconds: float,
+        written: int,
+        fits: Callable[[int], bool] = lambda written: True,
+        memory: StatementMemory | None = None,
     ) -> None:
-        """Stop after `seconds`, after `written` bytes, or when `fits` is false for the bytes so far."""
+        """Stop after `seconds`, after `written` bytes, or when `fits` is false for the bytes so far.
+
+        `memory` is that of statements that collect values.
+        """
         self._end = time.monotonic() + seconds
         self._began = _written()
         self._max_written = written
         self._fits = fits
+        self._memory = memory
         self.oversized = False
 
     def __call__(self) -> bool:
         """Return whether to stop."""
+        if self._memory is not None:
+            self._memory.give_way()
         written = _written() - self._began
         self.oversized = self.oversized or written > self._max_written or not self._fits(written)
         return self.oversized or time.monotonic() > self._end

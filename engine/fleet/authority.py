@@ -7,7 +7,6 @@ import datetime
 import hashlib
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -20,17 +19,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-AUTHORITY_DAYS = 3650
+from engine.fleet.key_pair import KeyPair
+
+VALIDITY = datetime.timedelta(days=3650)
 _BACKDATED = datetime.timedelta(days=1)
 """Certificates are valid at once on nodes whose clock is behind."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPair:
-    """A certificate and its private key, as PEM."""
-
-    certificate: bytes
-    key: bytes
 
 
 class Authority:
@@ -49,37 +42,30 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(f"svc fleet {fleet}")
         builder = (
-            _builder(name, name, key.public_key(), AUTHORITY_DAYS)
+            _builder(name, name, key.public_key())
             .add_extension(x509.BasicConstraints(True, 0), critical=True)
             .add_extension(_key_usage(signs=True), critical=True)
         )
         certificate = builder.sign(key, hashes.SHA256())
         return cls(KeyPair(certificate.public_bytes(Encoding.PEM), _pem(key)))
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the certificate (DER), in hexadecimal digits."""
-        return fingerprint(self.pair.certificate)
-
-    def issue(self, node: str, addresses: Sequence[str], days: int) -> KeyPair:
+    def issue(self, node: str, addresses: Sequence[str]) -> KeyPair:
         """Return a certificate and a new key for a node with these host names and IP addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
-        return KeyPair(self._certify(node, addresses, days, key.public_key()), _pem(key))
+        return KeyPair(self._certify(node, addresses, key.public_key()), _pem(key))
 
-    def sign(self, request: bytes, node: str, addresses: Sequence[str], days: int) -> bytes:
+    def sign(self, request: bytes, node: str, addresses: Sequence[str]) -> bytes:
         """Return a certificate for the key of a signing request (PEM). Raises `ValueError`."""
         signing = x509.load_pem_x509_csr(request)
         key = signing.public_key()
         if not signing.is_signature_valid or not isinstance(key, ec.EllipticCurvePublicKey):
             raise ValueError("not a valid signing request")
-        return self._certify(node, addresses, days, key)
+        return self._certify(node, addresses, key)
 
-    def _certify(
-        self, node: str, addresses: Sequence[str], days: int, key: ec.EllipticCurvePublicKey
-    ) -> bytes:
+    def _certify(self, node: str, addresses: Sequence[str], key: ec.EllipticCurvePublicKey) -> bytes:
         names = [x509.DNSName(node), *map(_general_name, addresses)]
         builder = (
-            _builder(_name(node), self._certificate.subject, key, days)
+            _builder(_name(node), self._certificate.subject, key)
             .add_extension(x509.BasicConstraints(False, None), critical=True)
             .add_extension(_key_usage(signs=False), critical=True)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
@@ -118,7 +104,7 @@ def _general_name(address: str) -> x509.GeneralName:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
 ) -> x509.CertificateBuilder:
     begin = datetime.datetime.now(datetime.UTC) - _BACKDATED
     return (
@@ -128,7 +114,7 @@ def _builder(
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(begin)
-        .not_valid_after(begin + datetime.timedelta(days=days))
+        .not_valid_after(begin + VALIDITY)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
 

@@ -43,7 +43,7 @@ class _Record:
 
 
 @dataclass(slots=True)
-class _Upload:
+class _PartialUpload:
     """An upload in progress: its record and revision, and how far its content is stored."""
 
     record: _Record
@@ -73,13 +73,13 @@ class StreamBlobs:
         if entry is None or not entry[0].complete:
             raise BlobMissing(digest)
         record, revision = entry
-        sha256, ahead = hashlib.sha256(), b""
+        sha256, pending = hashlib.sha256(), b""
         try:
             async for message in self._content(record.id, record.size):
-                if ahead:
-                    yield ahead
+                if pending:
+                    yield pending
                 sha256.update(message.content)
-                ahead = message.content
+                pending = message.content
         except _Incomplete:
             sha256 = hashlib.sha256(b"incomplete")
         if sha256.hexdigest() != as_digest(digest):
@@ -89,20 +89,20 @@ class StreamBlobs:
             # Without its record, the next deploy of the same content restores it.
             await self._records.cas(as_digest(digest), None, revision)
             raise BlobCorrupt(digest)
-        if ahead:
-            yield ahead
+        if pending:
+            yield pending
 
     async def _content(self, id_: str, size: int) -> AsyncGenerator[Message, None]:
         """Yield messages with the first `size` bytes of an upload. Raises `_Incomplete`."""
         position = sequence = tries = 0
         while position < size:
-            begun = position
+            page_start = position
             for message in await self._contents.page(id_, sequence):
                 if int(message.headers.get(END, "0")) - len(message.content) != position:
                     break
                 yield message
                 position, sequence = position + len(message.content), message.sequence
-            tries = 0 if position > begun else tries + 1
+            tries = 0 if position > page_start else tries + 1
             if tries > TRIES:
                 raise _Incomplete
             if tries:
@@ -156,14 +156,14 @@ class StreamBlobs:
         upload = await self._resume(digest)
         return upload.received if upload is not None else 0
 
-    async def _resume(self, digest: Digest) -> _Upload | None:
+    async def _resume(self, digest: Digest) -> _PartialUpload | None:
         entry = await self._record(digest)
         if entry is None or entry[0].complete:
             return None
         last = await self._contents.last(entry[0].id)
         if last is None:
-            return _Upload(*entry)
-        return _Upload(*entry, received=int(last.headers[END]), sequence=last.sequence)
+            return _PartialUpload(*entry)
+        return _PartialUpload(*entry, received=int(last.headers[END]), sequence=last.sequence)
 
     async def upload(
         self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes]
@@ -187,22 +187,24 @@ class StreamBlobs:
         finally:
             self._busy.discard(digest)
 
-    async def _begin(self, digest: Digest) -> _Upload:
+    async def _begin(self, digest: Digest) -> _PartialUpload:
         record = _Record(secrets.token_hex(8), 0, time.time_ns(), complete=False)
         revision = await self._records.cas(digest, record.json, None)
         if isinstance(revision, StaleRevision):
             raise UploadBusy(digest)
-        return _Upload(record, revision)
+        return _PartialUpload(record, revision)
 
-    async def _discard(self, digest: Digest, upload: _Upload) -> None:
+    async def _discard(self, digest: Digest, upload: _PartialUpload) -> None:
         if not await self._remove(digest, upload.record, upload.revision):
             raise UploadBusy(digest)
 
-    async def _add(self, digest: Digest, upload: _Upload, size: int, chunks: AsyncIterable[bytes]) -> int:
+    async def _add(
+        self, digest: Digest, upload: _PartialUpload, size: int, chunks: AsyncIterable[bytes]
+    ) -> int:
         sha256 = hashlib.sha256()
-        begun = upload.received
+        received = upload.received
         try:
-            async for message in self._content(upload.record.id, begun):
+            async for message in self._content(upload.record.id, received):
                 sha256.update(message.content)
         except _Incomplete:
             await self._discard(digest, upload)
@@ -222,14 +224,14 @@ class StreamBlobs:
             failure = error
         if upload.received == size:
             await self._complete(digest, upload, sha256.hexdigest())
-        elif upload.received > begun:
+        elif upload.received > received:
             used = replace(upload.record, used_ns=time.time_ns())
             await self._records.cas(digest, used.json, upload.revision)
         if failure is not None:
             raise failure
         return upload.received
 
-    async def _append(self, digest: Digest, upload: _Upload, content: bytes) -> None:
+    async def _append(self, digest: Digest, upload: _PartialUpload, content: bytes) -> None:
         end = upload.received + len(content)
         headers = {END: str(end)}
         sequence = await self._contents.publish(
@@ -239,7 +241,7 @@ class StreamBlobs:
             raise UploadBusy(digest)
         upload.received, upload.sequence = end, sequence
 
-    async def _complete(self, digest: Digest, upload: _Upload, actual: str) -> None:
+    async def _complete(self, digest: Digest, upload: _PartialUpload, actual: str) -> None:
         if actual != digest:
             await self._discard(digest, upload)
             raise DigestMismatch(digest, f"sha256:{actual}")

@@ -31,7 +31,8 @@ TRY_SECONDS = 2.0
 """How long one try waits for an answer."""
 PATIENCE_SECONDS = 20.0
 """How long a request is repeated: longer than an election, shorter than clients of the control API wait."""
-PAUSE_SECONDS = 0.05
+FIRST_PAUSE_SECONDS, PAUSE_SECONDS = 0.001, 0.05
+"""Pauses before the second try of a request, and the maximum before later ones. Each is twice as long."""
 PING_SECONDS = 2
 """A server that leaves two pings unanswered is replaced by another."""
 PENDING_BYTES = 64 << 20
@@ -48,12 +49,18 @@ class Patience:
     def __init__(self, operation: str, seconds: float | None = None) -> None:
         self._operation, self._seconds = operation, seconds or PATIENCE_SECONDS
         self._end = time.monotonic() + self._seconds
+        self._pause = FIRST_PAUSE_SECONDS
 
     async def pause(self) -> None:
         """Wait before the next try. Raises `Unavailable` after the time limit."""
         if time.monotonic() > self._end:
             raise Unavailable(self._operation, self._seconds)
-        await asyncio.sleep(PAUSE_SECONDS)
+        await asyncio.sleep(self._pause)
+        self._pause = min(2 * self._pause, PAUSE_SECONDS)
+
+    def end(self) -> None:
+        """Raise `Unavailable`: the answer can no longer be found."""
+        raise Unavailable(self._operation, self._seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +201,21 @@ class NatsConnection:
                     self._idle.set()
             await patience.pause()
 
+    async def call(self, subject: str, content: bytes, seconds: float) -> bytes | None:
+        """Send a request once and return the answer; None if nothing has subscribed to the subject.
+
+        Raises `BucketClosed`, and `Unavailable` if no answer came.
+        """
+        from nats.errors import NoRespondersError
+
+        self.check_open()
+        try:
+            return bytes((await self._client.request(subject, content, timeout=seconds)).data)
+        except NoRespondersError:
+            return None
+        except Exception as error:
+            raise Unavailable("a request to another node", seconds) from error
+
     async def api(self, method: str, body: Mapping[str, Any], seconds: float | None = None) -> dict[str, Any]:
         """Call the JetStream API, for `seconds` if there is no answer. Raises as `request` does."""
         return await self.request(f"$JS.API.{method}", json.dumps(body).encode(), Patience(method, seconds))
@@ -229,11 +251,16 @@ class NatsConnection:
         finally:
             self._on_close.discard(wake)
 
+    @property
+    def reconnects(self) -> int:
+        """The number of times that the connection was lost and opened again."""
+        return self._client.stats["reconnects"]
+
     async def survives(self, subject: str) -> bool:
         """Return whether this new connection stays open after a message. Raises `Unavailable`."""
         answering = asyncio.ensure_future(self._answers_after(subject))
         try:
-            while self._client.is_connected and self._client.stats["reconnects"] == 0:
+            while self._client.is_connected and self.reconnects == 0:
                 if not answering.done():
                     await asyncio.wait([answering], timeout=PAUSE_SECONDS)
                 elif (error := answering.exception()) is None:

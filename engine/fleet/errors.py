@@ -28,6 +28,16 @@ class FleetStopped(FleetError):
         super().__init__("the service was stopped while it waited for its fleet")
 
 
+class WorkersRefused(FleetError):
+    """A service with several processes cannot be a node."""
+
+    def __init__(self, processes: int) -> None:
+        super().__init__(
+            f"a node of a fleet serves with one process, not with --workers {processes}",
+            "Start the service without --workers. To use more processors, add nodes.",
+        )
+
+
 class Unavailable(BucketError):
     """The cluster did not answer in time. A write may have been stored; repeating the operation is safe."""
 

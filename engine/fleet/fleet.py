@@ -1,7 +1,7 @@
 """A service's part in a fleet: founding, joining, its nats-server, and the move from the folder to the fleet.
 
-A fleet is founded by a service with a data folder, which continues to serve from it. When the third node has
-joined, all of them start their nats-servers. The founder copies its bucket, then all nodes serve the copy.
+A fleet is founded by a service with a data directory, which continues to serve from it. When the third node
+has joined, all start their nats-servers. The founder copies its bucket, then all nodes serve the copy.
 """
 
 import asyncio
@@ -9,55 +9,52 @@ import logging
 import socket
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from engine.bucket.errors import BucketError
 from engine.bucket.layout import mark_moved
 from engine.bucket.protocols import Bucket, KeyValue
 from engine.bucket.switch import SwitchableBucket
 from engine.cancellation import cancel
 from engine.errors import SvcError
-from engine.fleet.authority import AUTHORITY_DAYS, Authority, KeyPair, fingerprint
 from engine.fleet.bucket import JetStreamBucket
-from engine.fleet.errors import FleetError, FleetStopped
+from engine.fleet.errors import FleetError, WorkersRefused
+from engine.fleet.founding import found_node
 from engine.fleet.join_client import Admission
 from engine.fleet.joining import join_fleet, wait_for_nodes
+from engine.fleet.key_pair import KeyPair
 from engine.fleet.members import Presence
+from engine.fleet.membership import KnownMembers, check_membership, follow_keepers
 from engine.fleet.moving import UseCluster, move_bucket
 from engine.fleet.nats_server import NatsServer, find_program
-from engine.fleet.nkeys import Nkey
 from engine.fleet.node import (
     AUTHORITY,
     AUTHORITY_KEY,
     CERTIFICATE,
-    FILE,
     KEY,
+    NODE_FILE,
     SEED,
+    SYSTEM_SEED,
     FleetNode,
     NodeAddress,
     check_address,
     cluster_address,
-    create_node,
-    node_id,
     server_settings,
 )
-from engine.fleet.registry import KEEPERS, JoinRequest, Member, Registry
+from engine.fleet.registry import KEEPERS, JoinRequest, Registry, new_member
 from engine.fleet.status import FleetStatus, observe
 from engine.fleet.token import JoinToken
+from engine.fleet.waiting import wait_until
 from engine.http.exchange import Handler
 from engine.http.server import serve
 from engine.http.sockets import bind
 from engine.http.tls import Certificate
 from engine.service.secrets_key import SecretsKey
 
-FOLDER = "fleet"
-"""Folder of the node within the data folder."""
+NODE_FOLDER = "fleet"
+"""Folder of the node within the data directory."""
 NAMESPACE = "svc"
-POLL_SECONDS = 0.5
 RETRY_SECONDS = 2.0
-SLOW_SECONDS = 10.0
-"""After this time of waiting, the log says for what."""
 READY_SECONDS = 60.0
 _log = logging.getLogger("svc.fleet")
 
@@ -74,15 +71,20 @@ class Fleet:
     ) -> None:
         """`handler` returns that of joining nodes; `processes` serve requests."""
         self.processes = processes
-        self._data, self._folder = data, data / FOLDER
+        self._data, self.folder = data, data / NODE_FOLDER
         self._version, self._log, self._handler = version, log, handler
-        node = FleetNode.read(self._folder) if (self._folder / FILE).exists() else None
+        node = FleetNode.read(self.folder) if (self.folder / NODE_FILE).exists() else None
         self.node = node if node is not None and node.state != "static" else None
         self.presence: Presence | None = None
+        self.members = KnownMembers()
         self._server: NatsServer | None = None
         self._bucket: SwitchableBucket | None = None
         self._carry: UseCluster
         self._on_cluster: UseCluster
+        self.draining = asyncio.Event()
+        """Set once this node takes no more requests."""
+        self.drained = asyncio.Event()
+        """To be set when the last request has ended."""
         self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._admitting = asyncio.Lock()
@@ -99,14 +101,20 @@ class Fleet:
             return None
         if self.node.state == "joining":
             nodes = await wait_for_nodes(self.node, self._version, self._log, stop)
-            self.node = self.node.save(self._folder, nodes=nodes)
+            self.node = self.node.save(self.folder, nodes=nodes)
+        if self.node.state == "member":
+            await check_membership(self.folder, self.node, NAMESPACE)
         await self._start_server()
         bucket = await self._open_cluster(stop)
-        if self.node.state == "moving" and not await self._registry(bucket.fleet).serves():
+        if self.node.state == "member":
+            await self._check_membership(bucket)
+        if self.node.state == "moving" and not await self.registry(bucket.fleet).serves():
             await bucket.aclose()
-            self.node = self.node.save(self._folder, state="founding")
+            self.node = self.node.save(self.folder, state="founding")
             return None
-        await self._wait_until(self._registry(bucket.fleet).serves, stop, "waiting for the first node's data")
+        await wait_until(
+            self.registry(bucket.fleet).serves, stop, self._log, "waiting for the first node's data"
+        )
         self._become_member()
         return bucket
 
@@ -148,27 +156,27 @@ class Fleet:
         task.add_done_callback(self._tasks.discard)
 
     def _bind(self) -> list[socket.socket]:
-        node = self._require_node()
+        node = self.require_node()
         return bind(node.address.join.host, node.address.join.port) if node.keeper else []
 
     def _listen(self, sockets: list[socket.socket]) -> None:
         if not sockets:
             return
-        certificate = Certificate(self._folder / CERTIFICATE, self._folder / KEY)
+        certificate = Certificate(self.folder / CERTIFICATE, self.folder / KEY)
         handler = self._handler(self)
         self._spawn(
             serve(handler, sockets, stop=self._stop, grace=1, certificate=certificate), "join listener"
         )
 
     async def _start_server(self) -> None:
-        node = self._require_node()
+        node = self.require_node()
         if node.keeper and self._server is None:
-            self._server = NatsServer(server_settings(self._folder, node), self._log)
+            self._server = NatsServer(server_settings(self.folder, node), self._log)
             await self._server.start()
 
     async def _open_cluster(self, stop: asyncio.Event) -> JetStreamBucket:
         """Open the bucket of the fleet, which other nodes may still create."""
-        address = cluster_address(self._folder, self._require_node())
+        address = cluster_address(self.folder, self.require_node())
         buckets: list[JetStreamBucket] = []
 
         async def opened() -> bool:
@@ -178,48 +186,60 @@ class Fleet:
             buckets.append(await JetStreamBucket.open(address, NAMESPACE, create=False))
             return True
 
-        await self._wait_until(opened, stop, "waiting for a majority of the fleet's nodes")
+        await wait_until(opened, stop, self._log, "waiting for a majority of the fleet's nodes")
         return buckets[0]
 
-    async def _wait_until(
-        self, condition: Callable[[], Awaitable[bool]], stop: asyncio.Event, waiting: str
-    ) -> None:
-        """Wait for a condition, which may raise `BucketError`. Raises `FleetStopped` when `stop` is set."""
-        begin, logged = time.monotonic(), False
-        while True:
-            reason = ""
-            try:
-                if await condition():
-                    return
-            except BucketError as error:
-                reason = f": {error.message}"
-            if not logged and time.monotonic() - begin > SLOW_SECONDS:
-                self._log("warning", f"{waiting}{reason}")
-                logged = True
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), POLL_SECONDS)
-                raise FleetStopped
+    async def _check_membership(self, bucket: JetStreamBucket) -> None:
+        """Raise `FleetError` if this node was removed, or its version does not fit the others."""
+        try:
+            await self.registry(bucket.fleet).check_version(self.require_node().node)
+        except BaseException:
+            await bucket.aclose()
+            raise
 
     async def _use_cluster(self, bucket: JetStreamBucket) -> None:
-        node = self._require_node()
+        node = self.require_node()
         self.presence = Presence(bucket.connection, bucket.namespace, node.node)
-        self._spawn(self.presence.run({"version": self._version}), "heartbeats")
+        self._spawn(self.presence.run(self._heartbeat), "heartbeats")
+        self._spawn(self._follow_members(bucket), "members of the fleet")
         await self._on_cluster(bucket)
 
+    def _heartbeat(self) -> dict[str, Any]:
+        return {"version": self._version, "draining": self.draining.is_set()}
+
+    async def _follow_members(self, bucket: JetStreamBucket) -> None:
+        """Store the addresses of keepers, which change when nodes join or are removed."""
+        async for keepers in follow_keepers(bucket.fleet, self.registry(bucket.fleet)):
+            if keepers != self.require_node().nodes:
+                self.node = self.require_node().save(self.folder, nodes=keepers)
+
+    @property
+    def cluster(self) -> JetStreamBucket:
+        """The bucket of the fleet. Raises `FleetError` before the fleet serves."""
+        self.require_node()
+        current = self._bucket.current if self._bucket is not None else None
+        if not isinstance(current, JetStreamBucket):
+            raise FleetError(
+                "the fleet does not serve yet", f"It needs {KEEPERS} nodes: svc fleet status shows them."
+            )
+        return current
+
     def _become_member(self) -> None:
-        node = self._require_node()
+        node = self.require_node()
         if node.state == "moving":
             mark_moved(self._data, f"the fleet {node.fleet}")
         if node.state != "member":
-            self.node = node.save(self._folder, state="member", token="")
+            self.node = node.save(self.folder, state="member", token="")
             self._log("info", f"the node {node.node} serves the fleet {node.fleet}")
 
-    def _require_node(self) -> FleetNode:
+    def require_node(self) -> FleetNode:
+        """Return this node. Raises `FleetError` if this service is not part of a fleet."""
         if self.node is None:
             raise FleetError("this service is not part of a fleet", "Create one with `svc fleet start`.")
         return self.node
 
-    def _registry(self, kv: KeyValue | None = None) -> Registry:
+    def registry(self, kv: KeyValue | None = None) -> Registry:
+        """Return the members and tokens in a store (default: that which the service uses)."""
         if kv is None:
             assert self._bucket is not None
             current = self._bucket.current
@@ -242,68 +262,47 @@ class Fleet:
                 "Copy it into a folder with `svc bucket migrate`, and serve that.",
             )
         if self.processes > 1:
-            raise FleetError("a machine of a fleet serves with one process", "Restart it without --workers.")
+            raise WorkersRefused(self.processes)
         find_program()
         check_address(address)
         sockets = bind(address.join.host, address.join.port)
-        name, id_, client = node_id(0).partition("-")[2], node_id(1), Nkey.create()
-        authority = Authority.create(name)
-        node = FleetNode(
-            fleet=name,
-            node=id_,
-            address=address,
-            nodes=(address,),
-            client=client.public,
-            system=Nkey.create().public,
-            state="founding",
-        )
-        pair = authority.issue(id_, [address.host], AUTHORITY_DAYS)
-        create_node(self._folder, node, authority.pair, pair, client.seed)
-        self.node = node
-        await self._registry().add(
-            Member(
-                id=id_,
-                host=address.host,
-                port=address.port,
-                keeper=True,
-                version=self._version,
-                joined_ns=time.time_ns(),
-            )
-        )
+        self.node = node = found_node(self.folder, address)
+        await self.registry().add(new_member(node.node, address, self._version, keeper=True))
         self._listen(sockets)
 
-    async def new_token(self, lifetime_ns: int) -> JoinToken:
-        """Return a new token for one node. Raises `SvcError`."""
-        node = self._require_node()
+    async def new_token(self, lifetime_ns: int, *, keeper: bool = False) -> JoinToken:
+        """Return a new token for one node, a `keeper` if so. Raises `SvcError`."""
+        node = self.require_node()
         if not node.keeper:
             raise FleetError(
                 f"the node {node.node} cannot admit nodes",
                 f"Run this on the machine of another node: {node.nodes[0].host}",
             )
         others = [address for address in node.nodes if address != node.address]
-        token = JoinToken.create((node.address, *others), self._authority().fingerprint)
-        await self._registry().add_token(token, lifetime_ns)
+        token = JoinToken.create((node.address, *others), self._fingerprint())
+        await self.registry().add_token(token, lifetime_ns, keeper=keeper)
         return token
 
-    def _authority(self) -> Authority:
-        certificate, key = (self._folder / name for name in (AUTHORITY, AUTHORITY_KEY))
-        return Authority(KeyPair(certificate.read_bytes(), key.read_bytes()))
+    def _fingerprint(self) -> str:
+        from engine.fleet.authority import fingerprint
+
+        return fingerprint(self.authority_certificate().encode())
 
     def authority_certificate(self) -> str:
         """Return the certificate of the fleet's authority, as PEM."""
-        return (self._folder / AUTHORITY).read_text()
+        return (self.folder / AUTHORITY).read_text()
 
     async def admit(self, request: JoinRequest) -> Admission:
         """Admit a node, or return what it received. Raises `FleetError`, and as `Registry.admit` does."""
-        node = self._require_node()
+        from engine.fleet.authority import Authority
+
+        node = self.require_node()
         async with self._admitting:
-            member = await self._registry().admit(request)
-            members = await self._registry().members()
-        authority = self._authority()
+            member = await self.registry().admit(request)
+            members = await self.registry().members()
+        authority = Authority(KeyPair.read(self.folder / AUTHORITY, self.folder / AUTHORITY_KEY))
         try:
-            certificate = authority.sign(
-                request.signing_request.encode(), member.id, [member.host], AUTHORITY_DAYS
-            )
+            certificate = authority.sign(request.signing_request.encode(), member.id, [member.host])
         except ValueError as error:
             raise FleetError("the signing request of the node is not valid") from error
         keepers = tuple(each.address for each in members if each.keeper)
@@ -317,9 +316,10 @@ class Fleet:
             certificate=certificate.decode(),
             authority=authority.pair.certificate.decode(),
             authority_key=authority.pair.key.decode() if member.keeper else "",
-            seed=(self._folder / SEED).read_text().strip(),
+            seed=(self.folder / SEED).read_text().strip(),
             client=node.client,
             system=node.system,
+            system_seed=(self.folder / SYSTEM_SEED).read_text().strip() if member.keeper else "",
             secrets_key=SecretsKey.open(self._data).text,
         )
         await self._move_when_complete()
@@ -329,21 +329,21 @@ class Fleet:
         """Join the fleet of a token, unless this node is part of it. Raises `SvcError`."""
         token = JoinToken.parse(text)
         if self.node is None:
-            self.node = await join_fleet(self._data, self._folder, token, listen, self._version)
-        elif fingerprint(self.authority_certificate().encode()) != token.authority:
+            self.node = await join_fleet(self._data, self.folder, token, listen, self._version)
+        elif self._fingerprint() != token.authority:
             raise FleetError(
                 f"{self._data} belongs to the fleet {self.node.fleet}, which is not that of the token",
                 "Pass another --data, or omit --join.",
             )
 
     async def _move_when_complete(self) -> None:
-        node = self._require_node()
+        node = self.require_node()
         if node.state != "founding" or self._moving:
             return
-        keepers = tuple(member.address for member in await self._registry().members() if member.keeper)
+        keepers = tuple(member.address for member in await self.registry().members() if member.keeper)
         if len(keepers) >= KEEPERS and not self._moving:
             self._moving = True
-            self.node = node.save(self._folder, nodes=keepers)
+            self.node = node.save(self.folder, nodes=keepers)
             self._spawn(self._move(), "move to the fleet")
 
     async def _move(self) -> None:
@@ -366,15 +366,15 @@ class Fleet:
         await self._server.ready(READY_SECONDS)
 
         def on_frozen() -> None:
-            self.node = self._require_node().save(self._folder, state="moving")
+            self.node = self.require_node().save(self.folder, state="moving")
 
         async def hand_over(source: Bucket, target: JetStreamBucket) -> None:
             async with self._admitting:
-                await self._registry(source.kv).copy_to(self._registry(target.fleet))
+                await self.registry(source.kv).copy_to(self.registry(target.fleet))
 
         bucket, report = await move_bucket(
             self._bucket,
-            cluster_address(self._folder, self._require_node()),
+            cluster_address(self.folder, self.require_node()),
             NAMESPACE,
             on_frozen=on_frozen,
             carry=self._carry,
@@ -388,8 +388,8 @@ class Fleet:
 
     async def status(self) -> FleetStatus:
         """Return the state of all members as this node observes it. Raises `SvcError`."""
-        node = self._require_node()
-        members = await self._registry().members()
+        node = self.require_node()
+        members = await self.members.read(self.registry())
         return FleetStatus(
             fleet=node.fleet,
             node=node.node,

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from engine.errors import SvcError
-from engine.fleet.authority import fingerprint
 from engine.fleet.errors import FleetError
 from engine.fleet.node import NodeAddress
 from engine.fleet.registry import JoinRequest
@@ -28,6 +27,7 @@ class Admission:
     """The answer to a joining node. `nodes` are those with a nats-server, `complete` once there are enough.
 
     Certificates and keys are PEM; `seed` is the nkey of clients.
+    `authority_key` and `system_seed` are empty for agents.
     """
 
     fleet: str
@@ -42,6 +42,7 @@ class Admission:
     seed: str
     client: str
     system: str
+    system_seed: str
     secrets_key: str
 
     def encode(self) -> dict[str, Any]:
@@ -86,6 +87,8 @@ def join(token: JoinToken, request: JoinRequest) -> Admission:
 
 def _authority(address: NodeAddress, token: JoinToken) -> str:
     """Return the certificate of the authority (PEM), which the token pins."""
+    from engine.fleet.authority import fingerprint
+
     unverified = ssl._create_unverified_context()
     status, answer = _request(address, unverified, "GET", "/v1/join/authority")
     if status != http.client.OK:

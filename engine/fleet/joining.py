@@ -10,17 +10,17 @@ from pathlib import Path
 from engine.bucket.errors import disk_error
 from engine.bucket.layout import VERSION
 from engine.files.atomic import write_atomic
-from engine.fleet.authority import KeyPair, signing_request
 from engine.fleet.errors import FleetError, FleetStopped
 from engine.fleet.join_client import NodeUnreachable, join, local_host
+from engine.fleet.key_pair import KeyPair
 from engine.fleet.nats_server import find_program
-from engine.fleet.node import DEFAULT_PORT, FleetNode, NodeAddress, check_address, create_node
+from engine.fleet.node import DEFAULT_PORT, FleetNode, NodeAddress, NodeKeys, check_address, create_node
 from engine.fleet.registry import KEEPERS, JoinRequest
 from engine.fleet.token import JoinToken
-from engine.service.secrets_key import FILE as SECRETS_FILE
+from engine.service.secrets_key import KEY_FILE as SECRETS_FILE
 
 REQUEST_FILE = "fleet.request"
-"""File of an interrupted request to join, in the data folder."""
+"""File of an interrupted request to join, in the data directory."""
 POLL_SECONDS = 0.5
 
 
@@ -29,7 +29,7 @@ async def join_fleet(
 ) -> FleetNode:
     """Join the fleet of a token: create the folder of the node, and return it. Raises `SvcError`.
 
-    `data` is the data folder; `listen` the address of the node (default: this machine's towards the fleet).
+    `data` is the data directory; `listen` the node's address (default: this machine's towards the fleet).
     """
     if (data / VERSION).exists():
         raise FleetError(f"{data} stores another service", "Join with an empty data directory: --data DIR")
@@ -55,7 +55,7 @@ async def join_fleet(
     certified = KeyPair(admission.certificate.encode(), pair.key)
     try:
         write_atomic(data / SECRETS_FILE, admission.secrets_key.encode(), sync=True)
-        create_node(folder, node, authority, certified, admission.seed)
+        create_node(folder, node, NodeKeys(authority, certified, admission.seed, admission.system_seed))
         (data / REQUEST_FILE).unlink()
     except OSError as error:
         raise disk_error(data, error) from error
@@ -64,6 +64,8 @@ async def join_fleet(
 
 def _signing_request(path: Path, token: JoinToken) -> KeyPair:
     """Return this machine's request for a token: the same one after an interruption."""
+    from engine.fleet.authority import signing_request
+
     try:
         with suppress(FileNotFoundError, ValueError, KeyError):
             document = json.loads(path.read_bytes())

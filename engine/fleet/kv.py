@@ -16,13 +16,14 @@ REMOVED = "Svc-Removed"
 class StreamKeyValue:
     """Implements `engine.bucket.protocols.KeyValue`."""
 
-    def __init__(self, stream: JetStream) -> None:
-        self._stream = stream
+    def __init__(self, stream: JetStream, seconds: float | None = None) -> None:
+        """`seconds` limits how long `get` repeats its question."""
+        self._stream, self._seconds = stream, seconds
 
     async def get(self, key: str) -> VersionedValue | None:
         """See the protocol. Raises `Unavailable`."""
         check_name(key)
-        message = await self._stream.last(subject_of(key))
+        message = await self._stream.last(subject_of(key), self._seconds)
         return _value(message) if message is not None else None
 
     async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | StaleRevision:

@@ -50,7 +50,7 @@ class Lease:
         return cls(kv, content, revision)
 
     async def renew(self, on_lost: Callable[[BucketError], None]) -> None:
-        """Renew the lease until cancelled. Calls `on_lost` once if another service has taken it."""
+        """Renew the lease until canceled. Calls `on_lost` once if another service has taken it."""
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             try:
@@ -71,7 +71,7 @@ class Lease:
         """Release the lease, so that the next service need not wait."""
         with suppress(BucketError, TimeoutError):
             async with asyncio.timeout(RELEASE_SECONDS):
-                # A renewal that was cancelled may have been stored.
+                # A renewal that was canceled may have been stored.
                 value = await self._kv.get(KEY)
                 if value is not None and value.value == self._content:
                     await self._kv.cas(KEY, None, value.revision)

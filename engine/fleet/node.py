@@ -18,15 +18,17 @@ from typing import Any, Literal
 from engine.bucket import durable
 from engine.bucket.errors import disk_error
 from engine.files.atomic import write_atomic
-from engine.fleet.authority import AUTHORITY_DAYS, Authority, KeyPair
 from engine.fleet.connection import ClusterAddress
 from engine.fleet.errors import FleetError
+from engine.fleet.key_pair import KeyPair
 from engine.fleet.nats_server import NatsServerSettings
 from engine.fleet.nkeys import Nkey
 
 FORMAT = 1
-FILE = "fleet.json"
+NODE_FILE = "fleet.json"
 AUTHORITY, CERTIFICATE, KEY, SEED = "ca.pem", "node.pem", "node.key", "client.seed"
+SYSTEM_SEED = "system.seed"
+"""Seed of the account that changes the members of the cluster."""
 AUTHORITY_FOLDER, AUTHORITY_KEY = "authority", "ca.key"
 DEFAULT_PORT = 4222
 JOIN_OFFSET, ROUTE_OFFSET, MONITOR_OFFSET = 1000, 2000, 4000
@@ -67,8 +69,8 @@ class NodeAddress:
 
 
 State = Literal["static", "founding", "moving", "joining", "member"]
-"""`static`: made by `svc fleet create`. `founding`: serves from its data folder until there are three nodes.
-`moving`: as `founding`, but other nodes may serve already. `joining`: waits for the fleet to serve."""
+"""`static`: made by `svc fleet create`. `founding`: serves from its data directory until there are three
+nodes. `moving`: as `founding`, but other nodes may serve already. `joining`: waits for the fleet to serve."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +104,7 @@ class FleetNode:
     @classmethod
     def read(cls, folder: Path) -> "FleetNode":
         """Read the document of a folder. Raises `SvcError`."""
-        path = folder / FILE
+        path = folder / NODE_FILE
         try:
             document: dict[str, Any] = json.loads(path.read_bytes())
             if (form := document.pop("format")) != FORMAT:
@@ -125,7 +127,7 @@ class FleetNode:
         """Change fields, replace the document of the folder, and return the new node. Raises `SvcError`."""
         node = replace(self, **changes)
         try:
-            write_atomic(folder / FILE, node.encode(), sync=True)
+            write_atomic(folder / NODE_FILE, node.encode(), sync=True)
         except OSError as error:
             raise disk_error(folder, error) from error
         return node
@@ -143,6 +145,8 @@ def create_fleet(folder: Path, nodes: Sequence[NodeAddress]) -> list[Path]:
             f"a fleet of {len(set(nodes))} nodes cannot be created",
             "Pass --node for 3 or 5 different addresses.",
         )
+    from engine.fleet.authority import Authority
+
     fleet = secrets.token_hex(4)
     authority, client, system = Authority.create(fleet), Nkey.create(), Nkey.create()
     try:
@@ -161,7 +165,7 @@ def create_fleet(folder: Path, nodes: Sequence[NodeAddress]) -> list[Path]:
                 client=client.public,
                 system=system.public,
             )
-            pair = authority.issue(node.node, [address.host], AUTHORITY_DAYS)
+            pair = authority.issue(node.node, [address.host])
             folders.append(folder / f"node{number}")
             _write(folders[-1], _files(node, authority.pair.certificate, pair, client.seed))
     except FileExistsError as error:
@@ -171,19 +175,35 @@ def create_fleet(folder: Path, nodes: Sequence[NodeAddress]) -> list[Path]:
     return folders
 
 
-def create_node(folder: Path, node: FleetNode, authority: KeyPair, pair: KeyPair, seed: str) -> None:
-    """Create the folder of one node, with the key of the authority. Raises `SvcError`.
+@dataclass(frozen=True, slots=True)
+class NodeKeys:
+    """Keys of a node: those of the authority, its own certificate, and the seeds of two nkeys.
+
+    An agent has neither the key of the authority nor the seed of the system account.
+    """
+
+    authority: KeyPair
+    pair: KeyPair
+    seed: str
+    system_seed: str
+
+
+def create_node(folder: Path, node: FleetNode, keys: NodeKeys) -> None:
+    """Create the folder of one node. Raises `SvcError`.
 
     A folder without a document, as an interrupted call leaves it, is replaced.
     """
     try:
-        if (folder / FILE).exists():
+        if (folder / NODE_FILE).exists():
             raise FleetError(f"{folder} belongs to a node already", "Use another data directory.")
         new = folder.with_name(folder.name + ".new")
         for path in (new, folder):
             if path.exists():
                 shutil.rmtree(path)
-        _write(new, {**_files(node, authority.certificate, pair, seed), AUTHORITY_KEY: authority.key})
+        files = _files(node, keys.authority.certificate, keys.pair, keys.seed)
+        _write(
+            new, {**files, AUTHORITY_KEY: keys.authority.key, SYSTEM_SEED: keys.system_seed.encode() + b"\n"}
+        )
         durable.rename(new, folder)
     except OSError as error:
         raise disk_error(folder, error) from error
@@ -195,7 +215,7 @@ def _files(node: FleetNode, authority: bytes, pair: KeyPair, seed: str) -> dict[
         CERTIFICATE: pair.certificate,
         KEY: pair.key,
         SEED: seed.encode() + b"\n",
-        FILE: node.encode(),
+        NODE_FILE: node.encode(),
     }
 
 
@@ -240,8 +260,11 @@ def load_node(folder: Path) -> tuple[NatsServerSettings, list[NodeAddress]]:
     return server_settings(folder, node), list(node.nodes)
 
 
-def cluster_address(folder: Path, node: FleetNode) -> ClusterAddress:
-    """Return how a node reaches the cluster: its own server first. Raises `SvcError`."""
+def cluster_address(folder: Path, node: FleetNode, seed: str = SEED) -> ClusterAddress:
+    """Return how a node reaches the cluster: its own server first. Raises `SvcError`.
+
+    `seed` is the file of the account's nkey.
+    """
     tls = client_context(folder / AUTHORITY)
     try:
         tls.load_cert_chain(folder / CERTIFICATE, folder / KEY)
@@ -253,7 +276,7 @@ def cluster_address(folder: Path, node: FleetNode) -> ClusterAddress:
     return ClusterAddress(
         servers=tuple(f"tls://{address}" for address in servers),
         tls=tls,
-        nkey=Nkey.read(folder / SEED),
+        nkey=Nkey.read(folder / seed),
         ordered=True,
     )
 
@@ -284,7 +307,8 @@ def _check_free(*addresses: str) -> None:
         try:
             socket.create_server((host, int(port)), family=family).close()
         except OSError as error:
+            cause = str(error.strerror).partition(" (while")[0]  # Without the address again.
             raise FleetError(
-                f"cannot listen on {text}: {error.strerror}",
+                f"cannot listen on {text}: {cause}",
                 "Use an address of this machine with a free port, or stop the program that uses the port.",
             ) from error

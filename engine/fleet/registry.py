@@ -1,14 +1,15 @@
 """Members of a fleet and the tokens of joining nodes, as values of a key-value store.
 
-The store is that of the founder's data folder until the fleet serves, then the cluster.
+The store is that of the founder's data directory until the fleet serves, then the cluster.
 """
 
 import hashlib
 import json
+import re
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from engine.bucket.protocols import KeyValue, StaleRevision
 from engine.fleet.errors import FleetError
@@ -18,8 +19,10 @@ from engine.fleet.token import JoinToken
 PREFIX = "fleet/"
 MEMBERS, TOKENS, SERVES = PREFIX + "members/", PREFIX + "tokens/", PREFIX + "serves"
 KEEPERS = 3
-"""The first nodes run a nats-server each; further nodes are clients of theirs."""
+"""The first nodes run a nats-server each. Further ones do if their token says so, or are clients."""
+MAX_KEEPERS = 5
 MAX_SKEW_NS = 60 * 10**9
+_NUMBERS = re.compile(r"[0-9]+")
 _NEW_TOKEN = "Create a token with `svc fleet token` on a node of the fleet."
 
 
@@ -39,6 +42,42 @@ class Member:
         """The address for clients."""
         return NodeAddress(self.host, self.port)
 
+    @property
+    def number(self) -> int:
+        """The number in the id."""
+        return int(self.id[1:].partition("-")[0])
+
+
+def new_member(id_: str, address: NodeAddress, version: str, *, keeper: bool) -> Member:
+    """Return a member that joins now."""
+    return Member(
+        id=id_,
+        host=address.host,
+        port=address.port,
+        keeper=keeper,
+        version=version,
+        joined_ns=time.time_ns(),
+    )
+
+
+def member_key(id_: str) -> str:
+    """Return the key of a member."""
+    return MEMBERS + id_
+
+
+def removed(id_: str) -> FleetError:
+    """Return the error of a node that was removed."""
+    return FleetError(
+        f"the node {id_} was removed from the fleet",
+        "Delete its data directory, then join again with another token: svc serve --join TOKEN",
+    )
+
+
+def _compatible(version: str, other: str) -> bool:
+    """Return whether nodes with these versions may serve one fleet: at most one minor version apart."""
+    first, second = ([int(part) for part in _NUMBERS.findall(text)[:2]] for text in (version, other))
+    return first[:1] == second[:1] and abs(first[1] - second[1]) <= 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
@@ -53,15 +92,16 @@ class JoinRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Token:
+class _StoredToken:
     """A stored token. `request` is the SHA-256 of the signing request that used it."""
 
     until_ns: int
+    keeper: bool = False
     request: str = ""
     member: Member | None = None
 
     @classmethod
-    def decode(cls, value: bytes) -> "_Token":
+    def decode(cls, value: bytes) -> "_StoredToken":
         document = json.loads(value)
         member = document.pop("member")
         return cls(**document, member=Member(**member) if member else None)
@@ -84,13 +124,36 @@ class Registry:
         """Add a member; nothing changes if it exists."""
         await self._kv.cas(MEMBERS + member.id, json.dumps(asdict(member)).encode(), None)
 
-    async def add_token(self, token: JoinToken, lifetime_ns: int) -> None:
+    async def remove(self, id_: str) -> None:
+        """Remove a member."""
+        value = await self._kv.get(MEMBERS + id_)
+        if value is not None:
+            await self._kv.cas(value.key, None, value.revision)
+
+    async def check_version(self, id_: str) -> None:
+        """Store the version of a member that starts. Raises `FleetError` for one that the others lack.
+
+        Also raises it for a node that was removed.
+        """
+        value = await self._kv.get(MEMBERS + id_)
+        if value is None:
+            raise removed(id_)
+        for other in await self.members():
+            if other.id != id_ and not _compatible(other.version, self._version):
+                raise FleetError(
+                    f"this machine has svc {self._version}, the node {other.id} {other.version}",
+                    "Upgrade all nodes by one minor version at a time.",
+                )
+        member = replace(Member(**json.loads(value.value)), version=self._version)
+        await self._kv.cas(value.key, json.dumps(asdict(member)).encode(), value.revision)
+
+    async def add_token(self, token: JoinToken, lifetime_ns: int, *, keeper: bool = False) -> None:
         """Store a new token, valid from now on. Removes tokens that have expired."""
         now = self._now_ns()
         for value in await self._kv.list(TOKENS):
-            if _Token.decode(value.value).until_ns < now - lifetime_ns:
+            if _StoredToken.decode(value.value).until_ns < now - lifetime_ns:
                 await self._kv.cas(value.key, None, value.revision)
-        stored = _Token(until_ns=now + lifetime_ns)
+        stored = _StoredToken(until_ns=now + lifetime_ns, keeper=keeper)
         await self._kv.cas(TOKENS + token.digest, json.dumps(asdict(stored)).encode(), None)
 
     async def admit(self, request: JoinRequest) -> Member:
@@ -106,13 +169,12 @@ class Registry:
             value = await self._kv.get(key)
             if value is None:
                 raise FleetError("the token is not one of this fleet", _NEW_TOKEN)
-            token = _Token.decode(value.value)
+            token = _StoredToken.decode(value.value)
             if token.member is None:
                 if self._now_ns() >= token.until_ns:
                     raise FleetError("the token has expired", _NEW_TOKEN)
-                token = _Token(
-                    until_ns=token.until_ns, request=digest, member=await self._new_member(request)
-                )
+                member = await self._new_member(request, keeper=token.keeper)
+                token = replace(token, request=digest, member=member)
                 content = json.dumps(asdict(token)).encode()
                 if isinstance(await self._kv.cas(key, content, value.revision), StaleRevision):
                     continue
@@ -136,7 +198,7 @@ class Registry:
                 "Synchronize the clocks of all machines, for example with chrony.",
             )
 
-    async def _new_member(self, request: JoinRequest) -> Member:
+    async def _new_member(self, request: JoinRequest, *, keeper: bool) -> Member:
         members = await self.members()
         for member in members:
             if (member.host, member.port) == (request.host, request.port):
@@ -144,14 +206,15 @@ class Registry:
                     f"{member.address} is the address of the node {member.id}",
                     "Pass another address with --fleet-listen.",
                 )
-        return Member(
-            id=node_id(len(members) + 1),
-            host=request.host,
-            port=request.port,
-            keeper=len(members) < KEEPERS,
-            version=request.version,
-            joined_ns=self._now_ns(),
-        )
+        keepers = sum(member.keeper for member in members)
+        if keeper and keepers >= MAX_KEEPERS:
+            raise FleetError(
+                f"the fleet has {keepers} keepers, the maximum",
+                "Remove one with `svc fleet remove`, or create the token without --keeper.",
+            )
+        address = NodeAddress(request.host, request.port)
+        id_ = node_id(1 + max((member.number for member in members), default=0))
+        return new_member(id_, address, request.version, keeper=keeper or keepers < KEEPERS)
 
     async def serves(self) -> bool:
         """Return whether the fleet serves from this store."""

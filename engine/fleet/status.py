@@ -12,6 +12,7 @@ class MemberStatus:
 
     member: Member
     present: bool
+    draining: bool
     this: bool
     version: str
     skew_seconds: float | None
@@ -39,6 +40,7 @@ def observe(member: Member, this: str, presence: Presence | None) -> MemberStatu
     return MemberStatus(
         member=member,
         present=present,
+        draining=present and beat is not None and bool(beat.content.get("draining")),
         this=member.id == this,
         version=beat.content["version"] if beat is not None else member.version,
         skew_seconds=round(beat.skew_ns / 1e9, 1) if beat is not None and present else None,

@@ -28,6 +28,7 @@ _WRONG_LAST = {10071, 10164}
 _INCOMPLETE_BATCH = 10176
 _BATCH_LOST = {10175, _INCOMPLETE_BATCH, 10179}
 """Error codes of a batch whose messages did not all arrive, as after a change of leader."""
+EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 BATCH = "Svc-Batch"
 """Header: the id of a batch, the same in each try."""
 MAX_BATCH_MESSAGES = 1000
@@ -55,7 +56,7 @@ class JetStream:
         self._connection = connection
         self.name = name
         self._root = f"{name}.{namespace}."
-        self._seen = 0
+        self._last_sequence = 0
 
     async def create(self, *, first_sequence: int = 1, **config: Any) -> None:
         """Create the stream, or check that it exists. Raises `UnsuitableCluster` without three servers.
@@ -114,20 +115,22 @@ class JetStream:
         *,
         expected: int | None = None,
         headers: Mapping[str, str] | None = None,
+        seconds: float | None = None,
     ) -> int | None:
         """Store a message and return its sequence.
 
         `expected` is the sequence of the last message of the subject, 0 for none; returns `None` when another
-        write came first. Raises `Unavailable` when no answer came: the message may be stored or not.
+        write came first. `seconds` limits how long the write is repeated. Raises `Unavailable` when no answer
+        came: the message may be stored or not.
         """
         fields = {**(headers or {}), "Nats-Msg-Id": secrets.token_hex(12)}
         if expected is not None:
-            fields["Nats-Expected-Last-Subject-Sequence"] = str(expected)
-        patience = Patience(f"a write to {self.name}")
+            fields[EXPECTED] = str(expected)
+        patience = Patience(f"a write to {self.name}", seconds)
         answer = await self._connection.request(self._root + subject, content, patience, fields)
         error = answer.get("error")
         if error is None:
-            self._seen = max(self._seen, answer["seq"])
+            self._last_sequence = max(self._last_sequence, answer["seq"])
             return int(answer["seq"])
         if error.get("err_code") in _WRONG_LAST:
             return None
@@ -149,21 +152,25 @@ class JetStream:
             except ConnectionInterrupted:
                 answer = {"error": {"err_code": _INCOMPLETE_BATCH}}
             if "error" not in answer:
-                self._seen = max(self._seen, answer["seq"])
+                self._last_sequence = max(self._last_sequence, answer["seq"])
                 return int(answer["seq"])
             if answer["error"].get("err_code") not in _WRONG_LAST | _BATCH_LOST:
                 raise self._refused(answer)
             # An earlier try may have been stored. The message after the expected one never changes.
             first = await self._get({"seq": expected + 1, "next_by_subj": self._root + subject})
-            if first is not None:
-                return first.sequence + len(contents) - 1 if first.headers.get(BATCH) == batch else None
+            if first is not None and first.headers.get(BATCH) == batch:
+                return first.sequence + len(contents) - 1
+            if first is not None and first.headers.get(EXPECTED) == str(expected):
+                return None
+            if first is not None:  # What followed the expected message has been purged since.
+                patience.end()
             await patience.pause()
 
     async def _send_batch(
         self, subject: str, contents: Sequence[bytes], batch: str, expected: int, patience: Patience
     ) -> dict[str, Any]:
         """Send all messages of a batch; return the answer to the last one."""
-        expectation = {"Nats-Expected-Last-Subject-Sequence": str(expected)}
+        expectation = {EXPECTED: str(expected)}
         if len(contents) == 1:
             headers = {BATCH: batch, "Nats-Msg-Id": batch, **expectation}
             return await self._connection.request(self._root + subject, contents[0], patience, headers)
@@ -195,7 +202,7 @@ class JetStream:
         message = answer["message"]
         text = base64.b64decode(message.get("hdrs", "")).decode()
         headers = dict(line.split(": ", 1) for line in text.split("\r\n")[1:] if ": " in line)
-        self._seen = max(self._seen, message["seq"])
+        self._last_sequence = max(self._last_sequence, message["seq"])
         return Message(
             message["subject"].removeprefix(self._root),
             message["seq"],
@@ -208,14 +215,14 @@ class JetStream:
         while True:
             messages, more = await self._direct(subject, after, limit)
             if messages:
-                self._seen = max(self._seen, messages[-1].sequence)
+                self._last_sequence = max(self._last_sequence, messages[-1].sequence)
                 return messages
             if more:
                 continue
-            if self._seen <= after:
+            if self._last_sequence <= after:
                 return []
-            found = await self._get({"seq": after + 1, "next_by_subj": self._root + subject})
-            return [found] if found is not None else []
+            message = await self._get({"seq": after + 1, "next_by_subj": self._root + subject})
+            return [message] if message is not None else []
 
     async def _direct(self, subject: str, after: int, limit: int) -> tuple[list[Message], bool]:
         """Return what one replica has, and whether it has more."""
@@ -294,7 +301,7 @@ class JetStream:
 
         async def receive(message: Any) -> None:
             sequence = int(message.headers["Nats-Sequence"])
-            self._seen = max(self._seen, sequence)
+            self._last_sequence = max(self._last_sequence, sequence)
             on_news(sequence)
 
         dest = f"{self.name}-news.{self._root.removeprefix(self.name + '.')}{subject}"
@@ -309,20 +316,23 @@ class JetStream:
 
     async def subjects(self, filter_: str) -> set[str]:
         """Return the subjects below a filter that have messages."""
-        found: set[str] = set()
+        subjects: set[str] = set()
         while True:
-            body = {"subjects_filter": self._root + filter_, "offset": len(found)}
+            body = {"subjects_filter": self._root + filter_, "offset": len(subjects)}
             answer = await self._connection.api(f"STREAM.INFO.{self.name}", body)
             if "error" in answer:
                 raise self._refused(answer)
             names = answer["state"].get("subjects") or {}
-            found |= {name.removeprefix(self._root) for name in names}
-            if not names or len(found) >= answer.get("total", 0):
-                return found
+            subjects |= {name.removeprefix(self._root) for name in names}
+            if not names or len(subjects) >= answer.get("total", 0):
+                return subjects
 
-    async def purge(self, subject: str) -> None:
-        """Remove the messages of a subject or filter."""
-        answer = await self._connection.api(f"STREAM.PURGE.{self.name}", {"filter": self._root + subject})
+    async def purge(self, subject: str, up_to: int | None = None) -> None:
+        """Remove the messages of a subject or filter, all or those up to a sequence."""
+        body: dict[str, object] = {"filter": self._root + subject}
+        if up_to is not None:
+            body["seq"] = up_to + 1
+        answer = await self._connection.api(f"STREAM.PURGE.{self.name}", body)
         if "error" in answer:
             raise self._refused(answer)
 

@@ -17,7 +17,7 @@ from engine.grant import Grant
 from engine.http.exchange import MAX_BODY, Exchange, Headers
 from engine.quota import Quotas, RateLimit
 from engine.timeline.bus import TimelineBus
-from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
+from engine.timeline.record import INTERRUPTED, LineRecord, PlatformRecord, RequestRecord
 from engine.trace import RequestTrace, call_id
 from engine.wasm.execution.request import GuestRequest, RunReport
 
@@ -55,7 +55,7 @@ class GatewaySettings:
     time_shift_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _SpanOutcome:
     """The result of a span. With `aborted`, the exchange is closed with an incomplete response."""
 
@@ -232,7 +232,8 @@ class Gateway:
 
         def on_line(stream: Any, text: str) -> None:
             lines.append(text)
-            timeline.append(LineRecord(time.time_ns(), exchange.id, resource, stream, text))
+            ids = {"trace_id": span.trace_id, "span_id": span.span_id}
+            timeline.append(LineRecord(time.time_ns(), exchange.id, resource, stream, text, **ids))
 
         def on_notice(level: Any, text: str, grant: Grant | None) -> None:
             lines.append(text)
@@ -276,7 +277,7 @@ class Gateway:
                 aborted=aborted,
             )
         outcome = _SpanOutcome(499, code, detail=report.detail, report=report, bytes_in=report.bytes_in)
-        if code in ("aborted", "client-gone", "stopping"):
+        if code in INTERRUPTED:
             return replace(outcome, aborted=True)
         status, size = await self._problem(exchange, code, DebugDetail(report.detail, lines))
         return replace(outcome, status=status, bytes_out=size)

@@ -67,8 +67,8 @@ def _failure(error: SvcError) -> str:
     if isinstance(error, BuildFailed):
         for diagnostic in error.diagnostics:
             position = (diagnostic.file, diagnostic.line, diagnostic.column)
-            place = ":".join(str(part) for part in position if part)
-            parts.append(f"<p><span class=place>{escape(place)}</span> {escape(diagnostic.message)}</p>")
+            location = ":".join(str(part) for part in position if part)
+            parts.append(f"<p><span class=place>{escape(location)}</span> {escape(diagnostic.message)}</p>")
             if diagnostic.frame:
                 parts.append(f"<pre>{escape(strip_ansi(diagnostic.frame))}</pre>")
         if error.output and not error.diagnostics:

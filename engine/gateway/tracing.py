@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _DIGITS = bytes(ord(_ALPHABET[byte & 31]) for byte in range(256))
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
@@ -18,10 +19,10 @@ def request_id() -> str:
 
 @lru_cache(maxsize=4)
 def _encode_timestamp(milliseconds: int) -> str:
-    return "".join(_ALPHABET[milliseconds >> shift & 31] for shift in range(45, -1, -5))
+    return "".join([_PAIRS[milliseconds >> shift & 1023] for shift in (40, 30, 20, 10, 0)])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SpanContext:
     """A span of a trace: `span_id` is its own id, `parent` that of the calling span (or empty)."""
 

@@ -11,12 +11,12 @@ def asgi_handler(app: Any) -> Handler:
     """Return a handler that runs an ASGI 3.0 application. Its lifespan is not run."""
 
     async def handle(exchange: Exchange) -> None:
-        over = asyncio.Event()
-        exchange.disconnected.add_callback(over.set)
+        ended = asyncio.Event()
+        exchange.disconnected.add_callback(ended.set)
         try:
-            await app(_scope(exchange.request), *_channels(exchange, over))
+            await app(_scope(exchange.request), *_channels(exchange, ended))
         finally:
-            exchange.disconnected.remove_callback(over.set)
+            exchange.disconnected.remove_callback(ended.set)
 
     return handle
 
@@ -40,8 +40,8 @@ def _scope(request: Request) -> dict[str, Any]:
     }
 
 
-def _channels(exchange: Exchange, over: asyncio.Event) -> tuple[Any, Any]:
-    """Return ASGI's `receive` and `send`. `over` is set at the end of the response, or at a disconnect."""
+def _channels(exchange: Exchange, ended: asyncio.Event) -> tuple[Any, Any]:
+    """Return ASGI's `receive` and `send`. `ended` is set at the end of the response, or at a disconnect."""
     body_read = False
 
     async def receive() -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _channels(exchange: Exchange, over: asyncio.Event) -> tuple[Any, Any]:
                 return {"type": "http.disconnect"}
             body_read = exchange.body.exhausted
             return {"type": "http.request", "body": data, "more_body": not body_read}
-        await over.wait()
+        await ended.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: dict[str, Any]) -> None:
@@ -63,6 +63,6 @@ def _channels(exchange: Exchange, over: asyncio.Event) -> tuple[Any, Any]:
             more = message.get("more_body", False)
             await exchange.send_body(message.get("body", b""), end=not more)
             if not more:
-                over.set()
+                ended.set()
 
     return receive, send

@@ -26,6 +26,24 @@ class ServerExchange(Exchange, Protocol):
         """Send a 500 if the response has not started; abort it if it is incomplete."""
 
 
+class PendingWrites:
+    """Connections whose collected parts are written at the end of this turn of the event loop."""
+
+    def __init__(self) -> None:
+        self._connections: list[Connection] = []
+
+    def add(self, connection: "Connection") -> None:
+        """Flush a connection in the next turn of the event loop."""
+        if not self._connections:
+            connection.loop.call_soon(self._flush)
+        self._connections.append(connection)
+
+    def _flush(self) -> None:
+        connections, self._connections = self._connections, []
+        for connection in connections:
+            connection.flush()
+
+
 class Connection(asyncio.Protocol):
     """A client connection.
 
@@ -75,14 +93,14 @@ class Connection(asyncio.Protocol):
         if self._counts is None:
             client = self.addresses[0]
             self._counts = UnsentBytes(CONNECTION_BYTES), *self.manager.count_address(client)
-        return ResponseBytes((*self._counts, self.manager.unsent.of_project(project)))
+        return ResponseBytes((*self._counts, self.manager.unsent.for_project(project)))
 
     # -- writing -----------------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
         """Write bytes together with others of this turn of the event loop."""
         if not self._written:
-            self.loop.call_soon(self.flush)
+            self.manager.pending_writes.add(self)
         self._written.append(data)
         self._written_bytes += len(data)
         if self._written_bytes >= WRITE_BUFFER_BYTES:

@@ -41,7 +41,7 @@ class ConnectionLimiter:
 
     def is_exempt(self, address: str) -> bool:
         """Return whether an address has no limit."""
-        return not self.limit or (self._local_is_free and is_loopback(address))
+        return not self.limit or (self._local_is_free and _is_loopback(address))
 
 
 def client_key(address: str) -> str:
@@ -54,7 +54,7 @@ def client_key(address: str) -> str:
     return str(parsed)
 
 
-def is_loopback(address: str) -> bool:
+def _is_loopback(address: str) -> bool:
     """Return whether an address is a loopback address."""
     parsed = parse_ip(address)
     return parsed is not None and parsed.is_loopback

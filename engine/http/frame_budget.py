@@ -27,12 +27,12 @@ class FrameTurns:
     """Turns of connections with many frames: one of them in each iteration of the event loop."""
 
     def __init__(self) -> None:
-        self._taken = False
+        self._in_use = False
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def wait(self) -> None:
         """Wait for the turn of a connection."""
-        if not self._taken:
+        if not self._in_use:
             self._take()
             return
         turn = asyncio.get_running_loop().create_future()
@@ -40,12 +40,12 @@ class FrameTurns:
         await turn
 
     def _take(self) -> None:
-        self._taken = True
+        self._in_use = True
         asyncio.get_running_loop().call_soon(self._end)
 
     def _end(self) -> None:
-        self._taken = False
-        while self._waiting and not self._taken:
+        self._in_use = False
+        while self._waiting and not self._in_use:
             turn = self._waiting.popleft()
             if not turn.done():  # It is done if the connection was canceled.
                 turn.set_result(None)

@@ -11,14 +11,13 @@
 
 import asyncio
 import contextlib
-import gc
 import logging
 import socket
 from collections.abc import Callable
 
 from engine.http import timeouts
 from engine.http.acceptor import CLOSE_SECONDS, Acceptor
-from engine.http.connection import Connection, ServerExchange
+from engine.http.connection import Connection, PendingWrites, ServerExchange
 from engine.http.connection_limits import ConnectionLimiter, client_key
 from engine.http.exchange import Handler
 from engine.http.frame_budget import FrameTurns
@@ -27,8 +26,6 @@ from engine.http.h2 import Http2Connection, Hypercorn
 from engine.http.tls import Certificate
 from engine.http.unsent import UnsentBytes, UnsentCounts
 
-GC_THRESHOLD = 10_000
-"""Objects that are created between two searches for cycles."""
 _log = logging.getLogger("svc.server")
 _log.addHandler(logging.NullHandler())
 _log.propagate = False
@@ -45,10 +42,9 @@ async def serve(
 ) -> None:
     """Serve a handler on listening sockets until `stop` is set, then shut down gracefully.
 
-    Requests in progress have `grace` seconds to end; the others are cancelled. Closes the sockets;
+    Requests in progress have `grace` seconds to end; the others are canceled. Closes the sockets;
     connections wait in those that another process has open too. Raises `CertificateError`.
     """
-    gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
     tls = certificate.context() if certificate is not None else None
     limiter = limiter or ConnectionLimiter()
     server = Server(handler, limiter)
@@ -73,6 +69,7 @@ class Server:
         self._limiter = limiter
         self.unsent = UnsentCounts()
         self.frame_turns = FrameTurns()
+        self.pending_writes = PendingWrites()
         self._hypercorn = Hypercorn()
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -98,7 +95,7 @@ class Server:
         """Return the count of a client's unsent bytes, none for an address without limits."""
         if client is None or self._limiter.is_exempt(client[0]):
             return []
-        return [self.unsent.of_address(client_key(client[0]))]
+        return [self.unsent.for_address(client_key(client[0]))]
 
     async def handle(self, exchange: ServerExchange) -> None:
         """Run the handler of an exchange."""

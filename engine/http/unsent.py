@@ -28,13 +28,13 @@ class UnsentBytes:
 
 
 class ResponseBytes:
-    """The unsent bytes of one response: `buffered` for the client, and `ahead`, read but not yet buffered."""
+    """The unsent bytes of one response: `buffered`, and `allotted`: read but not yet buffered."""
 
-    __slots__ = ("_ahead", "_buffered", "_counts")
+    __slots__ = ("_allotted", "_buffered", "_counts")
 
     def __init__(self, counts: Iterable[UnsentBytes] = ()) -> None:
         self._counts = tuple(counts)
-        self._buffered = self._ahead = 0
+        self._buffered = self._allotted = 0
 
     @property
     def crowded(self) -> bool:
@@ -49,19 +49,19 @@ class ResponseBytes:
     def read_ahead(self, size: int) -> int:
         """Return how many of these bytes may be read ahead of the client, and count them."""
         size = min(size, SMALL_PART_BYTES) if self.crowded else size
-        self._ahead += size
+        self._allotted += size
         self._add(size)
         return size
 
     def release(self, size: int) -> None:
         """Subtract bytes that were read ahead: they are buffered or dropped."""
-        size = min(size, self._ahead)
-        self._ahead -= size
+        size = min(size, self._allotted)
+        self._allotted -= size
         self._add(-size)
 
     def close(self) -> None:
         """Subtract all bytes at the end of the response."""
-        self.release(self._ahead)
+        self.release(self._allotted)
         self.set_buffered(0)
 
     def _add(self, size: int) -> None:
@@ -76,11 +76,11 @@ class UnsentCounts:
         self._addresses = WeakValueDictionary[str, UnsentBytes]()
         self._projects = WeakValueDictionary[str, UnsentBytes]()
 
-    def of_address(self, key: str) -> UnsentBytes:
+    def for_address(self, key: str) -> UnsentBytes:
         """Return the count of a client address, by the key of the connection limits."""
         return _get(self._addresses, key, ADDRESS_BYTES)
 
-    def of_project(self, name: str) -> UnsentBytes:
+    def for_project(self, name: str) -> UnsentBytes:
         """Return the count of a project."""
         return _get(self._projects, name, PROJECT_BYTES)
 

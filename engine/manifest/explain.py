@@ -12,7 +12,7 @@ from engine.manifest.positions import KeyPath, Positions, find_positions, find_u
 from engine.manifest.problems import ManifestProblem, did_you_mean, dotted
 from engine.manifest.schema import Document, ProjectTable, ResourceTable
 
-_WANTED = {
+_EXPECTED = {
     "bool_type": "true or false",
     "string_type": "a string",
     "int_type": "a whole number",
@@ -21,7 +21,7 @@ _WANTED = {
     "model_type": "a table",
     "model_attributes_type": "a table",
 }
-_GIVEN: dict[type, str] = {
+_TYPE_NAMES: dict[type, str] = {
     bool: "a boolean",
     str: "a string",
     int: "a number",
@@ -65,7 +65,7 @@ def syntax_problem(message: str, text: str) -> ManifestProblem:
         line, column = int(position.group(1)), int(position.group(2))
     if _TWICE.search(reason):
         positions = find_positions(text)
-        twice = min(((place, path) for path, place in positions.again.items()), default=None)
+        twice = min(((position, path) for path, position in positions.again.items()), default=None)
         if twice is not None:
             (line, column), path = twice
             message = f"duplicate key; the first is in line {positions.first[path].line}"
@@ -88,8 +88,8 @@ def type_problem(detail: ErrorDetails, positions: Positions) -> ManifestProblem:
     """Explain a validation error of one key."""
     path: KeyPath = detail["loc"]
     message, hint = _explain(str(path[-1]), path, detail)
-    place = positions.nearest(path)
-    return ManifestProblem(place.line, place.column, dotted(path), message, hint)
+    position = positions.nearest(path)
+    return ManifestProblem(position.line, position.column, dotted(path), message, hint)
 
 
 def _explain(key: str, path: KeyPath, detail: ErrorDetails) -> tuple[str, str]:
@@ -112,9 +112,9 @@ def _explain(key: str, path: KeyPath, detail: ErrorDetails) -> tuple[str, str]:
     if kind == "string_pattern_mismatch":
         expected, hint = _FORMS[str(path[1])]
         return f"{_quoted(value)} is not {expected}", hint
-    if kind in _WANTED:
-        actual = _GIVEN.get(type(value), "something else")
-        return f"must be {_WANTED[kind]}, not {actual}", _remedy(path, kind, value)
+    if kind in _EXPECTED:
+        actual = _TYPE_NAMES.get(type(value), "something else")
+        return f"must be {_EXPECTED[kind]}, not {actual}", _remedy(path, kind, value)
     return _lower(detail["msg"]), ""
 
 

@@ -3,9 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from engine.artifact import ArtifactKind
 from engine.manifest.model import Resource
+
+LaneTone = Literal["dim", "yellow", "teal", "orange", "violet"]
+"""The hue of a lane's name on screens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +19,7 @@ class LaneSpec:
     `kind` is what the lane builds: components that run, or images of files to serve. With `needs_output`, the
     manifest must name `output`. `default_entry(workdir, root)` returns the entry module of a resource without
     `entry`, or `None`; a lane without it has no `entry` key. A build depends on the values of
-    `build_variables` in `env`.
+    `build_variables` in `env`, and with `build_for_memory` on the memory limit.
     """
 
     name: str
@@ -23,6 +27,8 @@ class LaneSpec:
     needs_output: bool = False
     default_entry: Callable[[Path, Path], Path | None] | None = None
     build_variables: tuple[str, ...] = ()
+    build_for_memory: bool = False
+    tone: LaneTone = "dim"
 
 
 _registered: dict[str, LaneSpec] = {}
@@ -44,14 +50,22 @@ def build_settings(resource: Resource) -> tuple[object, ...]:
     """Return the manifest values that a resource's artifact depends on."""
     spec = registered_lanes().get(resource.lane)
     variables = spec.build_variables if spec is not None else ()
+    memory = resource.memory_limit_mb if spec is not None and spec.build_for_memory else None
     return (
         resource.lane,
         resource.workdir,
         resource.build,
         resource.output,
         resource.entry,
+        memory,
         *map(resource.env.get, variables),
     )
+
+
+def tone_of(lane: str) -> LaneTone:
+    """Return the hue of a lane's name; `dim` if the lane is unknown to this installation."""
+    spec = registered_lanes().get(lane)
+    return spec.tone if spec is not None else "dim"
 
 
 def kind_of(lane: str) -> ArtifactKind:

@@ -82,14 +82,16 @@ def parse(root: Path, content: bytes) -> Project:
     document, problems, broken = _validate(raw, positions)
     if document is not None:
         for key_path, message, hint in validate(document, root, names, broken):
-            place = positions.nearest(key_path)
-            problems.append(ManifestProblem(place.line, place.column, dotted(key_path), message, hint))
+            position = positions.nearest(key_path)
+            problems.append(ManifestProblem(position.line, position.column, dotted(key_path), message, hint))
     if problems or document is None:
         raise ManifestError(path, problems)
     resources = {name: _resource(name, table, root) for name, table in document.resource.items()}
     table = document.project
     redacted = frozenset(name.lower() for name in table.redact_headers)
-    return Project(table.name, root, resources, table.check, redacted if table.record_bodies else None)
+    recorded = redacted if table.record_bodies else None
+    otlp, headers = table.otlp or "", dict(table.otlp_headers)
+    return Project(table.name, root, resources, table.check, recorded, otlp=otlp, otlp_headers=headers)
 
 
 def _long_number_problem(text: str) -> ManifestProblem:
@@ -168,7 +170,7 @@ def _validate(
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False)
     for detail in details:
-        _leave_out(raw, detail["loc"], missing=detail["type"] == "missing")
+        _exclude(raw, detail["loc"], missing=detail["type"] == "missing")
     problems = [type_problem(detail, positions) for detail in details]
     try:
         return Document.model_validate(raw), problems, {detail["loc"] for detail in details}
@@ -176,7 +178,7 @@ def _validate(
         return None, problems, set()
 
 
-def _leave_out(raw: dict[str, Any], path: KeyPath, *, missing: bool) -> None:
+def _exclude(raw: dict[str, Any], path: KeyPath, *, missing: bool) -> None:
     """Remove an invalid key from the tables, or replace it by a valid value if it is required."""
     holder: Any = raw
     for key in path[:-1]:

@@ -64,7 +64,8 @@ class Project:
 
     `check` is the path of the health check before a deployment becomes live, if any. `recorded` is `None` if
     requests are not recorded in development. Otherwise it has the lower-case names of header fields whose
-    values are redacted too.
+    values are redacted too. `otlp` is the URL of an OpenTelemetry collector, or empty, and
+    `otlp_headers` has the names of secrets by header.
     """
 
     name: str
@@ -72,6 +73,9 @@ class Project:
     resources: Mapping[str, Resource]
     check: str | None = None
     recorded: frozenset[str] | None = frozenset()
+    _: KW_ONLY
+    otlp: str = ""
+    otlp_headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def front(self) -> Resource | None:

@@ -183,7 +183,7 @@ class _Scan:
             if header and path in self._lengths and self._text[self._at : self._at + 1] == ".":
                 path = (*path, self._lengths[path] - 1)
             duplicate = path in self.positions.first
-            self._last = self._place(start)
+            self._last = self._position(start)
             self.positions.first.setdefault(path, self._last)
             self._skip(_SPACE)
             if self._text[self._at : self._at + 1] != ".":
@@ -214,7 +214,7 @@ class _Scan:
             if closing == "}":
                 self._pair(path, depth + 1)
             else:
-                self.positions.first.setdefault((*path, index), self._place(self._at))
+                self.positions.first.setdefault((*path, index), self._position(self._at))
                 self._value((*path, index), depth + 1)
                 index += 1
             self._skip(_BLANK)
@@ -240,7 +240,7 @@ class _Scan:
             raise _ScanError
         self._at += len(sign)
 
-    def _place(self, at: int) -> Position:
+    def _position(self, at: int) -> Position:
         line = bisect_right(self._lines, at)
         return Position(line, at - self._lines[line - 1] + 1)
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -64,3 +64,8 @@ def did_you_mean(word: str, choices: list[str]) -> str:
     if close:
         return f'Did you mean "{close[0]}"?'
     return f"Possible: {', '.join(choices)}." if choices else ""
+
+
+def alternatives(choices: Sequence[str]) -> str:
+    """Return choices as `a, b or c`."""
+    return f"{', '.join(choices[:-1])} or {choices[-1]}" if len(choices) > 1 else "".join(choices)

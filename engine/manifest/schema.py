@@ -24,6 +24,7 @@ NAME_LENGTH = 39
 NAME_RULE = f"Use a-z, 0-9 and single -, a letter first, at most {NAME_LENGTH} characters."
 NAME_PATTERN = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
 _NAME_SCHEMA: JsonDict = {"type": "string", "pattern": NAME_PATTERN, "maxLength": NAME_LENGTH}
+_HEADER_NAME = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
 _VARIABLE_NAMES: JsonDict = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
 
 
@@ -38,14 +39,14 @@ def _registered_lane(name: Any) -> Any:
     return name
 
 
-class _Table(BaseModel):
+class _ManifestTable(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
 
 
 _OptionalText = Annotated[str | None, Field(min_length=1), WithJsonSchema({"type": "string", "minLength": 1})]
 
 
-class ResourceTable(_Table):
+class ResourceTable(_ManifestTable):
     """One resource: a part of the project that answers requests."""
 
     lane: Annotated[str, BeforeValidator(_registered_lane)] = Field(
@@ -89,7 +90,7 @@ class ResourceTable(_Table):
     )
 
 
-class ProjectTable(_Table):
+class ProjectTable(_ManifestTable):
     """The project as a whole."""
 
     name: Annotated[str, WithJsonSchema(_NAME_SCHEMA)] = Field(
@@ -103,12 +104,21 @@ class ProjectTable(_Table):
     record_bodies: bool = Field(
         True, description="svc dev records requests and responses for inspection and replay."
     )
-    redact_headers: list[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]] = Field(
+    redact_headers: list[Annotated[str, StringConstraints(pattern=_HEADER_NAME)]] = Field(
         [], description="Header fields to redact in recordings, in addition to the default ones."
+    )
+    otlp: _OptionalText = Field(
+        None,
+        description="OpenTelemetry collector that a service sends logs, traces and metrics to, by OTLP/HTTP.",
+    )
+    otlp_headers: dict[str, str] = Field(
+        {},
+        description="Headers for the collector: name -> name of the secret that has the value.",
+        json_schema_extra={"propertyNames": {"pattern": _HEADER_NAME}},
     )
 
 
-class Document(_Table):
+class Document(_ManifestTable):
     """A complete `svc.toml`."""
 
     project: ProjectTable = Field(description="The project.")

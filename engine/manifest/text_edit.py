@@ -105,8 +105,8 @@ def _entries(text: str, positions: Positions, holder: Pair, resource: str) -> li
     """Return start and end of each entry of `egress`."""
     lines = [0, *(match.end() for match in re.finditer("\n", text))]
     entries: list[tuple[int, int]] = []
-    while (place := positions.first.get(("resource", resource, "egress", len(entries)))) is not None:
-        start = lines[place.line - 1] + place.column - 1
+    while (position := positions.first.get(("resource", resource, "egress", len(entries)))) is not None:
+        start = lines[position.line - 1] + position.column - 1
         match = STRING.match(text, start, holder.end)
         assert match is not None  # The entries of a valid manifest are strings.
         entries.append(match.span())
@@ -119,7 +119,7 @@ def spliced(original: str, splice: Splice) -> str:
     New lines take the line end of the line before them, or else of the line after them.
     """
     returns = [match.start() - index for index, match in enumerate(re.finditer("\r\n", original))]
-    start, end = (place + sum(at < place for at in returns) for place in splice[:2])
+    start, end = (offset + sum(at < offset for at in returns) for offset in splice[:2])
     text = splice.text
     if "\n" in text:
         before = original.rfind("\n", 0, start)

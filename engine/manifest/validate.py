@@ -4,13 +4,20 @@ import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from pathlib import Path
 
+from engine.manifest.collector import parse_collector
 from engine.manifest.egress import parse_rule
 from engine.manifest.lanes import LaneSpec, registered_lanes
 from engine.manifest.mounts import Finding, cycle_findings, mount_findings
 from engine.manifest.positions import KeyPath
-from engine.manifest.schema import NAME_RULE, Document, ResourceTable, is_name
+from engine.manifest.schema import NAME_RULE, Document, ProjectTable, ResourceTable, is_name
 
 RESERVED = re.compile(r"SVC_.*|TRACEPARENT|OTEL_EXPORTER_OTLP_ENDPOINT")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}")
+_OWN_HEADERS = frozenset(
+    {"connection", "content-encoding", "content-length", "content-type", "expect", "host", "te", "trailer"}
+    | {"transfer-encoding", "upgrade"}
+)
+"""Headers of requests to collectors that a project cannot set."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OUTPUTS = {"component": "app.wasm", "image": "public"}
 _LABEL = 63
@@ -27,6 +34,7 @@ def validate(
     """
     if not is_name(document.project.name):
         yield ("project", "name"), f'"{document.project.name}" is not a name for a project', NAME_RULE
+    yield from _otlp(document.project)
     for name, table in document.resource.items():
         key_path = ("resource", name)
         broken_keys = {path[2] for path in broken if path[:2] == key_path and len(path) > 2}
@@ -39,6 +47,23 @@ def validate(
         yield from _egress(key_path, table)
         yield from _variables(key_path, table)
     yield from cycle_findings(document.resource)
+
+
+def _otlp(table: ProjectTable) -> Iterator[Finding]:
+    if table.otlp is not None and not _parses(parse_collector, table.otlp):
+        hint = 'Write scheme, host and port, and the path before /v1/traces: "https://otlp.example.com".'
+        yield ("project", "otlp"), f'"{table.otlp}" is not the URL of a collector', hint
+    if table.otlp_headers and table.otlp is None:
+        yield ("project", "otlp_headers"), "otlp_headers needs otlp", 'Add otlp = "https://…", or remove it.'
+    for name, secret in table.otlp_headers.items():
+        path = ("project", "otlp_headers", name)
+        if not _HEADER.fullmatch(name):
+            yield path, f'"{name}" is not a header name', "Write a name such as authorization."
+        elif name.lower() in _OWN_HEADERS:
+            yield path, f"the header {name} is set by the platform", "Remove it."
+        elif not _VARIABLE.fullmatch(secret):
+            hint = f'Write the name of a secret, and set its value: {name} = "OTLP_TOKEN".'
+            yield path, f"the value of {name} is not the name of a secret", hint
 
 
 def _name(key_path: tuple[str, ...], name: str, table: ResourceTable, project: str) -> Iterator[Finding]:
@@ -101,14 +126,14 @@ def _lanes(fits: Callable[[LaneSpec], bool]) -> str:
 
 def _egress(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
     for index, entry in enumerate(table.egress):
-        if not _is_origin(entry):
+        if not _parses(parse_rule, entry):
             hint = 'Write scheme and host, and the port if it is unusual: "https://api.example.com".'
             yield (*key_path, "egress", index), f'"{entry}" is not an origin', hint
 
 
-def _is_origin(entry: str) -> bool:
+def _parses(parse: Callable[[str], object], text: str) -> bool:
     try:
-        parse_rule(entry)
+        parse(text)
     except ValueError:
         return False
     return True
@@ -117,11 +142,11 @@ def _is_origin(entry: str) -> bool:
 def _variables(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
     variables: list[tuple[KeyPath, str]] = [((*key_path, "env", name), name) for name in table.env]
     variables += [((*key_path, "secrets", index), name) for index, name in enumerate(table.secrets)]
-    for place, name in variables:
+    for path, name in variables:
         if not _VARIABLE.fullmatch(name):
-            yield place, f'"{name}" is not a variable name', "Use letters, digits and _, no digit first."
+            yield path, f'"{name}" is not a variable name', "Use letters, digits and _, no digit first."
         elif RESERVED.fullmatch(name):
-            yield place, f"{name} is set by the platform", "Choose another name."
+            yield path, f"{name} is set by the platform", "Choose another name."
     for index, name in enumerate(table.secrets):
         if name in table.env:
             yield (*key_path, "secrets", index), f"{name} is in env as well", "Remove it from one of them."

@@ -4,9 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from engine.metrics.meter import BYTES, SECONDS, Histogram, ResourceMeter
+from engine.metrics.meter import DURATION_BOUNDS, MEMORY_BOUNDS, Histogram, ResourceMeter
 
 Labels = Mapping[str, str]
+Kind = Literal["counter", "updown", "gauge", "histogram"]
+"""`updown` is a sum that can fall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +22,10 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A metric. `name` has dots, as in OpenTelemetry; `unit` is `s`, `By` or empty."""
+    """A metric. `name` has dots, as in OpenTelemetry; `unit` of a metric of svc is `s`, `By` or empty."""
 
     name: str
-    kind: Literal["counter", "gauge", "histogram"]
+    kind: Kind
     unit: str
     help: str
     points: Sequence[tuple[Labels, float | Distribution]]
@@ -125,7 +127,7 @@ def _counter(name: str, unit: str, points: Iterable[tuple[Labels, float]]) -> Fa
 
 def _histograms(name: str, unit: str, histograms: Iterable[tuple[Labels, Histogram]]) -> Family:
     """Return a metric of histograms; those without a value are omitted."""
-    bounds, scale = (SECONDS, 1e9) if unit == "s" else (BYTES, 1)
+    bounds, scale = (DURATION_BOUNDS, 1e9) if unit == "s" else (MEMORY_BOUNDS, 1)
     points = [
         (labels, Distribution(bounds, histogram.counts, histogram.sum / scale))
         for labels, histogram in histograms

@@ -8,7 +8,9 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from dataclasses import replace
 
+from engine.measurement import MeasurementBatch, Series, SeriesTable
 from engine.timeline.record import Record, RequestRecord, StructuredRecord
 from engine.trace import Call
 
@@ -16,12 +18,13 @@ MAX_RESOURCES = 5_000
 """Maximum resources with metrics of their own; further ones are counted as one, `OTHER`."""
 OTHER = "_other"
 """Project and resource of the resources above the maximum."""
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+DURATION_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds of durations."""
-BYTES = tuple(float(1 << shift) for shift in range(20, 31))
+MEMORY_BOUNDS = tuple(float(1 << shift) for shift in range(20, 31))
 """Upper bounds of memory: 1 MiB to 1 GiB."""
-_NANOSECONDS = tuple(int(bound * 1e9) for bound in SECONDS)
-_CLASSES = ("", "1xx", "2xx", "3xx", "4xx", "5xx")
+_NANOSECONDS = tuple(int(bound * 1e9) for bound in DURATION_BOUNDS)
+_CLASSES = ("", "1xx", "2xx", "3xx", "4xx", "5xx", "6xx", "7xx", "8xx", "9xx")
+"""Classes of status codes. Servers that guests call may send any of three digits."""
 
 
 class Histogram:
@@ -76,7 +79,7 @@ class ResourceMeter:
         self.fetches: Counter[str] = Counter()
         self.records: Counter[str] = Counter()
         self.times, self.waits, self.sql_times, self.fetch_times = (Histogram(_NANOSECONDS) for _ in range(4))
-        self.memory = Histogram(BYTES)
+        self.memory = Histogram(MEMORY_BOUNDS)
         self.compute_ns = self.bytes_in = self.bytes_out = 0
         self.fetch_bytes_in = self.fetch_bytes_out = self.sql_failures = 0
 
@@ -114,6 +117,7 @@ class ServiceMeter:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._meters: dict[tuple[str, str], ResourceMeter] = {}
+        self._series: dict[str, SeriesTable] = {}
 
     def follower(self, project: str) -> Callable[[Record], None]:
         """Return a follower of a project's timeline."""
@@ -129,6 +133,25 @@ class ServiceMeter:
 
         return follow
 
+    def measurer(self, project: str) -> Callable[[MeasurementBatch], None]:
+        """Return a listener to the measurements of a project's code."""
+
+        def measure(batch: MeasurementBatch) -> None:
+            with self._lock:
+                self._series.setdefault(project, SeriesTable()).add(batch)
+
+        return measure
+
+    def series(self, project: str | None = None) -> dict[str, list[Series]]:
+        """Return the series of the code by project, of one project or of all, as they are now."""
+        with self._lock:
+            tables = [each for each in self._series.items() if project in (None, each[0])]
+        copied = {}
+        for name, table in tables:
+            with self._lock:
+                copied[name] = [replace(each) for each in table.series()]
+        return copied
+
     def _meter(self, project: str, resource: str) -> ResourceMeter:
         meter = self._meters.get((project, resource))
         if meter is None:
@@ -136,10 +159,10 @@ class ServiceMeter:
             meter = self._meters.setdefault(key, ResourceMeter())
         return meter
 
-    def read(self) -> dict[tuple[str, str], ResourceMeter]:
-        """Return the counters by project and resource, as they are now."""
+    def read(self, project: str | None = None) -> dict[tuple[str, str], ResourceMeter]:
+        """Return the counters by project and resource, of one project or of all, as they are now."""
         with self._lock:
-            meters = list(self._meters.items())
+            meters = [each for each in self._meters.items() if project in (None, each[0][0])]
         copied = {}
         for key, meter in meters:  # One by one: requests do not wait for all.
             with self._lock:

@@ -9,7 +9,7 @@ from engine.metrics.families import Distribution, Family
 _UNITS = {"s": "seconds", "By": "bytes", "": ""}
 
 
-def text_of(families: Sequence[Family]) -> tuple[bytes, str]:
+def exposition(families: Sequence[Family]) -> tuple[bytes, str]:
     """Return the document and its media type."""
     # Imported on demand: the library takes 70 ms, and a service without a scraper does not need it.
     from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -27,7 +27,7 @@ def _metric(family: Family) -> Any:
 
     unit = _UNITS[family.unit]
     name = family.name.replace(".", "_") + (f"_{unit}" if unit else "")
-    metric = Metric(name, family.help, family.kind, unit)
+    metric = Metric(name, family.help, "gauge" if family.kind == "updown" else family.kind, unit)
     for labels, value in family.points:
         if not isinstance(value, Distribution):
             metric.add_sample(name + "_total" * (family.kind == "counter"), dict(labels), value)

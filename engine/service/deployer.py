@@ -72,7 +72,6 @@ class Deployer:
         key: SecretsKey,
         publish: Callable[[Publication], Awaitable[None]] | None = None,
         migrate: Callable[[str, Mapping[str, str]], Awaitable[None]] | None = None,
-        now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """`unpacked` caches artifacts as files, `cache` their compiled code; both can be recreated.
 
@@ -90,7 +89,6 @@ class Deployer:
         self._domain = domain
         self._publish_to_workers = publish
         self._migrate = migrate
-        self._now_ns = now_ns
         self._committing: set[asyncio.Task[Any]] = set()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._served: dict[str, tuple[Publication, int]] = {}
@@ -173,14 +171,14 @@ class Deployer:
             job.cancel()
 
     async def _go_live(self, ready: PreparedProject, *, revision: int | None, by: str, message: str) -> None:
-        """Activate a deployment by compare-and-set, and serve it. Not cancelled once it has begun."""
+        """Activate a deployment by compare-and-set, and serve it. Not canceled once it has begun."""
         job = asyncio.current_task()
         assert job is not None
         self._committing.add(job)
         project, id_ = ready.publication.project.name, ready.publication.deployment
         try:
             activated = await self.history.activate(
-                project, id_, at_ns=self._now_ns(), by=by, message=message, revision=revision
+                project, id_, at_ns=time.time_ns(), by=by, message=message, revision=revision
             )
             if isinstance(activated, StaleRevision):
                 raise revision_conflict(project, await self.history.live(project))
@@ -234,7 +232,7 @@ class Deployer:
         return await self._change(project, self.quotas.change(project, limits))
 
     async def _change(self, project: str, change: Coroutine[Any, Any, T]) -> T:
-        """Run a change and reload the live version, even if the caller is cancelled."""
+        """Run a change and reload the live version, even if the caller is canceled."""
 
         async def steps() -> T:
             result = await change
@@ -250,7 +248,7 @@ class Deployer:
         """
         return await collect_garbage(
             self.bucket,
-            self._now_ns(),
+            time.time_ns(),
             unpacked=self._unpacked,
             cache=self._cache,
             count_only=count_only,
@@ -289,7 +287,7 @@ class Deployer:
                 await self._serve(live)
 
     async def _uninterruptible(self, steps: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to completion even if the caller is cancelled."""
+        """Run a coroutine to completion even if the caller is canceled."""
         job = asyncio.create_task(steps)
         self._committing.add(job)
         job.add_done_callback(self._committing.discard)
@@ -299,8 +297,6 @@ class Deployer:
         """Wait for activations in progress."""
         if self._committing:
             await asyncio.wait(self._committing)
-
-    # -- steps -------------------------------------------------------------------------------------------
 
     async def _candidate(self, spec: DeploySpec) -> _Candidate:
         parts, artifacts = {}, {}
@@ -315,7 +311,7 @@ class Deployer:
             )
             imported = await asyncio.to_thread(component_imports, artifacts[name])
             parts[name] = DeployedResource.of(resource, spec.packages[name], package.artifact, imported)
-        now = self._now_ns()
+        now = time.time_ns()
         deployment = Deployment(
             new_deployment_id(now),
             spec.project.name,
@@ -324,6 +320,8 @@ class Deployer:
             commit=spec.commit,
             message=spec.message,
             resources=parts,
+            otlp=spec.project.otlp,
+            otlp_headers=spec.project.otlp_headers,
         )
         return _Candidate(deployment, deployment.served(self._unpacked), artifacts)
 

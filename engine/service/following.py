@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Protocol
 
@@ -11,6 +13,8 @@ from engine.cancellation import cancel
 from engine.errors import SvcError
 
 RETRY_SECONDS = 2.0
+REPORT_SECONDS = 600.0
+"""Minimum time between two reports that changes cannot be followed."""
 _log = logging.getLogger("svc.server")
 
 
@@ -29,6 +33,7 @@ class Follower:
         self._refresh_project, self._prefixes = refresh, prefixes
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: set[str] = set()
+        self._reported = -math.inf
 
     async def start(self, watch: Watch) -> None:
         """Follow changes until `aclose`. Each project with a key is refreshed once at first."""
@@ -55,7 +60,9 @@ class Follower:
                         self._add(asyncio.create_task(self._refresh(project)))
                 return
             except BucketError as error:
-                _log.warning("changes of other nodes cannot be followed: %s", error.message)
+                if time.monotonic() - self._reported > REPORT_SECONDS:
+                    self._reported = time.monotonic()
+                    _log.warning("changes of other nodes cannot be followed: %s; svc retries", error.message)
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _refresh(self, project: str) -> None:

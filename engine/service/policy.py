@@ -129,8 +129,8 @@ def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
 def _imports(name: str, before: Set[str], after: Set[str]) -> Iterator[Change]:
     for added in sorted(after - before):
         yield Change(name, "imports", "", added, new_capability=True)
-    for gone in sorted(before - after):
-        yield Change(name, "imports", gone, "")
+    for removed in sorted(before - after):
+        yield Change(name, "imports", removed, "")
 
 
 def _access(resource: DeployedResource) -> str:
@@ -138,18 +138,23 @@ def _access(resource: DeployedResource) -> str:
 
 
 def require_secrets(project: Project, secrets: Collection[str], timeline: TimelineBus) -> None:
-    """Raise `PolicyViolation` for a secret that a resource needs, and record it.
+    """Raise `PolicyViolation` for a secret that a resource or `otlp_headers` needs, and record it.
 
     `secrets` are the names with a value.
     """
-    for name, resource in project.resources.items():
-        for secret in resource.secrets:
-            if secret not in secrets:
-                message = f"resource {name} needs the secret {secret}, which has no value"
-                command = f"svc secret set {secret}"
-                text = f"deploy blocked: {message}; give it one: {command}"
-                _record(timeline, name, text, Grant("secret", command))
-                raise PolicyViolation(message, f"Give it one: {command}")
+    needs = [
+        (name, f"resource {name}", secret)
+        for name, each in project.resources.items()
+        for secret in each.secrets
+    ]
+    needs += [("", f"the header {name} of otlp_headers", each) for name, each in project.otlp_headers.items()]
+    for resource, needing, secret in needs:
+        if secret not in secrets:
+            message = f"{needing} needs the secret {secret}, which has no value"
+            command = f"svc secret set {secret}"
+            text = f"deploy blocked: {message}; give it one: {command}"
+            _record(timeline, resource, text, Grant("secret", command))
+            raise PolicyViolation(message, f"Give it one: {command}")
 
 
 def _record(timeline: TimelineBus, resource: str, text: str, grant: Grant) -> None:

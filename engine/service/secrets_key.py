@@ -16,7 +16,7 @@ from engine.bucket.errors import disk_error
 from engine.errors import SvcError
 from engine.files.atomic import write_atomic
 
-FILE = "secrets.key"
+KEY_FILE = "secrets.key"
 KEY_BYTES, NONCE_BYTES = 32, 12
 _HINT = "Copy {} from the machine that stored them, or set each secret again with `svc secret set`."
 
@@ -51,8 +51,8 @@ class SecretsKey:
 
     @classmethod
     def open(cls, folder: Path) -> "SecretsKey":
-        """Read the key file of a data folder, or create it. Blocks. Raises `SvcError`."""
-        path = folder / FILE
+        """Read the key file of a data directory, or create it. Blocks. Raises `SvcError`."""
+        path = folder / KEY_FILE
         try:
             try:
                 return cls.parse(path.read_text("ascii"))
@@ -78,7 +78,7 @@ class SecretsKey:
         if key is None:
             raise SecretsKeyError(
                 f"the secret {name} is sealed with the key {members['key']}, which this service lacks",
-                _HINT.format(FILE),
+                _HINT.format(KEY_FILE),
             )
         sealed = base64.b64decode(members["sealed"])
         try:

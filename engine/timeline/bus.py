@@ -1,15 +1,17 @@
-"""Timeline of one process: publish/subscribe for new records and recordings."""
+"""Timeline of one process: publish/subscribe for new records, recordings and measurements."""
 
 import logging
 import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from engine.measurement import MeasurementBatch
 from engine.timeline.record import Record
 from engine.timeline.recording import Recording
 
 RecordCallback = Callable[[Record], None]
 RecordingCallback = Callable[[Recording], None]
+MeasurementCallback = Callable[[MeasurementBatch], None]
 _T = TypeVar("_T")
 _log = logging.getLogger("svc.timeline")
 _log.addHandler(logging.NullHandler())
@@ -24,6 +26,7 @@ class TimelineBus:
     def __init__(self) -> None:
         self._followers: list[RecordCallback] = []
         self._listeners: list[RecordingCallback] = []
+        self._measurers: list[MeasurementCallback] = []
         self._lock = threading.Lock()
 
     def append(self, record: Record) -> None:
@@ -47,6 +50,20 @@ class TimelineBus:
         with self._lock:
             self._listeners.append(listener)
         return lambda: self._remove(self._listeners, listener)
+
+    def publish_measurements(self, batch: MeasurementBatch) -> None:
+        """Pass measurements of guests to every listener."""
+        for measurer in list(self._measurers):
+            try:
+                measurer(batch)
+            except Exception:
+                self._drop(self._measurers, measurer)
+
+    def on_measurements(self, measurer: MeasurementCallback) -> Callable[[], None]:
+        """Call `measurer` with new measurements; return a function that removes it."""
+        with self._lock:
+            self._measurers.append(measurer)
+        return lambda: self._remove(self._measurers, measurer)
 
     def subscribe(self, follower: RecordCallback) -> Callable[[], None]:
         """Call `follower` with each new record; return a function that removes it."""

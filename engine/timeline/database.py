@@ -65,6 +65,25 @@ create index if not exists exchange_age on exchange (cursor, weight);
 """Recordings: `cursor` is that of a record written with it, `weight` the approximate size in bytes."""
 
 
+_METRICS = """
+create table if not exists metric (
+  resource text not null,
+  name text not null,
+  kind text not null,
+  attributes text not null,
+  unit text not null,
+  description text not null,
+  since_ns integer not null,
+  time_ns integer not null,
+  value real not null,
+  bounds text,
+  counts text,
+  primary key (resource, name, kind, attributes)
+) strict, without rowid;
+"""
+"""Series of guests' metrics. `attributes`, `bounds` and `counts` are JSON."""
+
+
 class TimelineError(SvcError):
     """The timeline's file is currently unusable."""
 
@@ -101,6 +120,7 @@ class TimelineDatabase(SqliteFile):
                 self.change(self._create_tables)
                 self.empty = False
             self.run(_EXCHANGES)
+            self.run(_METRICS)
         else:
             self.run("pragma query_only = on")
 

@@ -4,9 +4,18 @@ It polls the file instead of the engine, so a slow follower costs the engine not
 a replaced file.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from engine.timeline.query import CursorPage, RecordFilter, RecordPage, TimelineReader, open_reader
+from engine.timeline.query import (
+    PAGE_BYTES,
+    PAGE_RECORDS,
+    CursorPage,
+    RecordPage,
+    TimelineReader,
+    open_reader,
+)
+from engine.timeline.record_filter import RecordFilter
 
 
 class TimelineFollower:
@@ -19,7 +28,7 @@ class TimelineFollower:
         self._reader: TimelineReader | None = None
         self.position = position
 
-    def poll(self) -> RecordPage:
+    def poll(self, limit: int = PAGE_RECORDS, max_bytes: int = PAGE_BYTES) -> RecordPage:
         """Return the next records, possibly none. Raises `TimelineError`.
 
         The page's `dropped` counts records that were removed to free space before this follower read them.
@@ -27,7 +36,7 @@ class TimelineFollower:
         reader = self._open()
         if reader is None:
             return RecordPage([], self.position)
-        page = reader.after(self.position, self._filter)
+        page = reader.after(self.position, self._filter, limit, max_bytes)
         self.position = page.position
         return page
 
@@ -39,6 +48,11 @@ class TimelineFollower:
         page = reader.scan_cursors(self.position, self._filter, limit)
         self.position = page.position
         return page
+
+    def order_ns(self, cursors: Sequence[int]) -> dict[int, int]:
+        """Return the ends of records, as `TimelineReader.order_ns`."""
+        reader = self._open()
+        return reader.order_ns(cursors) if reader is not None else {}
 
     def _open(self) -> TimelineReader | None:
         if self._reader is not None and self._reader.replaced():

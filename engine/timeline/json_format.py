@@ -26,6 +26,7 @@ def to_json(entry: StoredRecord, *, calls: bool = True) -> dict[str, Any]:
     """
     record = entry.record
     head = {
+        **({"node": entry.node} if entry.node else {}),
         "cursor": entry.cursor,
         "kind": record_kind(record),
         "time": format_utc(record.time_ns),
@@ -141,7 +142,7 @@ def from_json(document: Mapping[str, Any]) -> StoredRecord:
             )
         case other:
             raise ValueError(other)
-    return StoredRecord(int(document["cursor"]), record)
+    return StoredRecord(int(document["cursor"]), record, document.get("node", ""))
 
 
 def parse_utc(text: str) -> int:

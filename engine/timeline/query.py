@@ -1,17 +1,17 @@
-"""Queries on the timeline's file: filters, pages and ranges of cursors. Positions are in `follow.py`."""
+"""Queries on the timeline's file: pages and ranges of cursors. Positions are in `follow.py`."""
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from engine.door import Severity
 from engine.timeline.database import BOUNDS, FIELDS, TimelineDatabase
+from engine.timeline.record_filter import RecordFilter
 from engine.timeline.recording import RecordedCall, RecordedExchange, decode_calls
 from engine.timeline.recording import decode as decode_exchange
-from engine.timeline.stored_record import SEVERITY_NUMBERS, StoredRecord, decode, searchable
+from engine.timeline.stored_record import StoredRecord, decode
 
 PAGE_RECORDS = 1000
 PAGE_BYTES = 8 << 20
@@ -23,66 +23,13 @@ _CHUNK_RECORDS = 64
 """Number of records that are read at once where their texts are needed: at most 8 MiB."""
 _COLUMNS = ", ".join(("cursor", *FIELDS))
 _BODY, _ATTRIBUTES = 1 + FIELDS.index("body"), 1 + FIELDS.index("attributes")
-_WILD = re.compile(r"[%_\\]")
-_SEARCHABLE_SQL = (
-    "case kind when 'request' then method || ' ' || target || ' ' || status || ' ' || code || ' ' || body"
-    " when 'structured' then body || ' ' || replace(replace(attributes, '\", \"', ' '), '\": \"', '=')"
-    " else body end"
-)
-"""SQL for approximately the result of `searchable`."""
 _ROOT_REQUEST_SQL = "case when kind = 'request' and root = 1 then request_id else '' end"
+_ORDER_SQL = "min(time_ns + coalesce(wall_ns, 0), written_ms * 1000000 + 999999)"
 _COUNTED_SQL = (
     "(kind <> 'request' or root = 1 or not exists (select 1 from record as whole "
     "where whole.request_id <> '' and whole.request_id = record.request_id and whole.root = 1))"
 )
 """SQL for records other than the inner spans of finished requests."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordFilter:
-    """Conditions on records; a record must meet all that are set.
-
-    `min_level` is the lowest level, `pattern` is searched in the result of `searchable`. `text` is searched
-    there by SQLite, case-insensitively for a-z; quotes and line ends in attributes appear as in JSON.
-    `statuses` are the lowest and highest status of a request. `roots` selects, of the spans of a request,
-    only the one that the client's request started.
-    """
-
-    resource: str | None = None
-    request_id: str | None = None
-    _: KW_ONLY
-    min_level: Severity | None = None
-    pattern: re.Pattern[str] | None = None
-    text: str | None = None
-    statuses: tuple[int, int] | None = None
-    roots: bool = False
-
-    def condition(self) -> tuple[str, list[str | int]]:
-        """Return the part that SQL evaluates, as an expression and its values."""
-        parts: list[str] = ["true"]
-        values: list[str | int] = []
-        if self.resource is not None:
-            parts.append("resource = ?")
-            values.append(self.resource)
-        if self.request_id is not None:
-            parts.append("request_id <> '' and request_id = ?")
-            values.append(self.request_id)
-        if self.min_level is not None:
-            parts.append("level >= ?")
-            values.append(SEVERITY_NUMBERS[self.min_level])
-        if self.text is not None:
-            parts.append(f"{_SEARCHABLE_SQL} like ? escape '\\'")
-            values.append("%" + _WILD.sub(r"\\\g<0>", self.text) + "%")
-        if self.statuses is not None:
-            parts.append("status between ? and ?")
-            values += self.statuses
-        if self.roots:
-            parts.append("(root = 1 or kind <> 'request')")
-        return " and ".join(parts), values
-
-    def matches(self, row: Sequence[Any]) -> bool:
-        """Return whether the remaining part holds, given the values of `FIELDS`."""
-        return self.pattern is None or self.pattern.search(searchable(row)) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +163,56 @@ class TimelineReader:
         requests = whole_requests and (
             record_filter.resource is None and record_filter.pattern is None and not record_filter.roots
         )
+        cursors, roots = self._counted(count, record_filter, after, last, requests)
+        if requests:
+            cursors += self._inner_spans(roots, record_filter, after, last)
+        return sorted(cursors)
+
+    def tail_times(self, count: int, record_filter: RecordFilter, after: int, last: int) -> list[int]:
+        """Return the ends of the records that `tail_cursors` counts with `whole_requests`, ascending."""
+        self._database.limit_time(READ_SECONDS)
+        requests = record_filter.resource is None and not record_filter.roots
+        cursors, _ = self._counted(count, record_filter, after, last, requests)
+        return list(accumulate(self.order_ns(cursors).values(), max))
+
+    def order_ns(self, cursors: Sequence[int]) -> dict[int, int]:
+        """Return the ends of records by cursor, as Unix time; removed records are omitted.
+
+        An end that guests report is at most the time at which the record was written.
+        """
+        rows = self._database.run(
+            f"select cursor, {_ORDER_SQL} from record where cursor in (select value from json_each(?))",
+            (json.dumps(list(cursors)),),
+        )
+        return dict(sorted(rows))
+
+    def rows(self, after: int, last: int, limit: int, max_bytes: int) -> list[Sequence[Any]]:
+        """Return rows after a cursor, up to another: cursor, time written in ms, and the values of `FIELDS`.
+
+        At least one row is returned, if any.
+        """
+        self._database.limit_time(READ_SECONDS)
+        columns = ", ".join(("cursor", "written_ms", *FIELDS))
+        sql = f"select {columns} from record where cursor > ? and cursor <= ? order by cursor limit ?"
+        rows: list[Sequence[Any]] = []
+        size = 0
+        for row in self._database.run(sql, (after, last, limit)):
+            size += _text_bytes(row[1:])
+            if rows and size > max_bytes:
+                break
+            rows.append(row)
+        return rows
+
+    def metrics(self) -> list[Sequence[Any]]:
+        """Return the series of metrics."""
+        if not self._database.run("select 1 from sqlite_schema where name = 'metric'"):
+            return []  # written by a version of svc without metrics
+        return self._database.run("select * from metric")
+
+    def _counted(
+        self, count: int, record_filter: RecordFilter, after: int, last: int, requests: bool
+    ) -> tuple[list[int], set[str]]:
+        """Return the cursors of the last `count` records, newest first, and the ids of their requests."""
         cursors: list[int] = []
         roots: set[str] = set()
         for cursor, root in self._backwards(record_filter, after, last, _COUNTED_SQL if requests else "true"):
@@ -223,9 +220,7 @@ class TimelineReader:
                 break
             cursors.append(cursor)
             roots.add(root)
-        if requests:
-            cursors += self._inner_spans(roots, record_filter, after, last)
-        return sorted(cursors)
+        return cursors, roots
 
     def _inner_spans(
         self, roots: Iterable[str], record_filter: RecordFilter, after: int, last: int

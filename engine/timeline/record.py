@@ -1,7 +1,7 @@
 """Record types of the timeline, their severity levels, and the definition of a failed request."""
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal, get_args
 
 from engine.door import Severity
@@ -12,12 +12,16 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 """In ascending order."""
 BUILT = "built in"
 """Beginning of the text of a platform record about a build."""
-_NO_FAILURES = frozenset({"", "aborted", "body-too-large", "client-gone", "not-found", "stopping"})
+INTERRUPTED = frozenset({"aborted", "client-gone", "stopping"})
+"""Outcomes of requests that ended early without a failure of the guest."""
+_NO_FAILURES = INTERRUPTED | {"", "body-too-large", "not-found"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RequestRecord:
-    """One span: a request as seen by one resource. Written when the span ends.
+    """One span: a request as seen by one resource. Written when the span ends, and not changed after it.
+
+    It is not frozen, because a frozen dataclass takes three times as long to create.
 
     A call dispatched through a mount is a span of its own. It has the same `request_id` and `trace_id`, its
     `parent` is the front's `span_id`, and it is written before the front's span. `root` marks the span
@@ -50,13 +54,19 @@ class RequestRecord:
 
 @dataclass(frozen=True, slots=True)
 class LineRecord:
-    """One line printed by a guest, without its newline."""
+    """One line printed by a guest, without its newline.
+
+    `trace_id` and `span_id` are those of the request at the resource. They are not stored.
+    """
 
     time_ns: int
     request_id: str
     resource: str
     stream: Literal["stdout", "stderr"]
     text: str
+    _: KW_ONLY
+    trace_id: str = field(default="", compare=False)
+    span_id: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

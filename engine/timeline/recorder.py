@@ -12,6 +12,7 @@ from pathlib import Path
 
 from engine.errors import SvcError
 from engine.files.quarantine import quarantine_database
+from engine.measurement import MAX_SERIES, MeasurementBatch, Series, SeriesKey, SeriesTable
 from engine.timeline.bus import TimelineBus
 from engine.timeline.database import CorruptTimeline, NewerTimeline, TimelineDatabase, TimelineError
 from engine.timeline.record import PlatformRecord, Record, RequestRecord, StructuredRecord
@@ -23,6 +24,8 @@ INTERVAL_SECONDS = 0.1
 BATCH = 500
 RETRY_SECONDS = 1.0
 TRIM_SECONDS = 1.0
+OMITTED_SECONDS = 60.0
+"""Minimum time between two warnings about too many series."""
 MAX_PENDING_BYTES = 64 << 20
 """Maximum size of unwritten records; further records are dropped and counted."""
 
@@ -58,23 +61,31 @@ class TimelineRecorder:
         self._max_pending_bytes = max_pending_bytes
         self._now_ns = now_ns
         self._store: TimelineStore | None = None
+        self._series = SeriesTable()
+        self._omitted_warned = 0.0
         self._lock = threading.Lock()
-        self._incoming: list[Record | Recording] = []
-        self._pending: deque[Record | Recording] = deque()  # used by the writing thread only
-        self._bytes = 0  # of both
+        self._incoming: list[Record | Recording | MeasurementBatch] = []
+        # These are used by the writing thread only.
+        self._pending: deque[Record | Recording] = deque()
+        self._changed: dict[SeriesKey, Series] = {}
+        self._bytes = 0  # of incoming and pending
         self._dropped = 0
         self._trimmed = 0.0
         self._failing = False
         self._stopping = False
         self._wakeup = threading.Event()
         self._batch_full = threading.Event()
-        self._following = timeline.subscribe(self), timeline.on_recording(self)
+        self._following = (
+            timeline.subscribe(self),
+            timeline.on_recording(self),
+            timeline.on_measurements(self),
+        )
         self._thread = threading.Thread(target=self._work, name="timeline", daemon=True)
         self._thread.start()
 
-    def __call__(self, record: Record | Recording) -> None:
-        """Queue a record, or a recording after the record of its request, without blocking."""
-        size = _size(record)
+    def __call__(self, record: Record | Recording | MeasurementBatch) -> None:
+        """Queue a record, a recording after the record of its request, or measurements, without blocking."""
+        size = size_of(record)
         with self._lock:
             if self._bytes + size > self._max_pending_bytes:
                 self._dropped += 1
@@ -113,10 +124,10 @@ class TimelineRecorder:
 
     def _write(self) -> bool:
         """Write all queued records in batches; return whether all were written."""
-        while batch := self._next_batch():
+        while (batch := self._next_batch()) or self._changed:
             try:
                 store = self._open()
-                store.append(batch, self._now_ns())
+                store.append(batch, self._now_ns(), self._changed.values())
             except NewerTimeline:
                 raise
             except TimelineError as error:
@@ -125,7 +136,9 @@ class TimelineRecorder:
                     return False
                 continue
             with self._lock:
-                self._bytes -= sum(map(_size, batch))
+                self._bytes -= sum(map(size_of, batch))
+            self._changed.clear()
+            self._warn_omitted()
             self._failing = False
             if len(batch) == BATCH or time.monotonic() - self._trimmed > TRIM_SECONDS:
                 self._trim(store)
@@ -139,15 +152,20 @@ class TimelineRecorder:
             self._recover(error)
 
     def _next_batch(self) -> list[Record | Recording]:
-        """Return the next records, with a record about dropped ones after them."""
+        """Aggregate measurements; return the next records, with a record about dropped ones after them."""
         with self._lock:
-            self._pending.extend(self._incoming)
+            for each in self._incoming:
+                if isinstance(each, MeasurementBatch):
+                    self._bytes -= size_of(each)
+                    self._changed |= self._series.add(each)
+                else:
+                    self._pending.append(each)
             self._incoming = []
             dropped, self._dropped = self._dropped, 0
             if dropped:
                 text = f"{dropped} records were lost: they arrived faster than they could be written"
                 warning = PlatformRecord(self._now_ns(), "", "WARN", text)
-                self._bytes += _size(warning)
+                self._bytes += size_of(warning)
                 self._pending.append(warning)
         return [self._pending.popleft() for _ in range(min(BATCH, len(self._pending)))]
 
@@ -157,6 +175,18 @@ class TimelineRecorder:
         if self._store is None:
             self._store = TimelineStore(self._path, self._retention)
         return self._store
+
+    def _warn_omitted(self) -> None:
+        """Record that measurements were omitted, at most once in `OMITTED_SECONDS`."""
+        omitted, now = self._series.omitted, time.monotonic()
+        if not omitted or now < self._omitted_warned:
+            return
+        self._series.omitted, self._omitted_warned = 0, now + OMITTED_SECONDS
+        text = (
+            f"{omitted} measurements were dropped: the project has the maximum of {MAX_SERIES:,} series. "
+            "Use attributes with fewer values"
+        )
+        self(PlatformRecord(self._now_ns(), "", "WARN", text))
 
     def _close_file(self) -> None:
         if self._store is not None:
@@ -168,14 +198,14 @@ class TimelineRecorder:
         self._close_file()
         if isinstance(error, CorruptTimeline):
             try:
-                aside = quarantine_database(self._path, "timeline", TimelineDatabase.is_corrupt)
+                quarantined = quarantine_database(self._path, "timeline", TimelineDatabase.is_corrupt)
             except SvcError as worse:
                 error = worse
             else:
-                if aside is not None:
+                if quarantined is not None:
                     self._warn(
                         TimelineError(
-                            f"{error.message}; a new file was created", f"Find the old file at {aside}."
+                            f"{error.message}; a new file was created", f"Find the old file at {quarantined}."
                         )
                     )
                     return True
@@ -193,13 +223,13 @@ class TimelineRecorder:
         self._thread.join()
 
 
-def _size(record: Record | Recording) -> int:
+def size_of(record: Record | Recording | MeasurementBatch) -> int:
     """Return the approximate size of a record in memory, in bytes."""
-    if isinstance(record, Recording):
+    if isinstance(record, (Recording, MeasurementBatch)):
         return _RECORD_OVERHEAD + record.weight
     if isinstance(record, RequestRecord):
-        calls = text_chars(record.calls) + _CALL_OVERHEAD * len(record.calls)
-        return _RECORD_OVERHEAD + len(record.target) + calls
+        size = _RECORD_OVERHEAD + len(record.target)
+        return size + text_chars(record.calls) + _CALL_OVERHEAD * len(record.calls) if record.calls else size
     if isinstance(record, StructuredRecord):
         return (
             _RECORD_OVERHEAD + len(record.body) + sum(len(k) + len(v) for k, v in record.attributes.items())

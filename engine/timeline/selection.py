@@ -8,7 +8,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.timeline.query import RecordFilter, RecordPage, TimelineReader, open_reader
+from engine.timeline.query import RecordPage, TimelineReader, open_reader
+from engine.timeline.record_filter import RecordFilter
 
 _TAIL_RECORDS = 64
 """Number of records in a page of a tail: their texts have at most 8 MiB."""

@@ -3,8 +3,9 @@
 import json
 import math
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ import apsw
 
 from engine.errors import SvcError
 from engine.files.statement_limit import StatementLimit
+from engine.files.statement_memory import COLLECTING_FUNCTIONS, MAX_COLLECTED_BYTES, StatementMemory
 from engine.timeline.database import TimelineDatabase
 from engine.timeline.stored_record import SEVERITY_NUMBERS
 from engine.trace import call_id
@@ -33,51 +35,68 @@ MAX_VALUES = 1_000_000
 MAX_PATTERN_BYTES = 200
 """Maximum bytes of a pattern of `like` and `glob`."""
 _STEPS_PER_CHECK = 20_000
+_SORTED_VALUES = 10_000
+"""Values that are sorted at once."""
 _TIME = "strftime('%Y-%m-%dT%H:%M:%fZ', time_ns / 1e9, 'unixepoch')"
 _LEVEL = "case level {} end".format(
     " ".join(f"when {number} then '{name}'" for name, number in SEVERITY_NUMBERS.items())
 )
 _SPANS = "from main.record as span where span.request_id = record.request_id and span.request_id <> ''"
+_NODE = "/* node */ "
+"""Place of the column `node` in the views of a file with the records of several nodes."""
 _VIEWS = {
     "requests": f"""
-        select cursor, {_TIME} as time, time_ns, request_id, trace_id, resource,
+        select {_NODE}cursor, {_TIME} as time, time_ns, request_id, trace_id, resource,
           (select span.resource {_SPANS} and span.kind = 'request' order by span.cursor limit 1) as handler,
           method, target, path_of(target) as path, status, code,
+          level >= {SEVERITY_NUMBERS["ERROR"]} as failed,
           round(wall_ns / 1e6, 3) as wall_ms,
           (select round(sum(span.compute_ns) / 1e6, 3) {_SPANS} and span.kind = 'request') as compute_ms,
           (select max(span.peak_memory) {_SPANS} and span.kind = 'request') as peak_memory,
           bytes_in, bytes_out
         from main.record where kind = 'request' and root = 1""",
     "spans": f"""
-        select cursor, {_TIME} as time, time_ns, request_id, trace_id, span_id, parent, resource,
-          kind, null as name, method, target, status, code, body as detail,
+        select {_NODE}cursor, {_TIME} as time, time_ns, request_id, trace_id, span_id, parent, resource,
+          kind, null as name, method, target, status, code,
+          level >= {SEVERITY_NUMBERS["ERROR"]} as failed, body as detail,
           round(wall_ns / 1e6, 3) as wall_ms, round(compute_ns / 1e6, 3) as compute_ms, peak_memory,
           bytes_in, bytes_out, null as attributes
         from main.record where kind = 'request'
         union all
-        select cursor, strftime('%Y-%m-%dT%H:%M:%fZ', (time_ns + (value ->> 2)) / 1e9, 'unixepoch'),
+        select {_NODE}cursor, strftime('%Y-%m-%dT%H:%M:%fZ', (time_ns + (value ->> 2)) / 1e9, 'unixepoch'),
           time_ns + (value ->> 2), request_id, trace_id, coalesce(value ->> 8, call_id(span_id, key)),
           case when value ->> 6 < 0 then span_id else coalesce(
             main.record.attributes ->> ('$[1][' || (value ->> 6) || '][8]'), call_id(span_id, value ->> 6)
           ) end, resource,
-          value ->> 0, value ->> 1, null, null, nullif(value ->> 4, 0), value ->> 5, null,
+          value ->> 0, value ->> 1, null, null, nullif(value ->> 4, 0), value ->> 5, value ->> 5 <> '', null,
           round((value ->> 3) / 1e6, 3), null, null,
           iif(value ->> 0 = 'span', null, value ->> 7 ->> 'bytes_in'),
           iif(value ->> 0 = 'span', null, value ->> 7 ->> 'bytes_out'), value -> 7
         from main.record, json_each(attributes, '$[1]')
         where kind = 'request' and attributes is not null""",
     "records": f"""
-        select cursor, {_TIME} as time, time_ns, {_LEVEL} as level, resource, request_id, body,
+        select {_NODE}cursor, {_TIME} as time, time_ns, {_LEVEL} as level, resource, request_id, body,
           iif(kind = 'structured', attributes, null) as attributes,
           iif(kind = 'platform', attributes, null) as grant
         from main.record where kind in ('structured', 'platform')""",
     "lines": f"""
-        select cursor, {_TIME} as time, time_ns, kind as stream, resource, request_id, body as text
+        select {_NODE}cursor, {_TIME} as time, time_ns, kind as stream, resource, request_id, body as text
         from main.record where kind in ('stdout', 'stderr')""",
+    "metrics": f"""
+        select {_NODE}{_TIME} as time, time_ns, resource, name, kind, unit, attributes, value,
+          (select sum(value) from json_each(counts)) as count, bounds, counts,
+          strftime('%Y-%m-%dT%H:%M:%fZ', since_ns / 1e9, 'unixepoch') as since, description
+        from main.metric""",
 }
+_NO_METRICS = """
+select null as time, null as time_ns, null as resource, null as name, null as kind, null as unit,
+  null as attributes, null as value, null as count, null as bounds, null as counts, null as since,
+  null as description
+where false"""
+"""The view of a file that an older svc wrote."""
 VIEWS = tuple(_VIEWS)
 """The views that a statement can read."""
-_READABLE = frozenset({*VIEWS, "record", "json_each", "json_tree", ""})
+_READABLE = frozenset({*VIEWS, "record", "metric", "json_each", "json_tree", ""})
 _INTERNAL = frozenset({"dbstat", "exchange", "origin"})
 _ALLOWED = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE})
 _DENIED_FUNCTIONS = frozenset(
@@ -103,8 +122,12 @@ class _SqlTimeline(TimelineDatabase):
 
     def _prepare(self, write: bool) -> None:
         if not self.empty:
+            columns = {column[1] for column in self.run("pragma main.table_info(record)")}
+            node = "node, " if "node" in columns else ""
             for name, select in _VIEWS.items():
-                self.run(f"create temp view {name} as {select}")
+                self.run(f"create temp view {name} as {select.replace(_NODE, node)}")
+            if not self.run("select 1 from main.sqlite_master where name = 'metric'"):
+                self.run(f"drop view metrics; create temp view metrics as {_NO_METRICS}")
         self._database.create_scalar_function("path_of", _path_of, 1, deterministic=True)
         self._database.create_scalar_function("call_id", _call_id, 2, deterministic=True)
         self._database.create_scalar_function("bucket", _bucket, 2, deterministic=True)
@@ -112,37 +135,41 @@ class _SqlTimeline(TimelineDatabase):
             self._database.create_aggregate_function(f"p{percent}", partial(_Percentile, percent / 100), 1)
         super()._prepare(write)
 
-    def select(self, sql: str, take: Callable[[list[str], Sequence[Any]], bool]) -> list[str]:
-        """Call `take` with the names of the columns and each row until it returns False; return the names.
+    def select(self, sql: str, on_row: Callable[[list[str], Sequence[Any]], bool]) -> list[str]:
+        """Call `on_row` with the names of the columns and each row until it returns False; return the names.
 
         Raises `SvcError` for a refused statement.
         """
-        limits, authorizer = StatementLimit(TIMEOUT_SECONDS, MAX_WRITTEN_BYTES), _Authorizer()
         database, names = self._database, list[str]()
+        memory, authorizer = StatementMemory(database), _Authorizer()
+        limits = StatementLimit(TIMEOUT_SECONDS, MAX_WRITTEN_BYTES, memory=memory)
         database.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
         database.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, MAX_PATTERN_BYTES)
         database.set_progress_handler(limits, _STEPS_PER_CHECK)
         database.authorizer = authorizer
-        statements = 0
+        statements, turn = 0, ExitStack()
 
         def trace(cursor: Any, statement: str, values: Any) -> bool:
             nonlocal statements
             statements += 1
+            if authorizer.collects:
+                turn.enter_context(memory)
             names[:] = _unique([column[0] for column in cursor.get_description()])
             return statements == 1
 
         cursor = database.cursor()
         cursor.exec_trace = trace
         try:
-            for row in cursor.execute(sql):
-                if not take(names, row):
-                    break
+            with turn:
+                for row in cursor.execute(sql):
+                    if not on_row(names, row):
+                        break
         except apsw.ExecTraceAbort as error:
             raise SvcError(
                 "the text has several statements", "Run them one by one.", code="invalid"
             ) from error
         except apsw.InterruptError as error:
-            raise _stopped(oversized=limits.oversized) from error
+            raise _stopped(written=limits.oversized, collected=memory.oversized) from error
         except (apsw.Error, ValueError) as error:
             message = authorizer.refusal or f"SQL: {error}"
             raise SvcError(message, f"Read {', '.join(VIEWS)}.", code="invalid") from error
@@ -152,10 +179,14 @@ class _SqlTimeline(TimelineDatabase):
 
 
 class _Authorizer:
-    """Allows reads of the views. `refusal` says what was refused, or is empty."""
+    """Allows reads of the views. `refusal` says what was refused, or is empty.
+
+    `collects` is true if the statement calls a function that collects values in memory.
+    """
 
     def __init__(self) -> None:
         self.refusal = ""
+        self.collects = False
 
     def __call__(
         self, action: int, first: str | None, second: str | None, database: str | None, inner: str | None
@@ -168,6 +199,7 @@ class _Authorizer:
         ):
             return apsw.SQLITE_OK  # Without a database, it is a name that the statement defines.
         if action == apsw.SQLITE_FUNCTION and name.lower() not in _DENIED_FUNCTIONS:
+            self.collects = self.collects or name.lower() in COLLECTING_FUNCTIONS
             return apsw.SQLITE_OK
         if action == apsw.SQLITE_READ:
             self.refusal = f"{name} cannot be read"
@@ -184,21 +216,49 @@ class _Percentile:
     def __init__(self, share: float) -> None:
         self._share = share
         self._values = array("d")
+        self._sorted: list[array[float]] = []
+        """Parts of a bounded number: to sort all values at once would hold the interpreter's lock."""
 
     def step(self, *values: Any) -> None:
-        """Add a value. Null and texts are ignored."""
+        """Add a value. Null, texts and infinity are ignored."""
         value = values[0]
-        if isinstance(value, int | float) and len(self._values) < MAX_VALUES:
+        if (
+            isinstance(value, int | float)
+            and math.isfinite(value)
+            and len(self._sorted) < MAX_VALUES // _SORTED_VALUES
+        ):
             self._values.append(value)
+            if len(self._values) == _SORTED_VALUES:
+                self._sort()
+
+    def _sort(self) -> None:
+        if self._values:
+            self._sorted.append(array("d", sorted(self._values)))
+            self._values = array("d")
 
     def final(self) -> float | None:
         """Return the percentile, or None without values."""
-        values = sorted(self._values)
-        if not values:
+        self._sort()
+        last = sum(map(len, self._sorted)) - 1
+        if last < 0:
             return None
-        at = self._share * (len(values) - 1)
-        low = math.floor(at)
-        return round(values[low] + (values[min(low + 1, len(values) - 1)] - values[low]) * (at - low), 6)
+        at = self._share * last
+        index = math.floor(at)
+        low, high = self._at(index), self._at(min(index + 1, last))
+        return round(low + (high - low) * (at - index), 6)
+
+    def _at(self, index: int) -> float:
+        """Return the value at an index of the sorted values: the first that enough values do not exceed."""
+        low, high = min(part[0] for part in self._sorted), max(part[-1] for part in self._sorted)
+        while low < high:
+            middle = low / 2 + high / 2
+            if not low <= middle < high:
+                middle = low
+            if sum(bisect_right(part, middle) for part in self._sorted) > index:
+                high = middle
+            else:
+                low = math.nextafter(middle, math.inf)
+        return low
 
 
 def _is_internal(table: str) -> bool:
@@ -210,9 +270,10 @@ def _path_of(*values: Any) -> str:
     return str(values[0]).partition("?")[0]
 
 
-def _call_id(*values: Any) -> str:
-    """Return the span id of the call with an index, of a request's span id."""
-    return call_id(str(values[0]), int(values[1]))
+def _call_id(*values: Any) -> str | None:
+    """Return the span id of the call with an index, of a request's span id. None if it is not an integer."""
+    span_id, index = values
+    return call_id(str(span_id), index) if isinstance(index, int) else None
 
 
 def _bucket(*values: Any) -> str | None:
@@ -251,7 +312,7 @@ def run(path: Path, sql: str, limit: int = MAX_ROWS) -> bytes:
     truncated: str | None = None
     size = 0
 
-    def take(names: list[str], row: Sequence[Any]) -> bool:
+    def on_row(names: list[str], row: Sequence[Any]) -> bool:
         nonlocal size, truncated
         if len(rows) >= limit or size > MAX_BYTES:
             truncated = "rows" if len(rows) >= limit else "bytes"
@@ -261,7 +322,7 @@ def run(path: Path, sql: str, limit: int = MAX_ROWS) -> bytes:
         return True
 
     with closing(_SqlTimeline(path, write=False)) as timeline:
-        columns = [{"name": name, "type": ""} for name in timeline.select(sql, take)]
+        columns = [{"name": name, "type": ""} for name in timeline.select(sql, on_row)]
     return b'{"columns":%b,"rows":[%b],"truncated":%b,"changes":0,"last_id":0}' % (
         _json(columns),
         b",".join(rows),
@@ -290,14 +351,19 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def _stopped(*, oversized: bool) -> SvcError:
-    if oversized:
+def _stopped(*, written: bool, collected: bool) -> SvcError:
+    if written:
         size = f"{MAX_WRITTEN_BYTES >> 20} MiB of temporary data"
         return SvcError(
             f"the statement wrote more than {size}", "Sort or group fewer rows.", code="too-large"
         )
+    if collected:
+        size = f"{MAX_COLLECTED_BYTES >> 20} MiB"
+        return SvcError(
+            f"the statement collected more than {size}", "Collect fewer values.", code="too-large"
+        )
     return SvcError(
         f"the statement took longer than {TIMEOUT_SECONDS:.0f} s",
-        "Read a part of the timeline: where time > '2026-01-31T12:00'.",
+        "Read the last records only: where cursor > (select max(cursor) - 10000 from requests).",
         code="timeout",
     )

@@ -1,14 +1,15 @@
 """Writer of the timeline's file: appends records and removes the oldest ones."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.measurement import MAX_SERIES, Series
 from engine.timeline.database import BOUNDS, FIELDS, TimelineDatabase
 from engine.timeline.record import Record
 from engine.timeline.recording import Recording, to_exchange
 from engine.timeline.recording import encode as encode_exchange
-from engine.timeline.stored_record import encode
+from engine.timeline.stored_record import encode, encode_series
 
 _ROW = f"({', '.join('?' * (len(FIELDS) + 2))})"
 _ROWS_PER_INSERT = (128, 16, 4, 1)
@@ -17,6 +18,11 @@ _INSERT = {rows: f"insert into record values {', '.join([_ROW] * rows)}" for row
 _ROWS_PER_TRIM = 10_000
 _MAX_TRIM_STEPS = 20
 _EXCHANGE = "insert or replace into exchange values (?, ?, ?, ?, ?, ?)"
+_METRIC = "insert or replace into metric values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_DELETE_SERIES = """
+delete from metric where time_ns / 1000000 < ?
+  or time_ns <= (select time_ns from metric order by time_ns desc limit 1 offset ?)
+"""
 _DELETE_OLDEST = """
 delete from exchange where cursor <= (
   select cursor from (select cursor, sum(weight) over (order by cursor desc) as total from exchange)
@@ -47,13 +53,21 @@ class TimelineStore:
         self._database = TimelineDatabase(path, write=True)
         self._page_bytes: int = self._database.run("pragma page_size")[0][0]
 
-    def append(self, records: Sequence[Record | Recording], now_ns: int) -> None:
-        """Add records and recordings in order, in one transaction."""
+    def append(
+        self, records: Sequence[Record | Recording], now_ns: int, series: Iterable[Series] = ()
+    ) -> None:
+        """Add records and recordings in order, and replace series, in one transaction."""
         rows = [encode(record) for record in records if not isinstance(record, Recording)]
         recordings = [record for record in records if isinstance(record, Recording)]
         exchanges = [(each, *encode_exchange(to_exchange(each))) for each in recordings]
 
+        metrics = [encode_series(each) for each in series]
+
         def write() -> None:
+            for values in metrics:
+                self._database.run(_METRIC, values)
+            if not rows and not exchanges:
+                return
             last = self._insert(rows, now_ns // 1_000_000)
             for recording, head, request, response in exchanges:
                 weight = recording.weight + len(head)
@@ -85,6 +99,7 @@ class TimelineStore:
             if not self._database.change(lambda: self._trim_step(oldest_ms)):
                 break
         self._database.change(self._trim_exchanges)
+        self._database.change(lambda: self._database.run(_DELETE_SERIES, (oldest_ms, MAX_SERIES)))
 
     def _trim_exchanges(self) -> None:
         """Remove recordings whose records were removed, and the oldest ones above the size limit."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.door import Severity
 from engine.grant import Grant
+from engine.measurement import Series
 from engine.timeline.record import (
     SEVERITIES,
     LineRecord,
@@ -41,10 +42,14 @@ _call_values = attrgetter("start_ns", "wall_ns", "status", "code", "parent")
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A record with its cursor in the timeline. Cursors only increase."""
+    """A record with its cursor in the timeline. Cursors only increase.
+
+    `node` is the node of a fleet that stores it, or empty.
+    """
 
     cursor: int
     record: Record
+    node: str = ""
 
 
 def encode(record: Record) -> tuple[Any, ...]:
@@ -134,6 +139,25 @@ def searchable(row: Sequence[Any]) -> str:
     if kind == "structured":
         return " ".join((body, *(f"{key}={value}" for key, value in json.loads(attributes).items())))
     return str(body)
+
+
+def encode_series(series: Series) -> tuple[Any, ...]:
+    """Return the values of the table `metric`."""
+    last = series.last
+    histogram = last.kind == "histogram"
+    return (
+        _text(series.resource),
+        _text(last.name),
+        last.kind,
+        _encode({_text(key): _text(text) for key, text in last.attributes}),
+        _text(last.unit),
+        _text(last.description),
+        series.since_ns,
+        series.time_ns,
+        series.value,
+        _encode(last.bounds) if histogram else None,
+        _encode(series.counts) if histogram else None,
+    )
 
 
 def _text(text: str) -> str:

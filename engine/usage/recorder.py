@@ -79,11 +79,11 @@ class UsageRecorder:
             store.add(counts)
         except CorruptUsage as error:
             self._close_file()
-            aside = quarantine_database(self._path, "usage", UsageStore.is_corrupt)
-            if aside is None:
+            quarantined = quarantine_database(self._path, "usage", UsageStore.is_corrupt)
+            if quarantined is None:
                 raise
             self._warn(
-                UsageError(f"{error.message}; a new file was created", f"Find the old file at {aside}.")
+                UsageError(f"{error.message}; a new file was created", f"Find the old file at {quarantined}.")
             )
             store = self._open()
             store.add(counts)

@@ -44,6 +44,7 @@ on conflict do update set
   bytes_out = bytes_out + excluded.bytes_out
 """
 _READ = "select * from usage where minute >= ? order by minute, resource"
+_PAGE = "select * from usage where (minute, resource) > (?, ?) order by minute, resource limit ?"
 
 
 class UsageError(SvcError):
@@ -92,3 +93,7 @@ class UsageStore(SqliteFile):
             (minute, resource): UsageCount.of(numbers)
             for minute, resource, *numbers in self.run(_READ, (since,))
         }
+
+    def page(self, after: Key, limit: int) -> list[list[int | str]]:
+        """Return the next rows after a minute and name: minute, name, and the numbers of a `UsageCount`."""
+        return [list(row) for row in self.run(_PAGE, (*after, limit))]

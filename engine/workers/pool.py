@@ -14,6 +14,7 @@ from dataclasses import KW_ONLY, dataclass, field
 
 from engine.deploy.doors import DoorUsage
 from engine.deploy.versions import Publication
+from engine.measurement import MeasurementBatch
 from engine.metrics.families import PoolState
 from engine.timeline.bus import TimelineBus
 from engine.timeline.recording import Recording
@@ -82,7 +83,7 @@ class WorkerPool:
         self._timeline_of = timeline_of
         self._uses_of = uses_of
         self._warn = warn
-        self._number = self._asked = 0
+        self._number = self._requested = 0
         self._last: dict[str, protocol.Publish] = {}
         self._workers: dict[int, _Worker] = {}
 
@@ -93,7 +94,7 @@ class WorkerPool:
 
     async def pool_states(self) -> list[PoolState]:
         """Return the instances of each worker; without those that do not reply in time."""
-        self._asked = number = self._asked + 1
+        self._requested = number = self._requested + 1
         workers = list(self._workers.values())
         replies: list[asyncio.Future[PoolState]] = []
         for worker in workers:
@@ -145,8 +146,8 @@ class WorkerPool:
         stopping.cancel()
 
     async def _spawn(self, index: int) -> _Worker:
-        ours, theirs = socket.socketpair()
-        inherited = [theirs.fileno(), *(opened.fileno() for opened in self._sockets[index])]
+        parent_end, child_end = socket.socketpair()
+        inherited = [child_end.fileno(), *(opened.fileno() for opened in self._sockets[index])]
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -160,8 +161,8 @@ class WorkerPool:
                 env=dict(os.environ),
             )
         finally:
-            theirs.close()
-        worker = _Worker(process, await protocol.Channel.open(ours))
+            child_end.close()
+        worker = _Worker(process, await protocol.Channel.open(parent_end))
         worker.channel.send(self._config)
         for message in self._last.values():
             worker.channel.send(message)
@@ -177,6 +178,8 @@ class WorkerPool:
                 for record in message.records:
                     if isinstance(record, Recording):
                         timeline.publish_recording(record)
+                    elif isinstance(record, MeasurementBatch):
+                        timeline.publish_measurements(record)
                     else:
                         timeline.append(record)
             elif isinstance(message, protocol.WorkerWarning):

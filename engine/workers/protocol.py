@@ -17,6 +17,7 @@ from engine.http.connection_limits import PER_ADDRESS
 from engine.http.exchange import MAX_BODY
 from engine.http.tls import Certificate
 from engine.lane import BuildMode
+from engine.measurement import MeasurementBatch
 from engine.metrics.families import PoolState
 from engine.timeline.record import Record
 from engine.timeline.recording import Recording
@@ -89,7 +90,7 @@ class RecordBatch:
     """New records of a worker in one project."""
 
     project: str
-    records: list[Record | Recording]
+    records: list[Record | Recording | MeasurementBatch]
     uses: DoorUsage
     """Door calls since the last batch."""
 

@@ -16,6 +16,7 @@ from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.connection_limits import ConnectionLimiter
 from engine.http.server import serve
 from engine.log_forwarding import LogForwarder
+from engine.measurement import MeasurementBatch
 from engine.metrics.families import PoolState
 from engine.quota import Quotas
 from engine.timeline.bus import TimelineBus
@@ -35,10 +36,10 @@ class RecordReporter:
         self._channel = channel
         self._project = project
         self._uses = uses
-        self._waiting: list[Record | Recording] = []
+        self._waiting: list[Record | Recording | MeasurementBatch] = []
 
-    def __call__(self, record: Record | Recording) -> None:
-        """Add a record or a recording."""
+    def __call__(self, record: Record | Recording | MeasurementBatch) -> None:
+        """Add a record, a recording or measurements."""
         if not self._waiting:
             asyncio.get_running_loop().call_later(BATCH_SECONDS, self.flush)
         self._waiting.append(record)
@@ -71,6 +72,7 @@ async def serve_worker(
         reporters.append(RecordReporter(channel, project, lambda name: tenants.uses(name)))
         timeline.subscribe(reporters[-1])
         timeline.on_recording(reporters[-1])
+        timeline.on_measurements(reporters[-1])
 
     tenants = Tenants(
         doors, lambda project: config.data / project if config.multi_project else config.data, report_records

@@ -2,4 +2,4 @@
 
 from engine.manifest.lanes import LaneSpec
 
-SPEC = LaneSpec(name="go", build_variables=("TZ",))
+SPEC = LaneSpec(name="go", build_variables=("TZ",), tone="teal")

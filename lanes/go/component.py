@@ -7,8 +7,6 @@ has the adapter modules.
 from functools import cache
 from pathlib import Path
 
-import wasmtime
-
 from engine.wasm_binary import COMPONENT_HEADER, read_sections, section
 from lanes.go.core_module import Import, UnboundModule
 from lanes.wit_imports import parse_interfaces
@@ -52,7 +50,10 @@ def component(module: UnboundModule) -> bytes:
     """Return the component of a module. Raises `NotHosted` and `NoHandler`."""
     if not {HANDLE, _ARENA, "_initialize", "memory"} <= module.exports:
         raise NoHandler
-    frame: bytes = bytes(wasmtime.wat2wasm(_text(module)))
+    # Imported on demand: builds of other lanes do without it.
+    from wasmtime import wat2wasm
+
+    frame: bytes = bytes(wat2wasm(_text(module)))
     binary, pending = bytearray(COMPONENT_HEADER), True
     for kind, body in read_sections(frame, COMPONENT_HEADER):
         if pending and kind == _CORE_MODULE_SECTION:

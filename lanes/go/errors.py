@@ -5,7 +5,7 @@ from pathlib import Path
 
 from engine.lane import BuildFailed, BuildRequest, Diagnostic
 
-_PLACE = re.compile(r"^(?:vet: )?(?P<file>\S.*?\.go):(?P<line>\d+)(?::(?P<column>\d+))?: (?P<message>.*)$")
+_POSITION = re.compile(r"^(?:vet: )?(?P<file>\S.*?\.go):(?P<line>\d+)(?::(?P<column>\d+))?: (?P<message>.*)$")
 _NETWORK = re.compile(
     r"dial tcp|no such host|i/o timeout|connection refused|module lookup disabled|proxyconnect|"
     r"TLS handshake|temporary failure in name resolution|502 Bad Gateway|503 Service"
@@ -41,13 +41,13 @@ def explain(request: BuildRequest, output: str) -> BuildFailed:
     if command := _GET.search(output):
         return BuildFailed(
             f"resource {name} needs a module that its go.mod does not name",
-            f"Run `{command[1]}` in {request.shown(request.resource.workdir)}.",
+            f"Run `{command[1]}` in {request.display_path(request.resource.workdir)}.",
             diagnostics=errors,
             output=output,
         )
     if "is not a main package" in output or "requires exactly one main package" in output:
         return BuildFailed(
-            f"resource {name}: {request.shown(request.resource.workdir)} has no main package",
+            f"resource {name}: {request.display_path(request.resource.workdir)} has no main package",
             "Set `workdir` in svc.toml to the folder of `package main`, whose main calls guest.Serve.",
             output=output,
         )
@@ -67,7 +67,7 @@ def diagnostics(request: BuildRequest, output: str) -> tuple[Diagnostic, ...]:
     """Return the diagnostics with positions, each with its continuation lines."""
     result: list[Diagnostic] = []
     for line in output.splitlines():
-        match = _PLACE.match(line)
+        match = _POSITION.match(line)
         if match is None:
             continue
         if len(result) == _MAX_DIAGNOSTICS:
@@ -77,7 +77,7 @@ def diagnostics(request: BuildRequest, output: str) -> tuple[Diagnostic, ...]:
         result.append(
             Diagnostic(
                 match["message"],
-                request.shown(file.resolve()),
+                request.display_path(file.resolve()),
                 int(match["line"]),
                 int(match["column"] or 0),
                 _frame(file, int(match["line"]), int(match["column"] or 0)),

@@ -25,7 +25,7 @@ _LIBRARY = Path(__file__).parent / "library"
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class _Patch:
     """Patch of `file` (below GOROOT/src): edits of texts that occur once, and a file of `library/` to add."""
 
     file: str
@@ -48,7 +48,7 @@ class _Change:
 
 
 _CHANGES = (
-    _Change(
+    _Patch(
         "net/http/roundtrip.go",
         (
             (
@@ -59,12 +59,12 @@ _CHANGES = (
         ),
         "roundtrip.go.added",
     ),
-    _Change(
+    _Patch(
         "runtime/proc.go",
         (("\t\tdoInit(m.inittasks)\n", "\t\tdoInit(withoutProgram(m.inittasks))\n"),),
         "proc.go.added",
     ),
-    _Change(
+    _Patch(
         "mime/multipart/formdata.go",
         (
             ('\t"os"\n', '\t"os"\n\t"runtime"\n'),
@@ -85,7 +85,7 @@ _CHANGES = (
         ),
         "formdata.go.added",
     ),
-    _Change(
+    _Patch(
         "net/net_fake.go",
         (
             (
@@ -96,7 +96,7 @@ _CHANGES = (
         ),
         "net_fake.go.added",
     ),
-    _Change(
+    _Patch(
         "net/dnsclient_unix.go",
         (
             (
@@ -108,7 +108,7 @@ _CHANGES = (
             ),
         ),
     ),
-    _Change(
+    _Patch(
         "time/zoneinfo_wasip1.go",
         (
             ("package time\n", 'package time\n\nimport "syscall"\n'),
@@ -116,7 +116,7 @@ _CHANGES = (
         ),
         "zoneinfo_wasip1.go.added",
     ),
-    _Change(
+    _Patch(
         "crypto/tls/conn.go",
         (
             (

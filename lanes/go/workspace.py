@@ -54,7 +54,7 @@ async def workspace(go: Go, request: BuildRequest) -> Workspace:
     module_file, work_file = settings["GOMOD"], settings["GOWORK"]
     if module_file in ("", os.devnull):
         raise BuildFailed(
-            f"resource {request.resource.name}: there is no go.mod in {request.shown(workdir)}",
+            f"resource {request.resource.name}: there is no go.mod in {request.display_path(workdir)}",
             f"Run `go mod init {request.resource.name}` there; `svc new NAME --template go` has one.",
         )
     module = Path(module_file).parent

@@ -3,4 +3,4 @@
 from engine.manifest.lanes import LaneSpec
 from lanes.js.entry import default_entry
 
-SPEC = LaneSpec(name="js", default_entry=default_entry)
+SPEC = LaneSpec(name="js", default_entry=default_entry, build_for_memory=True, tone="yellow")

@@ -32,11 +32,11 @@ class Bundler:
         """Return the response to one request. Raises `BuildFailed` if the process fails."""
         try:
             try:
-                answer = await self._ask(toolchain, request)
+                answer = await self._request(toolchain, request)
             except ConnectionError:
                 if self._reader is not None:
                     await asyncio.wait([self._reader])
-                answer = await self._ask(toolchain, request)
+                answer = await self._request(toolchain, request)
         except ConnectionError as error:
             raise BuildFailed(
                 "the bundler ended while it worked",
@@ -47,7 +47,7 @@ class Bundler:
             raise BuildFailed("the bundler failed", "Save the file again.", output=answer["fault"])
         return answer
 
-    async def _ask(self, toolchain: Toolchain, request: dict[str, Any]) -> dict[str, Any]:
+    async def _request(self, toolchain: Toolchain, request: dict[str, Any]) -> dict[str, Any]:
         """Send one request. Raises `ConnectionError` if the process ends before its response."""
         process = await self._running(toolchain)
         self._next += 1

@@ -37,7 +37,10 @@ class ComponentRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSpec:
-    """A component to make: `write` writes its bundled main module to a file."""
+    """A component to make: `write` writes its bundled main module to a file.
+
+    `heap` is the maximum of objects, in MiB.
+    """
 
     toolchain: Toolchain
     world: str
@@ -46,6 +49,7 @@ class SnapshotSpec:
     write: Callable[[Path], Awaitable[None]]
     report: Callable[[str], None]
     activity: str
+    heap: int
     limit: float = LIMIT_SECONDS
 
 
@@ -71,7 +75,7 @@ async def component(spec: SnapshotSpec) -> tuple[Path, str]:
         if cached := cached_component(spec.cache_folder):
             return cached, ""
         spec.report(f"{spec.activity} …")
-        with tempfile.TemporaryDirectory(prefix="svc-js-") as folder:
+        with tempfile.TemporaryDirectory(prefix="making-", dir=spec.cache_folder) as folder:
             module = Path(folder) / MODULES[spec.world]
             await spec.write(module)
             return await _make(spec, module)
@@ -89,6 +93,7 @@ async def _make(spec: SnapshotSpec, module: Path) -> tuple[Path, str]:
         str(template),
         str(module),
         str(output_file),
+        str(spec.heap),
     ]
     try:
         async with asyncio.timeout(spec.limit):
@@ -104,9 +109,7 @@ async def _make(spec: SnapshotSpec, module: Path) -> tuple[Path, str]:
     if code != 0 or not output_file.exists():
         raise ComponentRefused(output)
     digest = await asyncio.to_thread(content_digest, output_file)
-    arriving = spec.cache_folder / "arriving"
-    await asyncio.to_thread(shutil.copyfile, output_file, arriving)
-    return arriving.replace(spec.cache_folder / f"{digest}.wasm"), output
+    return output_file.replace(spec.cache_folder / f"{digest}.wasm"), output
 
 
 async def bundle_glue(toolchain: Toolchain, name: str, target: Path) -> tuple[int, str]:

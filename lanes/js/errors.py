@@ -8,7 +8,7 @@ from engine.lane import BuildFailed, BuildRequest, Diagnostic
 from engine.sourcemap import SourceMap
 
 _UNRESOLVED = re.compile(r'Could not resolve "([^"]+)"')
-_PLACE = re.compile(r"\(([^()]+):(\d+):(\d+)\)")
+_POSITION = re.compile(r"\(([^()]+):(\d+):(\d+)\)")
 _ASKED_FOR_TIME = re.compile(r"^svc: the time was asked for\n(.*?)svc: end$", re.MULTILINE | re.DOTALL)
 _PACKAGE = re.compile(r".*node_modules/((?:@[^/]+/)?[^/]+)")
 _TOOL = ("Failed to initialize component", "Exception while evaluating")
@@ -83,7 +83,7 @@ def evaluation_failure(output: str, mapping: SourceMap, request: BuildRequest) -
     mapped = (mapping.rewrite(line) for line in output.splitlines())
     lines = [line for line in mapped if line and line.strip() and not line.startswith(_TOOL)]
     text = "\n".join(lines)
-    position = _PLACE.search(text)
+    position = _POSITION.search(text)
     thrown = next((match for line in lines if (match := _THROWN.match(line))), None)
     message = thrown.group(1) if thrown else lines[-1] if lines else "the engine ended without a message"
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -115,6 +115,6 @@ def frozen_time(output: str, mapping: SourceMap) -> str:
     if match is None:
         return ""
     frames = [mapped for line in match.group(1).splitlines() if (mapped := mapping.rewrite(line))]
-    position = next((found for frame in frames if (found := _PLACE.search(frame))), None)
+    position = next((place for frame in frames if (place := _POSITION.search(frame))), None)
     subject = ":".join(position.groups()) + " asks" if position else "the module asks"
     return f"{subject} for the time while it is loaded; that is the year 2000, in every request"

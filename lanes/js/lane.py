@@ -38,8 +38,11 @@ from lanes.js.node import programs
 from lanes.js.toolchain import COMPAT, GUEST, Toolchain, ensure, ensure_intl, tools
 from lanes.prebuilt_component import build_or_take
 
-_OURS = Path(__file__).resolve().parent
+_FOLDER = Path(__file__).resolve().parent
 MAX_BUNDLE_BYTES = 24 << 20
+HEAP_DIVISOR = 4
+"""Objects of JavaScript take at most this part of memory_limit_mb."""
+DEFAULT_HEAP = 32
 _CHECK = (
     "\n({ svcEntry: svcApp.svcEntry, default: typeof svcApp.default?.fetch !== 'function' ? svcApp.default : "
     "{ fetch: () => new Response() } });\n//# sourceURL=svc-app.js\n"
@@ -65,7 +68,7 @@ class JsLane:
 
     async def install(self, cache: Path, report: Callable[[str], None]) -> None:
         """Install what is missing, and make the dev loader. Raises `ToolchainMissing`."""
-        await _loader(await ensure(cache, report), report)
+        await _loader(await ensure(cache, report), DEFAULT_HEAP, report)
 
     def identity(self, cache: Path) -> str:
         """Return the fingerprint of node; the lane's code pins the npm packages."""
@@ -78,7 +81,7 @@ class JsLane:
     async def _build(self, request: BuildRequest) -> ComponentArtifact:
         entry = _entry(request)
         async with self._installing:
-            if self._toolchain is None or not self._toolchain.whole():
+            if self._toolchain is None or not self._toolchain.is_complete():
                 self._toolchain = await ensure(request.cache, request.report)
         toolchain = self._toolchain
         name = entry.relative_to(request.root).as_posix()
@@ -110,7 +113,7 @@ class JsLane:
         if deploy:
             component = await self._snapshot(toolchain, request, answer["code"], source_map)
             return ComponentArtifact(component, component.stem, None, source_map, inputs)
-        loader = await _loader(toolchain, request.report)
+        loader = await _loader(toolchain, _heap(request), request.report)
         artifact = ComponentArtifact(loader, loader.stem, answer["code"], source_map, inputs)
         if request.evaluate is not None:
             # Without the source map, so that positions are mapped as those of a deploy build.
@@ -132,7 +135,8 @@ class JsLane:
             module.write_text(code, encoding="utf-8")
 
         name = request.resource.name
-        cache_folder = request.cache / "js" / sha256(f"{toolchain.key}\0{code}".encode()).hexdigest()
+        heap = _heap(request)
+        cache_folder = request.cache / "js" / sha256(f"{toolchain.key}\0{heap}\0{code}".encode()).hexdigest()
         activity = f"making the component of {name}"
         mapping = SourceMap.parse(source_map)
         try:
@@ -144,6 +148,7 @@ class JsLane:
                     write=write,
                     report=request.report,
                     activity=activity,
+                    heap=heap,
                     limit=self._limit,
                 )
             )
@@ -156,19 +161,30 @@ class JsLane:
         return path
 
 
-async def _loader(toolchain: Toolchain, report: Callable[[str], None]) -> Path:
-    """Return the loader component; the first use of a toolchain makes it."""
+def _heap(request: BuildRequest) -> int:
+    """Return the maximum of objects in MiB. They take twice the memory: the engine aligns them."""
+    return request.resource.memory_limit_mb // HEAP_DIVISOR
+
+
+async def _loader(toolchain: Toolchain, heap: int, report: Callable[[str], None]) -> Path:
+    """Return the loader component for a heap; the first use of a toolchain makes it."""
 
     async def write(module: Path) -> None:
         code, output = await bundle_glue(toolchain, "loader.js", module)
         if code != 0:
             raise ComponentRefused(output)
 
-    folder, activity = toolchain.folder / "loader", "making the js dev loader, once"
+    folder, activity = toolchain.folder / f"loader-{heap}", "making the js dev loader, once"
     try:
         path, _ = await component(
             SnapshotSpec(
-                toolchain, "loader", cache_folder=folder, write=write, report=report, activity=activity
+                toolchain,
+                "loader",
+                cache_folder=folder,
+                write=write,
+                report=report,
+                activity=activity,
+                heap=heap,
             )
         )
     except ComponentRefused as error:
@@ -181,12 +197,12 @@ def _entry(request: BuildRequest) -> Path:
     entry = resource.entry
     if entry is None:
         raise BuildFailed(
-            f"resource {resource.name} has no entry module in {request.shown(resource.workdir)}",
+            f"resource {resource.name} has no entry module in {request.display_path(resource.workdir)}",
             f'Looked for: {LOOKED_FOR}. Or name it in svc.toml: entry = "main.ts"',
         )
     if not entry.is_file():
         raise BuildFailed(
-            f"resource {resource.name}: the entry module {request.shown(entry)} does not exist",
+            f"resource {resource.name}: the entry module {request.display_path(entry)} does not exist",
             "Create the file, or change entry in svc.toml.",
         )
     return entry
@@ -218,5 +234,5 @@ def _bundled(inputs: list[dict[str, Any]], request: BuildRequest, toolchain: Too
     """Return all files in a bundle except svc's own, including those that `.gitignore` names."""
     # This runs at each save for each file, and strings are faster than paths. esbuild has resolved all links.
     paths = (os.path.normpath(f"{request.root}/{item['path']}") for item in inputs if ":" not in item["path"])
-    ours = (f"{_OURS}/", f"{os.path.realpath(toolchain.folder.parent)}/")
-    return frozenset(Path(path) for path in paths if not path.startswith(ours))
+    svc_folders = (f"{_FOLDER}/", f"{os.path.realpath(toolchain.folder.parent)}/")
+    return frozenset(Path(path) for path in paths if not path.startswith(svc_folders))

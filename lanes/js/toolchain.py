@@ -20,16 +20,16 @@ from lanes.lock import locked
 from lanes.process import run
 from lanes.wheel_toolchain import install
 
-_HERE = Path(__file__).parent
-SCRIPTS = _HERE / "node"
+_FOLDER = Path(__file__).parent
+SCRIPTS = _FOLDER / "node"
 INTL = SCRIPTS / "intl"
-GLUE = _HERE / "glue"
-COMPAT = _HERE / "compat"
-GUEST = _HERE / "guest" / "index.js"
+GLUE = _FOLDER / "glue"
+COMPAT = _FOLDER / "compat"
+GUEST = _FOLDER / "guest" / "index.js"
 PACKAGES = ("package.json", "package-lock.json")
 MAX_ERROR_LINES = 8
 ROOM = "Free some space, or set SVC_HOME to a folder with 500 MB free."
-SHOWN = ("@bytecodealliance/componentize-js", "esbuild")
+REPORTED_PACKAGES = ("@bytecodealliance/componentize-js", "esbuild")
 _GLUE = "".join(
     f"  import {name};\n"
     for name in ("wasi:cli/environment@0.2.10", "wasi:cli/exit@0.2.10", "svc:doors/call@0.1.0")
@@ -62,7 +62,7 @@ class Toolchain:
         """The folder of WIT definitions, for `world`."""
         return self.folder / "wit"
 
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Return whether it is complete: a cache can be deleted at any time."""
         return self.folder.exists() and Path(self.node).exists()
 
@@ -102,7 +102,7 @@ async def tools(cache: Path) -> tuple[Tool, ...]:
                 name.rpartition("/")[2], problem="not installed yet", remedy="svc doctor --fix", managed=True
             )
             for name, version in pinned.items()
-            if name in SHOWN
+            if name in REPORTED_PACKAGES
         ),
     )
 

@@ -2,4 +2,4 @@
 
 from engine.manifest.lanes import LaneSpec
 
-SPEC = LaneSpec(name="rust")
+SPEC = LaneSpec(name="rust", tone="orange")

@@ -50,7 +50,8 @@ class RustLane:
         workdir = request.resource.workdir
         if not (workdir / "Cargo.toml").is_file():
             raise BuildFailed(
-                f"resource {request.resource.name}: there is no Cargo.toml in {request.shown(workdir)}",
+                f"resource {request.resource.name}: there is no Cargo.toml in"
+                f" {request.display_path(workdir)}",
                 "Create a crate to start with: `svc new NAME --template rust`.",
             )
         program = toolchain.program("cargo")

@@ -13,7 +13,7 @@ MAX_LINE_BYTES = 8 << 20
 _MAX_DIAGNOSTICS = 50
 _MAX_FRAME_LENGTH = 8192
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
-_NOT_A_PLACE = re.compile(r"aborting due to|\d+ warnings? emitted")
+_NO_POSITION = re.compile(r"aborting due to|\d+ warnings? emitted")
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class Messages:
 
     def _diagnostic(self, message: dict[str, Any], folder: Path) -> None:
         text, level = message["message"], message["level"]
-        if level not in ("error", "warning", "error: internal compiler error") or _NOT_A_PLACE.match(text):
+        if level not in ("error", "warning", "error: internal compiler error") or _NO_POSITION.match(text):
             return
         code = (message.get("code") or {}).get("code")
         rendered = message.get("rendered") or ""

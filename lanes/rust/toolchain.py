@@ -16,6 +16,8 @@ MIN_VERSION = (1, 82)
 ANSWER_SECS = 30.0
 ADD_TARGET = f"rustup target add {TARGET}"
 UPDATE = "rustup update"
+SET_DEFAULT = "rustup default stable"
+_NO_DEFAULT = "rustup could not choose"
 INSTALL = "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
 _OF_NO_EFFECT = {"RUST_BACKTRACE", "RUST_LOG", "CARGO_TERM_COLOR", "CARGO_TERM_QUIET", "CARGO_TARGET_DIR"}
 _ERROR = re.compile(r"(?:error|fatal)(?:\[\w+\])?:", re.IGNORECASE)
@@ -65,10 +67,11 @@ async def _tool(name: str, folder: Path) -> Tool:
     path = program(name)
     if path is None:
         return Tool(name, problem=f"{name} is not on PATH", remedy=INSTALL)
-    status, output = await _ask([path, "--version"], folder)
+    status, output = await _run([path, "--version"], folder)
     match = _VERSION.search(output)
     if status != 0 or match is None:
-        return Tool(name, path=path, problem=f"{path} does not work: {error_line(output)}", remedy=UPDATE)
+        remedy = SET_DEFAULT if _NO_DEFAULT in output else UPDATE
+        return Tool(name, path=path, problem=f"{path} does not work: {error_line(output)}", remedy=remedy)
     version = match.group().split(" ")[1]
     if (int(match[1]), int(match[2])) < MIN_VERSION:
         minimum = ".".join(str(number) for number in MIN_VERSION)
@@ -80,14 +83,14 @@ async def _tool(name: str, folder: Path) -> Tool:
 async def _target(rustc: Tool, folder: Path) -> Tool:
     if rustc.problem:
         return Tool(TARGET, problem=f"{TARGET} comes with rustc: {rustc.problem}", remedy=rustc.remedy)
-    status, output = await _ask([rustc.path, "--print", "target-libdir", "--target", TARGET], folder)
+    status, output = await _run([rustc.path, "--print", "target-libdir", "--target", TARGET], folder)
     libraries = Path(output.strip().splitlines()[-1] if output.strip() else "")
     if status != 0 or not any(libraries.glob("libstd-*.rlib")):
         return Tool(TARGET, problem=f"rustc {rustc.version} has no {TARGET}", remedy=ADD_TARGET)
     return Tool(TARGET, rustc.version, path=str(libraries))
 
 
-async def _ask(command: Sequence[str], folder: Path) -> tuple[int, str]:
+async def _run(command: Sequence[str], folder: Path) -> tuple[int, str]:
     try:
         async with asyncio.timeout(ANSWER_SECS):
             return await run(command, folder)

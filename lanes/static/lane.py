@@ -32,7 +32,8 @@ class StaticLane:
         resource = request.resource
         if not resource.workdir.is_dir():
             raise BuildFailed(
-                f"resource {resource.name}: the folder {request.shown(resource.workdir)} does not exist",
+                f"resource {resource.name}: the folder {request.display_path(resource.workdir)}"
+                " does not exist",
                 f"Create it, or correct `workdir` of [resource.{resource.name}] in svc.toml.",
             )
         if resource.output is None:
@@ -78,13 +79,13 @@ def _check_output(output: Path, request: BuildRequest) -> None:
     if output.is_dir():
         return
     resource = request.resource
-    shown = request.shown(output)
+    path = request.display_path(output)
     if output.exists():
-        wrong = f"{shown} is a file, not a folder"
+        wrong = f"{path} is a file, not a folder"
     elif resource.build is not None:
-        wrong = f"the build command wrote no folder {shown}"
+        wrong = f"the build command wrote no folder {path}"
     else:
-        wrong = f"the folder {shown} does not exist"
+        wrong = f"the folder {path} does not exist"
     remedy = "Create it" if resource.build is None else "Check where the command writes to"
     raise BuildFailed(
         f"resource {resource.name}: {wrong}",

@@ -5,8 +5,9 @@ from itertools import zip_longest
 from typing import Any
 
 from screens.board.cards import Line
-from screens.logs.format import began, clock, duration, method, status
+from screens.logs.format import began, method, status
 from screens.widgets.columns import PlacedColumn, fit_cell
+from svc_tui.terminal.units import clock, duration
 
 REQUEST_CELLS = 46
 """Minimum width of a request."""
@@ -39,6 +40,6 @@ def beside(left: Sequence[Line], right: Sequence[Line], room: int) -> list[Line]
     """Return two texts side by side, the left one in `room` cells."""
     column = PlacedColumn(0, room, False)
     return [
-        (*fit_cell(tuple(one), column), (" " * GAP, ""), *other)
-        for one, other in zip_longest(left, right, fillvalue=())
+        (*fit_cell(tuple(first), column), (" " * GAP, ""), *second)
+        for first, second in zip_longest(left, right, fillvalue=())
     ]

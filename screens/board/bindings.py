@@ -15,6 +15,7 @@ BOARD_BINDINGS: list[BindingType] = [
     Binding("escape", "back", "Back", id="board.back"),
     Binding("D", "deploy", "Deploy", id="board.deploy"),
     Binding("H", "history", "History", show=False, id="board.history"),
+    Binding("n", "nodes", "Nodes", id="board.nodes"),
     Binding("o", "browse", "Open in browser", show=False, id="board.browse"),
     Binding("y", "copy", "Copy address", show=False, id="board.copy"),
     Binding("L", "logs", "Logs", show=False, id="board.logs"),

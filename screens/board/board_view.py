@@ -18,6 +18,7 @@ from screens.board.deploy_protocol import BoardDeployer
 from screens.board.deploy_screen import DeployScreen
 from screens.board.details_panel import DetailsPanel
 from screens.board.edits import DrawnMount
+from screens.board.fleet_line import FleetLine
 from screens.board.history_screen import HistoryScreen
 from screens.board.model import BoardModel
 from screens.board.mount_editor import MountEditor
@@ -59,6 +60,7 @@ class BoardView(ConsoleScreen):
         )
         self._draft = self._editor.draft
         self._polling = False
+        self._nodes_open = False
         self._shown_actions: dict[str, bool] = {}
         self._details_open: bool | None = None
 
@@ -67,6 +69,7 @@ class BoardView(ConsoleScreen):
         yield Canvas(unicode=self._unicode)
         yield Static(id="hint")
         yield DetailsPanel()
+        yield FleetLine(self.client, self._signs)
         yield Static(id="status")
 
     def on_mount(self) -> None:
@@ -79,15 +82,18 @@ class BoardView(ConsoleScreen):
     def on_screen_suspend(self) -> None:
         """Pause polling while another screen is shown."""
         self._timer.pause()
+        self.query_one(FleetLine).pause()
 
     def on_screen_resume(self) -> None:
         """Resume polling."""
         self._timer.resume()
         self._poll()
+        self.query_one(FleetLine).resume()
 
     def engine_connected(self) -> None:
         """Load the project."""
         self._poll()
+        self.query_one(FleetLine).fetch()
 
     @work(group="draw")
     async def on_resize(self) -> None:
@@ -128,6 +134,31 @@ class BoardView(ConsoleScreen):
                 await self._load()
             finally:
                 self._polling = False
+
+    def on_fleet_line_updated(self) -> None:
+        """Show the new state of the nodes."""
+        if self._nodes_open:
+            self._show_panel()
+        self.refresh_bindings()
+
+    def on_canvas_ended(self) -> None:
+        """Select the line about the fleet, which is below the diagram."""
+        if (line := self.query_one(FleetLine)).display:
+            line.focus()
+
+    def on_fleet_line_left(self) -> None:
+        """Return to the diagram."""
+        self.canvas.focus()
+
+    def on_fleet_line_opened(self) -> None:
+        """Show or hide the nodes."""
+        self.action_nodes()
+
+    def action_nodes(self) -> None:
+        """Show or hide the nodes of the fleet."""
+        self._nodes_open = not self._nodes_open
+        self._show_panel()
+        self.refresh_bindings()
 
     async def _load(self) -> None:
         """Fetch manifest and status, and draw them."""
@@ -205,6 +236,7 @@ class BoardView(ConsoleScreen):
 
     def on_canvas_selected(self) -> None:
         """Show the selected item in the status line and the panel."""
+        self._nodes_open = False
         self._update_status()
         self._show_panel()
         self.refresh_bindings()
@@ -250,8 +282,8 @@ class BoardView(ConsoleScreen):
 
     def _show_panel(self) -> None:
         """Show the details of the selected item or the unsaved edits, below the diagram."""
-        content = None
-        if self._details_shown:
+        content = self.query_one(FleetLine).details(self.panel.line_width) if self._nodes_open else None
+        if content is None and self._details_shown:
             content = self._model.details(self.canvas.selected, self.panel.line_width, self._signs.levels)
         if content is not None:
             self.panel.show(*content)
@@ -265,7 +297,7 @@ class BoardView(ConsoleScreen):
 
     def _close_details(self) -> None:
         """Return to the default, so that unsaved edits are shown."""
-        self._details_open = None
+        self._details_open, self._nodes_open = None, False
         self._show_panel()
 
     def action_page(self, pages: int) -> None:
@@ -345,7 +377,8 @@ class BoardView(ConsoleScreen):
             "write": idle and bool(self._draft.edits),
             "undo": idle and self._draft.can_undo,
             "redo": idle and self._draft.can_redo,
-            "back": not idle or self._details_shown or bool(self._draft.edits),
+            "back": not idle or self._details_shown or self._nodes_open or bool(self._draft.edits),
+            "nodes": idle and self.query_one(FleetLine).fleet is not None,
             "deploy": idle and self._deployer is not None and self._deployer.has_files,
             "history": idle and self._deployer is not None,
             "browse": idle,

@@ -87,14 +87,17 @@ class Canvas(ScrollView, can_focus=True):
 
         target: str | None
 
+    class Ended(Message):
+        """There is no item below the selected one."""
+
     @dataclass
     class Joined(Message):
         """The mouse was released on a node (None: elsewhere) while a line was drawn."""
 
         target: str | None
 
-    def __init__(self, *, unicode: bool = True, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, *, unicode: bool = True) -> None:
+        super().__init__()
         self._glyphs, self._heavy, self._dotted = (
             (UNICODE, HEAVY, DIMMED) if unicode else (ASCII, HEAVY_ASCII, DIMMED_ASCII)
         )
@@ -208,7 +211,10 @@ class Canvas(ScrollView, can_focus=True):
             at = nearest(self.diagram, keys, self._aim or self._source, direction)
             self._set_aim(at if at != self._source else self._aim)
         else:
-            self.select(next_in_direction(self.diagram, self._selected, direction))
+            hit = next_in_direction(self.diagram, self._selected, direction)
+            if hit == self._selected and direction == "down":
+                self.post_message(self.Ended())
+            self.select(hit)
 
     def action_next_edge(self, by: int) -> None:
         """Select the next or previous edge, or target while a line is drawn."""

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from screens.board.project import BoardDoor, BoardResource, Health, Rates, Stage
 from screens.widgets.columns import PlacedColumn, fit_cell
 from screens.widgets.row_source import Piece, Tone
-from svc_tui.terminal.units import size
+from svc_tui.terminal.units import duration, size
 
 Line = tuple[Piece, ...]
 CARD_LINES, TALL_CARD_LINES = 3, 4
@@ -31,15 +31,8 @@ class Signs:
 UNICODE_SIGNS = Signs({"waiting": "○", "building": "◌", "ready": "●", "failed": "▲"}, "◆", "▁▂▃▄▅▆▇█")
 ASCII_SIGNS = Signs({"waiting": "o", "building": "~", "ready": "*", "failed": "!"}, "#", "_.-:=+*#")
 TONES: dict[Stage, Tone] = {"waiting": "dim", "building": "warn", "ready": "good", "failed": "bad"}
-LANE_TONES: dict[str, Tone] = {"js": "yellow", "go": "teal", "rust": "orange"}
-"""The hues of lanes; others are dim."""
 MANY_ERRORS = 0.1
 """The share of failed requests from which a resource counts as failing."""
-
-
-def lane_tone(lane: str) -> Tone:
-    """Return the hue of a lane."""
-    return LANE_TONES.get(lane, "dim")
 
 
 def health_tone(health: Health) -> Tone:
@@ -87,7 +80,7 @@ def _resource_lines(resource: BoardResource, health: Health, width: int, signs: 
             _line(width, _headline(health), ()),
         )
     return (
-        _line(width, name, ((resource.lane, lane_tone(resource.lane)),)),
+        _line(width, name, ((resource.lane, resource.tone),)),
         _line(width, (("  ", ""), access), ((_rate(health.rates, width - len(access[0]) - 3), tone),)),
         _line(width, *_third(health, narrow=narrow)),
     )
@@ -118,7 +111,7 @@ def _third(health: Health, *, narrow: bool) -> tuple[Sequence[Piece], Sequence[P
         return ((f"  {format_percent(rates.errors)} failed", "bad"),), ()
     if rates.errors:
         right = (f"{format_percent(rates.errors)} failed", "bad")
-    return (("  " if narrow else "  p95 ", "dim"), (format_milliseconds(rates.p95_ms), "")), (right,)
+    return (("  " if narrow else "  p95 ", "dim"), (duration(int(rates.p95_ms * 1e6)), "")), (right,)
 
 
 def _rate(rates: Rates, room: int) -> str:
@@ -161,13 +154,6 @@ def format_frequency(per_second: float, unit: str) -> str:
     if per_second >= 9.95 or per_second < 0.005:
         return f"{per_second:.0f}{unit}/s"
     return f"{per_second:.1f}{unit}/s" if per_second >= 0.095 else f"{per_second * 60:.0f}{unit}/min"
-
-
-def format_milliseconds(value: float) -> str:
-    """Return a time in milliseconds as text: `0.4 ms`, `6 ms`, `1.2 s`."""
-    if value >= 1000:
-        return f"{value / 1000:.1f} s"
-    return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
 
 
 def format_percent(fraction: float) -> str:

@@ -106,7 +106,7 @@ class BoardDeployer(Protocol):
         ...
 
     def cancel(self) -> bool:
-        """Cancel the build or upload. Return whether it was possible: a commit cannot be cancelled."""
+        """Cancel the build or upload. Return whether it was possible: a commit cannot be canceled."""
         ...
 
     def history(self) -> Sequence[HistoryEntry]:

@@ -135,8 +135,10 @@ class DeployScreen(ConsoleScreen):
                 self._deployer.run, self._on_progress, allow=log.allowed, message=log.message
             )
         except SvcError as error:
+            self.client.activity.add(f"the deploy failed: {error.message}", "bad")
             self._set_log(replace(self.deploy_log, phase="failed", error=error))
         else:
+            self.client.activity.add(f"deployed: {live.deployment} is live", "good")
             self._set_log(replace(self.deploy_log, phase="live", live=live))
 
     def action_page(self, pages: int) -> None:
@@ -152,7 +154,7 @@ class DeployScreen(ConsoleScreen):
             self.refresh_bindings()
         elif self.deploy_log.phase == "running":
             if not self._deployer.cancel():
-                self.notify("the deploy is committing and can no longer be cancelled", timeout=4)
+                self.notify("the deploy is committing and can no longer be canceled", timeout=4)
         else:
             self._deployer.cancel()
             self.workers.cancel_node(self)  # The screen is closed: nothing can show the result.

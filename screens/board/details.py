@@ -9,7 +9,6 @@ from screens.board.cards import (
     TONES,
     Line,
     format_frequency,
-    format_milliseconds,
     format_percent,
     format_rate,
     health_tone,
@@ -26,7 +25,7 @@ from screens.board.project import (
 )
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Piece, Tone
-from svc_tui.terminal.units import size
+from svc_tui.terminal.units import duration, size
 
 _KEY = 11
 """Width of the labels in cells."""
@@ -132,14 +131,14 @@ def _stage_line(health: Health) -> str:
             else "build failed; no version is serving"
         )
     if health.stage == "ready" and health.seconds is not None:
-        return f"ready, built in {format_milliseconds(health.seconds * 1000)}"
+        return f"ready, built in {duration(int(health.seconds * 1e9))}"
     return _STAGES[health.stage]
 
 
 def _rates(rates: Rates) -> Line:
     if rates.p95_ms is None:
         return (("no requests", "dim"),)
-    pieces: list[Piece] = [(f"{format_rate(rates.per_second)}, p95 {format_milliseconds(rates.p95_ms)}", "")]
+    pieces: list[Piece] = [(f"{format_rate(rates.per_second)}, p95 {duration(int(rates.p95_ms * 1e6))}", "")]
     if rates.peak_memory is not None:
         pieces.append((f", peak memory {size(rates.peak_memory)}", ""))
     if rates.errors:

@@ -60,8 +60,8 @@ def assign_ports(links: Sequence[EdgeEnds], rows: Mapping[str, Rows]) -> dict[st
     end_rows: dict[tuple[End, TrackOwner], int] = {}
     for link in sorted(links, key=lambda link: _vertical_distance(link, rows)):
         if not any(end in end_rows for end in link.ends):
-            taken = {(end.gap, row) for (end, _), row in end_rows.items()}
-            row = _straight_row(link, rows, taken)
+            used = {(end.gap, row) for (end, _), row in end_rows.items()}
+            row = _straight_row(link, rows, used)
             if row is not None:
                 end_rows |= dict.fromkeys(link.ends, row)
     end_rows |= _spread_rows(links, rows, end_rows)
@@ -72,7 +72,7 @@ def _spread_rows(
     links: Sequence[EdgeEnds], rows: Mapping[str, Rows], end_rows: Mapping[tuple[End, TrackOwner], int]
 ) -> dict[tuple[End, TrackOwner], int]:
     """Assign each remaining end a row near the middle of its node, in the order of the connected nodes."""
-    taken = {(end.gap, row) for (end, _), row in end_rows.items()}
+    used = {(end.gap, row) for (end, _), row in end_rows.items()}
     unassigned: dict[End, dict[TrackOwner, list[float]]] = {}
     for link in links:
         for (end, name), (other, _) in zip(link.ends, link.ends[::-1], strict=True):
@@ -81,7 +81,7 @@ def _spread_rows(
     assigned: dict[tuple[End, TrackOwner], int] = {}
     for end, middles in unassigned.items():
         odd = end.side is Side.RIGHT
-        free = [row for row in rows[end.node].inner if row % 2 == odd and (end.gap, row) not in taken]
+        free = [row for row in rows[end.node].inner if row % 2 == odd and (end.gap, row) not in used]
         first = (len(free) - len(middles)) // 2
         names = sorted(middles, key=lambda name: (fmean(middles[name]), name))
         assigned |= {(end, name): row for row, name in zip(free[first:], names, strict=False)}
@@ -92,13 +92,13 @@ def _vertical_distance(link: EdgeEnds, rows: Mapping[str, Rows]) -> float:
     return abs(rows[link.source.node].middle - rows[link.target.node].middle)
 
 
-def _straight_row(link: EdgeEnds, rows: Mapping[str, Rows], taken: set[tuple[int, int]]) -> int | None:
+def _straight_row(link: EdgeEnds, rows: Mapping[str, Rows], used: set[tuple[int, int]]) -> int | None:
     """Return a row in which the edge can be straight, near the middle of both nodes."""
     if link.source.gap != link.target.gap or link.source.side is link.target.side:
         return None
     source, target = rows[link.source.node], rows[link.target.node]
     middle = (source.middle + target.middle) / 2
-    common = [row for row in source.inner if row in target.inner and (link.source.gap, row) not in taken]
+    common = [row for row in source.inner if row in target.inner and (link.source.gap, row) not in used]
     return min(common, key=lambda row: abs(row - middle), default=None)
 
 

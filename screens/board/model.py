@@ -52,9 +52,14 @@ class BoardModel:
         ):
             return False
         params = {"resource": name, "status": ">=100", "since": 3600, "n": count}
-        document = await client.call("GET", "/logs/window", params=params)
-        changed = (name, document["records"]) != self._requests
-        self._requests = name, document["records"]
+        if client.in_fleet:
+            params = {"resource": name, "status": ">=100", "since": 3600, "tail": count}
+            lines = await asyncio.to_thread(lambda: list(client.lines("GET", "/logs", params=params)))
+            records = [line for line in lines if "kind" in line]
+        else:
+            records = (await client.call("GET", "/logs/window", params=params))["records"]
+        changed = (name, records) != self._requests
+        self._requests = name, records
         return changed
 
     async def layout(self, edits: Sequence[MountEdit], width: int, rows: int) -> bool:

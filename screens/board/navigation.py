@@ -21,15 +21,15 @@ def next_in_direction(diagram: Diagram, at: Hit | None, direction: Direction) ->
     anchors = _anchors(diagram.layout)
     if at is None or at not in anchors:
         return first_node(diagram)
-    ahead = {hit: point for hit, point in anchors.items() if _is_ahead(anchors[at], point, direction)}
+    candidates = {hit: point for hit, point in anchors.items() if _is_ahead(anchors[at], point, direction)}
     if direction in ("left", "right") and at.kind == "edge":
         edge = next(edge for edge in diagram.graph.edges if edge.key == at.key)
         ends = {Hit("node", edge.source), Hit("node", edge.target)}
-        nodes = {hit: point for hit, point in ahead.items() if hit.kind == "node"}
-        ahead = {hit: point for hit, point in nodes.items() if hit in ends} or nodes
+        nodes = {hit: point for hit, point in candidates.items() if hit.kind == "node"}
+        candidates = {hit: point for hit, point in nodes.items() if hit in ends} or nodes
     elif direction in ("up", "down"):
-        ahead = {hit: point for hit, point in ahead.items() if hit.kind == at.kind} or ahead
-    return min(ahead, key=lambda hit: _distance(anchors[at], ahead[hit], direction), default=at)
+        candidates = {hit: point for hit, point in candidates.items() if hit.kind == at.kind} or candidates
+    return min(candidates, key=lambda hit: _distance(anchors[at], candidates[hit], direction), default=at)
 
 
 def first_node(diagram: Diagram) -> Hit | None:
@@ -57,8 +57,10 @@ def next_edge(diagram: Diagram, at: Hit | None, by: int) -> Hit | None:
 def nearest(diagram: Diagram, keys: Iterable[str], at: str, direction: Direction) -> str:
     """Return the nearest of some nodes in a direction, or the current one."""
     anchors = {key: _middle(diagram.layout.boxes[key]) for key in {*keys, at}}
-    ahead = [key for key in anchors if key != at and _is_ahead(anchors[at], anchors[key], direction)]
-    return min(sorted(ahead), key=lambda key: _distance(anchors[at], anchors[key], direction), default=at)
+    candidates = [key for key in anchors if key != at and _is_ahead(anchors[at], anchors[key], direction)]
+    return min(
+        sorted(candidates), key=lambda key: _distance(anchors[at], anchors[key], direction), default=at
+    )
 
 
 def _reading_order(hits: Iterable[Hit], anchors: Mapping[Hit, Point]) -> list[Hit]:

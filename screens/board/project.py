@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from screens.widgets.row_source import Tone
+
 Stage = Literal["waiting", "building", "ready", "failed"]
 
 
@@ -21,10 +23,11 @@ class BoardMount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardResource:
-    """A resource of the manifest; `env` and `secrets` hold names only."""
+    """A resource of the manifest; `tone` is for the lane's name, `env` and `secrets` hold names only."""
 
     name: str
     lane: str
+    tone: Tone
     kind: str
     public: bool
     run_limit_secs: int
@@ -58,6 +61,7 @@ class Manifest:
             resource["name"]: BoardResource(
                 name=resource["name"],
                 lane=resource["lane"],
+                tone=resource["tone"],
                 kind=resource["kind"],
                 public=resource["public"],
                 run_limit_secs=resource["run_limit_secs"],

@@ -140,6 +140,9 @@ class BoardScreen(BoardView):
             self._editor.close_prompt()
         elif self._editor.connecting is not None:
             self._editor.stop_connecting()
+        elif self._nodes_open:
+            self.action_nodes()
+            self.canvas.focus()
         elif self._details_shown:
             self._details_open = False
             self._show_panel()

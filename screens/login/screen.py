@@ -22,15 +22,15 @@ class LoginScreen(Form[str]):
     TITLE_TEXT: ClassVar[str] = "Log in to a service"
     DONE: ClassVar[str] = "log in"
 
-    def __init__(self, is_claimed: Claimed, log_in: Enter, url: str = "", user: str = "") -> None:
+    def __init__(self, is_claimed: Claimed, log_in: Enter, url: str = "") -> None:
         super().__init__()
         self._is_claimed, self._log_in = is_claimed, log_in
-        self._url, self._user = url, user
+        self._url = url
 
     def fields(self) -> ComposeResult:
         """Yield the fields; the claim code is hidden until it is needed."""
         yield Field("address", "url", self._url, example="https://control.example.com")
-        yield Field("user name", "user", self._user)
+        yield Field("user name", "user")
         yield Field("password", "password", secret=True)
         code = Field("claim code", "code")
         code.display = False

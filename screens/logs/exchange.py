@@ -6,6 +6,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from screens.logs.body_colors import color_body
 from screens.logs.format import size, status
 from screens.logs.replay import body_lines
 from screens.widgets.columns import sanitize
@@ -38,8 +39,10 @@ def _message(message: Mapping[str, Any]) -> Iterator[Line]:
     yield []
     if not message["size"]:
         yield [("  no body", "dim")]
-    for line in body_lines(message) if message["size"] else ():
-        yield [(f"  {line}", "")]
+    else:
+        content_type = next((value for name, value in message["headers"] if name == "content-type"), "")
+        for line in color_body(body_lines(message), content_type):
+            yield [("  ", ""), *line]
 
 
 def request_text(request: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Form for exporting the filtered timeline to a file."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,10 +12,13 @@ from textual.widgets import Static
 from screens.file_form import FileForm, PathField
 from screens.files import parse_path, progress_bar, write_file
 from screens.form import require_filled
-from screens.logs.export import export_records, is_text_file
+from screens.logs.export import export_of_fleet, export_records, is_text_file
 from screens.logs.filter import RecordSelection
 from screens.project_client import ProjectClient
-from svc_tui.terminal.units import size
+from svc_tui.terminal.units import plural, size
+
+RECORDS_PER_UPDATE = 500
+"""Number of records between two updates of the progress."""
 
 
 class LogExportForm(FileForm[Path]):
@@ -23,20 +27,18 @@ class LogExportForm(FileForm[Path]):
     GROUP: ClassVar[str] = "Logs"
     TITLE_TEXT: ClassVar[str] = "Export records"
     DONE: ClassVar[str] = "export"
-    DEFAULT_CSS = """
-    LogExportForm .about { margin-bottom: 1; color: $foreground-muted; }
-    """
 
     def __init__(self, client: ProjectClient, filter: RecordSelection) -> None:
         super().__init__()
         self._client, self._filter = client, filter
         self._records = 0
+        self._missing: set[str] = set()
 
     def fields(self) -> ComposeResult:
         """Yield the path and a description."""
         yield PathField("file", "file", "logs.jsonl", example="logs.jsonl")
-        shown = self._filter.words() or "all records"
-        about = f"{shown}\n.jsonl writes complete JSON records; .txt and .log write text lines"
+        selection = self._filter.words() or "all records"
+        about = f"{selection}\n.jsonl writes complete JSON records; .txt and .log write text lines"
         yield Static(Content(about), classes="about")
         yield Static(id="progress")
 
@@ -47,13 +49,27 @@ class LogExportForm(FileForm[Path]):
         lines = is_text_file(path)
         await self.confirm_overwrite(path)
         done = await asyncio.to_thread(self._save, path, lines)
-        self.app.notify(f"exported {self._records:,} records ({size(done)}) to {path}", markup=False)
+        if self._missing:
+            names = ", ".join(sorted(self._missing))
+            self.app.notify(f"without the records of {names}, which did not answer", severity="warning")
+        self.app.notify(f"exported {plural(self._records, 'record')} ({size(done)}) to {path}", markup=False)
         return path
 
     def _save(self, path: Path, lines: bool) -> int:
-        chunks = export_records(self._client, self._filter, lines=lines, on_progress=self._update_count)
+        if self._client.in_fleet:
+            chunks = self._counted(export_of_fleet(self._client, self._filter, self._missing, lines=lines))
+        else:
+            chunks = export_records(self._client, self._filter, lines=lines, on_progress=self._update_count)
         return write_file(path, chunks, lambda done, total: None, self.stopped)
+
+    def _counted(self, records: Iterator[bytes]) -> Iterator[bytes]:
+        """Yield records and show their number, some at a time."""
+        for record in records:
+            self._records += 1
+            if self._records % RECORDS_PER_UPDATE == 0:
+                self.progress = f"{plural(self._records, 'record')}"
+            yield record
 
     def _update_count(self, records: int, share: float) -> None:
         self._records = records
-        self.progress = f"{progress_bar(int(share * 1000), 1000)}  {records:,} records"
+        self.progress = f"{progress_bar(int(share * 1000), 1000)}  {plural(records, 'record')}"

@@ -14,6 +14,7 @@ from rich.cells import cell_len
 from screens.widgets.columns import ListColumn, sanitize
 from screens.widgets.row_source import Cell, Piece, Row, Tone
 from svc_tui.terminal import units
+from svc_tui.terminal.units import clock, duration
 
 Document = Mapping[str, Any]
 
@@ -21,8 +22,9 @@ COLUMNS = (
     ListColumn("time", 12),
     ListColumn("", 6),
     ListColumn("resource", 14),
+    ListColumn("", 12),
     ListColumn("", 24, grow=True),
-    ListColumn("", 35),
+    ListColumn("", 21),
     ListColumn("request", 8, right=True),
 )
 NARROW = (
@@ -82,23 +84,26 @@ def row(
     of seconds. Matches of `search` are highlighted.
     """
     request = document["request_id"]
-    cells = _request_cells(document, mounted) if document["kind"] == "request" else _log_cells(document)
-    time: Cell = ((_format_time(_display_time(document), zone, today), "dim"),)
-    sign, route, text, usage = cells
-    if room:
-        text = _narrow(text, usage, room) if document["kind"] == "request" else (*text, _GAP, *usage)
+    is_request = document["kind"] == "request"
+    sign, route, outcome, text, usage = (
+        _request_cells(document, mounted) if is_request else _log_cells(document)
+    )
+    if room and is_request:
+        text = _narrow(outcome, text, usage, room)
     if search:
-        text, usage = highlight(text, search), highlight(usage, search)
-    if room:
-        return Row(document["cursor"], (time, sign, route, text))
-    return Row(document["cursor"], (time, sign, route, text, usage, ((request[-8:], "dim"),)))
+        outcome, text, usage = (highlight(cell, search) for cell in (outcome, text, usage))
+    time: Cell = ((_format_time(_display_time(document), zone, today), "dim"),)
+    cells: tuple[Cell, ...] = (time, sign, route, text)
+    if not room:
+        cells = (time, sign, route, outcome, text, usage, ((request[-8:], "dim"),))
+    return Row(document["cursor"], cells)
 
 
-def _narrow(request: Cell, usage: Cell, room: int) -> Cell:
+def _narrow(outcome: Cell, request: Cell, usage: Cell, room: int) -> Cell:
     """Return duration and request in one cell, followed by as many of the other numbers as fit."""
-    code, wall, resources = usage
+    code, wall = outcome
     text: Cell = (code, wall, _GAP, *request)
-    parts = resources[0].split("  ")
+    parts = usage[0][0].split("  ")
     if room < MIN_DURATION_CELLS:
         text, parts = (code, (" ", ""), *request), [wall[0], *parts]
     free = room - sum(cell_len(sanitize(piece)) for piece, _ in text)
@@ -127,8 +132,8 @@ def highlight(cell: Cell, search: str) -> Cell:
 def line(document: Document, mounted: Sequence[Document] = ()) -> str:
     """Return a record as one complete text line."""
     if document["kind"] == "request":
-        _, route, request, usage = _request_cells(document, mounted)
-        cells: tuple[Cell, ...] = route, ((f"{document['method']} ", ""), *request), usage
+        _, route, outcome, request, usage = _request_cells(document, mounted)
+        cells: tuple[Cell, ...] = route, ((f"{document['method']} ", ""), *request), (*outcome, *usage)
     else:
         parts = document["body"].rstrip("\n"), _format_attributes(document.get("attributes", {}), None)
         cells = (badge(document),), ((document["resource"], ""),), *(((text, ""),) for text in parts)
@@ -138,8 +143,7 @@ def line(document: Document, mounted: Sequence[Document] = ()) -> str:
 
 def removed_row(cursor: int) -> Row:
     """Return the row of a record that was deleted meanwhile."""
-    text: Cell = (("deleted: the timeline retains 7 days and at most 256 MiB", "dim"),)
-    return Row(cursor, ((), (), (), text, (), ()))
+    return Row(cursor, ((("deleted: the timeline retains 7 days and at most 256 MiB", "dim"),),))
 
 
 def _format_time(time_ns: int, zone: tzinfo | None, today: date | None) -> str:
@@ -147,26 +151,9 @@ def _format_time(time_ns: int, zone: tzinfo | None, today: date | None) -> str:
     return clock(time_ns, zone) if today is None or at.date() == today else f"{at:%m-%d  %H:%M}"
 
 
-def clock(time_ns: int, zone: tzinfo | None = None) -> str:
-    """Return the time of day with milliseconds; `time_ns` is in nanoseconds of the Unix epoch."""
-    seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
-    return f"{_second(seconds, zone)}.{nanoseconds // 1_000_000:03}"
-
-
-def day(time_ns: int, zone: tzinfo | None = None) -> str:
+def day(time_ns: int) -> str:
     """Return the date of a time; `time_ns` is in nanoseconds of the Unix epoch."""
-    return f"{datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).astimezone(zone):%Y-%m-%d}"
-
-
-def duration(nanoseconds: int) -> str:
-    """Return a duration in at most 7 characters: `0.8 ms`, `12 ms`, `30.0 s`, `12 min`, `3.5 h`."""
-    milliseconds = nanoseconds / 1e6
-    if milliseconds < 999.5:
-        return f"{milliseconds:.1f} ms" if milliseconds < 9.95 else f"{milliseconds:.0f} ms"
-    seconds = milliseconds / 1e3
-    if seconds < 600:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+    return f"{datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).astimezone():%Y-%m-%d}"
 
 
 def size(count: int | None) -> str:
@@ -198,7 +185,7 @@ def began(document: Document) -> int:
 
 
 def _request_cells(document: Document, mounted: Sequence[Document]) -> tuple[Cell, ...]:
-    """Return badge, route, request and usage cells; usage is that of the innermost span."""
+    """Return badge, route, outcome, request and usage cells; usage is that of the innermost span."""
     inner = mounted[0] if mounted else document
     route = " → ".join(span["resource"] or "–" for span in (document, *reversed(mounted)))
     request: Cell = ((document["target"], ""),)
@@ -206,22 +193,19 @@ def _request_cells(document: Document, mounted: Sequence[Document]) -> tuple[Cel
         tone: Tone = "dim" if code in _QUIET else "bad" if document["status"] >= 500 else "warn"
         request = ((f"{code} ", tone), *request)
     compute = f"{duration(inner['compute_ns'])} cpu" if inner["compute_ns"] else ""
-    usage: Cell = (
-        status(document["status"]),
-        (f"  {duration(document['wall_ns']):>7}", ""),
-        (f"  {compute:>11}  {size(inner['peak_memory']):>8}", "dim"),
-    )
+    outcome: Cell = (status(document["status"]), (f"  {duration(document['wall_ns']):>7}", ""))
+    usage: Piece = (f"{compute:>11}  {size(inner['peak_memory']):>8}", "dim")
     name, hue = method(document["method"])
     sign: Piece = (name, "bad" if document["level"] in _BAD else hue)
-    return (sign,), ((route, "teal"),), request, usage
+    return (sign,), ((route, "teal"),), outcome, request, (usage,)
 
 
 def _log_cells(document: Document) -> tuple[Cell, ...]:
-    """Return badge, resource, text and attribute cells of a log record."""
+    """Return the cells of a log record like those of a request; the text has its attributes."""
     tone: Tone = "bad" if document["level"] in _BAD else ""
     text = (document["body"].rstrip("\n"), tone)
     attributes: Piece = (_format_attributes(document.get("attributes", {})), "dim")
-    return (badge(document),), ((document["resource"], "teal"),), (text,), (attributes,)
+    return (badge(document),), ((document["resource"], "teal"),), (), (text, _GAP, attributes), ()
 
 
 def _format_attributes(attributes: Mapping[str, str], max_length: int | None = _ATTRIBUTES) -> str:
@@ -249,8 +233,3 @@ def _pattern(text: str) -> re.Pattern[str]:
 @lru_cache(maxsize=16)
 def _epoch(seconds: str) -> int:
     return int(datetime.fromisoformat(seconds).replace(tzinfo=UTC).timestamp())
-
-
-@lru_cache(maxsize=16)
-def _second(seconds: int, zone: tzinfo | None) -> str:
-    return datetime.fromtimestamp(seconds, UTC).astimezone(zone).strftime("%H:%M:%S")

@@ -23,7 +23,7 @@ class LinePair:
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _DiffSide:
     """Text around the lines of one value: indentation and name before the first, a comma after the last."""
 
     indent: str
@@ -33,11 +33,11 @@ class _Side:
 
 def compare_json(before: Any, after: Any) -> list[LinePair]:
     """Return the lines of two values side by side. Raises `RecursionError` for deeply nested values."""
-    side = _Side("", "", "")
+    side = _DiffSide("", "", "")
     return list(_pairs(before, after, side, side))
 
 
-def _pairs(before: Any, after: Any, left: _Side, right: _Side) -> Iterator[LinePair]:
+def _pairs(before: Any, after: Any, left: _DiffSide, right: _DiffSide) -> Iterator[LinePair]:
     if isinstance(before, dict) and isinstance(after, dict) and (before or after):
         yield from _containers("{}", _members(before, after), left, right)
     elif isinstance(before, list) and isinstance(after, list) and (before or after):
@@ -49,7 +49,7 @@ def _pairs(before: Any, after: Any, left: _Side, right: _Side) -> Iterator[LineP
 
 
 def _containers(
-    brackets: str, children: Sequence[tuple[str, Any, Any]], left: _Side, right: _Side
+    brackets: str, children: Sequence[tuple[str, Any, Any]], left: _DiffSide, right: _DiffSide
 ) -> Iterator[LinePair]:
     opening, closing = brackets[0], brackets[1]
     yield LinePair(
@@ -61,8 +61,8 @@ def _containers(
         yield from _pairs(
             old,
             new,
-            _Side(left.indent + _INDENT, name, "," if at < last_before else ""),
-            _Side(right.indent + _INDENT, name, "," if at < last_after else ""),
+            _DiffSide(left.indent + _INDENT, name, "," if at < last_before else ""),
+            _DiffSide(right.indent + _INDENT, name, "," if at < last_after else ""),
         )
     yield LinePair(f"{left.indent}{closing}{left.end}", f"{right.indent}{closing}{right.end}", differs=False)
 
@@ -93,7 +93,7 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _lines(value: Any, side: _Side) -> list[str]:
+def _lines(value: Any, side: _DiffSide) -> list[str]:
     if value is _ABSENT:
         return []
     lines = json.dumps(value, indent=len(_INDENT), ensure_ascii=False).splitlines()

@@ -12,12 +12,13 @@ from typing import Any
 
 from rich.cells import set_cell_size
 
-from screens.logs.format import badge, duration, size, status
+from screens.logs.format import badge, size, status
 from screens.logs.json_diff import compare_json
 from screens.logs.trace import pretty_json
 from screens.widgets.columns import sanitize
 from screens.widgets.lines import wrap_lines
 from screens.widgets.row_source import Line, Piece, Tone
+from svc_tui.terminal.units import duration
 
 Recorded = Mapping[str, Any]
 _ITS_OWN = frozenset({"x-request-id"})

@@ -11,11 +11,12 @@ from textual.app import ComposeResult, SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from screens.console_screen import StopWorkersFirst
 from screens.dialog import ConfirmDialog
 from screens.external_editor import edit_text, editor_command
+from screens.key_footer import KeyFooter
 from screens.logs.exchange import curl_command, exchange_lines, parse_request, request_text
 from screens.logs.replay import compare
 from screens.logs.trace import lines
@@ -74,7 +75,7 @@ class RequestView(StopWorkersFirst, ModalScreen[None]):
         """Compose the title, the text and the footer."""
         yield Static(id="title")
         yield VirtualList(TextLines(), LINE_COLUMNS, head=False, empty="…")
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         """Fetch the request."""

@@ -15,6 +15,7 @@ from screens.console_screen import ConsoleCommand, ConsoleScreen, Tab
 from screens.logs.bindings import LOGS_BINDINGS
 from screens.logs.export_form import LogExportForm
 from screens.logs.filter import RecordSelection
+from screens.logs.fleet_records import FleetRecordSource
 from screens.logs.format import COLUMNS, NARROW, WIDE_CELLS
 from screens.logs.grants import Grants
 from screens.logs.record_source import RecordSource
@@ -67,7 +68,7 @@ class LogsScreen(ConsoleScreen):
         """Create the screen. `now` determines which records are from today."""
         super().__init__(client)
         self._now = now
-        self._source = RecordSource(client, RecordSelection(), self._on_error, now)
+        self._source = self._new_source(RecordSelection())
         self._anchor_cursor: int | None = None
         self._statements = StatementHistory(None)
         self._grants = Grants(self, client)
@@ -103,7 +104,10 @@ class LogsScreen(ConsoleScreen):
 
     def engine_connected(self) -> None:
         """Start reading, or resume after the last record."""
-        self._source.start()
+        if isinstance(self._source, FleetRecordSource) == self.client.in_fleet:
+            self._source.start()
+        else:
+            self._replace_source(self._source.filter)
 
     @property
     def rows(self) -> VirtualRows:
@@ -127,9 +131,16 @@ class LogsScreen(ConsoleScreen):
         if filter == self._source.filter and self._source.complete:
             return
         self._anchor_cursor = self._cursor() if restore_cursor and not self.rows.following else None
+        self._replace_source(filter)
+
+    def _new_source(self, filter: RecordSelection) -> RecordSource:
+        kind = FleetRecordSource if self.client.in_fleet else RecordSource
+        return kind(self.client, filter, self._on_error, self._now)
+
+    def _replace_source(self, filter: RecordSelection) -> None:
         old = self._source
         old.stop()
-        self._source = RecordSource(self.client, filter, self._on_error, self._now)
+        self._source = self._new_source(filter)
         self._source.room, self._source.search = old.room, old.search
         self.rows.set_source(self._source)
         self._update_filter_bar()
@@ -178,13 +189,13 @@ class LogsScreen(ConsoleScreen):
 
     def action_filter(self) -> None:
         """Edit the filter."""
-        self._ask("filter", self._source.filter.words(), EXAMPLE)
+        self._prompt("filter", self._source.filter.words(), EXAMPLE)
 
     def action_search(self) -> None:
         """Edit the search text."""
-        self._ask("search", self._source.search, "text to find; n and N go to the next and previous match")
+        self._prompt("search", self._source.search, "text to find; n and N go to the next and previous match")
 
-    def _ask(self, purpose: str, value: str, example: str) -> None:
+    def _prompt(self, purpose: str, value: str, example: str) -> None:
         line = self.query_one(FilterLine)
         line.purpose = purpose
         line.value, line.placeholder = value, example

@@ -11,6 +11,7 @@ from textual.widgets import Input, Static
 
 from screens.logs.record_source import RecordSource
 from screens.widgets.virtual_rows import VirtualRows
+from svc_tui.terminal.units import plural
 
 _HINT = "[dim @click=screen.filter]f filter[/]"
 _FILTER_CHIP = (
@@ -67,15 +68,17 @@ class StatusBar(Horizontal):
 
     def show_state(self, source: RecordSource, *, live: bool, following: bool, unseen: int) -> None:
         """Show the number of records, of those below the visible rows, and the state of the stream."""
-        count = f"{source.read():,}"
+        count = source.read()
+        text = plural(count, "record")
         if not source.complete:
-            text = f"loading {count}" if live else ""
+            text = f"loading {count:,}" if live else ""
         elif source.waiting() or source.paused:
-            text = f"{count} records   ❚❚ paused, {source.waiting():,} waiting"
-        elif not source.follows:
-            text = f"{count} records"
-        else:
-            text = f"{count} records   {'following ●' if following else '○ G follows'}"
+            text = f"{text}   ❚❚ paused, {source.waiting():,} waiting"
+        elif source.follows:
+            text = f"{text}   {'following ●' if following else '○ G follows'}"
+        if source.missing:
+            nodes = source.missing[0].partition("-")[0] if len(source.missing) == 1 else len(source.missing)
+            text = f"{nodes} {'nodes ' if len(source.missing) > 1 else ''}away   {text}"
         if source.dropped:
             text = f"{source.dropped:,} dropped: too many   {text}"
         new = "[b $background on $primary @click=screen.bottom] $unseen new ↓ [/]   " if unseen else ""

@@ -4,10 +4,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from screens.logs.format import badge, began, clock, day, duration, method, size, status
+from screens.logs.format import badge, began, day, method, size, status
 from screens.logs.waterfall import spans, waterfall
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Line
+from svc_tui.terminal.units import clock, duration
 
 Document = Mapping[str, Any]
 MAX_LINES = 5_000
@@ -55,6 +56,7 @@ def record_details(document: Document) -> list[Line]:
             ("  ", ""),
             (document["resource"], "teal"),
             *((f" → {span['resource']}", "teal") for span in reversed(document.get("spans", ()))),
+            (f"  on {document['node']}" if document.get("node") else "", "dim"),
         ]
     ]
     if request:

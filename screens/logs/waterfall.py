@@ -7,9 +7,10 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
-from screens.logs.format import began, duration, size, status
+from screens.logs.format import began, size, status
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Line, Piece, Tone
+from svc_tui.terminal.units import duration, plural
 
 Document = Mapping[str, Any]
 _Timed = tuple[int, Document]
@@ -167,8 +168,7 @@ def _call_notes(call: Document) -> tuple[str, str]:
         message = attributes.get("otel.status_description", "")
         return sanitize(" ".join(message.split()) or "".join(notes)), ""
     if "rows" in attributes and not call["code"]:
-        count = attributes["rows"]
-        notes.append(f"{count:,} row" if count == 1 else f"{count:,} rows")
+        notes.append(plural(attributes["rows"], "row"))
     if attributes.get("wait_ns", 0) >= LONG_WAIT_NS:
         notes.append(f"waited {duration(attributes['wait_ns'])}")
     if attributes.get("dns_ns", 0) >= LONG_WAIT_NS:

@@ -10,11 +10,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, OptionList, Static
+from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from screens.console_screen import StopWorkersFirst
 from screens.form import Field, Form
+from screens.key_footer import KeyFooter
 from svc_tui.client import SvcError
 
 
@@ -136,7 +137,7 @@ class StartScreen(StopWorkersFirst, Screen[None]):
                 classes="about",
             )
             yield OptionList(Option("n  create a project here", id="create"), Option(_LOG_IN, id="login"))
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         """Load the deployed projects."""

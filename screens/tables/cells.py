@@ -67,11 +67,6 @@ def sent(value: Any) -> Any:
     return str(value).replace("inf", "9e999") if isinstance(value, float) and math.isinf(value) else value
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun: `1 row`, `2,000 rows`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def is_cut(value: Any) -> bool:
     """Return whether a cell has only the first bytes of a long value."""
     return isinstance(value, dict) and "size" in value

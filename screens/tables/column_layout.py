@@ -28,14 +28,14 @@ class ColumnLayout:
         known = {column.name for column in existing}
         return ColumnLayout((*existing, *(LayoutColumn(name) for name in names if name not in known)))
 
-    def shown(self) -> list[LayoutColumn]:
+    def visible(self) -> list[LayoutColumn]:
         """Return the columns that are not hidden."""
         return [column for column in self.columns if not column.hidden]
 
     def toggled(self, index: int) -> "ColumnLayout":
         """Return the layout with a column hidden or shown. The last visible column cannot be hidden."""
         column = self.columns[index]
-        if not column.hidden and len(self.shown()) == 1:
+        if not column.hidden and len(self.visible()) == 1:
             return self
         return self._with(index, replace(column, hidden=not column.hidden))
 

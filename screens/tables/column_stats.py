@@ -13,7 +13,7 @@ from textual.widgets import Static
 from screens.console_screen import StopWorkersFirst
 from screens.dialog import key_hints
 from screens.project_client import ProjectClient
-from screens.tables.cells import counted, typed_piece
+from screens.tables.cells import typed_piece
 from screens.tables.grid import TableColumn
 from screens.tables.query import Condition
 from screens.tables.sql_text import quoted_name
@@ -21,6 +21,7 @@ from screens.widgets.columns import ListColumn, sanitize
 from screens.widgets.row_source import Row
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
+from svc_tui.terminal.units import plural
 
 MAX_VALUES = 200
 """Maximum number of frequent values."""
@@ -73,7 +74,7 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
     ColumnStats VirtualRows { height: 1fr; background: $surface; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,F", "leave", "Back", id="stats.back"),
+        Binding("escape,F", "back", "Back", id="stats.back"),
     ]
 
     def __init__(self, client: ProjectClient, table: str, column: TableColumn) -> None:
@@ -93,7 +94,7 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
         with Vertical():
             yield Static(id="summary")
             yield VirtualRows(self._frequencies, titles, empty="…")
-            yield key_hints(("enter", "choose", "filter by the value"), ("esc", "leave", "back"))
+            yield key_hints(("enter", "choose", "filter by the value"), ("esc", "back", "back"))
 
     def on_mount(self) -> None:
         """Compute the statistics."""
@@ -108,7 +109,7 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
             self._show([error.message, error.hint])
             return
         total, nulls = int(summary["total"]), int(summary["total"]) - int(summary["filled"])
-        counts = f"{counted(total, 'row')}   {summary['values']:,} distinct   {nulls:,} null"
+        counts = f"{plural(total, 'row')}   {summary['values']:,} distinct   {nulls:,} null"
         extremes = [
             f"{name} {typed_piece(summary[name], self._column.type)[0]}"
             for name in ("min", "max", "avg")
@@ -136,7 +137,7 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
         extremes = (
             ""
             if self._column.type.form in ("bytes", "document")
-            else (f", min({self._shown}) as min, max({self._shown}) as max")
+            else (f", min({self._value_sql}) as min, max({self._value_sql}) as max")
         )
         return (
             f"select count(*) as total, count({column}) as filled, count(distinct {column}) as 'values'"
@@ -145,12 +146,12 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
 
     def _frequency_sql(self) -> str:
         return (
-            f"select {self._shown} as value, count(*) as count from {quoted_name(self._table)}"
+            f"select {self._value_sql} as value, count(*) as count from {quoted_name(self._table)}"
             f" group by 1 order by 2 desc, 1 limit {MAX_VALUES}"
         )
 
     @property
-    def _shown(self) -> str:
+    def _value_sql(self) -> str:
         """The column as an SQL expression: numbers as they are, the beginning of other values."""
         column = quoted_name(self._column.name)
         if self._column.type.form in _NUMBERS or self._column.type.form == "bool":
@@ -174,6 +175,6 @@ class ColumnStats(StopWorkersFirst, ModalScreen[Condition | None]):
         op = "starts" if isinstance(value, str) and len(value) >= MAX_VALUE_CHARS else "="
         self.dismiss(Condition(self._column.name, op, text))
 
-    def action_leave(self) -> None:
+    def action_back(self) -> None:
         """Close without a filter."""
         self.dismiss(None)

@@ -59,7 +59,7 @@ class ColumnsScreen(ModalScreen[None]):
         Binding("J,shift+down", "move(1)", "Move right", id="columns.after"),
         Binding("plus", "widen(1)", "Wider", id="columns.wider"),
         Binding("minus", "widen(-1)", "Narrower", id="columns.narrower"),
-        Binding("escape", "leave", "Back", id="columns.back"),
+        Binding("escape", "back", "Back", id="columns.back"),
     ]
 
     def __init__(
@@ -110,6 +110,6 @@ class ColumnsScreen(ModalScreen[None]):
         self.query_one(VirtualRows).reload()
         self._on_change(layout)
 
-    def action_leave(self) -> None:
+    def action_back(self) -> None:
         """Close the dialog."""
         self.dismiss(None)

@@ -61,17 +61,17 @@ def lines(key: Key, change: Mapping[str, Any], now: Mapping[str, Any] | None) ->
     edit = change.get("update") or change["delete"]
     if now is None:
         yield [("  the row was deleted", "bad")]
-        for column, mine in edit.get("set", {}).items():
-            yield [(f"  {sanitize(column)}  ", "dim"), (f"mine {_text(mine)}", "warn")]
+        for column, staged in edit.get("set", {}).items():
+            yield [(f"  {sanitize(column)}  ", "dim"), (f"mine {_text(staged)}", "warn")]
         return
     for column, was in edit["expected"].items():
-        theirs, mine = now.get(column), edit.get("set", {}).get(column)
-        if theirs == was and "set" not in edit:
+        current, staged = now.get(column), edit.get("set", {}).get(column)
+        if current == was and "set" not in edit:
             continue
         yield [(f"  {sanitize(column)}", "bold")]
         yield [("    was     ", "dim"), (_text(was), "dim")]
-        yield [("    theirs  ", "dim"), (_text(theirs), "notice" if theirs != was else "dim")]
-        yield [("    mine    ", "dim"), (_text(mine) if "set" in edit else "deleted", "warn")]
+        yield [("    theirs  ", "dim"), (_text(current), "notice" if current != was else "dim")]
+        yield [("    mine    ", "dim"), (_text(staged) if "set" in edit else "deleted", "warn")]
 
 
 def _text(value: Any) -> str:

@@ -276,8 +276,8 @@ class TableEditor(TableView):
             with self.shown_errors():
                 text = as_text(await self._full_value(row, column))
                 self.app.copy_to_clipboard(text)
-                shown = sanitize(text[:MAX_COPIED_LENGTH]) + ("…" if len(text) > MAX_COPIED_LENGTH else "")
-                self.notify(f"copied {shown}" if text else "copied an empty text", timeout=2, markup=False)
+                preview = sanitize(text[:MAX_COPIED_LENGTH]) + ("…" if len(text) > MAX_COPIED_LENGTH else "")
+                self.notify(f"copied {preview}" if text else "copied an empty text", timeout=2, markup=False)
 
     # Pasting
 
@@ -305,7 +305,7 @@ class TableEditor(TableView):
         with self.shown_errors():
             preview = await asyncio.to_thread(self._preview, text)
             pasted = PastedRange.from_preview(preview)
-            columns = targets(pasted, grid.shown_columns(), max(self.rows.cursor_column - 1, 0))
+            columns = targets(pasted, grid.visible_columns(), max(self.rows.cursor_column - 1, 0))
             rows = await asyncio.to_thread(cells, pasted, columns)
             at = self.rows.cursor_row
             if len(rows) == 1 and len(columns) == 1 and not pasted.header:

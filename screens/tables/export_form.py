@@ -27,10 +27,6 @@ class TableExportForm(FileForm[Path]):
     DONE: ClassVar[str] = "export"
     TITLE_TEXT: ClassVar[str] = "Export the table"
 
-    DEFAULT_CSS = """
-    TableExportForm .about { margin-bottom: 1; color: $foreground-muted; }
-    """
-
     def __init__(self, client: ProjectClient, grid: RemoteGrid) -> None:
         super().__init__()
         self._client, self._grid = client, grid

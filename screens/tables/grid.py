@@ -113,13 +113,13 @@ class RemoteGrid:
                 ) from error
         return query
 
-    def shown_columns(self) -> list[TableColumn]:
+    def visible_columns(self) -> list[TableColumn]:
         """Return the visible columns in their order."""
-        return [self.columns[self.column_index[column.name]] for column in self.layout.shown()]
+        return [self.columns[self.column_index[column.name]] for column in self.layout.visible()]
 
     def position(self, name: str) -> int | None:
         """Return the position of a column in the list, from 1; None if it is hidden."""
-        names = [column.name for column in self.shown_columns()]
+        names = [column.name for column in self.visible_columns()]
         return names.index(name) + 1 if name in names else None
 
     def list_columns(self) -> tuple[ListColumn, ...]:
@@ -127,10 +127,10 @@ class RemoteGrid:
 
         Among the columns of long types without a width of the user, the one with the longest values grows.
         """
-        user_widths = [column.width for column in self.layout.shown()]
+        user_widths = [column.width for column in self.layout.visible()]
         columns = [ListColumn("", 1)]
         growing: list[tuple[int, int]] = []
-        for at, (column, user_width) in enumerate(zip(self.shown_columns(), user_widths, strict=True), 1):
+        for at, (column, user_width) in enumerate(zip(self.visible_columns(), user_widths, strict=True), 1):
             measured = self.widths[self.column_index[column.name]]
             width, preferred = user_width or measured.default, user_width or measured.longest
             columns.append(
@@ -246,7 +246,7 @@ class RemoteGrid:
         edit = self.draft.edit(row.key)
         cells = [
             self._cell(column, row.cells[self.column_index[column.name]], edit)
-            for column in self.shown_columns()
+            for column in self.visible_columns()
         ]
         return Row(row.key, ((self._sign(row, edit),), *cells), row)
 
@@ -265,7 +265,7 @@ class RemoteGrid:
         return (typed_piece(value, column.type),)
 
     def _new_row(self, row: NewRow) -> Row:
-        cells = (self._new_cell(row, column) for column in self.shown_columns())
+        cells = (self._new_cell(row, column) for column in self.visible_columns())
         return Row(("new", row.number), ((_SIGNS["new"],), *cells))
 
     @staticmethod

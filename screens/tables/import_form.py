@@ -18,6 +18,7 @@ from screens.tables.files import DATABASE_FORMATS, format_of, read_beginning, re
 from screens.tables.preview import preview_lines
 from screens.widgets.content import to_content
 from svc_tui.client import SvcError
+from svc_tui.terminal.units import plural
 
 _TYPING_SECONDS = 0.3
 ADD, REPLACE = "add", "replace"
@@ -126,7 +127,7 @@ class ImportForm(FileForm[str]):
             params["replace"] = "true"
         result = await asyncio.to_thread(self._send, name, params)
         skipped = f"; skipped: {', '.join(result['skipped'])}" if result["skipped"] else ""
-        self.app.notify(f"imported {result['rows']:,} rows{skipped}", markup=False)
+        self.app.notify(f"imported {plural(result['rows'], 'row')}{skipped}", markup=False)
         return table
 
     def _send(self, name: str, params: dict[str, Any]) -> Any:
@@ -140,7 +141,9 @@ class ImportForm(FileForm[str]):
                         "stopped; nothing was imported, unless the import had just finished",
                         "Check the rows in the grid.",
                     )
-                self.progress = f"{progress_bar(line['bytes'], line['total'] or 0)}  {line['rows']:,} rows"
+                self.progress = (
+                    f"{progress_bar(line['bytes'], line['total'] or 0)}  {plural(line['rows'], 'row')}"
+                )
         raise SvcError("the import ended without a result", "Check that the engine runs, and try again.")
 
     def _show_sent(self, done: int, total: int) -> None:

@@ -15,6 +15,7 @@ from textual.widgets.option_list import Option
 from screens.console_screen import StopWorkersFirst
 from screens.project_client import ProjectClient
 from svc_tui.client import SvcError
+from svc_tui.terminal.units import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
     Picker #none { display: none; color: $foreground-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Back", id="tables.picker-back"),
+        Binding("escape", "back", "Back", id="tables.picker-back"),
         Binding("down", "move(1)", "Down", show=False, priority=True, id="tables.picker-down"),
         Binding("up", "move(-1)", "Up", show=False, priority=True, id="tables.picker-up"),
     ]
@@ -107,7 +108,7 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
         options = self.query_one(OptionList)
         (options.action_cursor_down if rows > 0 else options.action_cursor_up)()
 
-    def action_leave(self) -> None:
+    def action_back(self) -> None:
         """Close without a choice."""
         self.dismiss("")
 
@@ -146,6 +147,6 @@ class TablePicker(Picker):
 
 def _table_choice(table: Mapping[str, Any]) -> Choice:
     """Return the choice for a table of `GET /tables`."""
-    count = "many rows" if table["rows"] is None else f"{table['rows']:,} rows"
+    count = "many rows" if table["rows"] is None else plural(table["rows"], "row")
     kind = "view" if table["kind"] == "view" else count
     return Choice(table["name"], f"{kind:>16}  {table['note']}")

@@ -5,11 +5,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from screens.tables.cells import as_text, counted, piece, typed_piece
+from screens.tables.cells import as_text, piece, typed_piece
 from screens.tables.widths import MEASURED_ROWS, measure_widths
 from screens.widgets.columns import ListColumn
 from screens.widgets.row_source import Piece, Row
 from svc_tui.column_types import COMPUTED, ColumnTypes, TypeInfo
+from svc_tui.terminal.units import plural
 
 _AT = re.compile(r", at character (\d+) of the SQL")
 
@@ -65,11 +66,11 @@ class ResultRows:
 def describe_result(result: Mapping[str, Any]) -> str:
     """Return the outcome of a statement as text."""
     if result["columns"]:
-        rows = counted(len(result["rows"]), "row")
+        rows = plural(len(result["rows"]), "row")
         if result["truncated"] is not None:
             return f"{rows}, truncated: a result has at most 10,000 rows and 16 MiB"
         return rows
-    return f"{counted(result['changes'], 'row')} changed"
+    return f"{plural(result['changes'], 'row')} changed"
 
 
 def error_position(message: str) -> int | None:

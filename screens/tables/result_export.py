@@ -18,7 +18,7 @@ from screens.form import require_filled
 from screens.tables.files import format_of
 from screens.tables.result import ResultRows
 from svc_tui.client import SvcError
-from svc_tui.terminal.units import size
+from svc_tui.terminal.units import plural, size
 
 FORMATS = ("csv", "json", "jsonl")
 CHUNK_ROWS = 1000
@@ -30,9 +30,6 @@ class ResultExportForm(FileForm[Path]):
 
     DONE: ClassVar[str] = "export"
     TITLE_TEXT: ClassVar[str] = "Export the result"
-    DEFAULT_CSS = """
-    ResultExportForm .about { margin-bottom: 1; color: $foreground-muted; }
-    """
 
     def __init__(self, result: ResultRows) -> None:
         super().__init__()
@@ -41,7 +38,9 @@ class ResultExportForm(FileForm[Path]):
     def fields(self) -> ComposeResult:
         """Yield the file and the formats."""
         yield PathField("file", "file", "result.csv", example="result.csv")
-        yield Static(Content(f"{self._result.count():,} rows, as .csv, .json or .jsonl."), classes="about")
+        yield Static(
+            Content(f"{plural(self._result.count(), 'row')}, as .csv, .json or .jsonl."), classes="about"
+        )
         yield Static(id="progress")
 
     async def work(self) -> Path:

@@ -12,7 +12,6 @@ from textual.events import Key
 
 from screens.console_screen import ConsoleCommand, Tab
 from screens.project_client import ProjectClient
-from screens.tables.cells import counted
 from screens.tables.column_layout import ColumnLayout
 from screens.tables.column_stats import ColumnStats
 from screens.tables.columns_screen import ColumnsScreen
@@ -27,7 +26,10 @@ from screens.tables.picker import Choice, ColumnPicker
 from screens.tables.query import Condition
 from screens.tables.schema_forms import AlterForm, CreateForm
 from screens.tables.sql_screen import SqlScreen
+from svc_tui.terminal.units import plural
 
+APPLYING = "apply"
+"""The group of the workers that apply staged edits."""
 _NEEDS_TABLE = frozenset(
     {
         "edit",
@@ -239,7 +241,7 @@ class TablesScreen(TableEditor):
         if self._stage_line() and self._grid is not None and len(self._grid.draft):
             self._apply(self._grid, "refuse")
 
-    @work(group="apply")
+    @work(group=APPLYING)
     async def _apply(self, grid: RemoteGrid, conflicts: str) -> None:
         """Apply the staged edits. `conflicts` is `refuse` or `skip`."""
         edits = grid.draft.changes()
@@ -253,7 +255,7 @@ class TablesScreen(TableEditor):
                 self._resolve(grid, edits, outcome["conflicts"])
                 return
             grid.draft.applied([edits[conflict["index"]][0] for conflict in outcome["conflicts"]])
-            text = f"{counted(outcome['applied'], 'row')} changed in {grid.table}"
+            text = f"{plural(outcome['applied'], 'row')} changed in {grid.table}"
             self.notify(text, markup=False, timeout=3)
             await self._refresh(grid, mark_changes=False)
 

@@ -13,9 +13,10 @@ from textual.content import Content
 from textual.geometry import Region
 from textual.screen import Screen
 from textual.strip import Strip
-from textual.widgets import Footer, Static, TextArea
+from textual.widgets import Static, TextArea
 
 from screens.console_screen import StopWorkersFirst
+from screens.key_footer import KeyFooter
 from screens.project_client import ProjectClient
 from screens.tables.catalog import WIDE_CELLS, Catalog
 from screens.tables.history import StatementHistory
@@ -118,7 +119,7 @@ class SqlTarget:
 
 
 TABLES = SqlTarget("/sql", "SQL")
-TIMELINE = SqlTarget("/logs/sql", "SQL of the logs", ("requests", "spans", "records", "lines"))
+TIMELINE = SqlTarget("/logs/sql", "SQL of the logs", ("requests", "spans", "records", "lines", "metrics"))
 
 
 class SqlScreen(StopWorkersFirst, Screen[bool]):
@@ -144,7 +145,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         Binding("ctrl+t", "writes", "Allow writing", priority=True, id="sql.writes"),
         Binding("y", "copy", "Copy", show=False, id="sql.copy"),
         Binding("x", "export", "Export", show=False, id="sql.export"),
-        Binding("escape", "leave", "Back", priority=True, id="sql.back"),
+        Binding("escape", "back", "Back", priority=True, id="sql.back"),
     ]
 
     def __init__(
@@ -168,7 +169,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
                 yield SqlInput(self._text)
                 yield Static(id="outcome")
                 yield VirtualRows(TextLines(), (), cursor="cell", id="result")
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         """Move the cursor to the end."""
@@ -307,6 +308,6 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         if self._result is not None and self._result.names:
             self.app.push_screen(ResultExportForm(self._result))
 
-    def action_leave(self) -> None:
+    def action_back(self) -> None:
         """Return to the table."""
         self.dismiss(self._wrote)

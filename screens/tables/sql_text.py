@@ -54,8 +54,8 @@ class StyledRange(NamedTuple):
 
 def spans(text: str) -> list[StyledRange]:
     """Return the parts of a statement that have a color; none for a very long one."""
-    found = _TOKEN.finditer(text) if len(text) <= MAX_COLORED else ()
-    parts = (StyledRange(*match.span(), _tone(match)) for match in found)
+    matches = _TOKEN.finditer(text) if len(text) <= MAX_COLORED else ()
+    parts = (StyledRange(*match.span(), _tone(match)) for match in matches)
     return [part for part in parts if part.tone]
 
 

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 
 from textual.content import Content
 
-from screens.tables.cells import counted, piece
+from screens.tables.cells import piece
 from screens.tables.draft import Draft, NewRow
 from screens.tables.grid import RemoteGrid, TableColumn, TableRow
 from screens.tables.query import describe_sort
 from screens.widgets.columns import sanitize
+from svc_tui.terminal.units import plural
 
-MAX_THEIRS_LENGTH = 24
+MAX_VALUE_LENGTH = 24
 """Maximum characters of a value that others have written."""
 
 
@@ -18,7 +19,7 @@ def table_status(grid: RemoteGrid) -> Content:
     """Return name, number of rows, sort order and filters of a table."""
     parts = [
         Content.from_markup("[@click=screen.tables][b $primary]$name[/] ▾[/]", name=grid.table),
-        Content.from_markup("[dim]$count[/]", count=counted(grid.total, "row")),
+        Content.from_markup("[dim]$count[/]", count=plural(grid.total, "row")),
     ]
     if sort_text := describe_sort(grid.query.sorts):
         parts.append(Content.from_markup("[dim]$words[/]", words=sort_text))
@@ -45,10 +46,10 @@ def staged_status(
     elsewhere = next((name for name, draft in drafts.items() if len(draft)), "")
     text = f"staged edits in {elsewhere}" if elsewhere else ""
     if grid is not None and len(grid.draft):
-        text = f"{counted(len(grid.draft), 'row')} changed · ctrl+s applies"
+        text = f"{plural(len(grid.draft), 'row')} changed · ctrl+s applies"
     if grid is not None and isinstance(row, TableRow) and column and grid.has_conflict(row, column):
-        theirs, _ = piece(row.cells[grid.column_index[column.name]])
-        if len(theirs) > MAX_THEIRS_LENGTH:
-            theirs = f"{theirs[: MAX_THEIRS_LENGTH - 1]}…"
-        text = f"others wrote {sanitize(theirs)} here · ctrl+s asks"
+        current, _ = piece(row.cells[grid.column_index[column.name]])
+        if len(current) > MAX_VALUE_LENGTH:
+            current = f"{current[: MAX_VALUE_LENGTH - 1]}…"
+        text = f"others wrote {sanitize(current)} here · ctrl+s asks"
     return text

@@ -196,8 +196,8 @@ class TableView(ConsoleScreen):
 
     def _current_column(self) -> TableColumn | None:
         number = self.rows.cursor_column - 1
-        shown = self._grid.shown_columns() if self._grid is not None else []
-        return shown[number] if 0 <= number < len(shown) else None
+        columns = self._grid.visible_columns() if self._grid is not None else []
+        return columns[number] if 0 <= number < len(columns) else None
 
     def _value(self, row: NewRow | TableRow, column: TableColumn) -> Any:
         """Return the value of a cell, with its staged edit."""

@@ -1,8 +1,8 @@
 """Column layout of text lines: positions, truncation and padding. Does not import Textual."""
 
 import unicodedata
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len, set_cell_size
 
@@ -59,6 +59,16 @@ def layout_columns(columns: Sequence[ListColumn], room: int) -> tuple[PlacedColu
         placed.append(PlacedColumn(x, width, column.right))
         x += width + COLUMN_GAP
     return tuple(placed)
+
+
+def merge_empty(
+    cells: Sequence[Cell], placed: Sequence[PlacedColumn]
+) -> Iterator[tuple[int, Cell, PlacedColumn]]:
+    """Yield index, text and column of each cell. A cell also has the columns of empty cells after it."""
+    starts = [i for i in range(min(len(cells), len(placed))) if cells[i] or not i]
+    for i, after in zip(starts, [*starts[1:], len(placed)], strict=False):
+        column, last = placed[i], placed[after - 1]
+        yield i, cells[i], column if column is last else replace(column, width=last.x + last.width - column.x)
 
 
 def line_width(placed: Sequence[PlacedColumn]) -> int:

@@ -24,7 +24,7 @@ Tone = Literal[
 TONES: tuple[Tone, ...] = get_args(Tone)
 Piece = tuple[str, Tone]
 Cell = tuple[Piece, ...]
-"""The text of a cell in pieces; truncated if it is wider than its column."""
+"""The text of a cell in pieces; truncated if wider than its column and those of empty cells after it."""
 Line = Sequence[Piece]
 """A line outside of a list."""
 

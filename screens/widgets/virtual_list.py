@@ -12,7 +12,15 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from screens.widgets.columns import COLUMN_GAP, ListColumn, PlacedColumn, fit_cell, layout_columns, line_width
+from screens.widgets.columns import (
+    COLUMN_GAP,
+    ListColumn,
+    PlacedColumn,
+    fit_cell,
+    layout_columns,
+    line_width,
+    merge_empty,
+)
 from screens.widgets.component_styles import ComponentStyles, tone_rules
 from screens.widgets.row_cache import FetchWindow, RowCache
 from screens.widgets.row_source import TONES, Cell, Row, RowSource, RowsUnavailable
@@ -63,10 +71,9 @@ class VirtualList(ScrollView, can_focus=False):
         head: bool = True,
         empty: str = "",
         id: str | None = None,
-        classes: str | None = None,
     ) -> None:
         """Create a list. `head` shows the column titles; `empty` is shown if there are no rows."""
-        super().__init__(id=id, classes=classes)
+        super().__init__(id=id)
         self._source = source
         self._columns = tuple(columns)
         self._header_rows = int(head)
@@ -148,7 +155,7 @@ class VirtualList(ScrollView, can_focus=False):
         self._request_visible()
         self.refresh()
 
-    def _count_changed(self, came: int) -> None:
+    def _count_changed(self, added: int) -> None:
         """Handle a change of the number of rows."""
 
     def _prefetch_count(self, count: int) -> None:
@@ -240,7 +247,7 @@ class VirtualList(ScrollView, can_focus=False):
         room, left = self._line_cells, self.scroll_offset.x
         segments = [] if left else [Segment(sign, style + self._styles_for("accent"))]
         gap = Segment(" " * COLUMN_GAP, style)
-        for number, (cell, column) in enumerate(zip(cells, self._placed, strict=False)):
+        for number, cell, column in merge_empty(cells, self._placed):
             line_style = style + self._styles_for("cell") if number == cursor else style
             for text, tone in fit_cell(cell, column):
                 segments.append(Segment(text, line_style + self._styles_for(tone) if tone else line_style))

@@ -72,10 +72,9 @@ class VirtualRows(VirtualList, can_focus=True):
         live: bool = False,
         empty: str = "",
         id: str | None = None,
-        classes: str | None = None,
     ) -> None:
         """Create a list. `head` shows the column titles; `empty` is shown if there are no rows."""
-        super().__init__(source, columns, head=head, empty=empty, id=id, classes=classes)
+        super().__init__(source, columns, head=head, empty=empty, id=id)
         self._by_cell = cursor == "cell"
         self._live = live
         self._cursor_visible = True
@@ -131,13 +130,13 @@ class VirtualRows(VirtualList, can_focus=True):
             self.scroll_to(y=top + rows, animate=False)
             self.cursor_row = cursor + rows
 
-    def _count_changed(self, came: int) -> None:
+    def _count_changed(self, added: int) -> None:
         if self.following:
             self.cursor_row = self._count - 1
             self.scroll_to(y=self.max_scroll_y, animate=False)
         else:
             self.cursor_row = self.validate_cursor_row(self.cursor_row)
-            self.unseen = max(self.unseen + came, 0) if self._live else 0
+            self.unseen = max(self.unseen + added, 0) if self._live else 0
 
     def watch_following(self, following: bool) -> None:
         """Reset the counter of new rows, and scroll to the last row."""
@@ -220,8 +219,9 @@ class VirtualRows(VirtualList, can_focus=True):
         self.action_move(pages * self._page)
 
     def action_top(self) -> None:
-        """Go to the first row."""
-        self.action_move(-self._count)
+        """Go to the first row and stop following, also before there are rows."""
+        self.following = False
+        self.cursor_row = 0
 
     def action_bottom(self) -> None:
         """Go to the last row; a live list follows again."""

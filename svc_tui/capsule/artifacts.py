@@ -81,9 +81,9 @@ def unpacked(capsule: Capsule, resource: str) -> Artifact:
                 raise PackageError(f"{name} differs from its digest in {PACKAGE}")
         if package.kind == "image":
             return StaticBundle(folder, package.artifact)
-        place = f"artifacts/{resource}"
-        script = capsule.bytes(f"{place}/{SCRIPT}").decode() if SCRIPT in package.files else None
-        source_map = capsule.bytes(f"{place}/{SOURCE_MAP}") if SOURCE_MAP in package.files else None
+        prefix = f"artifacts/{resource}"
+        script = capsule.bytes(f"{prefix}/{SCRIPT}").decode() if SCRIPT in package.files else None
+        source_map = capsule.bytes(f"{prefix}/{SOURCE_MAP}") if SOURCE_MAP in package.files else None
         return ComponentArtifact(folder / COMPONENT, package.artifact, script, source_map)
     except (PackageError, UnicodeDecodeError) as error:
         reason = error.message if isinstance(error, SvcError) else "its script is not UTF-8"

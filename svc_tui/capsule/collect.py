@@ -21,8 +21,9 @@ from engine.manifest.problems import ManifestError
 from engine.timeline.database import timeline_path
 from engine.timeline.exchange_document import exchange_document
 from engine.timeline.json_format import format_utc
-from engine.timeline.query import RecordFilter, TimelineReader, open_reader
+from engine.timeline.query import TimelineReader, open_reader
 from engine.timeline.record import BUILT, PlatformRecord, RequestRecord
+from engine.timeline.record_filter import RecordFilter
 from engine.timeline.recording import RecordedCall, RecordedExchange, RecordedMessage
 from engine.timeline.stored_record import StoredRecord
 from svc_tui import version

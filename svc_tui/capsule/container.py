@@ -39,6 +39,7 @@ _BROKEN = (
 )
 """Errors of `zipfile` for broken files."""
 _END = struct.Struct("<4s4H2LH")
+_LOCATOR_BYTES = 20
 _TIME = (1980, 1, 1, 0, 0, 0)
 _BLOCK = 1 << 20
 _SPOOL_BYTES = 8 << 20
@@ -153,12 +154,14 @@ def read_container(path: Path, folder: Path) -> Capsule:
 
 def _check_directory(file: BinaryIO, size: int) -> None:
     """Check the end record before a reader allocates memory for the entries that it announces."""
-    file.seek(max(0, size - _END.size - 65_535))
+    file.seek(max(0, size - _LOCATOR_BYTES - _END.size - 65_535))
     tail = file.read()
     at = tail.rfind(b"PK\5\6")
     if at < 0 or len(tail) - at < _END.size:
         raise _invalid("it is not a zip file")
     _, _, _, _, entries, directory, _, _ = _END.unpack_from(tail, at)
+    if tail[at - _LOCATOR_BYTES : at].startswith(b"PK\6\7"):
+        raise _invalid("it is a zip64 file")  # Its own end record would replace this one.
     if entries > MAX_MEMBERS + 1 or directory > _MAX_DIRECTORY_BYTES:
         raise _invalid(f"it has more than {MAX_MEMBERS:,} files")
     file.seek(0)

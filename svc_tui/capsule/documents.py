@@ -43,11 +43,11 @@ _Time = Annotated[str, AfterValidator(_time)]
 _Count = Annotated[int, Field(ge=0)]
 
 
-class _Document(BaseModel):
+class _CapsuleModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class ArtifactHead(_Document):
+class ArtifactHead(_CapsuleModel):
     """An artifact: its kind, the digest of its package, and whether the capsule has its files."""
 
     kind: Literal["component", "image"]
@@ -55,7 +55,7 @@ class ArtifactHead(_Document):
     included: bool
 
 
-class TablesHead(_Document):
+class TablesHead(_CapsuleModel):
     """The tables in a capsule, and the numbers of changes that were and could not be undone."""
 
     names: list[str]
@@ -63,7 +63,7 @@ class TablesHead(_Document):
     failed: _Count
 
 
-class CapsuleHead(_Document):
+class CapsuleHead(_CapsuleModel):
     """The members of `capsule.json` besides those of the container."""
 
     model_config = ConfigDict(extra="ignore")
@@ -79,7 +79,7 @@ class CapsuleHead(_Document):
     notes: list[str]
 
 
-class CapsuleMessage(_Document):
+class CapsuleMessage(_CapsuleModel):
     """The header fields and the body of a message."""
 
     headers: list[tuple[_HeaderName, _HeaderValue]]
@@ -104,7 +104,7 @@ class CapsuleResponse(CapsuleMessage):
     complete: bool
 
 
-class CapsuleExchange(_Document):
+class CapsuleExchange(_CapsuleModel):
     """`exchange.json`."""
 
     request_id: _Text
@@ -119,7 +119,7 @@ class CapsuleExchange(_Document):
     records: list[Annotated[dict[str, Any], AfterValidator(_record)]]
 
 
-class RowChange(_Document):
+class RowChange(_CapsuleModel):
     """A changed row; values by the names of columns, or in their order."""
 
     operation: Literal["INSERT", "UPDATE", "DELETE"]
@@ -130,7 +130,7 @@ class RowChange(_Document):
     after: dict[str, Any] | list[Any] | None
 
 
-class CapsuleStatement(_Document):
+class CapsuleStatement(_CapsuleModel):
     """A request to the tables."""
 
     span_id: _Text
@@ -141,7 +141,7 @@ class CapsuleStatement(_Document):
     complete: bool
 
 
-class FetchRequest(_Document):
+class FetchRequest(_CapsuleModel):
     """A request to another server. `body` is base64."""
 
     method: _Method
@@ -150,7 +150,7 @@ class FetchRequest(_Document):
     body: _Body
 
 
-class FetchResponse(_Document):
+class FetchResponse(_CapsuleModel):
     """A response of another server. `body` is base64."""
 
     status: Annotated[int, Field(ge=100, le=999)]
@@ -158,7 +158,7 @@ class FetchResponse(_Document):
     body: _Body
 
 
-class CapsuleFetch(_Document):
+class CapsuleFetch(_CapsuleModel):
     """A request to another server, and its response."""
 
     span_id: _Text
@@ -168,7 +168,7 @@ class CapsuleFetch(_Document):
     complete: bool
 
 
-class _Calls(_Document):
+class _Calls(_CapsuleModel):
     statements: Annotated[list[CapsuleStatement], Field(max_length=MAX_CALLS)] = []
     fetches: Annotated[list[CapsuleFetch], Field(max_length=MAX_CALLS)] = []
 
@@ -198,9 +198,9 @@ def _validate(name: str, model: type[BaseModel], document: Any) -> None:
         model.model_validate(document)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))[:100]
+        field = ".".join(map(str, first["loc"]))[:100]
         raise CapsuleError(
-            f"not a valid capsule: {name}: {place}: {first['msg']}",
+            f"not a valid capsule: {name}: {field}: {first['msg']}",
             "Get the file again from the person or program that made it.",
         ) from error
     except RecursionError as error:

@@ -43,13 +43,13 @@ def content_lines(head: Mapping[str, Any]) -> Iterator[Line]:
 
 def redaction_lines(head: Mapping[str, Any]) -> Iterator[Line]:
     """Yield the lines about what was redacted, and by which rule."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for place, name, count in head["redacted"]:
-        found[place].append(f"{sanitize(name)} ({count})")
-    if not found:
+    redacted: defaultdict[str, list[str]] = defaultdict(list)
+    for location, name, count in head["redacted"]:
+        redacted[location].append(f"{sanitize(name)} ({count})")
+    if not redacted:
         yield [("  redacted  ", "dim"), ("nothing", "")]
-    for place, names in found.items():
-        yield [("  redacted  ", "dim"), (f"{place} {', '.join(names)}", "")]
+    for location, names in redacted.items():
+        yield [("  redacted  ", "dim"), (f"{location} {', '.join(names)}", "")]
     yield [("  Names like password, token or session are redacted, and their values everywhere.", "dim")]
     yield [("  Change this with --redact NAME and --no-redact NAME.", "dim")]
 

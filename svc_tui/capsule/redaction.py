@@ -75,14 +75,14 @@ class Redactor:
         if _folded(name) not in self._exempt and len(value) >= MIN_VALUE_CHARS:
             self._replace(value, ("value", name))
 
-    def replace(self, place: str, name: str, value: str) -> str:
+    def replace(self, location: str, name: str, value: str) -> str:
         """Return the text that stands for a credential."""
         if value in ("", REDACTED_VALUE):
             return value
-        self.hits[place, name] += 1
+        self.hits[location, name] += 1
         known = value in self._values
-        text = self._replace(value, ("value", name), everywhere=place != "column" or self._has_room)
-        if place == "column" and not known and value in self._values:
+        text = self._replace(value, ("value", name), everywhere=location != "column" or self._has_room)
+        if location == "column" and not known and value in self._values:
             self._columns.add(value)
         return text
 
@@ -90,11 +90,11 @@ class Redactor:
     def _has_room(self) -> bool:
         return len(self._columns) < MAX_COLUMN_VALUES
 
-    def _replace(self, value: str, found: tuple[str, str], *, everywhere: bool = True) -> str:
+    def _replace(self, value: str, match: tuple[str, str], *, everywhere: bool = True) -> str:
         text = self._replacements.setdefault(value, f"[redacted {len(self._replacements) + 1}]")
         if everywhere and len(value) >= MIN_VALUE_CHARS and value not in self._values:
             self._values[value] = text
-            self._names[value] = found
+            self._names[value] = match
             self._pattern = None
         return text
 
@@ -137,13 +137,13 @@ class Redactor:
             return value
         return self.replace("key", name, value if isinstance(value, str) else json.dumps(value))
 
-    def _form(self, text: str, place: str) -> str:
+    def _form(self, text: str, location: str) -> str:
         pairs = parse_qsl(text, keep_blank_values=True)
         if not any(self.is_secret(name) for name, _ in pairs):
             return text
         return urlencode(
             [
-                (name, self.replace(place, name, value) if self.is_secret(name) else value)
+                (name, self.replace(location, name, value) if self.is_secret(name) else value)
                 for name, value in pairs
             ]
         )
@@ -167,9 +167,9 @@ class Redactor:
             self._pattern = re.compile(
                 "|".join(map(re.escape, sorted(forms, key=len, reverse=True))) or "(?!)"
             )
-        return self._pattern.sub(lambda match: self._found(match[0]), text)
+        return self._pattern.sub(lambda match: self._replacement(match[0]), text)
 
-    def _found(self, form: str) -> str:
+    def _replacement(self, form: str) -> str:
         value = next(value for value in self.values() if form in _forms(value))
         self.count(value)
         return self._replacements[value]

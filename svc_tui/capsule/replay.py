@@ -97,9 +97,9 @@ def _statement_time(call: Mapping[str, Any]) -> int:
 
 
 def _times(text: str) -> Iterator[int]:
-    for found in _TIME.findall(text):
+    for match in _TIME.findall(text):
         with suppress(ValueError):
-            yield parse_utc(found)
+            yield parse_utc(match)
 
 
 async def replay_capsule(

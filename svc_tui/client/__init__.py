@@ -1,6 +1,7 @@
 """HTTP client of the control API, used by all commands and by the Console."""
 
 import json
+import re
 import ssl
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -166,7 +167,8 @@ class Client:
                     "For a private certificate authority, set SSL_CERT_FILE to its certificate.",
                 ) from error
             hint = "Check the address, and that the service is running."
-            raise Unreachable(f"cannot connect to {self.url}: {error}", hint) from error
+            reason = re.sub(r"^\[Errno -?\d+\] ", "", str(error))
+            raise Unreachable(f"cannot connect to {self.url}: {reason}", hint) from error
         except httpx.TimeoutException as error:
             hint = "Check the load and the log of the service, then run the command again."
             raise SvcError(f"{self.url} did not respond in time", hint, code="timeout") from error

@@ -67,7 +67,7 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sessions:
+class _SessionFile:
     """The content of `sessions.json`; `services` has the stored fields of each service by key."""
 
     current: str = ""
@@ -144,7 +144,7 @@ class CredentialStore:
             session |= {"insecure": True} if credentials.insecure else {}
         with self._locked() as sessions:
             old_session = sessions.services.get(credentials.key, {})
-            self._write(_Sessions(credentials.key, {**sessions.services, credentials.key: session}))
+            self._write(_SessionFile(credentials.key, {**sessions.services, credentials.key: session}))
         if old_session.get("keyring") and _entry(credentials.key, old_session) != _entry(
             credentials.key, session
         ):
@@ -179,7 +179,7 @@ class CredentialStore:
         except (OSError, UnicodeDecodeError):
             return ""
 
-    def _read(self) -> _Sessions:
+    def _read(self) -> _SessionFile:
         try:
             # A copied file, or one of an old version, may be readable by other users.
             if self._path.stat().st_mode & 0o077:
@@ -190,7 +190,7 @@ class CredentialStore:
             if not valid or not all(isinstance(session, dict) for session in services.values()):
                 raise TypeError(SESSIONS_FILE)
         except FileNotFoundError:
-            return _Sessions()
+            return _SessionFile()
         except OSError as error:
             raise NotLoggedIn(
                 f"cannot read {self._path}: {error.strerror}", "Check the owner of the file."
@@ -199,10 +199,10 @@ class CredentialStore:
             raise SessionsCorrupt(f"{self._path} is corrupt", "Log in again with `svc login URL`.") from error
         if version != VERSION:
             raise NotLoggedIn(f"{self._path} was written by a newer version of svc", "Update svc.")
-        return _Sessions(current, services)
+        return _SessionFile(current, services)
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[_Sessions]:
+    def _locked(self) -> Iterator[_SessionFile]:
         """Yield the stored sessions under an exclusive lock. A corrupt file is renamed."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -215,12 +215,12 @@ class CredentialStore:
                 sessions = self._read()
             except SessionsCorrupt:
                 self._path.replace(self._path.with_name(SESSIONS_FILE + ".damaged"))
-                sessions = _Sessions()
+                sessions = _SessionFile()
             yield sessions
         finally:
             os.close(lock)
 
-    def _write(self, sessions: _Sessions) -> None:
+    def _write(self, sessions: _SessionFile) -> None:
         text = json.dumps(
             {"version": VERSION, "current": sessions.current, "services": dict(sessions.services)}
         )

@@ -72,12 +72,12 @@ def ensure_usable(folder: Path) -> None:
 def _refuse_stopped_node(folder: Path) -> None:
     """Raise `FleetError` for the data directory of a node that needs its fleet to serve."""
     from engine.fleet.errors import FleetError
-    from engine.fleet.fleet import FOLDER
-    from engine.fleet.node import FILE, FleetNode
+    from engine.fleet.fleet import NODE_FOLDER
+    from engine.fleet.node import NODE_FILE, FleetNode
 
-    if not (folder / FOLDER / FILE).exists():
+    if not (folder / NODE_FOLDER / NODE_FILE).exists():
         return
-    node = FleetNode.read(folder / FOLDER)
+    node = FleetNode.read(folder / NODE_FOLDER)
     if node.state not in ("static", "founding"):
         raise FleetError(
             f"the service on {folder} is the node {node.node} of a fleet, and is not running",

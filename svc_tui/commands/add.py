@@ -7,6 +7,7 @@ import typer
 
 from engine.manifest import MANIFEST
 from engine.manifest.load import find, load
+from engine.manifest.problems import alternatives
 from svc_tui.commands.completion import resource_names, starter_names
 from svc_tui.commands.options import AsJson
 from svc_tui.project import resource_starter
@@ -16,7 +17,11 @@ from svc_tui.terminal import stderr, stdout
 def add(
     starter: Annotated[
         str,
-        typer.Argument(metavar="STARTER", help="js, go, rust or static.", autocompletion=starter_names),
+        typer.Argument(
+            metavar="STARTER",
+            help=f"{alternatives([*resource_starter.STARTERS])}.",
+            autocompletion=starter_names,
+        ),
     ],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the resource and of its folder.")],
     mount: Annotated[

@@ -27,20 +27,21 @@ from svc_tui.serve.bucket_location import (
     open_exclusively,
     parse_location,
 )
+from svc_tui.serve.table_copies import check_tables, copy_tables, has_tables
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stderr import ProgressLine
 from svc_tui.terminal.units import plural, size
 
-_PLACE = "Data directory, folder of a node, or nats://HOST:PORT,…/NAME."
+_LOCATION_HELP = "Data directory, folder of a node, or nats://HOST:PORT,…/NAME."
 bucket = typer.Typer(help="Copy, back up, restore and verify a service's storage.", no_args_is_help=True)
-Place = Annotated[str, typer.Argument(metavar="BUCKET", help=_PLACE)]
+BucketArgument = Annotated[str, typer.Argument(metavar="BUCKET", help=_LOCATION_HELP)]
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the backup.")]
 
 
 @bucket.command()
 def migrate(
-    source: Annotated[str, typer.Argument(metavar="FROM", help=_PLACE)],
-    target: Annotated[str, typer.Argument(metavar="TO", help=f"{_PLACE} Empty.")],
+    source: Annotated[str, typer.Argument(metavar="FROM", help=_LOCATION_HELP)],
+    target: Annotated[str, typer.Argument(metavar="TO", help=f"{_LOCATION_HELP} Empty.")],
     creds: BucketCredentials = None,
     ca: BucketAuthority = None,
     cert: BucketCertificate = None,
@@ -54,7 +55,7 @@ def migrate(
 
 @bucket.command()
 def backup(
-    place: Place,
+    location: BucketArgument,
     folder: Folder,
     creds: BucketCredentials = None,
     ca: BucketAuthority = None,
@@ -64,13 +65,15 @@ def backup(
 ) -> None:
     """Copy a bucket into a folder. The service may run if the bucket is on a cluster."""
     keys = ClusterKeys(credentials=creds, authority=ca, certificate=cert, key=key)
-    _copy(parse_location(place, keys), FolderLocation(folder.expanduser().absolute()), as_json, running=True)
+    _copy(
+        parse_location(location, keys), FolderLocation(folder.expanduser().absolute()), as_json, running=True
+    )
 
 
 @bucket.command()
 def restore(
     folder: Folder,
-    place: Place,
+    location: BucketArgument,
     creds: BucketCredentials = None,
     ca: BucketAuthority = None,
     cert: BucketCertificate = None,
@@ -79,12 +82,14 @@ def restore(
 ) -> None:
     """Copy a backup into an empty bucket."""
     keys = ClusterKeys(credentials=creds, authority=ca, certificate=cert, key=key)
-    _copy(FolderLocation(folder.expanduser().absolute()), parse_location(place, keys), as_json, running=False)
+    _copy(
+        FolderLocation(folder.expanduser().absolute()), parse_location(location, keys), as_json, running=False
+    )
 
 
 @bucket.command()
 def verify(
-    place: Place,
+    location: BucketArgument,
     creds: BucketCredentials = None,
     ca: BucketAuthority = None,
     cert: BucketCertificate = None,
@@ -93,25 +98,26 @@ def verify(
 ) -> None:
     """Read a whole bucket; name each missing or corrupt object."""
     keys = ClusterKeys(credentials=creds, authority=ca, certificate=cert, key=key)
-    location = _existing(parse_location(place, keys))
+    existing = _existing(parse_location(location, keys))
 
     async def run(progress: Callable[[CopyReport], None]) -> tuple[CopyReport, list[Finding]]:
-        async with open_bucket(location, "svc bucket verify") as opened:
-            return await verify_bucket(opened, progress)
+        async with open_bucket(existing, "svc bucket verify") as opened:
+            report, findings = await verify_bucket(opened, progress)
+            report.tables, corrupt = await check_tables(existing, opened)
+            return report, [*findings, *(Finding("corrupt", f"tables of {name}") for name in corrupt)]
 
     with ProgressLine() as line:
-        report, findings = asyncio.run(run(lambda report: line.show(_shown(report))))
+        report, findings = asyncio.run(run(lambda report: line.show(_summary(report))))
     if as_json:
-        members = {"values": report.values, "blobs": report.blobs, "bytes": report.size}
-        stdout.data({**members, "findings": [asdict(finding) for finding in findings]})
+        stdout.data({**_members(report), "findings": [asdict(finding) for finding in findings]})
     else:
         for finding in findings:
             use = f"  deployment {finding.deployment}" if finding.deployment else ""
             stdout.line(f"{finding.problem}  {finding.name}{use}")
-        stdout.line(f"verified {_shown(report)}")
+        stdout.line(f"verified {_summary(report)}")
     if findings:
         raise SvcError(
-            f"{location} has {plural(len(findings), 'missing or corrupt object')}",
+            f"{existing} has {plural(len(findings), 'missing or corrupt object')}",
             "Deploy the projects again, or restore a backup.",
         )
 
@@ -121,24 +127,35 @@ def _copy(source: BucketLocation, target: BucketLocation, as_json: bool, *, runn
     if source == target:
         raise InvalidUsage(f"{source} is both source and target", "Name another bucket.")
     _existing(source)
-    lost: list[SvcError] = []
+    errors: list[SvcError] = []
 
     async def run(progress: Callable[[CopyReport], None]) -> CopyReport:
         program = "svc bucket"
-        first = open_bucket(source, program) if running else open_exclusively(source, program, lost.append)
-        async with first as origin, open_exclusively(target, program, lost.append) as copy:
-            return await copy_bucket(origin, copy, progress)
+        first = open_bucket(source, program) if running else open_exclusively(source, program, errors.append)
+        async with first as origin, open_exclusively(target, program, errors.append) as copy:
+            report = CopyReport()
+
+            def on_copied() -> None:
+                report.tables += 1
+                progress(report)
+
+            await copy_tables(source, origin, target, copy, on_copied)
+            copied = await copy_bucket(origin, copy, progress)
+            copied.tables = report.tables
+            return copied
 
     with ProgressLine() as line:
-        report = asyncio.run(run(lambda report: line.show(_shown(report))))
-    if lost:
-        raise lost[0]
+        report = asyncio.run(run(lambda report: line.show(_summary(report))))
+    if errors:
+        raise errors[0]
     if as_json:
-        members = {"values": report.values, "blobs": report.blobs, "bytes": report.size}
-        stdout.data({**members, "skipped_blobs": report.skipped})
+        stdout.data({**_members(report), "skipped_blobs": report.skipped})
+        return
+    stdout.line(f"copied {_summary(report)} to {target}")
+    if has_tables(source) and has_tables(target):
+        stderr.note("logs and usage are not copied; they are in the data directories")
     else:
-        stdout.line(f"copied {_shown(report)} to {target}")
-        stderr.note("tables and logs are not part of a bucket; they are in the service's data directory")
+        stderr.note("tables, logs and usage are not copied; they are in the service's data directory")
 
 
 def _existing(location: BucketLocation) -> BucketLocation:
@@ -147,6 +164,16 @@ def _existing(location: BucketLocation) -> BucketLocation:
     return location
 
 
-def _shown(report: CopyReport) -> str:
+def _members(report: CopyReport) -> dict[str, int]:
+    return {
+        "values": report.values,
+        "blobs": report.blobs,
+        "bytes": report.size,
+        "projects_with_tables": report.tables,
+    }
+
+
+def _summary(report: CopyReport) -> str:
     values = f"{report.values} values, " if report.values else ""
-    return f"{values}{report.blobs} blobs, {size(report.size)}"
+    tables = f", tables of {plural(report.tables, 'project')}" if report.tables else ""
+    return f"{values}{report.blobs} blobs, {size(report.size)}{tables}"

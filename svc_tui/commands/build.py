@@ -16,6 +16,8 @@ from engine.build.builder import Builder
 from engine.errors import SvcError
 from engine.manifest.load import find, load
 from engine.manifest.model import Project, Resource
+from engine.wasm.compile.code_cache import compile_component
+from engine.wasm.compile.component_file import error_context
 from svc_tui.commands.options import AsJson
 from svc_tui.deploy.build import build_each, build_resource
 from svc_tui.terminal import stderr, stdout
@@ -24,7 +26,7 @@ from svc_tui.user_home import Home
 
 
 @dataclass(frozen=True, slots=True)
-class _Result:
+class _BuildResult:
     """A built resource; `digest` is the SHA-256 of its artifact."""
 
     resource: Resource
@@ -44,11 +46,11 @@ class _Result:
 
     def line(self) -> Text:
         """Return the result as a line."""
-        took = duration(int(self.seconds * 1e9))
+        time = duration(int(self.seconds * 1e9))
         return Text.assemble(
             (f"{self.resource.name:<12}", "cyan"),
             f"{self.resource.lane:<8}sha256:{self.digest}  ",
-            (f"{took}, unchanged" if self.unchanged else took, "dim"),
+            (f"{time}, unchanged" if self.unchanged else time, "dim"),
         )
 
 
@@ -59,9 +61,9 @@ def build(
     """Build every resource as a deploy does and print the sha256 of each artifact."""
     project = load(find(Path.cwd()))
     cache = Home.from_environment(os.environ).cache()
-    results: list[_Result] = []
+    results: list[_BuildResult] = []
 
-    def show(result: _Result) -> None:
+    def show(result: _BuildResult) -> None:
         results.append(result)
         if not as_json:
             stdout.line(result.line())
@@ -76,12 +78,12 @@ def build(
 
 
 async def _build_all(
-    project: Project, cache: Path, show: Callable[[_Result], None], *, cached: bool
+    project: Project, cache: Path, show: Callable[[_BuildResult], None], *, cached: bool
 ) -> list[SvcError]:
     """Build all resources and show the results in manifest order; return the errors."""
     failures = []
 
-    async def build(builder: Builder, resource: Resource) -> _Result:
+    async def build(builder: Builder, resource: Resource) -> _BuildResult:
         return await _build(builder, project, resource, cache, cached=cached)
 
     async with build_each(project, cache, build) as builds:
@@ -95,7 +97,7 @@ async def _build_all(
 
 async def _build(
     builder: Builder, project: Project, resource: Resource, cache: Path, *, cached: bool
-) -> _Result:
+) -> _BuildResult:
     started = time.perf_counter()
 
     def report(line: str) -> None:
@@ -103,11 +105,9 @@ async def _build(
 
     artifact, unchanged = await build_resource(builder, resource, project.root, report, cached=cached)
     if isinstance(artifact, ComponentArtifact):
-        # Imported on demand: it imports all host functions.
-        from engine.wasm.compile.check import error_context
-        from engine.wasm.compile.code_cache import compile_component
-
         with error_context(resource.name):
-            await compile_component(artifact.component, artifact.digest, cache, fast=False, report=report)
+            await compile_component(
+                artifact.component, artifact.digest, cache, fast=False, report=report, verify=False
+            )
     digest = artifact.digest if isinstance(artifact, ComponentArtifact | StaticBundle) else ""
-    return _Result(resource, digest, time.perf_counter() - started, unchanged)
+    return _BuildResult(resource, digest, time.perf_counter() - started, unchanged)

@@ -41,7 +41,7 @@ class _CapsuleGroup(TyperGroup):
 
 capsule = typer.Typer(
     cls=_CapsuleGroup,
-    help="Make a file of one request, and replay it elsewhere. `make` may be left out.",
+    help="Make a file of one request, and replay it elsewhere. `svc capsule ID` means `svc capsule make ID`.",
     no_args_is_help=True,
 )
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Capsule.")]
@@ -54,7 +54,7 @@ def make(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="File (default: REQUEST.svccap).")
     ] = None,
     with_artifacts: Annotated[
-        bool, typer.Option("--with-artifacts", help="Include the components and files that answered.")
+        bool, typer.Option("--with-artifacts", help="Include the artifacts that handled the request.")
     ] = False,
     no_rows: Annotated[bool, typer.Option("--no-rows", help="Leave out the rows of the tables.")] = False,
     redact: Annotated[
@@ -63,13 +63,13 @@ def make(
     ] = None,
     no_redact: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Do not redact what has this name; repeatable."),
+        typer.Option(metavar="NAME", help="Do not redact this name; repeatable."),
     ] = None,
     service: ServiceOption = None,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a request with its response, records, SQL, rows and artifacts to a file."""
+    """Write a request to a file. It has the response, records, SQL, rows and artifacts too."""
     from svc_tui.atomic_export import write_export
     from svc_tui.capsule.collect import collect
     from svc_tui.capsule.container import write_container
@@ -121,7 +121,7 @@ def _artifacts(project: Project, names: list[str], mode: BuildMode) -> Mapping[s
 
 @capsule.command("open")
 def open_(file: File, as_json: AsJson = False) -> None:
-    """Replay a capsule in a temporary folder without network, and compare the responses.
+    """Replay a capsule, and compare the responses. It runs in a temporary folder without network.
 
     Exit code 1 means that they differ.
     """

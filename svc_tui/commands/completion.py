@@ -15,9 +15,9 @@ def template_names(incomplete: str) -> list[str]:
 
 def starter_names(incomplete: str) -> list[str]:
     """Return the starters of `svc add`."""
-    from svc_tui.project.resource_starter import LANES
+    from svc_tui.project.resource_starter import STARTERS
 
-    return [name for name in LANES if name.startswith(incomplete)]
+    return [name for name in STARTERS if name.startswith(incomplete)]
 
 
 def resource_names(incomplete: str) -> list[str]:

@@ -7,7 +7,8 @@ import signal
 import socket
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
 
@@ -15,6 +16,7 @@ from engine.errors import InvalidUsage, SvcError
 from svc_tui.commands.options import AsJson
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.table import format_table
+from svc_tui.terminal.units import duration
 from svc_tui.user_home import Home
 
 if TYPE_CHECKING:
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
 
     from engine.fleet.nats_server import NatsServer
     from engine.fleet.node import NodeAddress
+    from screens.board.fleet import BoardNode
     from svc_tui.client import Client
 
-MAX_SKEW_SECONDS = 5.0
+TABLES = "tables/tables.db"
+"""File of a project's tables in its data folder."""
 _NODE = re.compile(r"(?:\[([0-9A-Fa-f:]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?")
 fleet = typer.Typer(help="Run a service on several machines.", no_args_is_help=True)
 Data = Annotated[
@@ -45,7 +49,7 @@ def start(
         ),
     ] = "",
 ) -> None:
-    """Make the service on this machine the first node of a fleet; print how two machines join it."""
+    """Make this service the first node of a fleet. Prints how two machines join it."""
     address = parse_address("--listen", listen) if listen else parse_address("--listen", _own_address())
     with _service(data) as client:
         state = client.call("POST", "/v1/fleet", {"host": address.host, "port": address.port})
@@ -54,7 +58,9 @@ def start(
         stdout.line(f"{missing} more nodes are needed. Run on each of {missing} other machines:")
         for _ in range(missing):
             stdout.line(f"  svc serve --join {client.call('POST', '/v1/fleet/tokens', {})['token']}")
-    stderr.note("each token admits one node within 24 hours; until then this service runs as before")
+    stderr.note(
+        "each token admits one node within 24 hours; this service runs as before until both have joined"
+    )
 
 
 @fleet.command()
@@ -63,10 +69,79 @@ def token(
     hours: Annotated[
         int, typer.Option("--hours", metavar="N", min=1, max=720, help="How long the token can be used.")
     ] = 24,
+    keeper: Annotated[
+        bool, typer.Option("--keeper", help="The machine stores the fleet's data, to replace another keeper.")
+    ] = False,
 ) -> None:
     """Print a token that lets one machine join: svc serve --join TOKEN."""
     with _service(data) as client:
-        stdout.line(client.call("POST", "/v1/fleet/tokens", {"hours": hours})["token"])
+        body = {"hours": hours, "keeper": keeper}
+        stdout.line(client.call("POST", "/v1/fleet/tokens", body)["token"])
+
+
+@fleet.command()
+def drain(data: Data = None, as_json: AsJson = False) -> None:
+    """Stop taking requests on this machine. Returns when the last one has ended."""
+    with _service(data) as client:
+        drained = client.call("POST", "/v1/fleet/drain", {})
+    if as_json:
+        stdout.data(drained)
+        return
+    stdout.line(f"{drained['node']} takes no requests; stop its service, or restart it to serve again")
+
+
+@fleet.command()
+def upgrade(data: Data = None, as_json: AsJson = False) -> None:
+    """Prepare this machine for a new version. Drains it if the fleet can do without it."""
+    with _service(data) as client:
+        drained = client.call("POST", "/v1/fleet/drain", {"upgrade": True})
+        nodes = client.call("GET", "/v1/fleet")["nodes"]
+    if as_json:
+        stdout.data({**drained, "nodes": nodes})
+        return
+    stdout.line(f"{drained['node']} takes no requests. On this machine:")
+    stdout.line("  1. install the new version: pip install --upgrade 'svc-tui[fleet]'")
+    stdout.line("  2. restart the service, and wait until svc fleet status shows all nodes as present")
+    others = [f"{node['id']} ({node['version']})" for node in nodes if not node["this"]]
+    stdout.line(f"Then run svc fleet upgrade on the others, one by one: {', '.join(others)}")
+
+
+@fleet.command()
+def remove(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Id of a node that does not run.")],
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a stopped or lost machine from the fleet. Run this on another machine."""
+    with _service(data) as client:
+        removed = client.call("DELETE", f"/v1/fleet/nodes/{quote(node, safe='')}")
+    if as_json:
+        stdout.data(removed)
+        return
+    stdout.line(f"removed {removed['role']} {removed['id']} at {removed['address']}")
+    stderr.note("its data directory still has the keys of the fleet: delete it")
+
+
+@fleet.command()
+def reseed(data: Data = None, as_json: AsJson = False) -> None:
+    """Discard this machine's copies of the data. The others replace them. Stop its service first."""
+    from engine.files.database_files import remove_database
+    from engine.fleet.fleet import NODE_FOLDER
+    from engine.fleet.node import FleetNode
+    from engine.fleet.reseeding import discard_copies
+    from svc_tui.serve.bucket_location import lock_data
+
+    folder = _data_folder(data)
+    node = FleetNode.read(folder / NODE_FOLDER)
+    with lock_data(folder, "svc fleet reseed"):
+        asyncio.run(discard_copies(folder / NODE_FOLDER, node))
+        tables = sorted(folder.glob(f"projects/*/{TABLES}"))
+        for path in tables:
+            remove_database(path)
+    if as_json:
+        stdout.data({"node": node.node, "tables": len(tables)})
+        return
+    stdout.line(f"discarded the copies of {node.node}; start its service to take them from the others")
 
 
 @fleet.command()
@@ -77,35 +152,37 @@ def status(data: Data = None, as_json: AsJson = False) -> None:
     if as_json:
         stdout.data(state)
         return
-    count, present = len(state["nodes"]), sum(node["present"] for node in state["nodes"])
-    if state["serving"]:
-        summary = f"serves, {present} of {count} nodes present"
-    else:
-        summary = f"{count} of {state['needed']} nodes; this service serves alone until the others join"
-    stdout.line(f"fleet {state['fleet']}: {summary}")
-    rows = [_row(node) for node in state["nodes"]]
-    for line in format_table(
-        ("node", "address", "role", "version", "state"), rows, stdout.width(), frozenset()
-    ):
+    from screens.board.fleet import BoardFleet
+
+    fleet = BoardFleet.from_json(state)
+    stdout.line(f"fleet {fleet.fleet}: {fleet.summary()}")
+    heads = ("node", "address", "role", "version", "state", "tables")
+    for line in format_table(heads, [_row(node) for node in fleet.nodes], stdout.width(), frozenset()):
         stdout.styled(line)
+    for node in fleet.nodes:
+        if node.clock_differs:
+            stderr.warn(
+                f"the clock of {node.id} is {duration(int(abs(node.skew_seconds) * 1e9))}"
+                f" {'ahead of' if node.skew_seconds > 0 else 'behind'} this machine's",
+                "Synchronize the clocks of all machines, for example with chrony.",
+            )
     if state["serving"] and not state["healthy"]:
         stderr.warn("this node is not in contact with a majority", "Check the other nodes and the network.")
 
 
-def _row(node: dict[str, Any]) -> list[tuple[str, str]]:
-    skew = node["skew_seconds"] or 0
-    state = "present" if node["present"] else "away"
-    if abs(skew) >= MAX_SKEW_SECONDS:
-        state += f", clock {skew:+.0f} s"
-    name = node["id"] + (" (this)" if node["this"] else "")
-    good = node["present"] and abs(skew) < MAX_SKEW_SECONDS
+def _row(node: "BoardNode") -> list[tuple[str, str]]:
     return [
-        (name, ""),
-        (node["address"], ""),
-        (node["role"], ""),
-        (node["version"], ""),
-        (state, "" if good else "yellow"),
+        (node.id + (" (this)" if node.this else ""), ""),
+        (node.address, ""),
+        (node.role, ""),
+        (node.version, ""),
+        (node.state(), "" if node.good else "yellow"),
+        (node.tables() + (", leads" if node.leads else ""), "yellow" if node.lag_ms else ""),
     ]
+
+
+def _data_folder(data: Path | None) -> Path:
+    return (data or Home.from_environment(os.environ).root / "data").expanduser().absolute()
 
 
 @contextmanager
@@ -113,15 +190,28 @@ def _service(data: Path | None) -> "Iterator[Client]":
     """Yield an owner's client of the running service of a data directory. Raises `SvcError`."""
     from svc_tui.client.discovery import find_running
 
-    folder = (data or Home.from_environment(os.environ).root / "data").expanduser().absolute()
-    client = find_running(folder, "/v1/whoami")
+    folder = _data_folder(data)
+    client = find_running(folder, "/v1/health")  # Also answered without a majority.
     if client is None:
-        raise SvcError(
-            f"no service runs on {folder}",
-            "Start it with `svc serve`, or pass its data directory: --data DIR",
-        )
+        raise _not_running(folder)
     with client:
         yield client
+
+
+def _not_running(folder: Path) -> SvcError:
+    from engine.fleet.fleet import NODE_FOLDER
+    from engine.fleet.node import NODE_FILE, FleetNode
+
+    if (folder / NODE_FOLDER / NODE_FILE).exists():
+        node = FleetNode.read(folder / NODE_FOLDER)
+        if node.state == "joining":
+            return SvcError(
+                f"the node {node.node} waits until the fleet has enough nodes",
+                f"Look at the fleet on the first machine, {node.nodes[0].host}: svc fleet status",
+            )
+    return SvcError(
+        f"no service runs on {folder}", "Start it with `svc serve`, or pass its data directory: --data DIR"
+    )
 
 
 def _own_address() -> str:

@@ -82,7 +82,7 @@ def _service(url: str, user: str, claim: str, password_stdin: bool, insecure: bo
             raise SvcError(
                 f"{url} already has an owner", f"Log in without --claim: `svc login {url}`.", code="conflict"
             )
-        if not is_claimed:
+        if not is_claimed and not claim:
             stderr.note(f"{url} has no owner yet: enter the claim code that `svc serve` printed at its start")
         code = None if is_claimed else claim or prompt.line("claim code")
         name = user or (_own_name() if password_stdin else prompt.line("user name", _own_name()))

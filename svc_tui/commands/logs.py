@@ -3,28 +3,30 @@
 import re
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from engine.door import Severity
 from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import find, load
+from engine.manifest.problems import alternatives
 from engine.timeline.database import timeline_path
 from engine.timeline.follow import TimelineFollower
 from engine.timeline.json_format import to_json
-from engine.timeline.query import RecordFilter, open_reader
+from engine.timeline.query import open_reader
 from engine.timeline.record import SEVERITIES, severity
+from engine.timeline.record_filter import RecordFilter
 from engine.timeline.selection import RecordRange, select
 from engine.timeline.stored_record import StoredRecord
 from svc_tui.commands.completion import resource_names
 from svc_tui.logs.format import LogFormatter
 from svc_tui.logs.options import AGE_EXAMPLES, ServiceOption, parse_age, resolve_target
-from svc_tui.logs.remote import LogQuery, RemoteLogs
+from svc_tui.logs.remote import LogQuery, RemoteLogs, local_time, warn_missing
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.tones import toned
 
@@ -64,13 +66,13 @@ def logs(
         ),
     ] = None,
     after: Annotated[
-        int | None,
-        typer.Option(metavar="CURSOR", min=0, max=MAX_CURSOR, help="Show records after this cursor."),
+        str | None,
+        typer.Option(metavar="CURSOR", help="Show records after this cursor."),
     ] = None,
     service: ServiceOption = None,
     sql: Annotated[
         str | None,
-        typer.Option(metavar="SELECT", help="Query the views requests, spans, records and lines."),
+        typer.Option(metavar="SELECT", help="Query the views requests, spans, records, lines and metrics."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document per record or row.")
@@ -117,10 +119,11 @@ def logs(
 
     credentials = resolve_target(root, service)
     if credentials is not None:
-        filters = {"resource": resource, "level": level, "request": request, "after": after}
+        filters: dict[str, Any] = {"resource": resource, "level": level, "request": request, "after": after}
         filters |= {"since": seconds, "until": older}
         query = LogQuery(filters=filters, pattern=record_filter.pattern, tail=tail, follow=follow)
-        RemoteLogs(credentials, load(root).name, query, show, _warn_dropped).run()
+        on_missing = _print_missing if as_json else None
+        RemoteLogs(credentials, load(root).name, query, show, _warn_dropped, on_missing=on_missing).run()
     else:
         _check_resource(root, resource, path)
         has_records = path.exists()
@@ -128,8 +131,9 @@ def logs(
             stderr.note("no records yet: " + ("waiting for `svc dev`" if follow else "start `svc dev`"))
             if not follow:
                 return
-        record_range = RecordRange(_time_of_age(seconds), after, tail, _time_of_age(older))
-        position = after or 0
+        first = None if after is None else _cursor(after)
+        record_range = RecordRange(_time_of_age(seconds), first, tail, _time_of_age(older))
+        position = first or 0
         # After "no records yet", records that are written before the first poll must not be skipped.
         for page in select(path, record_filter, record_range) if has_records else ():
             _warn_dropped(page.dropped)
@@ -153,6 +157,13 @@ def _query(root: Path, sql: str, service: bool | None, *, as_json: bool, as_csv:
     print_rows(
         result, ColumnTypes(), as_json=as_json, as_grid=stdout.is_terminal() and not as_json and not as_csv
     )
+    if missing := result.get("missing"):
+        warn_missing(missing)
+    for node in result.get("partial", ()):
+        stderr.warn(
+            f"records of {node['node']} before {local_time(node['since'])} were not read",
+            "SQL reads the last 100,000 records of each node.",
+        )
     if result["truncated"]:
         stderr.warn(f"only the first {len(result['rows'])} rows are shown", "Narrow the query: WHERE, LIMIT.")
 
@@ -185,6 +196,19 @@ def _follow(follower: TimelineFollower, show: Callable[[Sequence[StoredRecord]],
             stdout.pause(POLL_SECONDS)
 
 
+def _cursor(text: str) -> int:
+    """Return a cursor of the timeline of `svc dev`. Raises `InvalidUsage`."""
+    if text.isascii() and text.isdecimal() and int(text[:20]) <= MAX_CURSOR:
+        return int(text)
+    raise InvalidUsage(
+        f"--after {text[:80]} is not a cursor", "Use the cursor of a record, as --json prints it."
+    )
+
+
+def _print_missing(nodes: Sequence[Mapping[str, Any]]) -> None:
+    stdout.data_lines([{"kind": "missing", "nodes": list(nodes)}])
+
+
 def _warn_dropped(count: int) -> None:
     if count:
         records = "1 record was" if count == 1 else f"{count} records were"
@@ -201,7 +225,7 @@ def _severity(text: str | None) -> Severity | None:
         return level
     names = [name.lower() for name in SEVERITIES]
     close = get_close_matches(text.lower(), names, n=1)
-    hint = f"Did you mean {close[0]}?" if close else f"Use {', '.join(names[:-1])} or {names[-1]}."
+    hint = f"Did you mean {close[0]}?" if close else f"Use {alternatives(names)}."
     raise InvalidUsage(f'unknown level "{text}"', hint)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from engine.manifest import MANIFEST
+from engine.manifest.problems import alternatives
 from svc_tui.commands.completion import template_names
 from svc_tui.project.scaffold import TEMPLATES, create_project
 from svc_tui.terminal import prompt, stderr, stdout
@@ -30,13 +31,13 @@ def new(
             "-t",
             metavar="TEMPLATE",
             autocompletion=template_names,
-            help="notes, pulse, guestbook, members, polyglot, static, js, go or rust.",
+            help=f"{alternatives([*TEMPLATES])}.",
         ),
     ] = DEFAULT_TEMPLATE,
 ) -> None:
     """Create a project from a template."""
     if not name:
-        name, template = _ask(template)
+        name, template = _prompt(template)
     target = Path(name)
     outer = next((path for path in target.absolute().parents if (path / MANIFEST).is_file()), None)
     create_project(target if target.name else target.resolve(), template)
@@ -48,7 +49,7 @@ def new(
     stdout.line("  svc")
 
 
-def _ask(template: str) -> tuple[str, str]:
+def _prompt(template: str) -> tuple[str, str]:
     """Ask for the name and the template. Raises `NotInteractive`."""
     name = prompt.line("name", hint="Pass the name: `svc new my-app`.")
     width = max(map(len, TEMPLATES))

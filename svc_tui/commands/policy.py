@@ -1,4 +1,4 @@
-"""`svc policy`: what resources need to be allowed."""
+"""`svc policy`: permissions that resources need."""
 
 import time
 from dataclasses import asdict
@@ -15,12 +15,12 @@ from svc_tui.logs.sql import open_timeline
 from svc_tui.project.policy import CALLS, DENIALS, suggest
 from svc_tui.terminal import stderr, stdout
 
-policy = typer.Typer(help="Show what resources need to be allowed.", no_args_is_help=True)
+policy = typer.Typer(help="Suggest permissions of resources from the logs.", no_args_is_help=True)
 
 
 @policy.callback()
 def _group() -> None:
-    """Show what resources need to be allowed."""
+    """Suggest permissions of resources from the logs."""
 
 
 @policy.command("suggest")
@@ -29,7 +29,7 @@ def suggest_(
     service: ServiceOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the least lines of svc.toml that the calls and denials in the logs need."""
+    """Print lines for svc.toml. They permit the calls and denials in the logs."""
     root = find(Path.cwd())
     project = load(root)
     since_ns = time.time_ns() - parse_age(since) * 1_000_000_000
@@ -49,4 +49,4 @@ def suggest_(
     for line in lines:
         stdout.line(line)
     if not lines:
-        stderr.note(f"{MANIFEST} has what the logs of the last {since} need, and nothing else")
+        stderr.note(f"{MANIFEST} needs no change for the calls in the logs of the last {since}")

@@ -50,14 +50,14 @@ def set_(
     as_json: AsJson = False,
 ) -> None:
     """Set limits of a project; the others stay as they are. Requires an owner of the service."""
-    given = {
+    options = {
         "instances": instances,
         "memory_mb": memory,
         "requests": requests,
         "storage_mb": storage,
         "egress": egress,
     }
-    limits = {name: limit or None for name, limit in given.items() if limit is not None}
+    limits = {name: limit or None for name, limit in options.items() if limit is not None}
     if not limits:
         raise InvalidUsage(
             "no limit to set", f"Pass one, for example: svc quota set {project} --instances 50"

@@ -29,7 +29,7 @@ def _secrets() -> Iterator[tuple[Client, str]]:
 def set_secret(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the environment variable.")],
 ) -> None:
-    """Set a secret: prompt for the value without echo, or read it from piped stdin."""
+    """Set a secret. Prompts for the value without echo, or reads it from piped stdin."""
     with _secrets() as (client, path):
         value = prompt.secret(f"value of {name}") if sys.stdin.isatty() else _piped()
         client.call("PUT", f"{path}/{quote(name, safe='')}", {"value": value})

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.errors import InvalidUsage
-from engine.http.connection_limits import PER_ADDRESS, is_loopback
+from engine.http.connection_limits import PER_ADDRESS
 from engine.http.exchange import MAX_BODY
 from engine.http.sockets import PortInUse, authority, bind, bind_reuseport, raise_fd_limit
 from engine.http.tls import Certificate
+from engine.manifest.collector import Collector, parse_collector
+from engine.otlp.installation import require_otlp
+from svc_tui.client.urls import is_loopback
 from svc_tui.commands.fleet import parse_address
 from svc_tui.commands.options import (
     BucketAuthority,
@@ -27,6 +30,7 @@ from svc_tui.commands.options import (
     MaxBody,
     Workers,
 )
+from svc_tui.garbage_collection import collect_for_server
 from svc_tui.serve.bucket_location import ClusterKeys, ClusterLocation, FolderLocation, parse_location
 from svc_tui.serve.systemd import SystemdHandoff
 from svc_tui.serve.systemd_units import check_name, service_unit, socket_unit
@@ -113,6 +117,14 @@ def serve(
             help="Memory budget of all processes in MiB (default: 80 % of the machine's or the cgroup's).",
         ),
     ] = None,
+    otlp: Annotated[
+        str,
+        typer.Option(
+            "--otlp",
+            metavar="URL",
+            help="Send logs, traces and metrics of all projects to this collector by OTLP/HTTP.",
+        ),
+    ] = "",
     name: Annotated[
         str, typer.Option(metavar="NAME", help="Name of the systemd units and of their system user.")
     ] = "svc",
@@ -132,7 +144,7 @@ def serve(
     folder = (data or Home.from_environment(os.environ).root / "data").expanduser().absolute()
     public_host, public_port = _address("--listen", listen)
     control_host, control_port = _address("--control", control)
-    if certificate is None and control_host != "localhost" and not is_loopback(control_host):
+    if certificate is None and not is_loopback(control_host):
         raise InvalidUsage(
             f"the control API at {control} would receive passwords without TLS",
             "Pass --tls-cert and --tls-key, or use --control 127.0.0.1:PORT.",
@@ -152,6 +164,7 @@ def serve(
         bucket,
         ClusterKeys(credentials=bucket_creds, authority=bucket_ca, certificate=bucket_cert, key=bucket_key),
     )
+    collector = _collector(otlp) if otlp else None
     check_name(name)
     if print_unit:
         stdout.line(service_unit(name, sys.argv, folder, grace=grace, memory_mib=memory or 0))
@@ -188,6 +201,7 @@ def serve(
             memory=(memory or 0) << 20,
             bucket=location,
             join=join,
+            otlp=collector,
             fleet_listen=parse_address("--fleet-listen", fleet_listen) if fleet_listen else None,
         )
         asyncio.run(_run(settings, "https" if certificate else "http", supervisor))
@@ -207,6 +221,7 @@ async def _run(settings: "ServiceSettings", scheme: str, supervisor: SystemdHand
         loop.add_signal_handler(number, on_signal)
     with suppress(FleetStopped):
         async with run_service(settings, stop) as serving:
+            collect_for_server()
             stdout.line(f"control API   {scheme}://{authority(settings.control[0])}")
             stdout.line(f"applications  {settings.origin.format('<resource>--<project>.' + settings.domain)}")
             supervisor.notify("READY=1")
@@ -227,6 +242,18 @@ def _cluster(url: str, keys: ClusterKeys) -> ClusterLocation | None:
             "Pass nats://HOST:PORT/NAME or the folder of a node; a data directory belongs to --data.",
         )
     return location
+
+
+def _collector(url: str) -> Collector:
+    try:
+        collector = parse_collector(url)
+    except ValueError:
+        raise InvalidUsage(
+            f"--otlp {url} is not the URL of a collector",
+            "Use scheme, host and port, for example http://127.0.0.1:4318.",
+        ) from None
+    require_otlp()
+    return collector
 
 
 def _address(option: str, text: str) -> tuple[str, int]:

@@ -2,10 +2,11 @@
 
 import asyncio
 import shlex
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
@@ -15,6 +16,7 @@ from textual.screen import Screen
 
 from engine.errors import SvcError
 from engine.manifest.problems import did_you_mean
+from screens.activity_screen import ActivityScreen
 from screens.board.deploy_protocol import BoardDeployer
 from screens.board.deploy_screen import DeployScreen
 from screens.board.screen import BoardScreen
@@ -28,17 +30,22 @@ from screens.palette import EntryProvider, PaletteEntry, by_use, command_entries
 from screens.project_client import LinkState, ProjectClient
 from screens.start.screen import Choice, StartChoices, StartScreen
 from screens.tables.history import HistoryStore
-from screens.tables.screen import TablesScreen
+from screens.tables.screen import APPLYING, TablesScreen
 from screens.terminal_app import TerminalApp
 from screens.web_driver import BrowserDriver
+from screens.widgets.row_source import Tone
 from svc_tui.console.engine import EngineConnection, Severity
 from svc_tui.console.preferences import SqlHistory, ThemePreference
 from svc_tui.console.start import LoginActions
 
 RECONNECT_SECONDS = 0.5
 """Interval of the attempts to reach an engine that does not answer."""
+APPLY_SECONDS = 3.0
+"""How long quitting waits for edits that are being applied, before it asks."""
+APPLY_CHECK_SECONDS = 0.02
 MAX_HISTORY = 100
 """Maximum number of remembered command lines."""
+_TONES: dict[Severity, Tone] = {"information": "", "warning": "warn", "error": "bad"}
 
 
 class Console(TerminalApp[None]):
@@ -55,7 +62,8 @@ class Console(TerminalApp[None]):
         Binding("2", "tab('tables')", "Tables", show=False, id="console.tables"),
         Binding("3", "tab('logs')", "Logs", show=False, id="console.logs"),
         Binding("colon", "command_line", "Command line", show=False, key_display=":", id="console.command"),
-        Binding("question_mark,f1", "keys", "Keys", key_display="?", id="console.keys"),
+        Binding("question_mark,f1", "keys", "Keys", id="console.keys"),
+        Binding("at", "activity", "Activity", show=False, id="console.activity"),
         Binding("ctrl+p", "command_palette", "Palette", show=False, priority=True, id="console.palette"),
         Binding("q", "quit", "Quit", id="console.quit"),
         Binding("ctrl+c,ctrl+q", "quit", "Quit", show=False, priority=True, id="console.quit-now"),
@@ -178,6 +186,15 @@ class Console(TerminalApp[None]):
         except SvcError as error:
             screen.show_error(error)
 
+    def notify(self, message: str, *, severity: Severity = "information", **options: Any) -> None:
+        """Show a message, and add it to the activity."""
+        self._client.activity.add(message, _TONES[severity])
+        super().notify(message, severity=severity, **options)
+
+    def action_activity(self) -> None:
+        """Show the changes and messages so far."""
+        self.push_screen(ActivityScreen(self._client.activity))
+
     def action_keys(self) -> None:
         """Show the keys that work now."""
         about = self.screen.HELP if isinstance(self.screen, ConsoleScreen) else ""
@@ -270,7 +287,13 @@ class Console(TerminalApp[None]):
         """Quit, after a confirmation if edits would be lost."""
         self._quit()
 
-    def _quit(self) -> None:
+    def _quit(self, end: float | None = None) -> None:
+        """Quit. Waits for edits that are being applied, until a time of the monotonic clock."""
+        end = end or time.monotonic() + APPLY_SECONDS
+        applying = any(worker.group == APPLYING and not worker.is_finished for worker in self.workers)
+        if applying and time.monotonic() < end:  # The edits are pending until they are applied.
+            self.set_timer(APPLY_CHECK_SECONDS, lambda: self._quit(end))
+            return
         pending = self._pending()
         if not pending:
             self.exit()

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from svc_tui.deploy.uploader import Bundle
 
 
-class DeployCancelled(SvcError):
-    """The deploy was cancelled before the service began to commit it."""
+class DeployCanceled(SvcError):
+    """The deploy was canceled before the service began to commit it."""
 
-    code = "cancelled"
+    code = "canceled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,10 @@ class ConsoleDeployer:
             login = self._login()
             with open_client(login) as client:
                 uploader.require_deployer(client, project.name)
-                reporter.raise_if_cancelled()
+                reporter.raise_if_canceled()
                 bundle = asyncio.run(self._build(uploader.build(project, self._files.cache, reporter)))
                 plan = uploader.plan(client, bundle)
-            reporter.raise_if_cancelled()
+            reporter.raise_if_canceled()
         missing = plan["missing"]
         self._planned = bundle, plan
         return DeployPlan(
@@ -101,7 +101,7 @@ class ConsoleDeployer:
         try:
             return await task
         except asyncio.CancelledError:
-            raise DeployCancelled("the build was cancelled") from None
+            raise DeployCanceled("the build was canceled") from None
         finally:
             self._building = None
 
@@ -173,26 +173,26 @@ def deployer_for_folder(root: Path, project: str, environ: Mapping[str, str]) ->
 
 
 class _ProgressReporter:
-    """Reports the progress of a deploy; raises `DeployCancelled` at the next step after `cancel`."""
+    """Reports the progress of a deploy; raises `DeployCanceled` at the next step after `cancel`."""
 
     def __init__(self, on_progress: OnProgress, name_width: int = 0) -> None:
         self._on_progress = on_progress
         self._name_width = name_width
-        self._cancelled = False
+        self._canceled = False
         self._committing = False
 
     def cancel(self) -> bool:
-        """Request cancellation. Return whether the deploy can still be cancelled."""
-        self._cancelled = not self._committing
-        return self._cancelled
+        """Request cancellation. Return whether the deploy can still be canceled."""
+        self._canceled = not self._committing
+        return self._canceled
 
-    def raise_if_cancelled(self) -> None:
-        if self._cancelled:
-            raise DeployCancelled("the deploy was cancelled")
+    def raise_if_canceled(self) -> None:
+        if self._canceled:
+            raise DeployCanceled("the deploy was canceled")
 
     def committing(self) -> None:
-        """Mark the deploy as committing: from now on it cannot be cancelled."""
-        self.raise_if_cancelled()
+        """Mark the deploy as committing: from now on it cannot be canceled."""
+        self.raise_if_canceled()
         self._committing = True
 
     def building(self, resource: str, line: str) -> None:
@@ -205,7 +205,7 @@ class _ProgressReporter:
         self._on_progress(DeployProgress("build", line))
 
     def uploading(self, done: int, total: int) -> None:
-        self.raise_if_cancelled()
+        self.raise_if_canceled()
         self._on_progress(DeployProgress("upload", f"{size(done)} of {size(total)}", transient=True))
 
     def step(self, step: str, text: str) -> None:

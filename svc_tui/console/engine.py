@@ -28,6 +28,7 @@ from svc_tui.client.credentials import (
     open_client,
 )
 from svc_tui.client.discovery import find_running
+from svc_tui.garbage_collection import collect_for_server
 from svc_tui.user_home import Home
 
 if TYPE_CHECKING:
@@ -164,6 +165,7 @@ class EmbeddedEngine(EngineConnection):
         reporter = _NotifyReporter(self._notify)
         try:
             async with run_dev(load(self._folder), settings, TimelineBus(), reporter, stop) as running:
+                collect_for_server()
                 yield await running.presence
         except SvcError as error:
             raise self._unreachable(error) from error

@@ -28,11 +28,11 @@ async def build_each(
     builder = Builder(available, cache, "deploy", os.environ)
     slots = asyncio.Semaphore(os.cpu_count() or 1)
 
-    async def one(resource: Resource) -> T:
+    async def build_one(resource: Resource) -> T:
         async with slots:
             return await build(builder, resource)
 
-    tasks = [asyncio.create_task(one(resource)) for resource in project.resources.values()]
+    tasks = [asyncio.create_task(build_one(resource)) for resource in project.resources.values()]
     try:
         yield tasks
     finally:

@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
-from doors.tables.migrations import FOLDER
+from doors.tables.migrations import MIGRATIONS_FOLDER
 from doors.tables.migrations import find as find_migrations
 from engine.artifact import Artifact, ComponentArtifact
 from engine.bucket.protocols import Digest
@@ -107,7 +107,8 @@ async def _build(builder: Builder, resource: Resource, root: Path, progress: Upl
     artifact, unchanged = await build_resource(builder, resource, root, report)
     if isinstance(artifact, ComponentArtifact):
         # Imported on demand: it imports all host functions.
-        from engine.wasm.compile.check import check_component, error_context
+        from engine.wasm.compile.check import check_component
+        from engine.wasm.compile.component_file import error_context
 
         with error_context(resource.name):
             check_component(artifact.component)
@@ -137,7 +138,7 @@ def plan(client: Client, bundle: Bundle) -> dict[str, Any]:
 def _new_migrations(client: Client, bundle: Bundle) -> list[str]:
     if not bundle.tables:
         return []
-    files = [{"name": f"{FOLDER}/{name}", "sql": sql} for name, sql in bundle.tables.items()]
+    files = [{"name": f"{MIGRATIONS_FOLDER}/{name}", "sql": sql} for name, sql in bundle.tables.items()]
     body = {"files": files, "plan": True}
     new: list[str] = client.call("POST", f"/v1/projects/{bundle.project}/migrations", body)["applied"]
     return new

@@ -8,7 +8,7 @@ import asyncio
 from pathlib import Path
 from typing import Protocol
 
-from doors.tables.migrations import FOLDER, migrate
+from doors.tables.migrations import MIGRATIONS_FOLDER, migrate
 from engine.errors import SvcError
 
 QUIET_SECONDS = 0.05
@@ -40,7 +40,7 @@ class MigrationListener:
 
     async def __call__(self, paths: set[Path]) -> None:
         """Handle a batch of changed paths: apply migrations in the background if theirs are among them."""
-        folder = self._root / FOLDER
+        folder = self._root / MIGRATIONS_FOLDER
         if not any(folder in (path, path.parent) for path in paths):
             return
         self._changed = True

@@ -8,19 +8,23 @@ import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from functools import lru_cache
 
-from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
+from engine.timeline.record import (
+    INTERRUPTED,
+    LineRecord,
+    PlatformRecord,
+    Record,
+    RequestRecord,
+    StructuredRecord,
+)
 from svc_tui.terminal.stdout import Styled
-from svc_tui.terminal.units import duration, size
+from svc_tui.terminal.units import clock, duration, size
 
 TARGET_WIDTH = 24
 LIVE_AFTER_NS = 400_000_000
 MAX_ENDED = 64
 """Number of ended requests remembered: records of a Door can arrive after the end of their request."""
 _STATUS = {2: "bold green", 3: "bold cyan", 4: "bold yellow", 5: "bold red"}
-_QUIET = frozenset({"aborted", "client-gone", "stopping"})
 _BADGE = {
     "stdout": "blue",
     "stderr": "magenta",
@@ -42,17 +46,6 @@ class _OpenRequest:
     lines: list[LogRecord] = field(default_factory=list)
     spans: list[RequestRecord] = field(default_factory=list)
     live: bool = False
-
-
-def clock(time_ns: int) -> str:
-    """Return the local time of day with milliseconds."""
-    seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
-    return f"{_second(seconds)}.{nanoseconds // 1_000_000:03}"
-
-
-@lru_cache(maxsize=4)
-def _second(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds).strftime("%H:%M:%S")
 
 
 class RequestLog:
@@ -114,7 +107,7 @@ def request_line(spans: Sequence[RequestRecord], time: str, stderr: str = "") ->
         (f"{front.target:<{TARGET_WIDTH}}", ""),
         (f"  {front.status}", _STATUS.get(front.status // 100, "bold")),
     ]
-    if inner.code and inner.code not in _QUIET:
+    if inner.code and inner.code not in INTERRUPTED:
         line.append((f" {inner.code}", "red"))
     line.append((f"  {duration(front.wall_ns):>6}", ""))
     compute = f"cpu {duration(inner.compute_ns):>6}" if inner.compute_ns else ""
@@ -122,7 +115,7 @@ def request_line(spans: Sequence[RequestRecord], time: str, stderr: str = "") ->
     meters = f"  {compute:<10}  {peak:>8}"
     path = " → ".join(span.resource or "–" for span in reversed(spans))
     line += [(meters, "dim"), (f"  {path}", "cyan"), (f"  {front.request_id}", "dim")]
-    if inner.code in _QUIET:
+    if inner.code in INTERRUPTED:
         line.append((f"  {inner.detail}", "dim"))
     elif inner.detail and inner.detail.strip() not in stderr:
         line.append((f"\n    {_indented(inner.detail)}", "red"))

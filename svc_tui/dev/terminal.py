@@ -15,6 +15,7 @@ from engine.timeline.bus import TimelineBus
 from svc_tui.deploy.format import address_lines
 from svc_tui.dev.request_log import RequestLog
 from svc_tui.dev.server import DOMAIN, Settings, run_dev
+from svc_tui.garbage_collection import collect_for_server
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stdout import Styled
 from svc_tui.terminal.units import duration
@@ -35,7 +36,8 @@ async def run(project: Project, settings: Settings) -> None:
     timeline.subscribe(log)
     ticker = loop.create_task(_tick(log))
     try:
-        async with run_dev(project, settings, timeline, _Reporter(), stop) as running:
+        async with run_dev(project, settings, timeline, _TerminalReporter(), stop) as running:
+            collect_for_server()
             running.presence.add_done_callback(_warn_of_control)
             ready = loop.create_task(running.dev.ready())
             stopped = loop.create_task(stop.wait())
@@ -52,7 +54,7 @@ async def run(project: Project, settings: Settings) -> None:
         lines.write()
 
 
-class _Reporter:
+class _TerminalReporter:
     """Reports builds, warnings and errors on stderr."""
 
     def error(self, error: SvcError) -> None:

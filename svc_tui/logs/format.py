@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from datetime import date, datetime
 
 from engine.timeline.record import Record, RequestRecord
-from svc_tui.dev.request_log import clock, record_line, request_line, stderr_text
+from svc_tui.dev.request_log import record_line, request_line, stderr_text
 from svc_tui.terminal.stdout import Styled
+from svc_tui.terminal.units import clock
 
 MAX_PENDING = 1000
 """Requests whose spans are held until their root span is read."""

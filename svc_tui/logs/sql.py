@@ -20,11 +20,12 @@ class TimelineSql:
         """`client` reaches the service; without one, the file of the project in the folder `root` is read."""
         self._root, self._client = root, client
 
-    def run(self, sql: str) -> Any:
+    def run(self, sql: str, limit: int = timeline_sql.MAX_ROWS) -> Any:
         """Return the result of a SELECT: `columns`, `rows`, `truncated`. Raises `SvcError`."""
         if self._client is None:
-            return json.loads(timeline_sql.run(timeline_path(self._root), sql))
-        return self._client.call("POST", f"/v1/projects/{load(self._root).name}/logs/sql", {"sql": sql})
+            return json.loads(timeline_sql.run(timeline_path(self._root), sql, limit))
+        body = {"sql": sql, "limit": limit}
+        return self._client.call("POST", f"/v1/projects/{load(self._root).name}/logs/sql", body)
 
 
 @contextmanager

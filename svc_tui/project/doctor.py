@@ -67,7 +67,8 @@ def _wasmtime() -> Tool:
     try:
         from wasmtime import Engine, WasmtimeError
 
-        from engine.wasm.execution.config import Compiler, compile_config
+        from engine.wasm.compile.compilers import Compiler
+        from engine.wasm.execution.config import compile_config
     except (ImportError, OSError, RuntimeError) as error:
         return Tool("wasmtime", problem=f"cannot be loaded: {error}", remedy=reinstall)
     try:

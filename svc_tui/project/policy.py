@@ -1,4 +1,4 @@
-"""The least lines of `svc.toml` that the calls and denials of a timeline need."""
+"""The fewest lines of `svc.toml` that permit the calls and denials of a timeline."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -57,6 +57,7 @@ class Suggestion:
                 pairs = (
                     f"{_quoted(key)} = {_quoted(value)}" for key, value in {**mounts, **needs.mounts}.items()
                 )
+                lines.append("# Callers requested these paths; a mount makes its resource reachable.")
                 lines.append(f"mounts = {{ {', '.join(pairs)} }}")
         lines += ["", *(f"# {command}" for command in self.commands)] if self.commands else []
         return lines[1:]

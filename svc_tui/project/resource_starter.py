@@ -3,37 +3,52 @@
 import re
 import shutil
 import tempfile
+import tomllib
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from engine.errors import InvalidUsage, SvcError
 from engine.manifest import edit
+from engine.manifest.lanes import kind_of
 from engine.manifest.model import Mount, Project
 from engine.manifest.mounts import pattern_problem
-from engine.manifest.problems import did_you_mean
+from engine.manifest.problems import alternatives, did_you_mean
 from engine.manifest.schema import NAME_RULE, is_name
-from svc_tui.project.scaffold import JS_TYPES, templates
+from svc_tui.project.scaffold import templates
 
-LANES = ("js", "go", "rust", "static")
-"""The lanes with a starter."""
-_STARTERS = Path(__file__).resolve().parents[1] / "starters"
-_SOURCES = {"js": "src/index.js", "go": "main.go", "rust": "src/lib.rs"}
-"""Path of the source that the starter of a lane writes, below the folder of the resource."""
-_BUILD_FILES = {
-    "js": ("jsconfig.json",),
-    "go": ("go.mod", ".gitignore"),
-    "rust": ("Cargo.toml", "Cargo.lock", ".gitignore", "svc-guest"),
-    "static": (),
-}
-"""Files and folders of a lane's template that a resource needs besides its source."""
-_CRATE = {"go": ("module web", "module {}"), "rust": ('name = "web"', 'name = "{}"')}
-"""The name of the program in the build files, and its replacement."""
+_FOLDER = Path(__file__).resolve().parents[1] / "starters"
+_LANES = _FOLDER.parents[1] / "lanes"
 _TABLE = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _PREFIX = re.compile(r"[A-Za-z0-9/\-._~]*")
 """Paths that need no escapes in the sources of any lane."""
 _NUMBER = re.compile(r"\d+")
 _TABLES = "tables"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starter:
+    """The files of a new resource of a lane, as `starters.toml` describes them."""
+
+    lane: str
+    source: str
+    build_files: tuple[str, ...] = ()
+    name: tuple[str, str] = ("", "")
+    editor_files: tuple[str, ...] = ()
+
+    def text(self, *, table: bool) -> Path:
+        """Return the file with the text of the source."""
+        return _FOLDER / f"{self.lane}{'-table' if table else ''}{Path(self.source).suffix}"
+
+    @property
+    def serves_files(self) -> bool:
+        """True if the lane serves the sources themselves."""
+        return kind_of(self.lane) == "image"
+
+
+_DOCUMENT = tomllib.loads((_FOLDER / "starters.toml").read_text(encoding="utf-8"))
+STARTERS = {lane: Starter(lane=lane, **keys) for lane, keys in _DOCUMENT.items()}
+"""The starters by lane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +60,7 @@ class NewResource:
     """
 
     name: str
-    lane: str
+    starter: Starter
     _: KW_ONLY
     pattern: str
     parent: str
@@ -59,7 +74,7 @@ class NewResource:
     @property
     def path(self) -> str:
         """A path that the starter answers."""
-        if self.lane == "static":
+        if self.starter.serves_files:
             return f"{self.prefix}/"
         return f"{self.prefix}/{self.table or 'hello'}"
 
@@ -81,18 +96,20 @@ def new_resource(
 
     Raises `InvalidUsage`.
     """
-    if lane not in LANES:
-        raise InvalidUsage(f'unknown starter "{lane}"', did_you_mean(lane, list(LANES)))
+    starter = STARTERS.get(lane)
+    if starter is None:
+        raise InvalidUsage(f'unknown starter "{lane}"', did_you_mean(lane, list(STARTERS)))
     if not is_name(name):
         raise InvalidUsage(f'"{name}" is not a valid resource name', NAME_RULE)
     if table and not _TABLE.fullmatch(table):
         raise InvalidUsage(f'"{table}" is not a valid table name', "Use a-z, 0-9 and _, a letter first.")
-    if table and lane == "static":
-        raise InvalidUsage("a static resource has no table", "Choose js, go or rust, or leave out --table.")
+    if table and not starter.text(table=True).is_file():
+        choice = alternatives([each.lane for each in STARTERS.values() if each.text(table=True).is_file()])
+        raise InvalidUsage(f"a {lane} resource has no table", f"Choose {choice}, or leave out --table.")
     if public:
         if mount or on:
             raise InvalidUsage("a public resource has its own address", "Leave out --mount and --on.")
-        return NewResource(name, lane, pattern="", parent="", table=table)
+        return NewResource(name, starter, pattern="", parent="", table=table)
     parent = on or (project.front.name if project.front is not None else "")
     if not parent:
         hint = "Pass --public, or --on RESOURCE."
@@ -106,7 +123,7 @@ def new_resource(
         )
     if not pattern.endswith("/*"):
         raise InvalidUsage(f"{pattern} is one exact path", f"Mount a new resource below a path: {pattern}/*")
-    return NewResource(name, lane, pattern=pattern, parent=parent, table=table)
+    return NewResource(name, starter, pattern=pattern, parent=parent, table=table)
 
 
 def plan(project: Project, resource: NewResource) -> Addition:
@@ -114,15 +131,16 @@ def plan(project: Project, resource: NewResource) -> Addition:
     folder = project.root / resource.name
     if folder.is_symlink() or folder.exists():
         raise SvcError(f"{resource.name}/ exists already", "Choose another name.", code="conflict")
-    keys: dict[str, str | bool] = {"lane": resource.lane}
+    keys: dict[str, str | bool] = {"lane": resource.starter.lane}
     keys |= {} if resource.pattern else {"public": True}
-    keys |= {"output": resource.name} if resource.lane == "static" else {"workdir": resource.name}
+    keys["output" if resource.starter.serves_files else "workdir"] = resource.name
     mount = edit.AddMount(resource.parent, resource.pattern, resource.name) if resource.pattern else None
     manifest = edit.plan_resource(project.root, resource.name, keys, mount)
     migration = _migration(project.root, resource.table) if resource.table else None
-    files = {folder / _source(resource): _starter(resource)}
+    text = resource.starter.text(table=bool(resource.table))
+    files = {folder / _source(resource): _filled(text, resource)}
     if migration is not None:
-        files[migration] = _filled("table.sql", resource)
+        files[migration] = _filled(_FOLDER / "table.sql", resource)
     return Addition(resource, manifest, files, migration)
 
 
@@ -162,35 +180,28 @@ def write(addition: Addition) -> None:
 
 
 def _copy_build_files(resource: NewResource, target: Path) -> None:
-    template = templates()[resource.lane]
-    old, new = _CRATE.get(resource.lane, ("", ""))
-    for name in _BUILD_FILES[resource.lane]:
-        source = template / name
+    starter = resource.starter
+    old, new = starter.name
+    for name in starter.build_files:
+        source = templates()[starter.lane] / name
         if source.is_dir():
             ignored = shutil.ignore_patterns("target")
             shutil.copytree(source, target / name, ignore=ignored, copy_function=shutil.copyfile)
             continue
         text = source.read_text(encoding="utf-8")
         (target / name).write_text(text.replace(old, new.format(resource.name), 1) if old else text)
-    if resource.lane == "js":
-        shutil.copyfile(JS_TYPES, target / JS_TYPES.name)
+    for name in starter.editor_files:
+        shutil.copyfile(_LANES / name, target / Path(name).name)
 
 
 def _source(resource: NewResource) -> Path:
     """Return the path of the source, relative to the folder of the resource."""
-    if resource.lane == "static":
-        return Path(resource.prefix.lstrip("/")) / "index.html"
-    return Path(_SOURCES[resource.lane])
+    source = Path(resource.starter.source)
+    return Path(resource.prefix.lstrip("/")) / source if resource.starter.serves_files else source
 
 
-def _starter(resource: NewResource) -> str:
-    variant = "-table" if resource.table else ""
-    suffix = "html" if resource.lane == "static" else Path(_SOURCES[resource.lane]).suffix[1:]
-    return _filled(f"{resource.lane}{variant}.{suffix}", resource)
-
-
-def _filled(name: str, resource: NewResource) -> str:
-    text = (_STARTERS / name).read_text(encoding="utf-8")
+def _filled(file: Path, resource: NewResource) -> str:
+    text = file.read_text(encoding="utf-8")
     for placeholder, value in (
         ("__PREFIX__", resource.prefix),
         ("__NAME__", resource.name),

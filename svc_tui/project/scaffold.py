@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.errors import InvalidUsage, SvcError
 from engine.files.data_dir import DATA_DIR, ensure_data_dir
-from engine.manifest import json_schema
+from engine.manifest import MANIFEST, json_schema
 from engine.manifest.problems import did_you_mean
 from engine.manifest.schema import NAME_RULE, is_name
 
@@ -103,7 +103,7 @@ def _copy(source: Path, target: Path, name: str, extra_files: tuple[Path, ...]) 
         for path in (file for file in project.rglob("*") if file.suffix in _TEXT_SUFFIXES):
             text = path.read_text(encoding="utf-8")
             replaced = text.replace(PLACEHOLDER, name)
-            if path == project / "svc.toml":
+            if path == project / MANIFEST:
                 replaced = replaced.replace(f'name = "{source.name}"', f'name = "{name}"', 1)
             if replaced != text:
                 path.write_text(replaced, encoding="utf-8")

@@ -16,7 +16,7 @@ from engine.bucket.errors import disk_error
 from engine.bucket.protocols import Bucket
 from engine.cancellation import cancel
 from engine.errors import InvalidUsage, SvcError
-from engine.http.connection_limits import is_loopback
+from svc_tui.client.urls import is_loopback
 
 if TYPE_CHECKING:
     from engine.fleet.connection import ClusterAddress
@@ -51,12 +51,13 @@ class FolderLocation:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLocation:
-    """The bucket `name` of a cluster."""
+    """The bucket `name` of a cluster. `fleet` is the id of the fleet that uses it, or empty."""
 
     servers: tuple[str, ...]
     name: str
     tls: bool
     keys: ClusterKeys
+    fleet: str = ""
 
     def __str__(self) -> str:
         hosts = ",".join(url.partition("://")[2].rpartition("@")[2] for url in self.servers)
@@ -94,8 +95,8 @@ def parse_location(text: str, keys: ClusterKeys) -> BucketLocation:
     match = _URL.fullmatch(text)
     hosts = [_HOST.fullmatch(host) for host in match[3].split(",")] if match else []
     if match is None or not all(hosts):
-        shown = re.sub(r"//[^/]*@", "//", text)
-        raise InvalidUsage(f"invalid bucket {shown}", "Use a folder, or nats://HOST:PORT,HOST:PORT/NAME.")
+        redacted = re.sub(r"//[^/]*@", "//", text)
+        raise InvalidUsage(f"invalid bucket {redacted}", "Use a folder, or nats://HOST:PORT,HOST:PORT/NAME.")
     name = match[4] or DEFAULT_NAME
     if not _NAME.fullmatch(name):
         raise InvalidUsage(
@@ -110,7 +111,7 @@ def parse_location(text: str, keys: ClusterKeys) -> BucketLocation:
     for host in hosts:
         assert host is not None
         bare = host[1].strip("[]")
-        if not tls and bare != "localhost" and not is_loopback(bare):
+        if not tls and not is_loopback(bare):
             raise InvalidUsage(
                 f"secrets would go to {bare} without TLS",
                 f"Use tls://{match[3]}/{name}, with --bucket-ca FILE.",
@@ -120,16 +121,18 @@ def parse_location(text: str, keys: ClusterKeys) -> BucketLocation:
 
 
 def _of_node(folder: Path) -> ClusterLocation:
-    from engine.fleet.node import AUTHORITY, CERTIFICATE, KEY, SEED, load_node
+    from engine.fleet.node import AUTHORITY, CERTIFICATE, KEY, SEED, FleetNode
 
-    _, nodes = load_node(folder)
+    node = FleetNode.read(folder)
     keys = ClusterKeys(
         credentials=folder / SEED,
         authority=folder / AUTHORITY,
         certificate=folder / CERTIFICATE,
         key=folder / KEY,
     )
-    return ClusterLocation(tuple(f"tls://{node}" for node in nodes), DEFAULT_NAME, True, keys)
+    servers = tuple(f"tls://{address}" for address in node.nodes)
+    fleet = "" if node.state == "static" else node.fleet
+    return ClusterLocation(servers, DEFAULT_NAME, True, keys, fleet)
 
 
 @contextlib.asynccontextmanager
@@ -175,7 +178,7 @@ async def open_exclusively(
 
 @contextlib.contextmanager
 def lock_data(folder: Path, opened_by: str) -> Iterator[None]:
-    """Lock the data folder of a service whose bucket is elsewhere. Raises `BucketInUse` and `BucketError`."""
+    """Lock the data directory of a service with another bucket. Raises `BucketInUse` and `BucketError`."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:

@@ -24,6 +24,7 @@ from engine.service.deployer import Deployer
 from svc_tui.composition import door_stats
 
 if TYPE_CHECKING:
+    from svc_tui.serve.fleet_peers import PeersOfFleet
     from svc_tui.serve.server import ServiceSettings
 
 SERVICE_DIR = "service"
@@ -56,13 +57,18 @@ def project_dir(data: Path, project: str) -> Path:
 def create_control_api(
     service: Deployer,
     settings: "ServiceSettings",
+    *,
     local: Authenticator,
     status: StatusSource,
     node: Fleet,
     throttle: LoginThrottle,
+    peers: "PeersOfFleet",
     metrics: Blueprint,
 ) -> Quart:
-    """Return the service's control API. `local` authenticates readers of the data folder."""
+    """Return the service's control API.
+
+    `local` authenticates readers of the data directory, `peers` has the other nodes of the fleet.
+    """
     accounts = Accounts(service.bucket.kv, settings.passwords)
     sessions = Sessions(service.bucket.kv, accounts)
     auth = AuthServices(accounts, sessions, throttle)
@@ -71,14 +77,14 @@ def create_control_api(
         user_routes.blueprint(auth),
         projects.blueprint(project_dirs := ProjectDirs(settings.data, service)),
         tables(project_dirs),
-        usage.blueprint(project_dirs, status.memory),
-        logs.blueprint(project_dirs),
+        usage.blueprint(project_dirs, peers.slot, status.memory),
+        logs.blueprint(project_dirs, peers.slot),
         manifest.blueprint(DeployedManifest(service.history)),
         state.blueprint(status, project_dirs, door_stats()),
         quotas.blueprint(service),
         gc.blueprint(service.collect_garbage),
-        fleet.blueprint(node),
+        fleet.blueprint(node, peers.facts),
         deployments.blueprint(service, settings.url_of),
         metrics,
     )
-    return create_app(AnyOf(local, sessions), subjects)
+    return create_app(AnyOf(local, sessions), subjects, lambda: peers.slot.current is not None)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from doors.tables.replication.lag import LagMeter
 from doors.tables.replication.replicas import Replicas
 from doors.tables.replication.seeding import Seeding
 from engine.fleet.bucket import JetStreamBucket
@@ -17,6 +18,7 @@ class FleetTables:
         self._projects, self._fleet = projects, fleet
         self._seeding: Seeding | None = None
         self._replicas: Replicas | None = None
+        self._lag: LagMeter | None = None
 
     def _log(self, bucket: JetStreamBucket) -> TablesLog:
         node = self._fleet.node
@@ -48,9 +50,22 @@ class FleetTables:
         await log.create()
         self._replicas = Replicas(log, self._projects)
         self._replicas.start()
+        self._lag = LagMeter(log)
         if self._seeding is not None:
             self._seeding.commit()
             self._seeding = None
+
+    async def lag_ms(self, project: str) -> int | None:
+        """Return how far the copy of a project is behind the log, or of "" that of all; None if unknown.
+
+        A copy is unknown until it was used.
+        """
+        if self._replicas is None or self._lag is None:
+            return None
+        opened = self._replicas.opened()
+        if project:
+            opened = {name: replica for name, replica in opened.items() if name == project}
+        return await self._lag.measure(opened)
 
     async def aclose(self) -> None:
         """Stop replication. The tables must be closed."""

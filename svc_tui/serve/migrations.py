@@ -1,4 +1,4 @@
-"""Migrations of a deploy, applied to the tables in a service's data folder."""
+"""Migrations of a deploy, applied to the tables in a service's data directory."""
 
 import asyncio
 import tempfile
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from doors.tables.api.owner_threads import run_with_connection
-from doors.tables.migrations import ERROR_PREFIX, FOLDER, Migration, apply, find
+from doors.tables.migrations import ERROR_PREFIX, MIGRATIONS_FOLDER, Migration, apply, find
 from doors.tables.sqlite.owner import open_for_writing
 from engine.errors import SvcError
 
@@ -19,7 +19,7 @@ async def migrate(folder_of: Callable[[str], Path], project: str, files: Mapping
 
     def read() -> tuple[Migration, ...]:
         with tempfile.TemporaryDirectory(prefix="svc-migrations-") as folder:
-            tables = Path(folder) / FOLDER
+            tables = Path(folder) / MIGRATIONS_FOLDER
             tables.mkdir()
             for name, text in files.items():
                 (tables / name).write_bytes(text.encode("utf-8", "surrogatepass"))

@@ -29,7 +29,7 @@ from engine.deploy.serving import ServingTable
 from engine.deploy.versions import VersionFactory
 from engine.errors import SvcError
 from engine.fleet.bucket import JetStreamBucket
-from engine.fleet.errors import FleetError
+from engine.fleet.errors import FleetError, WorkersRefused
 from engine.fleet.fleet import Fleet
 from engine.fleet.login_attempts import share_attempts
 from engine.fleet.node import NodeAddress
@@ -42,8 +42,10 @@ from engine.http.server import serve
 from engine.http.sockets import authority, bind
 from engine.http.tls import Certificate
 from engine.log_forwarding import LogForwarder
+from engine.manifest.collector import Collector
 from engine.metrics.families import PoolState, ServiceState
 from engine.metrics.meter import ServiceMeter
+from engine.otlp.exports import Exports
 from engine.service.deployer import Deployer
 from engine.service.following import Follower
 from engine.service.gc_schedule import run_gc_daily
@@ -64,6 +66,7 @@ from svc_tui import version
 from svc_tui.composition import doors
 from svc_tui.serve.bucket_location import ClusterLocation, FolderLocation, lock_data, open_exclusively
 from svc_tui.serve.control_api import create_control_api, project_dir
+from svc_tui.serve.fleet_peers import PeersOfFleet
 from svc_tui.serve.fleet_tables import FleetTables
 from svc_tui.serve.migrations import migrate
 
@@ -96,11 +99,13 @@ class ServiceSettings:
     memory: int = 0
     """Memory budget of all processes in bytes, 0 for the default."""
     bucket: ClusterLocation | None = None
-    """Where deployments, accounts and secrets are (default: in the data folder)."""
+    """Where deployments, accounts and secrets are (default: in the data directory)."""
     join: str = ""
     """Token of a fleet to join."""
     fleet_listen: NodeAddress | None = None
     """Address of this node in the fleet it joins (default: this machine's towards the fleet)."""
+    otlp: Collector | None = None
+    """OpenTelemetry collector that gets the records and metrics of all projects."""
     passwords: Passwords = field(default_factory=Passwords)
     """Password hashing and its cost."""
 
@@ -127,7 +132,7 @@ class ServiceSettings:
 async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIterator[asyncio.Future[Any]]:
     """Serve live deployments and accept deploys until `stop` is set; yields a future of the servers.
 
-    Raises `SvcError` if the data folder cannot be used.
+    Raises `SvcError` if the data directory cannot be used.
     """
     recorders: list[TimelineRecorder | UsageRecorder] = []
     rates: dict[str, RateMeter] = {}
@@ -143,6 +148,8 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         rates[project] = RateMeter(lambda: serving.project(project))
         timeline.subscribe(rates[project])
         timeline.subscribe(meter.follower(project))
+        timeline.on_measurements(meter.measurer(project))
+        exports.follow(project, timeline)
 
     def close_recorders() -> None:
         for recorder in recorders:
@@ -152,18 +159,25 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
     async with contextlib.AsyncExitStack() as stack:
         forwarder = LogForwarder(settings.log)
         stack.callback(forwarder.uninstall)
-        lost: list[SvcError] = []
-        stack.push_async_exit(partial(_raise_first, lost))
-        bucket, node = await stack.enter_async_context(_open(settings, lost, stop))
+        errors: list[SvcError] = []
+        stack.push_async_exit(partial(_raise_first, errors))
+        bucket, node = await stack.enter_async_context(_open(settings, errors, stop))
         stack.callback(close_recorders)
+        exports = Exports(
+            settings.otlp, meter, lambda: service_state(), lambda name: serving.collector(name), settings.log
+        )
+        stack.push_async_callback(exports.aclose)
         fleet_tables = FleetTables(settings.data / "projects", node)
         stack.push_async_callback(fleet_tables.aclose)
+        peers = PeersOfFleet(settings.data, fleet_tables)
+        stack.push_async_callback(peers.aclose)
         tenants = Tenants(doors(), lambda project: project_dir(settings.data, project), record)
         stack.push_async_callback(tenants.aclose)
         runner = Runner(settings.data / "cache", memory=settings.memory_shares()[0])
         stack.push_async_callback(runner.aclose)
         versions = VersionFactory(runner, "deploy", lambda line: None, tenants.doors)
         serving = ServingTable(versions, settings.domain, front=False)
+        serving.on_activate = exports.refresh
         workers = _worker_pool(settings, tenants) if len(settings.public) > 1 else None
         deployer = Deployer(
             bucket,
@@ -192,15 +206,15 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         try:
             code = await claim_code(bucket)
         except AccountError as error:
-            place = settings.bucket or settings.data / layout.CONTROL
-            raise AccountError(f"{error.message}: {place}", error.hint) from error
+            location = settings.bucket or settings.data / layout.CONTROL
+            raise AccountError(f"{error.message}: {location}", error.hint) from error
         if code is not None:
             settings.log("info", f"this service has no owner yet; claim it with the code {code}")
         # Local clients connect by address, which the certificate does not name, so they get plain HTTP.
         local = settings.control if settings.certificate is None else bind("127.0.0.1", 0)
         for sock in local:
             stack.callback(sock.close)
-        # Its token gives access to readers of the data folder.
+        # Its token gives access to readers of the data directory.
         endpoint = ControlEndpoint(f"http://{authority(local[0])}", secrets.token_urlsafe(32), os.getpid())
 
         def memory() -> MemoryState:
@@ -211,7 +225,12 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             own = PoolState(runner.pool.running(), runner.pool.queued())
             pools = [own, *(await workers.pool_states() if workers else ())]
             current = memory()
-            return ServiceState(pools, memory_used=current.used, memory_budget=current.budget)
+            return ServiceState(
+                pools,
+                memory_used=current.used,
+                memory_budget=current.budget,
+                counters=exports.families(),
+            )
 
         status = StatusSource(
             kind="service",
@@ -227,11 +246,12 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             create_control_api(
                 deployer,
                 settings,
-                StaticToken(endpoint.token),
-                status,
-                node,
-                throttle,
-                metrics.blueprint(meter, service_state),
+                local=StaticToken(endpoint.token),
+                status=status,
+                node=node,
+                throttle=throttle,
+                peers=peers,
+                metrics=metrics.blueprint(meter, service_state),
             )
         )
 
@@ -246,11 +266,12 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             )
             await preparation.answer(deployer.prepare)
             deployer.ready_elsewhere = preparation.everywhere
+            await peers.start(cluster, node)
 
         await node.start(bucket, fleet_tables.carry, on_cluster)
         publish_endpoint(settings.data, endpoint)
 
-        async def serve_tls(handler: Handler, sockets: list[socket.socket]) -> None:
+        async def serve_tls(handler: Handler, sockets: list[socket.socket], stop: asyncio.Event) -> None:
             await serve(
                 handler,
                 sockets,
@@ -260,12 +281,22 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
                 limiter=ConnectionLimiter(settings.per_address),
             )
 
+        async def serve_public(gateway: Handler) -> None:
+            """Serve until the service stops or the node is drained."""
+            await serve_tls(gateway, settings.public[0], node.draining)
+            node.drained.set()
+
+        async def drain_at_stop() -> None:
+            await stop.wait()
+            node.draining.set()
+
         gateway_settings = GatewaySettings(max_body=settings.max_body, scheme=settings.scheme)
         gateway = Gateway(lambda: serving.routes, tenants.timeline, gateway_settings, runner.quotas)
         servers = [
-            workers.run(stop) if workers is not None else serve_tls(gateway, settings.public[0]),
-            serve_tls(api, settings.control),
+            workers.run(stop) if workers is not None else serve_public(gateway),
+            serve_tls(api, settings.control, stop),
         ]
+        servers.append(drain_at_stop())
         if settings.certificate is not None:
             servers.append(serve(api, local, stop=stop, grace=settings.grace))
         finished = asyncio.gather(*servers)
@@ -281,15 +312,15 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
 
 @contextlib.asynccontextmanager
 async def _open(
-    settings: ServiceSettings, lost: list[SvcError], stop: asyncio.Event
+    settings: ServiceSettings, errors: list[SvcError], stop: asyncio.Event
 ) -> AsyncIterator[tuple[SwitchableBucket, Fleet]]:
     """Open the bucket and the service's node of a fleet; wait for the fleet. Raises `FleetStopped`.
 
-    Once another service has taken the bucket, add the error to `lost` and stop.
+    Once another service has taken the bucket, add the error to `errors` and stop.
     """
 
     def on_lost(error: SvcError) -> None:
-        lost.append(error)
+        errors.append(error)
         stop.set()
 
     async with contextlib.AsyncExitStack() as stack:
@@ -303,10 +334,10 @@ async def _open(
             )
         if settings.bucket is not None or settings.join or node.node is not None:
             locked.enter_context(lock_data(settings.data, "svc serve"))
+        if node.processes > 1 and (settings.join or node.node is not None):
+            raise WorkersRefused(node.processes)
         if settings.join:
             await node.join(settings.join, settings.fleet_listen)
-        if node.node is not None and node.processes > 1:
-            raise FleetError("a machine of a fleet serves with one process", "Omit --workers.")
         bucket: Bucket | None = await node.open(stop)
         if bucket is None:
             if settings.bucket is None:

@@ -28,7 +28,7 @@ def confirm(question: str) -> None:
     """Ask for confirmation. Raises `SvcError` for any answer but yes, and `NotInteractive`."""
     _require_terminal(question, "Pass --yes.")
     if _read_answer(f"{question} [y/N]").lower() not in ("y", "yes"):
-        raise SvcError("cancelled; nothing was changed", "Answer y, or pass --yes.")
+        raise SvcError("canceled; nothing was changed", "Answer y, or pass --yes.")
 
 
 def secret(question: str) -> str:

@@ -61,8 +61,22 @@ def styled(pieces: Styled) -> None:
 
 def styled_lines(lines: Sequence[Styled]) -> None:
     """Write lines made of pieces in one call, which is fast for thousands of lines."""
+    _write("".join(line + "\n" for line in _all_rendered(lines)))
+
+
+def redraw(lines: Sequence[Styled]) -> None:
+    """Replace the contents of a terminal's screen by lines, in one call."""
+    _write("\x1b[H" + "\r\n".join(line + "\x1b[K" for line in _all_rendered(lines)) + "\x1b[J")
+
+
+def control(codes: str) -> None:
+    """Write control codes to a terminal."""
+    _write(codes)
+
+
+def _all_rendered(lines: Sequence[Styled]) -> list[str]:
     system = None if _console.no_color else _COLOR_SYSTEMS.get(_console.color_system or "")
-    _write("".join(_rendered(pieces, system) + "\n" for pieces in lines))
+    return [_rendered(pieces, system) for pieces in lines]
 
 
 def _rendered(pieces: Styled, system: ColorSystem | None) -> str:

@@ -1,11 +1,14 @@
-"""Formatting of counts, sizes and durations."""
+"""Formatting of counts, sizes, durations and times."""
+
+from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
 
 _SIZE_UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
 def plural(count: int, noun: str) -> str:
-    """Return a number with its noun: `1 row`, `2 rows`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """Return a number with its noun: `1 row`, `2,000 rows`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def size(count: int) -> str:
@@ -18,8 +21,22 @@ def size(count: int) -> str:
 
 
 def duration(nanoseconds: int) -> str:
-    """Return a duration as text: `0.8 ms`, `12 ms`, `3.4 s`."""
+    """Return a duration in at most 7 characters: `0.8 ms`, `12 ms`, `30.0 s`, `12 min`, `3.5 h`."""
     milliseconds = nanoseconds / 1e6
-    if milliseconds < 10:
-        return f"{milliseconds:.1f} ms"
-    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
+    if milliseconds < 999.5:
+        return f"{milliseconds:.1f} ms" if milliseconds < 9.95 else f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1e3
+    if seconds < 600:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def clock(time_ns: int, zone: tzinfo | None = None) -> str:
+    """Return the time of day with milliseconds; `time_ns` is Unix time, `zone` None the local time zone."""
+    seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
+    return f"{_second(seconds, zone)}.{nanoseconds // 1_000_000:03}"
+
+
+@lru_cache(maxsize=16)
+def _second(seconds: int, zone: tzinfo | None) -> str:
+    return datetime.fromtimestamp(seconds, UTC).astimezone(zone).strftime("%H:%M:%S")

@@ -177,15 +177,15 @@ def flatten(kind: Type, value: Any, static: Static) -> list[str]:
         return [core for member, item in pairs for core in flatten(member, item, static)]
     number, payload_type, payload = _case(kind, value)
     cores = [f"(i32.const {number})"]
-    given = flatten(payload_type, payload, static) if payload_type else []
+    flattened = flatten(payload_type, payload, static) if payload_type else []
     own = flat(payload_type) if payload_type else []
-    for i, wanted in enumerate(flat(kind)[1:]):
-        if i >= len(given):
-            cores.append(f"({wanted}.const 0)")
-        elif own[i] == wanted:
-            cores.append(given[i])
+    for i, flat_type in enumerate(flat(kind)[1:]):
+        if i >= len(flattened):
+            cores.append(f"({flat_type}.const 0)")
+        elif own[i] == flat_type:
+            cores.append(flattened[i])
         else:
-            cores.append(f"(i64.extend_i32_u {given[i]})")
+            cores.append(f"(i64.extend_i32_u {flattened[i]})")
     return cores
 
 

@@ -12,14 +12,14 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     host.close()
 
 
-@pytest.fixture(params=["plain", "patched"])
+@pytest.fixture(params=["plain", "shim"])
 def either_host(host: Host, request: pytest.FixtureRequest) -> Iterator[Host]:
-    """The host, for guests whose bytes cross as lists and for guests with fast streams."""
-    host.patched = request.param == "patched"
+    """The host, for guests that call the library directly and for guests that call it through a table."""
+    host.shim = request.param == "shim"
     yield host
-    host.patched = False
+    host.shim = False
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the coverage test last."""
-    items.sort(key=lambda item: item.name == "test_suite_called_every_host_function")
+    items.sort(key=lambda item: item.name == "test_suite_called_every_function")

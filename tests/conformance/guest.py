@@ -66,6 +66,7 @@ class Step:
     number: int
     function: Function
     place: Place
+    reported: bool = True
 
     def __getitem__(self, case: str) -> Place:
         return self.place[case]
@@ -99,7 +100,7 @@ class Guest:
         self.used[function.key] = function
         size, alignment = layout(function.result) if function.result else (0, 1)
         place = Place(self.static.reserve(size, alignment), function.result or Ref("", ""))
-        step = Step(len(self.steps), function, place)
+        step = Step(len(self.steps), function, place, report)
         self.steps[step.number] = step
         pairs = zip(function.parameters, arguments, strict=True)
         cores = [core for (_, kind), value in pairs for core in flatten(kind, value, self.static)]
@@ -172,9 +173,9 @@ class Guest:
         ]
         drops = [f"drop:{name}" for _, name in sorted(self.dropped)]
         imported = [
-            f'(import "host" "{f.key}" (func {f.identifier} {_signature(f)}))' for f in used.values()
+            f'(import "host" "{f.key}" (func {f.identifier} {core_signature(f)}))' for f in used.values()
         ] + [f'(import "host" "{drop}" (func ${drop} (param i32)))' for drop in drops]
-        given = " ".join(
+        exports = " ".join(
             [
                 f'(export "{f.key}" (func $shim "{f.key}"))'
                 if shim
@@ -217,9 +218,9 @@ class Guest:
     (i32.store (i32.const {self.request.at}) (local.get $request))
     (i32.store (i32.const {self.outparam.at}) (local.get $outparam))
 {nl.join("    " + line for line in self.lines)}))
-{_shim([(f.key, f.identifier, _signature(f)) for f in used.values()]) if shim else ""}
+{_shim([(f.key, f.identifier, core_signature(f)) for f in used.values()]) if shim else ""}
 (core instance $guest (instantiate $guest
-  (with "storage" (instance $storage)) (with "host" (instance {given}))))
+  (with "storage" (instance $storage)) (with "host" (instance {exports}))))
 (func $handle
   (param "request" (own ${TYPES}.incoming-request)) (param "response-out" (own ${TYPES}.response-outparam))
   (canon lift (core func $guest "handle")))
@@ -227,7 +228,8 @@ class Guest:
 (export "wasi:http/incoming-handler@{WASI}" (instance $handler)))"""
 
 
-def _signature(function: Function) -> str:
+def core_signature(function: Function) -> str:
+    """Return the type of the core function, in the text format."""
     parameters = [core for _, kind in function.parameters for core in flat(kind)]
     results = flat(function.result) if function.result else []
     assert len(parameters) <= 16, function
@@ -242,7 +244,7 @@ def _shim(functions: list[tuple[str, str, str]]) -> str:
     `functions` are keys, identifiers of core functions, and signatures.
     """
     count = len(functions)
-    calls, imported, given = [], [], []
+    calls, imported, results = [], [], []
     for slot, (key, identifier, signature) in enumerate(functions):
         parameters = signature.partition(")")[0].split()[1:]
         gets = " ".join(f"(local.get {n})" for n in range(len(parameters)))
@@ -250,7 +252,7 @@ def _shim(functions: list[tuple[str, str, str]]) -> str:
             f'(func (export "{key}") {signature} (call_indirect {signature} {gets} (i32.const {slot})))'
         )
         imported.append(f'(import "" "{slot}" (func $f{slot} {signature}))')
-        given.append(f'(export "{slot}" (func {identifier}))')
+        results.append(f'(export "{slot}" (func {identifier}))')
     nl = "\n  "
     return f"""(core module $shim
   (table (export "table") {count} {count} funcref)
@@ -262,7 +264,7 @@ def _shim(functions: list[tuple[str, str, str]]) -> str:
   (elem (i32.const 0) func {" ".join(f"$f{slot}" for slot in range(count))}))
 (core instance (instantiate $fixup (with "" (instance
   (export "table" (table $shim "table"))
-  {nl.join(given)}))))"""
+  {nl.join(results)}))))"""
 
 
 def _escaped(content: bytes) -> str:

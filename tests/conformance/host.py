@@ -17,12 +17,12 @@ import engine.wasm.execution.runner
 from engine.artifact import ComponentArtifact
 from engine.http.exchange import Disconnected, RequestBody
 from engine.manifest.model import Resource
-from engine.wasm.binary.fast_streams import add_fast_streams
-from engine.wasm.binary.memory_probe import add_probe
 from engine.wasm.capi.linker import LinkedComponent
-from engine.wasm.execution.config import Compiler, PoolSettings
+from engine.wasm.compile.compilers import compilers
+from engine.wasm.execution.config import PoolSettings
 from engine.wasm.execution.request import GuestRequest, RunReport
-from engine.wasm.wasi.registry import FUNCTIONS, HostFunction
+from engine.wasm.host.registry import FUNCTIONS, HostFunction
+from engine.wasm.weave.weaver import weave
 from tests.conformance.canonical import load
 from tests.conformance.guest import Guest, Step
 from tests.engine.exchanges import CollectingExchange
@@ -166,11 +166,11 @@ def _recording(called: set[str]) -> Iterator[None]:
 class Host:
     """An engine on an event loop of its own; `called` are the host functions that its guests have called.
 
-    While `patched` is set, components get fast streams and the structure that they need.
+    While `shim` is set, guests call the library through a table, as those of wit-component do.
     """
 
     def __init__(self, cache: Path) -> None:
-        self.patched = False
+        self.shim = False
         self.called: set[str] = set()
         self.loop = asyncio.new_event_loop()
         self.runner: engine.wasm.execution.runner.Runner = self.wait(self._start(cache))
@@ -188,7 +188,7 @@ class Host:
 
     def programs(self, binary: bytes) -> tuple[LinkedComponent, ...]:
         """Compile and link a component for every kind of slot."""
-        engines = [slots.engine(Compiler.OPTIMIZING) for slots in self.runner.pool.slots]
+        engines = [slots.engine(compilers(fast=True)[0]) for slots in self.runner.pool.slots]
         with _recording(self.called):
             return tuple(LinkedComponent(Component(each, binary), each, self.runner.runs) for each in engines)
 
@@ -196,10 +196,7 @@ class Host:
         """Run a guest; `fields` are those of the resource, and its Doors."""
         client = client or Client()
         script, doors = fields.pop("script", None), fields.pop("doors", {})
-        binary = add_probe(bytes(wat2wasm(guest.text(shim=self.patched))))
-        if self.patched:
-            plain, binary = binary, add_fast_streams(binary)
-            assert binary != plain
+        binary = weave(bytes(wat2wasm(guest.text(shim=self.shim))))
         live = engine.wasm.execution.runner.Guest(
             self.runner,
             Resource("api", "rust", Path("/"), **fields),
@@ -230,6 +227,10 @@ class Host:
             on_notice=lambda level, text, grant: answer.lines.append((level, text)),
         )
         answer.report = await live.run(request)
+        for step in guest.steps.values():
+            self.called.add(step.function.key)
+            if not answer.reached(step) and step.reported:
+                break  # A function that ends the guest, or the last one before it failed.
         answer.status, answer.headers = exchange.status, exchange.headers
         answer.chunks = [part for part in exchange.parts if part]
         answer.ended = bool(exchange.ends) and exchange.ends[-1]

@@ -208,7 +208,7 @@ def test_dropped_future_cancels_door_call(host: Host, porch: Porch) -> None:
     assert through(host, porch, guest).body == b"gave up" and porch.given_up.is_set()
 
 
-def test_open_door_calls_are_cancelled_at_end_of_run(host: Host, porch: Porch) -> None:
+def test_open_door_calls_are_canceled_at_end_of_run(host: Host, porch: Porch) -> None:
     guest = Guest()
     guest.call("outgoing-handler/handle", new_request(guest, PORCH, "/never"), None)
     guest.answer(b"left")

@@ -64,9 +64,9 @@ def test_field_names_are_case_insensitive(host: Host) -> None:
     fields = guest.call("fields.from-list", [("X-Name", b"1"), ("x-nAME", b"2")])
     got, has = guest.call("fields.get", fields, "x-NAME"), guest.call("fields.has", fields, "X-NAME")
     guest.call("fields.delete", fields, "X-name")
-    left = guest.call("fields.entries", fields)
+    remaining = guest.call("fields.entries", fields)
     answer = host.run(guest)
-    assert (answer[got], answer[has], answer[left]) == ([b"1", b"2"], True, [])
+    assert (answer[got], answer[has], answer[remaining]) == ([b"1", b"2"], True, [])
 
 
 def test_set_replaces_values_and_empty_set_removes_name(host: Host) -> None:
@@ -75,9 +75,9 @@ def test_set_replaces_values_and_empty_set_removes_name(host: Host) -> None:
     replaced = guest.call("fields.set", fields, "Accept", [b"x", b"y"])
     entries = guest.call("fields.entries", fields)
     guest.call("fields.set", fields, "accept", [])
-    left = guest.call("fields.has", fields, "accept")
+    remaining = guest.call("fields.has", fields, "accept")
     answer = host.run(guest)
-    assert answer[replaced] == ("ok", None) and answer[left] is False
+    assert answer[replaced] == ("ok", None) and answer[remaining] is False
     assert [value for name, value in answer[entries] if name == "accept"] == [b"x", b"y"]
     assert ("x-b", b"1") in answer[entries]
 

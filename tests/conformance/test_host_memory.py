@@ -6,15 +6,17 @@ from collections.abc import Awaitable
 import pytest
 
 from engine.door import DoorRequest, DoorResponse
-from engine.wasm.execution.run_state import MAX_HELD_BYTES, MAX_UNSENT_MESSAGES
+from engine.wasm.execution.run_state import MAX_HELD_BYTES
 from engine.wasm.outbound.door_calls import DoorBinding
-from engine.wasm.wasi.http_outgoing import MAX_CONCURRENT_REQUESTS
+from engine.wasm.outbound.messages import MAX_CONCURRENT_REQUESTS
 from tests.conformance.client import SERVER, call, new_request, take_response
 from tests.conformance.guest import Guest, Step
 from tests.conformance.host import Answer, Host
 
 PORCH = "porch.svc.internal"
 LARGE = 8 << 20
+MAX_UNSENT_MESSAGES = 128
+MAX_FIELDS_BYTES = 2 << 20
 PART = 4096
 
 
@@ -81,10 +83,10 @@ def test_header_fields_are_charged_until_dropped(host: Host, dropped: bool) -> N
     if dropped:
         guest.drop(clone, fields)
     guest.code("(local.set $i (i32.add (local.get $i) (i32.const 1)))")
-    guest.code(f"(br_if $more (i32.lt_u (local.get $i) (i32.const {MAX_HELD_BYTES // 60_000}))))")
+    guest.code(f"(br_if $more (i32.lt_u (local.get $i) (i32.const {MAX_FIELDS_BYTES // 60_000}))))")
     last = guest.call("get-arguments")
     answer = host.run(guest)
-    assert answer.reached(last) == dropped and ("more than 64 MiB" in answer.detail) != dropped
+    assert answer.reached(last) == dropped and ("more than 2 MiB" in answer.detail) != dropped
 
 
 def test_concurrent_requests_are_limited(host: Host) -> None:
@@ -138,6 +140,6 @@ def test_writer_is_unblocked_after_server_stops_reading(host: Host) -> None:
     future = guest.call("outgoing-handler/handle", request, None)
     repeat(guest, (16 << 20) // PART, ("output-stream.blocking-write-zeroes-and-flush", stream, PART))
     finished = guest.finish(body, stream)
-    taken = take_response(guest, future)
+    received = take_response(guest, future)
     answer, _ = call(host, guest, run_limit_secs=10)
-    assert answer[finished] == ("ok", None) and answer[taken][0] == "ok"
+    assert answer[finished] == ("ok", None) and answer[received][0] == "ok"

@@ -101,10 +101,10 @@ def test_blocking_write_above_4096_bytes_traps(either_host: Host, name: str) -> 
     steps = [
         guest.call(f"output-stream.{name}", stream, size if zeroes else bytes(size)) for size in (0, 1, CHUNK)
     ]
-    over = guest.call(f"output-stream.{name}", stream, CHUNK + 1 if zeroes else bytes(CHUNK + 1))
+    too_large = guest.call(f"output-stream.{name}", stream, CHUNK + 1 if zeroes else bytes(CHUNK + 1))
     answer = either_host.run(guest)
     assert [answer[step] for step in steps] == [("ok", None)] * 3
-    assert not answer.reached(over) and "at most 4096" in answer.detail
+    assert not answer.reached(too_large) and "at most 4096" in answer.detail
     assert answer.body == bytes(CHUNK + 1)
 
 

@@ -249,9 +249,9 @@ def test_missing_response_fails_the_run(host: Host, dropped: bool) -> None:
 @pytest.mark.parametrize("first", ["ok", "err"])
 def test_second_response_traps(host: Host, first: str) -> None:
     guest = Guest()
-    made, other = response(guest), response(guest)
-    given = ("ok", made) if first == "ok" else ("err", "configuration-error")
-    guest.call("response-outparam.set", guest.outparam, given)
+    first_response, other = response(guest), response(guest)
+    result = ("ok", first_response) if first == "ok" else ("err", "configuration-error")
+    guest.call("response-outparam.set", guest.outparam, result)
     second = guest.call("response-outparam.set", guest.outparam, ("ok", other))
     answer = host.run(guest)
     assert not answer.reached(second) and answer.report.outcome == "guest-failed"
@@ -292,3 +292,17 @@ def test_guest_can_continue_after_response(host: Host) -> None:
     after = guest.call("monotonic-clock/now")
     answer = host.run(guest)
     assert answer.reached(after) and answer.body == b"done" and answer.report.outcome == "ok"
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_response_that_a_trap_follows_was_sent_if_it_was_flushed(host: Host, flushed: bool) -> None:
+    guest = Guest()
+    _, stream = guest.body()
+    guest.call("output-stream.check-write", stream, report=False)
+    guest.call("output-stream.write", stream, b"first", report=False)
+    if flushed:
+        guest.call("output-stream.flush", stream, report=False)
+    guest.code("unreachable")
+    answer = host.run(guest)
+    assert (answer.status, answer.body) == ((200, b"first") if flushed else (None, b""))
+    assert answer.report.outcome == "guest-failed" and not answer.ended

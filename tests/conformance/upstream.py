@@ -89,8 +89,8 @@ async def _body(head: str, reader: asyncio.StreamReader) -> bytes:
             result += (await reader.readexactly(size + 2))[:-2]
         await reader.readexactly(2)
         return result
-    _, given, rest = head.partition("content-length: ")
-    return await reader.readexactly(int(rest.partition("\r\n")[0])) if given else b""
+    _, declared, rest = head.partition("content-length: ")
+    return await reader.readexactly(int(rest.partition("\r\n")[0])) if declared else b""
 
 
 @asynccontextmanager

@@ -136,7 +136,7 @@ def post(server: DevServer, path: str, document: dict[str, str] | None = None) -
 def test_post_of_guestbook_is_replayed_from_a_capsule_with_the_same_answer(
     book: Path, home: Path, tmp_path: Path
 ) -> None:
-    here = {"SVC_HOME": str(home)}
+    environ = {"SVC_HOME": str(home)}
     with dev_server(book, home) as server:
         post(server, "/entries", {"author": "ada", "message": "first"})
         answer = post(server, "/entries/1/heart")
@@ -148,20 +148,20 @@ def test_post_of_guestbook_is_replayed_from_a_capsule_with_the_same_answer(
         query = "select request_id from spans where kind = 'sql' and name like 'update entries%' limit 1"
 
         def logged() -> list[str]:
-            return svc(book, here, "logs", "--sql", query, "--csv").stdout.split()[1:]
+            return svc(book, environ, "logs", "--sql", query, "--csv").stdout.split()[1:]
 
         while not logged():
             assert server.process.poll() is None
         assert logged() == [request_id]
-        tree = svc(book, here, "logs", "--request", request_id, "--tree").stdout
+        tree = svc(book, environ, "logs", "--request", request_id, "--tree").stdout
         assert re.search(r"front .*\n└ js .*\n  └ batch of 2 .*\n    └ update entries set hearts", tree), tree
         bug = tmp_path / "bug.svccap"
-        made = svc(book, here, "capsule", request_id, "-o", str(bug), "--with-artifacts", "--yes")
-        assert made.returncode == 0, made.stderr
-        assert "tables    entries before the request" in made.stderr
+        result = svc(book, environ, "capsule", request_id, "-o", str(bug), "--with-artifacts", "--yes")
+        assert result.returncode == 0, result.stderr
+        assert "tables    entries before the request" in result.stderr
         added = tmp_path / "added.svccap"
-        made = svc(book, here, "capsule", entry.headers["x-request-id"], "-o", str(added), "--yes")
-        assert made.returncode == 0, made.stderr
+        result = svc(book, environ, "capsule", entry.headers["x-request-id"], "-o", str(added), "--yes")
+        assert result.returncode == 0, result.stderr
     empty = tmp_path / "empty"
     empty.mkdir()
     shown = svc(empty, {"HOME": str(empty)}, "capsule", "show", str(bug))
@@ -177,12 +177,12 @@ def test_post_of_guestbook_is_replayed_from_a_capsule_with_the_same_answer(
     assert (compared.returncode, "the responses are the same" in compared.stderr) == (0, True)
     assert "≠" not in compared.stdout
     # Without artifacts in the capsule, those of the project in the folder answer.
-    replayed = svc(book, here, "capsule", "open", str(added), "--json")
+    replayed = svc(book, environ, "capsule", "open", str(added), "--json")
     assert replayed.returncode == 0, replayed.stdout + replayed.stderr
     assert b64decode(json.loads(replayed.stdout)["replayed"]["response"]["body"]) == entry.content
     assert entry.json()["id"] == 2 and entry.json()["written_at"]
-    alone = svc(empty, {"HOME": str(empty)}, "capsule", "open", str(added))
-    assert alone.returncode == 1 and "Make it with --with-artifacts" in alone.stderr
+    copied = svc(empty, {"HOME": str(empty)}, "capsule", "open", str(added))
+    assert copied.returncode == 1 and "Make it with --with-artifacts" in copied.stderr
 
 
 def test_replay_is_offline_at_the_time_of_the_request(
@@ -213,14 +213,14 @@ def test_replay_is_offline_at_the_time_of_the_request(
         server.wait_for(request_id)
         options = ["-o", str(bug), "--with-artifacts", "--yes"]
         while not bug.exists():
-            made = svc(project, environ, "capsule", request_id, *options).stderr
+            stderr = svc(project, environ, "capsule", request_id, *options).stderr
             assert server.process.poll() is None
     assert opened_as_recorded(tmp_path, environ, bug) == answer.json()
     with zipfile.ZipFile(bug) as archive:
         (fetch,) = json.loads(archive.read("fetches.json"))
         recorded = archive.read("fetches.json") + archive.read("exchange.json")
     assert b"abcdefgh" not in recorded and b"ijkl" not in recorded
-    assert "the artifact of web contains the value of api_key" in made
+    assert "the artifact of web contains the value of api_key" in stderr
     assert (b64decode(fetch["request"]["body"]), fetch["complete"]) == (b"ping", True)
     rewrite(bug, "2020-02-29T12:00:00.500000000Z")
     opened = svc(tmp_path, environ, "capsule", "open", str(bug), "--json")

@@ -90,7 +90,7 @@ def get(url: str) -> str:
         return str(answer.read().decode())
 
 
-def gone(process: int) -> None:
+def wait_for_exit(process: int) -> None:
     end = time.monotonic() + SECONDS
     while Path(f"/proc/{process}").exists():
         assert time.monotonic() < end, f"{process} still runs"
@@ -114,7 +114,7 @@ def test_invalid_manifest_shows_error_and_changes_nothing(shared_shop: Path, con
     console.until("statik")
     assert get(url) == "hello"
     manifest.write_text(text)
-    console.until(lambda seen: "statik" not in seen)
+    console.until(lambda screen: "statik" not in screen)
 
 
 def test_paste_of_ten_megabytes_is_rejected(console: Terminal, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_paste_of_ten_megabytes_is_rejected(console: Terminal, tmp_path: Path) -
     console.paste(text)
     console.until("Nothing was inserted")
     console.keys("Escape")
-    console.until(lambda seen: "Quit the Console" not in seen)
+    console.until(lambda screen: "Quit the Console" not in screen)
     console.keys("1")
     console.until("ready")
     console.keys("3")
@@ -142,7 +142,7 @@ def test_console_suspends_and_resumes(console: Terminal) -> None:
     console.restored()
     console.type("fg")
     console.keys("Enter")
-    console.until(lambda seen: "● live" in seen and "tables" in seen)
+    console.until(lambda screen: "● live" in screen and "tables" in screen)
     assert console.process() == process
     console.keys("3")
     console.until("Filter")
@@ -157,7 +157,7 @@ def test_request_appears_in_logs(console: Terminal) -> None:
     get(f"{url}/?two")
     console.until("/?two")
     console.keys("Enter")
-    console.until(lambda seen: re.search(r"request [0-9a-z]{26}", seen) is not None)
+    console.until(lambda screen: re.search(r"request [0-9a-z]{26}", screen) is not None)
     console.keys("Escape")
 
 
@@ -177,11 +177,11 @@ def test_small_terminal_and_resize(shop: Path, open_console: OpenConsole) -> Non
         console.until("● live")
         for key, text in (("2", "Tables"), ("3", "Filter"), ("1", "web")):
             console.keys(key)
-            seen = console.until(text)
-            assert "Logs" in seen.splitlines()[0]
+            screen = console.until(text)
+            assert "Logs" in screen.splitlines()[0]
         for size in ((20, 5), (200, 60), (1, 1), (80, 24)):
             console.resize(*size)
-        console.until(lambda seen: "ready" in seen and "Quit" in seen)
+        console.until(lambda screen: "ready" in screen and "Quit" in screen)
 
 
 def test_no_color_disables_colors(shop: Path, open_console: OpenConsole) -> None:
@@ -239,7 +239,7 @@ def test_mount_drawn_on_board_is_served(project: Path, home: Path, open_console:
     manifest.write_text(re.sub(r"mounts = .*\n", "", manifest.read_text()))
     with open_console(project, "--port", "0", size=(120, 36)) as console:
         url = address(console)
-        console.until(lambda seen: seen.count("ready") >= 2, 170)
+        console.until(lambda screen: screen.count("ready") >= 2, 170)
         console.keys("c")
         console.until("Connect to")
         console.keys("Enter")
@@ -278,10 +278,9 @@ def test_edit_survives_engine_restart(project: Path, home: Path, open_console: O
         with dev_server(project, home):
             console.until("● live")
             console.until("Ada")
-            console.keys("C-s")
-            console.until(lambda _: "Ada" in svc(project, home, "tables", "query", "select name from users"))
-        console.keys("q")
-        console.restored()
+            console.keys("C-s", "q")  # Quitting waits for the edits.
+            console.restored()
+            assert "Ada" in svc(project, home, "tables", "query", "select name from users")
 
 
 def test_dumb_terminal_is_rejected(shop: Path, home: Path) -> None:
@@ -314,7 +313,7 @@ def test_cell_is_edited_in_external_editor(
         assert console.output("#{alternate_on} #{mouse_any_flag}") == "0 0"
         console.type("typed there")
         console.keys("Enter")
-        console.until(lambda seen: "typed there" in seen and "ctrl+s" in seen)
+        console.until(lambda screen: "typed there" in screen and "ctrl+s" in screen)
         assert console.output("#{alternate_on}") == "1"
         console.keys("C-s")
         query = ("tables", "query", "select text from notes")
@@ -330,7 +329,7 @@ def test_signal_stops_console_and_engine(shop: Path, open_console: OpenConsole, 
         process = console.process()
         os.kill(process, number)
         console.restored()
-        gone(process)
+        wait_for_exit(process)
         with pytest.raises(OSError):
             get(url)
         assert not (shop / ".svc" / "control.json").exists()
@@ -342,5 +341,5 @@ def test_closed_terminal_stops_console(shop: Path, open_console: OpenConsole) ->
         process = console.process()
         assert (shop / ".svc" / "control.json").exists()
         console.tmux("kill-server")
-        gone(process)
+        wait_for_exit(process)
         assert not (shop / ".svc" / "control.json").exists()

@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed
 from svc_tui.client import Client
 from tests.support.service import PASSWORD, Server, environ_of, login, prepare, static_project, svc
 from tests.support.terminal import Terminal, terminal
-from tests.support.web_console import SECONDS, gone, read_until, send, socket, web_console
+from tests.support.web_console import SECONDS, read_until, send, socket, wait_for_exit, web_console
 
 pytestmark = pytest.mark.slow
 END_SECONDS = 1.0
@@ -124,7 +124,7 @@ def test_browser_console_ends_when_its_rights_are_revoked(
                     connection.recv(SECONDS)
             assert time.monotonic() - revoked_at < END_SECONDS
             assert web.process.wait(SECONDS) == status
-        gone(console)
+        wait_for_exit(console)
         assert message in web.errors()
         if "roles" in path:
             owner.call("DELETE", "/v1/users/eve")

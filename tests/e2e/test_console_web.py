@@ -16,7 +16,7 @@ from websockets.sync.client import ClientConnection
 
 from tests.support.browser import Page, chromium
 from tests.support.waiting import until
-from tests.support.web_console import SECONDS, Web, gone, read_until, send, socket, web_console
+from tests.support.web_console import SECONDS, Web, read_until, send, socket, wait_for_exit, web_console
 
 pytestmark = pytest.mark.slow
 RECEIVED = """
@@ -68,7 +68,7 @@ def own_web(tmp_path: Path) -> Iterator[Web]:
 @pytest.fixture
 def cookie(web: Web) -> str:
     for session in web.sessions():
-        gone(session)
+        wait_for_exit(session)
     return web.entered()
 
 
@@ -194,15 +194,15 @@ async def shown(page: Page, name: str) -> None:
 
 
 def test_closed_page_stops_only_its_console(web: Web, cookie: str) -> None:
-    with socket(web, cookie) as one:
-        read_until(one, "live")
+    with socket(web, cookie) as page:
+        read_until(page, "live")
         (first,) = web.sessions()
         with socket(web, cookie) as other:
             read_until(other, "live")
             assert len(web.sessions()) == 2
         until(lambda: web.sessions() == [first], SECONDS)
-        send(one, "3")
-        read_until(one, "Filter")
+        send(page, "3")
+        read_until(page, "Filter")
 
 
 def test_paste_of_ten_megabytes_is_rejected(web: Web, cookie: str) -> None:
@@ -238,7 +238,7 @@ def test_discarded_edits_do_not_detach_session(web: Web, cookie: str) -> None:
             while True:
                 connection.recv(SECONDS)
     for each in sessions:
-        gone(each)
+        wait_for_exit(each)
 
 
 def test_closing_page_with_edits_asks_first(web: Web) -> None:
@@ -286,7 +286,7 @@ def test_pending_edits_survive_closed_page(web: Web, cookie: str) -> None:
         send(connection, "\x13")
         read_until(connection, '["pending", 0]')
     for each in sessions:
-        gone(each)
+        wait_for_exit(each)
 
 
 def stops(web: Web, cookie: str, number: int) -> None:
@@ -300,7 +300,7 @@ def stops(web: Web, cookie: str, number: int) -> None:
                 connection.recv(SECONDS)
     assert web.process.wait(SECONDS) == 0
     for session in sessions:
-        gone(session)
+        wait_for_exit(session)
 
 
 def test_terminated_server_stops_page_console_and_engine(web: Web, cookie: str) -> None:
@@ -333,7 +333,7 @@ def test_no_color_applies_in_browser_and_killed_server_stops_its_console(tmp_pat
         web.process.kill()
         web.process.wait(SECONDS)
     for each in sessions:
-        gone(each)
+        wait_for_exit(each)
     coloured = re.findall(r"\x1b\[[\d;]*\b[34]8;2;(\d+);(?!\1;\1)[\d;]*m", screen_text)
     assert "8;2;" in screen_text
     assert not coloured

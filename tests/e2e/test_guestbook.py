@@ -1,4 +1,7 @@
-"""`sample-apps/guestbook`: one table that guests in three languages share."""
+"""`sample-apps/guestbook`: one table that guests in three languages share.
+
+Tests with the fixture `guestbook` run on one machine and on a fleet.
+"""
 
 import asyncio
 import base64
@@ -14,7 +17,8 @@ import pytest
 
 from svc_tui.main import run
 from tests.support.browser import Page, chromium
-from tests.support.dev_server import DevServer, dev_server
+from tests.support.dev_server import dev_server
+from tests.support.hosting import HOSTS, Host, host
 
 pytestmark = pytest.mark.slow
 LANES = ("js", "go", "rust")
@@ -29,32 +33,34 @@ def project(tmp_path_factory: pytest.TempPathFactory, rust_toolchain: None) -> P
     return project
 
 
-@pytest.fixture(scope="module")
-def guestbook(project: Path, home: Path) -> Iterator[DevServer]:
-    """A server for all tests; the last one stops it."""
-    with dev_server(project, home) as server:
-        yield server
+@pytest.fixture(scope="module", params=HOSTS)
+def guestbook(
+    request: pytest.FixtureRequest, project: Path, home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Host]:
+    """A host for all tests."""
+    with host(request.param, project, home, tmp_path_factory.mktemp("nodes")) as running:
+        yield running
 
 
-def post(server: DevServer, path: str, content: str = "") -> httpx.Response:
-    return httpx.post(server.url + path, content=content.encode(), timeout=20)
+def post(server: Host, path: str, content: str = "") -> httpx.Response:
+    return server.request("POST", path, content=content.encode())
 
 
-def write(server: DevServer, lane: str, author: str, message: str) -> dict[str, Any]:
+def write(server: Host, lane: str, author: str, message: str) -> dict[str, Any]:
     answer = post(server, f"/{lane}/entries", json.dumps({"author": author, "message": message}))
     assert answer.status_code == 201, answer.text
     entry: dict[str, Any] = answer.json()
     return entry
 
 
-def entries(server: DevServer, lane: str) -> list[dict[str, Any]]:
+def entries(server: Host, lane: str) -> list[dict[str, Any]]:
     answer = server.get(f"/{lane}/entries")
     assert answer.status_code == 200, answer.text
     result: list[dict[str, Any]] = answer.json()
     return result
 
 
-def test_guestbook_template_serves_its_own_entries(guestbook: DevServer) -> None:
+def test_guestbook_template_serves_its_own_entries(guestbook: Host) -> None:
     """Runs first: the guestbook is empty."""
     assert entries(guestbook, "go") == []
     written = write(guestbook, "js", "ada", "first")
@@ -62,7 +68,7 @@ def test_guestbook_template_serves_its_own_entries(guestbook: DevServer) -> None
 
 
 @pytest.mark.parametrize(("writer", "reader"), [*permutations(LANES, 2)])
-def test_entry_of_one_language_is_read_by_another(guestbook: DevServer, writer: str, reader: str) -> None:
+def test_entry_of_one_language_is_read_by_another(guestbook: Host, writer: str, reader: str) -> None:
     hostile = f"'; drop table entries; -- ü😀 {writer} to {reader}"
     written = write(guestbook, writer, "Jürgen", hostile)
     result = entries(guestbook, reader)[0]
@@ -76,15 +82,15 @@ def test_entry_of_one_language_is_read_by_another(guestbook: DevServer, writer: 
     assert result["written_at"].endswith("Z") and written["written_at"].startswith(result["written_at"][:19])
 
 
-def test_hearts_of_all_languages_add_up(guestbook: DevServer) -> None:
+def test_hearts_of_all_languages_add_up(guestbook: Host) -> None:
     entry = write(guestbook, "go", "ada", "hearts")
-    given = [post(guestbook, f"/{lane}/entries/{entry['id']}/heart").json()["hearts"] for lane in LANES]
-    assert given == [1, 2, 3]
+    counts = [post(guestbook, f"/{lane}/entries/{entry['id']}/heart").json()["hearts"] for lane in LANES]
+    assert counts == [1, 2, 3]
     assert {entries(guestbook, lane)[0]["hearts"] for lane in LANES} == {3}
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_entry_that_the_table_rejects_is_a_client_error(guestbook: DevServer, lane: str) -> None:
+def test_entry_that_the_table_rejects_is_a_client_error(guestbook: Host, lane: str) -> None:
     before = entries(guestbook, lane)
     long = json.dumps({"author": "ada", "message": "x" * 281})
     half = '{"author":"\\ud800","message":""}'
@@ -99,14 +105,13 @@ def test_entry_that_the_table_rejects_is_a_client_error(guestbook: DevServer, la
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_entry_writes_a_log_record(guestbook: DevServer, lane: str) -> None:
+def test_entry_writes_a_log_record(guestbook: Host, lane: str) -> None:
     before = len(guestbook.lines)
     entry = write(guestbook, lane, "grace", "for the record")
-    line = guestbook.wait_for("entry written", after=before)
-    assert "grace" in line and str(entry["id"]) in line
+    guestbook.wait_for(rf"entry written(?=.*grace)(?=.*\b{entry['id']}\b)", after=before)
 
 
-def test_page_shows_the_language_of_each_entry(guestbook: DevServer) -> None:
+def test_page_shows_the_language_of_each_entry(guestbook: Host) -> None:
     async def sign(page: Page, lane: str, message: str) -> None:
         filled = (
             "(() => { const form = document.querySelector('#sign'); form.elements.author.value = 'Ada';"
@@ -152,8 +157,9 @@ def test_page_shows_the_language_of_each_entry(guestbook: DevServer) -> None:
     asyncio.run(visit())
 
 
-def test_entries_remain_after_a_restart(project: Path, home: Path, guestbook: DevServer) -> None:
-    written = write(guestbook, "js", "ada", "still here")
-    assert guestbook.stop() == 0
+def test_entries_remain_after_a_restart(project: Path, home: Path) -> None:
+    with dev_server(project, home) as server:
+        written = write(server, "js", "ada", "still here")
+        assert server.stop() == 0
     with dev_server(project, home) as server:
         assert entries(server, "js")[0]["id"] == written["id"]

@@ -66,7 +66,7 @@ class Follower:
         self.process = subprocess.Popen(
             [*COMMAND, "-f", "--json", *options], cwd=folder, stdout=subprocess.PIPE, text=True
         )
-        self.seen: list[dict[str, Any]] = []
+        self.records: list[dict[str, Any]] = []
         self._rows: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
@@ -78,8 +78,11 @@ class Follower:
 
     def until_request(self, request_id: str) -> None:
         """Read documents up to the end of a request."""
-        while not self.seen or (self.seen[-1]["request_id"], self.seen[-1].get("root")) != (request_id, True):
-            self.seen.append(json.loads(self._rows.get(timeout=WITHIN_SECONDS)))
+        while not self.records or (self.records[-1]["request_id"], self.records[-1].get("root")) != (
+            request_id,
+            True,
+        ):
+            self.records.append(json.loads(self._rows.get(timeout=WITHIN_SECONDS)))
 
     def end(self) -> None:
         self.process.kill()
@@ -129,7 +132,7 @@ def test_logs_follow_prints_requests_across_restarts(
                 server.process.wait()
             else:
                 assert server.stop() == 0
-    of_requests = [row for row in follower.seen if row["request_id"]]
+    of_requests = [row for row in follower.records if row["request_id"]]
     if workers == "1":
         assert [row["request_id"] for row in of_requests if row.get("root")] == requests
     for request_id in requests:
@@ -145,10 +148,10 @@ def test_logs_follow_prints_requests_across_restarts(
         assert (inner["resource"], root["resource"], inner["parent"]) == ("api", "front", root["span_id"])
         assert inner["compute_ns"] > 0 and inner["peak_memory"] > 0
         assert shown("--request", request_id) == rows
-    cursors = [row["cursor"] for row in follower.seen]
+    cursors = [row["cursor"] for row in follower.records]
     assert cursors == sorted(set(cursors))
-    assert shown("--since", "1d") == follower.seen
-    assert shown("--after", str(cursors[6])) == follower.seen[7:]
+    assert shown("--since", "1d") == follower.records
+    assert shown("--after", str(cursors[6])) == follower.records[7:]
     if workers == "1":
         ends_piped_to_head(shop)
 

@@ -95,8 +95,8 @@ def test_log_out_ends_the_session_in_every_language(members: DevServer, lane: st
     assert (answer.status_code, answer.headers["location"], token(answer)) == (303, "/", "")
     assert "Max-Age=0" in answer.headers["set-cookie"]
     for each in LANES:
-        gone = home_page(members, each, session)
-        assert (gone.status_code, gone.headers["location"]) == (303, "/")
+        redirect = home_page(members, each, session)
+        assert (redirect.status_code, redirect.headers["location"]) == (303, "/")
     assert home_page(members, lane, other).status_code == 200
 
 

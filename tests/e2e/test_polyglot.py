@@ -1,4 +1,7 @@
-"""`sample-apps/polyglot`: the same guest in three languages."""
+"""`sample-apps/polyglot`: the same guest in three languages.
+
+Tests with the fixture `polyglot` run on one machine and on a fleet, others on `svc dev`.
+"""
 
 import asyncio
 import http.client
@@ -16,11 +19,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.support.browser import chromium
-from tests.support.dev_server import DevServer, dev_server
+from tests.support.dev_server import dev_server
+from tests.support.hosting import HOSTS, Host, Hosted, host
 from tests.support.samples import copied_sample
 
 pytestmark = pytest.mark.slow
@@ -40,13 +43,16 @@ def copy(tmp_path_factory: pytest.TempPathFactory, rust_toolchain: None) -> Path
     return copied_sample("polyglot", tmp_path_factory.mktemp("süß"))
 
 
-@pytest.fixture(scope="module")
-def polyglot(copy: Path, home: Path) -> Iterator[DevServer]:
-    with dev_server(copy, home) as server:
-        yield server
+@pytest.fixture(scope="module", params=HOSTS)
+def polyglot(
+    request: pytest.FixtureRequest, copy: Path, home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Host]:
+    """A host for all tests."""
+    with host(request.param, copy, home, tmp_path_factory.mktemp("nodes")) as running:
+        yield running
 
 
-def check_hello(server: DevServer, lane: str) -> None:
+def check_hello(server: Host, lane: str) -> None:
     answer = server.get(f"/{lane}/hello")
     assert answer.status_code == 200, answer.text
     hello = answer.json()
@@ -56,13 +62,13 @@ def check_hello(server: DevServer, lane: str) -> None:
     assert hello == {"lane": lane, "method": "GET", "path": f"/{lane}/hello"}
 
 
-def posted(server: DevServer, lane: str, *fields: str) -> bytes:
+def posted(server: Host, lane: str, *fields: str) -> bytes:
     """Return the head of a request to the echo route."""
-    lines = [f"POST /{lane}/echo HTTP/1.1", f"host: localhost:{server.port}", *fields, "", ""]
+    lines = [f"POST /{lane}/echo HTTP/1.1", f"host: {server.authority}", *fields, "", ""]
     return "\r\n".join(lines).encode()
 
 
-def echoed(server: DevServer, lane: str, body: bytes) -> tuple[str | None, bytes]:
+def echoed(server: Host, lane: str, body: bytes) -> tuple[str | None, bytes]:
     """Send a body and read the response concurrently, as an echo in constant memory requires."""
     head = posted(server, lane, f"content-type: {KIND}", f"content-length: {len(body)}")
     with socket.create_connection(("127.0.0.1", server.port), 30) as connection:
@@ -76,28 +82,28 @@ def echoed(server: DevServer, lane: str, body: bytes) -> tuple[str | None, bytes
             return answer.getheader("content-type"), received
 
 
-def check_failure_position(server: DevServer, project: Path, lane: str) -> None:
+def check_failure_position(server: Host, project: Path, lane: str) -> None:
     name, what, place = FAILS[lane]
     line = 1 + (project / name).read_text().partition(what)[0].count("\n")
     before = len(server.lines)
     answer = server.get(f"/{lane}/fail")
     assert (answer.status_code, answer.json()["code"]) == (500, "guest-failed")
     assert answer.headers["content-type"] == "application/problem+json"
-    assert "on purpose" in answer.json()["detail"]
-    server.wait_for(rf"/{lane}/fail +500 guest-failed", after=before)
-    server.wait_for(f"WARN +about to fail lane={lane}", after=before)
+    assert isinstance(server, Hosted) or "on purpose" in answer.json()["detail"]
+    server.wait_for(rf"/{lane}/fail .*500 .*guest-failed", after=before)
+    server.wait_for(f"WARN .*about to fail lane={lane}", after=before)
     server.wait_for(place.format(line), after=before)
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_hello_is_answered_and_logged(polyglot: DevServer, lane: str) -> None:
+def test_hello_is_answered_and_logged(polyglot: Host, lane: str) -> None:
     before = len(polyglot.lines)
     check_hello(polyglot, lane)
-    polyglot.wait_for(f"INFO +hello lane={lane} method=GET path=/{lane}/hello$", after=before)
+    polyglot.wait_for(f"INFO .*hello lane={lane} method=GET path=/{lane}/hello", after=before)
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_echo_returns_the_upload(polyglot: DevServer, lane: str) -> None:
+def test_echo_returns_the_upload(polyglot: Host, lane: str) -> None:
     body = random.Random(lane).randbytes(3_000_000)
     kind, received = echoed(polyglot, lane, body)
     assert kind == KIND
@@ -105,7 +111,7 @@ def test_echo_returns_the_upload(polyglot: DevServer, lane: str) -> None:
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_echo_begins_before_the_end_of_the_upload(polyglot: DevServer, lane: str) -> None:
+def test_echo_begins_before_the_end_of_the_upload(polyglot: Host, lane: str) -> None:
     with socket.create_connection(("127.0.0.1", polyglot.port), 10) as connection:
         connection.sendall(posted(polyglot, lane, "transfer-encoding: chunked"))
         received = b""
@@ -118,11 +124,10 @@ def test_echo_begins_before_the_end_of_the_upload(polyglot: DevServer, lane: str
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_events_arrive_singly_until_the_client_disconnects(polyglot: DevServer, lane: str) -> None:
+def test_events_arrive_singly_until_the_client_disconnects(polyglot: Host, lane: str) -> None:
     before = len(polyglot.lines)
     events, times = [], []
-    headers = {"last-event-id": "6"}
-    with httpx.stream("GET", f"{polyglot.url}/{lane}/events", headers=headers, timeout=10) as stream:
+    with polyglot.stream(f"/{lane}/events", **{"last-event-id": "6"}) as stream:
         assert stream.headers["content-type"] == "text/event-stream"
         for line in stream.iter_lines():
             if line.startswith(("id: ", "data: ")):
@@ -139,11 +144,9 @@ def test_events_arrive_singly_until_the_client_disconnects(polyglot: DevServer, 
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_failure_names_its_line_and_affects_no_other_request(
-    polyglot: DevServer, copy: Path, lane: str
-) -> None:
+def test_failure_names_its_line_and_affects_no_other_request(polyglot: Host, copy: Path, lane: str) -> None:
     others = [other for other in LANES if other != lane]
-    with httpx.stream("GET", f"{polyglot.url}/{lane}/events", timeout=10) as stream:
+    with polyglot.stream(f"/{lane}/events") as stream:
         lines = (line for line in stream.iter_lines() if line.startswith("data: "))
         assert json.loads(next(lines)[6:])["n"] == 1
         failing = threading.Thread(target=check_failure_position, args=(polyglot, copy, lane))
@@ -153,11 +156,12 @@ def test_failure_names_its_line_and_affects_no_other_request(
         failing.join()
         check_failure_position(polyglot, copy, lane)
         assert json.loads(next(lines)[6:])["n"] == 2, "a stream of the same resource was harmed"
-    for one in LANES:
-        check_hello(polyglot, one)
+    for each in LANES:
+        check_hello(polyglot, each)
 
 
-def test_save_rebuilds_only_its_resource(polyglot: DevServer, copy: Path) -> None:
+@pytest.mark.parametrize("polyglot", ["dev"], indirect=True)
+def test_save_rebuilds_only_its_resource(polyglot: Host, copy: Path) -> None:
     for lane, (name, _, _) in FAILS.items():
         before = len(polyglot.lines)
         path = copy / name
@@ -172,7 +176,7 @@ def test_save_rebuilds_only_its_resource(polyglot: DevServer, copy: Path) -> Non
         assert rebuilt == {lane}
 
 
-def test_page_shows_three_resources_and_compares_their_echoes(polyglot: DevServer) -> None:
+def test_page_shows_three_resources_and_compares_their_echoes(polyglot: Host) -> None:
     choose = (
         "(() => { const chosen = new DataTransfer(); const input = document.querySelector('input');"
         " chosen.items.add(new File([new Uint8Array(1000003).map((_, i) => i * 7)], 'file.bin'));"
@@ -225,8 +229,9 @@ def children_cpu() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+@pytest.mark.parametrize("polyglot", ["dev"], indirect=True)
 def test_second_build_compiles_nothing_and_release_serves_the_first(
-    polyglot: DevServer, copy: Path, home: Path
+    polyglot: Host, copy: Path, home: Path
 ) -> None:
     command = [sys.executable, "-m", "svc_tui", "build"]
     environ = {**os.environ, "SVC_HOME": str(home)}

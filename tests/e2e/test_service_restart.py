@@ -141,12 +141,12 @@ class Load:
         async with self.changed:
             await self.changed.wait_for(lambda: self.answers >= expected)
 
-    async def client(self, project: str, over: asyncio.Event, *, holds: bool) -> None:
-        while not over.is_set():
+    async def client(self, project: str, finished: asyncio.Event, *, holds: bool) -> None:
+        while not finished.is_set():
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
             asked = 0
             try:
-                while await self.ask(project, reader, writer) and holds and not over.is_set():
+                while await self.ask(project, reader, writer) and holds and not finished.is_set():
                     asked += 1
             except (asyncio.IncompleteReadError, ConnectionError) as error:
                 # Closed between two requests: clients then retry (RFC 9112 9.3.1).

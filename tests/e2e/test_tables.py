@@ -68,10 +68,10 @@ def server(shop: Path, home: Path, workers: str) -> Iterator[DevServer]:
         yield server
 
 
-def tables(folder: Path, *words: str, given: bytes = b"") -> bytes:
+def tables(folder: Path, *words: str, stdin: bytes = b"") -> bytes:
     """Run `svc tables` as a process; return its output."""
     command = [sys.executable, "-m", "svc_tui", "tables", *words]
-    process = subprocess.run(command, cwd=folder, capture_output=True, check=False, input=given)
+    process = subprocess.run(command, cwd=folder, capture_output=True, check=False, input=stdin)
     assert process.returncode == 0, process.stderr.decode()
     return process.stdout
 
@@ -83,11 +83,11 @@ Svc = Callable[..., bytes]
 def svc(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Svc:
     """Run `svc` in a folder, in the test process, which is faster."""
 
-    def call(folder: Path, *words: str, given: bytes = b"") -> bytes:
+    def call(folder: Path, *words: str, stdin: bytes = b"") -> bytes:
         monkeypatch.chdir(folder)
         capsysbinary.readouterr()
         with tempfile.TemporaryFile() as file:
-            file.write(given)
+            file.write(stdin)
             file.seek(0)
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))
             assert run([*words]) == 0, capsysbinary.readouterr().err
@@ -128,7 +128,7 @@ def test_guests_write_while_a_file_is_imported_and_an_export_stops_at_a_closed_p
     writer = threading.Thread(target=work)
     writer.start()
     try:
-        tables(shop, "import", "notes", "-", "--format", "csv", given=text)
+        tables(shop, "import", "notes", "-", "--format", "csv", stdin=text)
     finally:
         stop.set()
         writer.join()
@@ -147,14 +147,14 @@ def test_guests_and_commands_share_one_set_of_rows(server: DevServer, shop: Path
     assert rows(shop, "select text from notes") == [{"text": "from a guest"}]
     tables(shop, "query", "insert into notes (text) values ($1)", "typed", "--write")
     assert notes(server) == ["from a guest", "typed"]
-    svc(shop, "tables", "import", "notes", "-", "--format", "csv", given="id,text\n7,imported ü\n".encode())
+    svc(shop, "tables", "import", "notes", "-", "--format", "csv", stdin="id,text\n7,imported ü\n".encode())
     assert notes(server) == ["from a guest", "typed", "imported ü"]
 
     first = svc(shop, "tables", "export", "notes", "--format", "jsonl")
-    svc(shop, "tables", "import", "notes", "-", "--format", "jsonl", "--replace", given=first)
+    svc(shop, "tables", "import", "notes", "-", "--format", "jsonl", "--replace", stdin=first)
     assert svc(shop, "tables", "export", "notes", "--format", "jsonl") == first
     database = svc(shop, "tables", "export", "--all", "--format", "db")
-    svc(shop, "tables", "import", "-", "--format", "db", "--replace", given=database)
+    svc(shop, "tables", "import", "-", "--format", "db", "--replace", stdin=database)
     assert svc(shop, "tables", "export", "--all", "--format", "db") == database
     assert notes(server) == ["from a guest", "typed", "imported ü"]
 

@@ -44,6 +44,6 @@ def test_events_of_one_build_count_once(tmp_path: Path) -> None:
 
 def test_removed_file_counts_as_changed_now(tmp_path: Path) -> None:
     running = BuildInterval(1, time.time_ns() - 1)
-    gone = tmp_path / "gone"
-    assert BuildWriteFilter().split({gone}, running) == ({gone}, set())
-    assert not os.path.lexists(gone)
+    deleted = tmp_path / "gone"
+    assert BuildWriteFilter().split({deleted}, running) == ({deleted}, set())
+    assert not os.path.lexists(deleted)

@@ -23,7 +23,7 @@ def entry(workdir: Path, root: Path) -> Path | None:
 class UpperLane:
     """Serves one text file in upper case."""
 
-    spec = LaneSpec(name="upper", kind="image", default_entry=entry)
+    spec = LaneSpec(name="upper", kind="image", default_entry=entry, tone="violet")
 
     async def tools(self, cache: Path) -> tuple[Tool, ...]:
         return ()
@@ -78,6 +78,8 @@ def test_manifest_validates_resource_by_lane_spec(project: Path) -> None:
 def test_registered_lane_is_built_and_served(project: Path) -> None:
     async def test(shop: Shop) -> None:
         assert (await shop.public.get("/")).text == "HELLO"
+        manifest = await shop.call("GET", "/manifest")
+        assert [(each["lane"], each["tone"]) for each in manifest["resources"]] == [("upper", "violet")]
         assert (await shop.state())["resources"][0]["state"] == "ready"
 
     develop(project, test)

@@ -54,7 +54,7 @@ async def answer(send: Any, text: bytes, *fields: tuple[bytes, bytes]) -> None:
     await send({"type": "http.response.body", "body": text, "more_body": False})
 
 
-async def whole(receive: Any) -> bytes:
+async def read_body(receive: Any) -> bytes:
     """Return the body of a request."""
     data = b""
     while (message := await receive())["type"] == "http.request":
@@ -66,7 +66,7 @@ async def whole(receive: Any) -> bytes:
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
     """Respond with method, target and body."""
-    data = await whole(receive)
+    data = await read_body(receive)
     await answer(send, b"%b %b [%b]" % (scope["method"].encode(), scope["raw_path"], data))
 
 

@@ -19,7 +19,7 @@ def test_outgoing_request_has_the_trace_context_of_its_call() -> None:
                     f"traceparent: 00-{TRACE}-{call_id('00f067aa0ba902b7', number)}-01".encode()
                     in b"".join(server.received)
                 )
-            await caller.call(host, "/", None, ("traceparent", b"own"))
+            await caller.call(host, "/", None, (b"traceparent", b"own"))
             assert b"".join(server.received).count(TRACE.encode()) == 2
 
     check(test)

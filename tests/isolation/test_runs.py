@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engine.wasm.execution.config import PoolSettings
-from tests.engine.wasm.conftest import Answer, Client
 from tests.engine.wasm.text_guest import serve
+from tests.support.guest_client import Answer, Client
 
 pytestmark = pytest.mark.slow
 ENDS = {"well": "0", "with a trap": "1", "with an exit": "2", "killed": "3", "out of stack": "4"}

@@ -10,7 +10,7 @@ HANDLER = "wasi:http/incoming-handler@0.2.3"
 def component(
     imports: Iterable[str] = (), exports: Iterable[str] = (HANDLER,), note: str = "", code: str = ""
 ) -> bytes:
-    """Make a component with these interfaces; its handler takes nothing.
+    """Make a component with these interfaces; its handler does nothing.
 
     A different `note` yields a different component; `code` are more fields of its module.
     """
@@ -20,9 +20,10 @@ def component(
         wat2wasm(
             f"""(component
             {imported}
-            (core module $module (func (export "f")) (global (export "{note}") i32 (i32.const 0)) {code})
+            (core module $module (func (export "f") (param i32 i32))
+              (global (export "{note}") i32 (i32.const 0)) {code})
             (core instance $core (instantiate $module))
-            (func $f (canon lift (core func $core "f")))
+            (func $f (param "request" u32) (param "out" u32) (canon lift (core func $core "f")))
             (instance $instance (export "handle" (func $f)))
             {exported})"""
         )

@@ -12,7 +12,7 @@ from engine.door import DOMAIN, DoorContext, DoorRequest, DoorResponse, LogEntry
 from engine.manifest.model import Resource
 from engine.wasm.execution.runner import Runner
 from engine.wasm.outbound.door_calls import DoorBinding
-from tests.engine.wasm.conftest import Answer, Client
+from tests.support.guest_client import Answer, Client
 
 
 @dataclass

@@ -20,8 +20,8 @@ from engine.door import DOMAIN, DoorContext
 from engine.manifest.model import Resource
 from engine.wasm.execution.runner import Runner
 from engine.wasm.outbound.door_calls import DoorBinding
-from tests.engine.wasm.conftest import Answer, Client
 from tests.lanes.workdir import compiles_fast
+from tests.support.guest_client import Answer, Client
 
 SCHEMA = """
 create table things (

@@ -28,7 +28,7 @@ def failure(command: str, workdir: Path, limit: float = 60) -> BuildFailed:
 def dies(pid: int) -> bool:
     """Wait until a killed process has ended or is a zombie."""
 
-    def gone() -> bool:
+    def has_exited() -> bool:
         try:
             os.kill(pid, 0)
             stat = Path(f"/proc/{pid}/stat")
@@ -36,7 +36,7 @@ def dies(pid: int) -> bool:
         except (ProcessLookupError, FileNotFoundError):
             return True
 
-    until(gone)
+    until(has_exited)
     return True
 
 

@@ -205,17 +205,17 @@ def test_killed_install_leaves_no_installation(index: Index, empty: Path) -> Non
     assert not list((empty / "toolchains").glob(".installing-*"))
 
 
-def test_cancelled_install_leaves_no_files(index: Index, empty: Path) -> None:
+def test_canceled_install_leaves_no_files(index: Index, empty: Path) -> None:
     wheel = index.add()
 
-    async def cancelled() -> None:
+    async def canceled() -> None:
         started = asyncio.Event()
         task = asyncio.create_task(install(wheel, empty, lambda line: started.set()))
         await started.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(cancelled())
+    asyncio.run(canceled())
     assert [path.name for path in (empty / "toolchains").iterdir()] == ["a-tool-1.2.lock"]
     assert run(wheel, empty).is_file()
 

@@ -7,7 +7,7 @@ from typing import Any
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
 from engine.wasm.execution.runner import Runner
-from tests.engine.wasm.conftest import Answer, Client
+from tests.support.guest_client import Answer, Client
 
 
 class Workdir:

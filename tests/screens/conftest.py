@@ -1,11 +1,10 @@
 """Fixtures for screens as text, with a fixed size, theme and clock, and without animations."""
 
-import asyncio
 import difflib
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ import pytest
 from textual.app import App
 from textual.pilot import Pilot
 
+from tests.support.screens import OpenApp, idle, text
+
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-SECONDS = 60.0
-OpenApp = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
 
 
 @pytest.fixture(autouse=True)
@@ -38,25 +37,6 @@ def open_app() -> OpenApp:
             yield pilot
 
     return open_app
-
-
-async def idle(pilot: Pilot[Any]) -> None:
-    """Wait until key presses are handled and their requests are on the screen."""
-    await pilot.pause()
-    await pilot.app.workers.wait_for_complete()
-    await pilot.pause()
-
-
-async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
-    """Wait until a condition of an application holds."""
-    async with asyncio.timeout(SECONDS):
-        while not holds():
-            await pilot.pause(0.02)
-
-
-def text(app: App[Any]) -> str:
-    """Return the text of the screen without trailing blanks."""
-    return "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips()) + "\n"
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A screen over a real project in development: engine on a thread, control API on a socket."""
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,14 +11,16 @@ import httpx
 import pytest
 from textual.pilot import Pilot
 
+from engine.manifest.load import load
+from engine.timeline.json_format import parse_utc
 from screens.console_screen import ConsoleScreen
 from screens.project_client import ConnectionInfo, ProjectClient
 from screens.terminal_app import TerminalApp
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
 from tests.engine.control import developing
-from tests.screens.conftest import idle, text, until
 from tests.support import waiting
+from tests.support.screens import idle, text, until
 
 FRAME = re.compile("[▌│▊▎]")
 SHOP = """\
@@ -64,6 +67,14 @@ class Shop:
         """Wait until a path returns this body."""
         waiting.until(lambda: words in self.get(path).text)
 
+    def built_since(self, time_ns: int) -> set[str]:
+        """Return the resources whose builds have been recorded since a time."""
+        url = f"{self.url}/v1/projects/shop/logs/window"
+        answer = httpx.get(url, params={"n": 100}, headers={"authorization": f"Bearer {self.token}"})
+        records = answer.raise_for_status().json()["records"]
+        platform = (each for each in records if each["kind"] == "platform")
+        return {each["resource"] for each in platform if parse_utc(each["time"]) >= time_ns}
+
     def link(self) -> ProjectClient:
         place = ConnectionInfo("shop", "dev", "http://localhost:3000")
         return ProjectClient(place, lambda: Client(self.url, self.token, 60.0))
@@ -71,8 +82,13 @@ class Shop:
 
 @contextmanager
 def developed(root: Path, cache: Path) -> Iterator[Shop]:
-    with run_in_background(lambda stop: developing.developed(root, stop, cache), "engine") as there:
-        yield Shop(root, there.port, there.presence.url, there.presence.token)
+    """Run a project. Its first builds are in the timeline, so all later records come from the test."""
+    started_ns = time.time_ns()
+    with run_in_background(lambda stop: developing.developed(root, stop, cache), "engine") as running:
+        shop = Shop(root, running.port, running.presence.url, running.presence.token)
+        resources = set(load(root).resources)
+        waiting.until(lambda: shop.built_since(started_ns) == resources)
+        yield shop
 
 
 @pytest.fixture

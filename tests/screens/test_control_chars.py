@@ -9,7 +9,7 @@ from textual.widgets import Input, Static, TextArea
 
 from screens.terminal_app import TerminalApp
 from screens.terminal_text import ControlCharFilter
-from tests.screens.conftest import OpenApp, text
+from tests.support.screens import OpenApp, text
 
 HOSTILE = "a\x1b[31mred\x1b]0;title\x07\x9b2J\u202eb"
 SHOWN = "a[31mred]0;title2Jb"

@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from screens.terminal_app import TerminalApp
-from tests.screens.conftest import OpenApp
+from tests.support.screens import OpenApp
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 

@@ -12,9 +12,9 @@ async def put(blobs: Blobs, content: bytes | Path, chunks: AsyncIterable[bytes] 
     if isinstance(content, Path):
         content = content.read_bytes()
     digest = Digest(sha256(content).hexdigest())
-    begun = await blobs.received(digest)
-    rest = one(content[begun:]) if begun or chunks is None else chunks
-    assert await blobs.upload(digest, len(content), begun, rest) == len(content)
+    received = await blobs.received(digest)
+    rest = one(content[received:]) if received or chunks is None else chunks
+    assert await blobs.upload(digest, len(content), received, rest) == len(content)
     return digest
 
 

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,21 +20,15 @@ SHOW_SECONDS = 30
 
 
 @dataclass
-class DevServer:
-    """A running `svc dev`; `lines` are what it printed so far, both streams."""
+class Output:
+    """Printed lines so far. Other threads wait for more."""
 
-    process: subprocess.Popen[str]
     lines: list[str] = field(default_factory=list)
-    port: int = 0
     _news: threading.Condition = field(default_factory=threading.Condition)
 
-    @property
-    def url(self) -> str:
-        return f"http://localhost:{self.port}"
-
-    def read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
+    def read(self, stream: Iterable[str]) -> None:
+        """Add the lines of a stream until it ends."""
+        for line in stream:
             with self._news:
                 self.lines.append(line.rstrip("\n"))
                 self._news.notify_all()
@@ -53,6 +48,28 @@ class DevServer:
                 if remaining <= 0 or self.lines[-1:] == ["(ended)"]:
                     raise AssertionError(f"{pattern!r} was not printed:\n" + "\n".join(self.lines[-60:]))
                 self._news.wait(remaining)
+
+
+@dataclass(kw_only=True)
+class DevServer(Output):
+    """A running `svc dev`; `lines` are those of both streams."""
+
+    process: subprocess.Popen[str]
+    port: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://localhost:{self.port}"
+
+    @property
+    def authority(self) -> str:
+        return f"localhost:{self.port}"
+
+    def request(self, method: str, path: str, **more: object) -> httpx.Response:
+        return httpx.request(method, self.url + path, timeout=20, **more)  # type: ignore[arg-type]
+
+    def stream(self, path: str, **headers: str) -> AbstractContextManager[httpx.Response]:
+        return httpx.stream("GET", self.url + path, headers=headers, timeout=10)
 
     def get(self, path: str, **more: object) -> httpx.Response:
         return httpx.get(self.url + path, timeout=10, **more)  # type: ignore[arg-type]
@@ -81,8 +98,9 @@ def serving(command: list[str], folder: Path, environ: Mapping[str, str]) -> Ite
         text=True,
         start_new_session=True,
     )
-    server = DevServer(process)
-    reader = threading.Thread(target=server.read, daemon=True)
+    assert process.stdout is not None
+    server = DevServer(process=process)
+    reader = threading.Thread(target=server.read, args=(process.stdout,), daemon=True)
     reader.start()
     try:
         line = server.wait_for(r"http://localhost:[1-9]\d*/", START_SECONDS)
@@ -94,8 +112,7 @@ def serving(command: list[str], folder: Path, environ: Mapping[str, str]) -> Ite
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         reader.join(5)
-        if process.stdout is not None:
-            process.stdout.close()
+        process.stdout.close()
 
 
 @contextlib.contextmanager

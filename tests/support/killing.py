@@ -19,18 +19,18 @@ def die_after(changes: int, root: Path, *code: str) -> None:
 
     `code` has folders of the repository. Threads that run already are not observed.
     """
-    left, last = changes, state(root)
+    remaining, last = changes, state(root)
     folders = {str(ROOT / folder) for folder in code}
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
-        nonlocal left, last
+        nonlocal remaining, last
         path, _, name = frame.f_code.co_filename.rpartition("/")
         if path not in folders or name in NOTHING_ON_DISK:
             return None
         if event == "line" and (now := state(root)) != last:
             last = now
-            left -= 1
-            if left == 0:
+            remaining -= 1
+            if remaining == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
         return trace
 

@@ -24,7 +24,7 @@ _ENCODED = {
 _REDIRECTS = {"/elsewhere": "/landed", "/loop": "/loop"}
 
 
-class Seen(NamedTuple):
+class ReceivedRequest(NamedTuple):
     """A received request."""
 
     method: str
@@ -33,28 +33,28 @@ class Seen(NamedTuple):
     body: bytes
 
 
-def as_text(seen: Seen) -> bytes:
+def as_text(seen: ReceivedRequest) -> bytes:
     """Return the first line of a request and its body."""
     return f"{seen.method} {seen.target} ".encode() + seen.body
 
 
-def as_json(seen: Seen) -> bytes:
+def as_json(seen: ReceivedRequest) -> bytes:
     """Return method, target, header fields by lower-case name, and body."""
     fields = {name.lower(): value for name, value in seen.fields}
     return json.dumps([seen.method, seen.target, fields, seen.body.decode()]).encode()
 
 
 class Peer(ThreadingHTTPServer):
-    """Answers with the request in the form of `show`, except on a few paths. `seen` has the requests."""
+    """Answers with the request in the form of `show`, except on a few paths. `requests` has them."""
 
     daemon_threads = True
 
-    def __init__(self, show: Callable[[Seen], bytes] = as_text) -> None:
+    def __init__(self, show: Callable[[ReceivedRequest], bytes] = as_text) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.show = show
-        self.seen: list[Seen] = []
+        self.requests: list[ReceivedRequest] = []
         self.all_there = threading.Barrier(TOGETHER, timeout=20)
-        self.over = threading.Event()
+        self.released = threading.Event()
 
     @property
     def origin(self) -> str:
@@ -77,15 +77,15 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
     def _answer(self) -> None:
-        seen = Seen(self.command, self.path, self.headers.items(), self._body())
+        seen = ReceivedRequest(self.command, self.path, self.headers.items(), self._body())
         path = urlsplit(self.path).path
-        self.server.seen.append(seen)
+        self.server.requests.append(seen)
         if path == "/together":
             self.server.all_there.wait()
         elif path == "/late":
             time.sleep(0.2)
         elif path == "/never":
-            self.server.over.wait(30)
+            self.server.released.wait(30)
             self.close_connection = True
             return
         elif path in _REDIRECTS:
@@ -98,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif path == "/half":
             self._head(200, 100)
             self.wfile.write(b"half")
-            self.server.over.wait(30)
+            self.server.released.wait(30)
             self.close_connection = True
             return
         elif path == "/cut":
@@ -143,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def peer(show: Callable[[Seen], bytes] = as_text) -> Iterator[Peer]:
+def peer(show: Callable[[ReceivedRequest], bytes] = as_text) -> Iterator[Peer]:
     """Run a peer."""
     with Peer(show) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
@@ -151,6 +151,6 @@ def peer(show: Callable[[Seen], bytes] = as_text) -> Iterator[Peer]:
         try:
             yield server
         finally:
-            server.over.set()
+            server.released.set()
             server.shutdown()
             thread.join()

@@ -88,7 +88,7 @@ def _status(folder: Path) -> str:
     return ""
 
 
-def gone(process: int) -> None:
+def wait_for_exit(process: int) -> None:
     """Wait until a process has exited."""
     end = time.monotonic() + SECONDS
     while _status(Path(f"/proc/{process}")) and "\nState:\tZ" not in _status(Path(f"/proc/{process}")):

@@ -9,6 +9,7 @@ import httpx
 from engine.artifact import Artifact
 from engine.http.sockets import bind, bind_reuseport
 from engine.http.tls import Certificate
+from engine.manifest.collector import Collector
 from engine.manifest.load import load
 from engine.manifest.model import Resource
 from svc_tui.background_loop import BackgroundLoop
@@ -50,7 +51,13 @@ class RecordingReporter:
 class Hosted:
     """A service that runs on a thread: its control API, its public address, and its messages."""
 
-    def __init__(self, data: Path, certificate: Certificate | None = None, workers: int = 1) -> None:
+    def __init__(
+        self,
+        data: Path,
+        certificate: Certificate | None = None,
+        workers: int = 1,
+        otlp: Collector | None = None,
+    ) -> None:
         self.data = data
         self.output: list[str] = []
         self.token = ""
@@ -69,6 +76,7 @@ class Hosted:
             grace=1.0,
             log=lambda level, text: self.output.append(text),
             passwords=quick(),
+            otlp=otlp,
         )
         self._thread = BackgroundLoop(lambda stop: run_service(settings, stop), "service")
         self._thread.ready.result(60)

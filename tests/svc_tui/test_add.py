@@ -73,7 +73,7 @@ def test_add_mounts_a_resource_with_its_sources_and_a_table(
         (["js", "api", "--mount", "/it's/*"], 2, "cannot contain"),
         (["js", "api", "--mount", "/api/*", "--public"], 2, "its own address"),
         (["js", "api", "--on", "fromt"], 2, 'Did you mean "front"?'),
-        (["static", "docs", "--table", "x"], 2, "no table"),
+        (["static", "docs", "--table", "x"], 2, "Choose js, go or rust, or leave out --table."),
     ],
 )
 def test_add_with_invalid_arguments_changes_nothing(

@@ -14,7 +14,7 @@ class Course:
     """A context manager that records its state."""
 
     def __init__(self, fails_first: bool = False) -> None:
-        self.left = threading.Event()
+        self.exited = threading.Event()
         self._fails_first = fails_first
 
     @asynccontextmanager
@@ -24,7 +24,7 @@ class Course:
         try:
             yield threading.current_thread().name
         finally:
-            self.left.set()
+            self.exited.set()
 
 
 def failing_while_it_serves(fail: asyncio.Event) -> Callable[..., AbstractAsyncContextManager[object]]:
@@ -45,8 +45,8 @@ def test_context_is_entered_in_thread_and_exited_by_stop() -> None:
     course = Course()
     with run_in_background(course.serve, "serving") as name:
         assert name == "serving"
-        assert not course.left.is_set()
-    assert course.left.is_set()
+        assert not course.exited.is_set()
+    assert course.exited.is_set()
 
 
 def test_error_on_enter_is_raised_by_ready() -> None:

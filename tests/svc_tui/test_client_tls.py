@@ -43,6 +43,12 @@ def test_client_with_an_untrusted_certificate_raises_unreachable(server: tuple[s
     assert "certificate" in exc_info.value.message and "SSL_CERT_FILE" in exc_info.value.hint
 
 
+def test_unreachable_names_the_reason_without_its_number() -> None:
+    with Client("http://127.0.0.1:1", "") as client, pytest.raises(Unreachable) as exc_info:
+        client.call("GET", "/v1/health")
+    assert exc_info.value.message == "cannot connect to http://127.0.0.1:1: Connection refused"
+
+
 def test_client_trusts_the_authority_in_ssl_cert_file(
     server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import typer
 
-from svc_tui.main import COMMANDS, app
+from svc_tui.main import COMMANDS, app, run
 from svc_tui.project.scaffold import templates
 from svc_tui.terminal.stderr import ExitCode
 
@@ -53,6 +53,15 @@ def test_every_option_of_a_command_is_documented_and_no_other(name: str) -> None
 @pytest.mark.parametrize("name", [name for name in COMMANDS if hasattr(command(name), "commands")])
 def test_every_command_of_a_group_is_documented(name: str) -> None:
     assert [part for part in command(name).commands if f"`svc {name} {part}" not in page(name)] == []
+
+
+@pytest.mark.parametrize("name", ["", *(name for name in COMMANDS if hasattr(command(name), "commands"))])
+def test_help_of_a_group_shows_complete_summaries(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run([*name.split(), "--help"]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines()[1:] if line.endswith("...")] == []
 
 
 def test_command_list_names_exactly_the_command_pages() -> None:

@@ -23,11 +23,12 @@ from screens.command_line import CommandLine
 from screens.console_screen import ConsoleScreen
 from screens.dialog import ConfirmDialog
 from screens.help_screen import HelpScreen
+from screens.logs.status_bar import FilterLine
 from svc_tui.console.app import Console, binding_ids
 from svc_tui.console.engine import EmbeddedEngine, RunningDevServer, _NotifyReporter
 from svc_tui.console.preferences import ThemePreference, read_keymap
 from svc_tui.console.start import LoginActions
-from tests.screens.conftest import SECONDS, until
+from tests.support.screens import SECONDS, text, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "console-keys.md"
@@ -196,6 +197,42 @@ async def test_invalid_command_shows_error(project: Path, line: str) -> None:
         app.screen.query_one("Input").value = line  # type: ignore[attr-defined]
         await pilot.press("enter")
         await until(pilot, lambda: any(note.severity == "error" for note in app._notifications))
+        assert isinstance(app.screen, ConsoleScreen)
+
+
+async def test_footer_shows_keys_that_fit_and_work(project: Path) -> None:
+    async with opened(project) as (app, pilot, _):
+        foot = lambda: text(app).splitlines()[-1].strip()  # noqa: E731
+        await pilot.press("3")
+        await until(
+            pilot, lambda: foot() == "/ Search  f Filter  e Next error  r Replay  p Pause  ? Keys  q Quit"
+        )
+        await pilot.resize_terminal(60, 20)
+        await until(pilot, lambda: foot() == "/ Search f Filter e Next error r Replay ? Keys q Quit")
+        await pilot.press("f")
+        await until(pilot, lambda: foot() == "esc Back f1 Keys")
+        await pilot.press("question_mark")
+        assert app.screen.query_one(FilterLine).value == "?"
+        await pilot.press("f1")
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
+
+
+async def test_activity_shows_changes_and_messages(project: Path) -> None:
+    async with opened(project) as (app, pilot, _):
+        client = app._client
+        await until(pilot, lambda: client.state == "live")
+        statement = {"sql": "create table t (id integer primary key)", "write": True}
+        await client.call("POST", "/sql", statement)
+        await client.call("POST", "/sql", {"sql": "select 1", "write": False})
+        with pytest.raises(SvcError):
+            await client.call("POST", "/sql", statement)
+        app.notify("copied\na value", severity="warning")
+        await pilot.press("at")
+        await until(pilot, lambda: "copied · a value" in text(app))
+        rows = text(app).splitlines()[1:5]
+        assert "copied · a value" in rows[0] and "table t already exists" in rows[1]
+        assert "POST /sql" in rows[2] and rows[2].endswith("ms") and "POST" not in rows[3]
+        await pilot.press("escape")
         assert isinstance(app.screen, ConsoleScreen)
 
 

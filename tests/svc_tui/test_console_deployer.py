@@ -9,7 +9,7 @@ import pytest
 from engine.errors import SvcError
 from screens.board.deploy_protocol import DeployProgress
 from svc_tui.client.credentials import Credentials
-from svc_tui.console.deployer import ConsoleDeployer, DeployCancelled, ProjectFiles
+from svc_tui.console.deployer import ConsoleDeployer, DeployCanceled, ProjectFiles
 from tests.svc_tui.hosted import MANIFEST, Hosted, static_shop
 
 pytestmark = pytest.mark.slow
@@ -60,7 +60,7 @@ def test_run_without_plan_raises(hosted: Hosted, root: Path) -> None:
         deployer_of(hosted, root, []).run(lambda _: None, allow=False, message="")
 
 
-def test_build_can_be_cancelled_and_repeated(hosted: Hosted, root: Path) -> None:
+def test_build_can_be_canceled_and_repeated(hosted: Hosted, root: Path) -> None:
     deployer = deployer_of(hosted, root, [])
     assert not deployer.cancel()
     (root / "svc.toml").write_text(MANIFEST + 'build = "touch begun && sleep 600"\n')
@@ -79,12 +79,12 @@ def test_build_can_be_cancelled_and_repeated(hosted: Hosted, root: Path) -> None
         assert planning.is_alive()
     assert deployer.cancel()
     planning.join(60)
-    assert [type(error) for error in raised] == [DeployCancelled]
+    assert [type(error) for error in raised] == [DeployCanceled]
     (root / "svc.toml").write_text(MANIFEST)
     assert deployer.plan(lambda _: None).files > 0
 
 
-def test_cancelled_upload_activates_nothing(hosted: Hosted, root: Path) -> None:
+def test_canceled_upload_activates_nothing(hosted: Hosted, root: Path) -> None:
     deployer = deployer_of(hosted, root, [])
     deployer.plan(lambda _: None)
 
@@ -92,7 +92,7 @@ def test_cancelled_upload_activates_nothing(hosted: Hosted, root: Path) -> None:
         if progress.step == "upload":
             deployer.cancel()
 
-    with pytest.raises(DeployCancelled):
+    with pytest.raises(DeployCanceled):
         deployer.run(cancel_upload, allow=False, message="")
     assert list(deployer.history()) == [] and hosted.get().status_code == 404
 

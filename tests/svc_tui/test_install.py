@@ -8,6 +8,7 @@ import sys
 import tomllib
 import urllib.request
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,19 @@ def test_wheel_contains_every_package_and_template(wheel: Path, tmp_path: Path) 
         for file in ("rust/.gitignore", "rust/Cargo.lock", "rust/svc-guest/src/abi/world.bin", "go/go.mod"):
             assert (tmp_path / sample / file).is_file()
     assert (tmp_path / "guestbook" / "tables" / "001-entries.sql").is_file()
+
+
+@pytest.mark.slow
+def test_description_of_the_wheel_has_no_relative_link(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = message_from_bytes(archive.read(name))
+    description = metadata.get_payload()
+    assert isinstance(description, str)
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert description.startswith("# svc\n")
+    assert "Apache-2.0" in description.splitlines()[-3]
+    assert re.findall(r"\]\((?!https?:)[^)]*\)", description) == []
 
 
 @pytest.mark.slow(seconds=100)

@@ -320,14 +320,14 @@ def test_login_without_url_uses_svc_url(svc: Svc, service: Service, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("health", "theirs"),
+    ("health", "service_version"),
     [
         ({"status": "ok", "api": "1", "version": "9.9.9"}, "9.9.9"),
         ({"status": "ok", "api": "2"}, "API 2"),
     ],
 )
 def test_login_at_a_service_of_another_version_names_both_versions(
-    health: dict[str, str], theirs: str
+    health: dict[str, str], service_version: str
 ) -> None:
     class Stub:
         url = "https://svc.example.com"
@@ -338,7 +338,7 @@ def test_login_at_a_service_of_another_version_names_both_versions(
 
     with pytest.raises(SvcError) as exc_info:
         LoginClient(Stub()).is_claimed()  # type: ignore[arg-type]
-    expected = f"version mismatch: this is svc {version()}, https://svc.example.com runs {theirs}"
+    expected = f"version mismatch: this is svc {version()}, https://svc.example.com runs {service_version}"
     assert (exc_info.value.message, exc_info.value.hint) == (expected, "Install the same version on both.")
 
 
@@ -350,10 +350,12 @@ def test_login_at_an_unused_address_fails(svc: Svc) -> None:
 def test_login_on_a_terminal_prompts_without_echo(service: Service) -> None:
     code = service.do(service.gate.accounts.new_claim_code)
     script = [("claim code: ", code), ("]: ", "ann"), ("characters: ", PASSWORD), ("again: ", PASSWORD)]
-    terminal, theirs = pty.openpty()
+    terminal, child_end = pty.openpty()
     command = [sys.executable, "-m", "svc_tui", "login", service.url]
-    child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
-    os.close(theirs)
+    child = subprocess.Popen(
+        command, stdin=child_end, stdout=child_end, stderr=child_end, start_new_session=True
+    )
+    os.close(child_end)
     result = ""
     for question, answer in script:
         while question not in result:

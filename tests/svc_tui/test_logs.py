@@ -273,9 +273,9 @@ def test_logs_strips_control_codes_of_guests(project: Path, capsys: pytest.Captu
         for color in ("never", "always"):
             assert run(["--color", color, "logs", *options]) == 0
             written = capsys.readouterr().out
-            ours = re.sub(r"\x1b\[[0-9;]*m", "", written) if color == "always" and not options else written
-            assert [c for c in ours if c != "\n" and re.match(r"[\x00-\x1f\x7f-\x9f\u2028\u202e]", c)] == []
-            assert "evil" in ours
+            plain = re.sub(r"\x1b\[[0-9;]*m", "", written) if color == "always" and not options else written
+            assert [c for c in plain if c != "\n" and re.match(r"[\x00-\x1f\x7f-\x9f\u2028\u202e]", c)] == []
+            assert "evil" in plain
     assert [row.get("body", row.get("detail")) for row in documents(capsys)] == [NASTY] * 3
 
 

@@ -84,16 +84,16 @@ def test_new_with_invalid_arguments_fails(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("there", ["file", "link", "broken link"])
+@pytest.mark.parametrize("existing", ["file", "link", "broken link"])
 def test_new_over_a_file_or_link_fails_and_changes_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], there: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], existing: str
 ) -> None:
     (tmp_path / "other").mkdir()
     target = tmp_path / "app"
-    if there == "file":
+    if existing == "file":
         target.touch()
     else:
-        target.symlink_to(tmp_path / ("other" if there == "link" else "nothing"))
+        target.symlink_to(tmp_path / ("other" if existing == "link" else "nothing"))
     assert new(str(target), "-t", "js") == 1
     assert "not a folder" in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["app", "other"]

@@ -41,7 +41,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def seen(project: Path) -> None:
+def record_denied_call(project: Path) -> None:
     now = time.time_ns()
     calls = (
         Call("fetch", "GET https://a.wild.test", 1),
@@ -61,7 +61,7 @@ def seen(project: Path) -> None:
 
 
 def test_policy_suggest_prints_the_least_lines(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    seen(project)
+    record_denied_call(project)
     assert run(["policy", "suggest"]) == 0
     text = capsys.readouterr().out
     assert tomllib.loads(text)["resource"] == {
@@ -69,13 +69,14 @@ def test_policy_suggest_prints_the_least_lines(project: Path, capsys: pytest.Cap
         "front": {"mounts": {"/api/*": "api", "/blog/*": "blog"}},
     }
     assert "# no calls: https://old.test\n" in text and "wild.test\n# no calls" not in text
+    assert "# Callers requested these paths; a mount makes its resource reachable.\nmounts" in text
     assert text.endswith("# svc secret set KEY\n")
 
 
 def test_policy_suggest_json_has_the_numbers_of_calls(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seen(project)
+    record_denied_call(project)
     assert run(["policy", "suggest", "--json", "--since", "1h"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["commands"] == ["svc secret set KEY"]

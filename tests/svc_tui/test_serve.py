@@ -49,10 +49,10 @@ def test_serve_with_data_in_use_closes_its_sockets(
 def test_serve_with_control_port_in_use_closes_the_public_socket(
     bound: list[socket.socket], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        control = f"127.0.0.1:{taken.getsockname()[1]}"
+    with socket.socket() as occupied:
+        occupied.bind(("127.0.0.1", 0))
+        occupied.listen()
+        control = f"127.0.0.1:{occupied.getsockname()[1]}"
         arguments = ["--listen", "127.0.0.1:0", "--control", control, "--data", str(tmp_path)]
         assert run(["serve", *arguments]) == 1
     assert "another port with --control." in capsys.readouterr().err

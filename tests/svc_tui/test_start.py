@@ -15,14 +15,14 @@ from screens.start.screen import Choice, Created, CreateScreen, OpenDeployed
 from svc_tui.console.app import LoginApp, StartApp
 from svc_tui.console.start import LoginActions, StartActions
 from svc_tui.project.scaffold import TEMPLATES, templates
-from tests.screens.conftest import until
+from tests.support.screens import until
 from tests.svc_tui.hosted import MANIFEST, PASSWORD, Hosted, deploy
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SVC_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
     folder = tmp_path / "here ü"
@@ -38,8 +38,8 @@ def hosted(tmp_path: Path) -> Iterator[Hosted]:
 
 
 @asynccontextmanager
-async def opened(here: Path) -> AsyncIterator[tuple[StartApp, Pilot[Choice]]]:
-    app = StartApp("~/here", StartActions(here), LoginActions(), {})
+async def opened(workdir: Path) -> AsyncIterator[tuple[StartApp, Pilot[Choice]]]:
+    app = StartApp("~/here", StartActions(workdir), LoginActions(), {})
     app.animation_level = "none"
     async with app.run_test(size=(80, 24)) as pilot:
         yield app, pilot
@@ -53,18 +53,18 @@ def test_start_screen_offers_every_template() -> None:
     assert set(TEMPLATES) == set(templates())
 
 
-async def test_project_is_created_and_opened(here: Path) -> None:
-    async with opened(here) as (app, pilot):
+async def test_project_is_created_and_opened(workdir: Path) -> None:
+    async with opened(workdir) as (app, pilot):
         await pilot.press("n", *"shop", "tab", "end", "enter")
         await until(pilot, lambda: not app.is_running)
     assert app.return_value == Created("shop")
-    assert load(here / "shop").name == "shop"
+    assert load(workdir / "shop").name == "shop"
 
 
-async def test_invalid_project_name_shows_error(here: Path) -> None:
-    (here / "taken").mkdir()
-    (here / "taken" / "file").write_text("mine")
-    async with opened(here) as (app, pilot):
+async def test_invalid_project_name_shows_error(workdir: Path) -> None:
+    (workdir / "taken").mkdir()
+    (workdir / "taken" / "file").write_text("mine")
+    async with opened(workdir) as (app, pilot):
         await pilot.press("n", *"Not_good", "enter")
         await until(pilot, lambda: bool(str(app.screen.query_one("#wrong").render())))
         assert "is not a valid project name" in str(app.screen.query_one("#wrong").render())
@@ -75,11 +75,11 @@ async def test_invalid_project_name_shows_error(here: Path) -> None:
         await pilot.press("escape", "escape")
         await until(pilot, lambda: not app.is_running)
     assert app.return_value is None
-    assert [path.name for path in here.rglob("*")] == ["taken", "file"]
+    assert [path.name for path in workdir.rglob("*")] == ["taken", "file"]
 
 
-async def test_first_owner_logs_in_with_claim_code(here: Path, hosted: Hosted) -> None:
-    async with opened(here) as (app, pilot):
+async def test_first_owner_logs_in_with_claim_code(workdir: Path, hosted: Hosted) -> None:
+    async with opened(workdir) as (app, pilot):
         await pilot.press("l")
         assert isinstance(app.screen, LoginScreen)
         for field, value in (("url", hosted.control), ("user", "ana"), ("password", PASSWORD)):
@@ -93,7 +93,7 @@ async def test_first_owner_logs_in_with_claim_code(here: Path, hosted: Hosted) -
         await pilot.press("q")
 
 
-async def test_missing_session_opens_login_dialog(here: Path, hosted: Hosted) -> None:
+async def test_missing_session_opens_login_dialog(workdir: Path, hosted: Hosted) -> None:
     def claim() -> None:
         hosted.claim().__exit__(None, None, None)
 
@@ -110,18 +110,18 @@ async def test_missing_session_opens_login_dialog(here: Path, hosted: Hosted) ->
 
 
 async def test_service_that_does_not_answer_is_named_beside_the_login(
-    here: Path, monkeypatch: pytest.MonkeyPatch
+    workdir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SVC_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("SVC_TOKEN", "token")
-    async with opened(here) as (app, pilot):
+    async with opened(workdir) as (app, pilot):
         login = app.screen.query_one(OptionList)
         await until(pilot, lambda: "does not answer" in str(login.get_option("login").prompt))
         assert not app._notifications
         await pilot.press("q")
 
 
-async def test_cancelled_login_returns_none(here: Path) -> None:
+async def test_canceled_login_returns_none(workdir: Path) -> None:
     app = LoginApp(LoginActions(), {})
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("escape")
@@ -129,7 +129,7 @@ async def test_cancelled_login_returns_none(here: Path) -> None:
     assert app.return_value is None
 
 
-async def test_deployed_project_can_be_opened(here: Path, hosted: Hosted, tmp_path: Path) -> None:
+async def test_deployed_project_can_be_opened(workdir: Path, hosted: Hosted, tmp_path: Path) -> None:
     root = tmp_path / "shop"
     (root / "site").mkdir(parents=True)
     (root / "site" / "index.html").write_text("hello")
@@ -140,7 +140,7 @@ async def test_deployed_project_can_be_opened(here: Path, hosted: Hosted, tmp_pa
             deploy(client, root)
 
     await asyncio.to_thread(live)
-    async with opened(here) as (app, pilot):
+    async with opened(workdir) as (app, pilot):
         await pilot.press("l")
         for field, value in (("url", hosted.control), ("user", "ann"), ("password", "wrong password")):
             app.screen.query_one(f"#{field}", Input).value = value

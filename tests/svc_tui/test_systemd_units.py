@@ -131,9 +131,9 @@ def test_serve_accepts_a_domain_of_maximum_length(capsys: pytest.CaptureFixture[
 
 
 def test_serve_on_a_port_in_use_names_the_option(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    with socket.socket() as occupied:
+        occupied.bind(("127.0.0.1", 0))
+        occupied.listen()
+        address = f"127.0.0.1:{occupied.getsockname()[1]}"
         assert run(["serve", "--listen", address, "--data", str(tmp_path)]) == 1
     assert "another port with --listen." in capsys.readouterr().err

@@ -1,6 +1,6 @@
 // A case: an application whose response has the result of each check as JSON, `{name: {value} | {error}}`.
 // `?check=NAME` runs that check alone. A check is an async function of `env`.
-const LIMIT = 15_000; // milliseconds for one check
+const LIMIT = 60_000; // milliseconds for one check
 
 /** Return a rejection for a check that does not settle in time. */
 function timeout(controller) {

@@ -47,8 +47,8 @@ MEDIA_TYPES: dict[Format, str] = {
     "db": "application/vnd.sqlite3",
 }
 _MULTI_TABLE_FORMATS = ("sql", "db")
-Save = Callable[[Connection, BinaryIO], Iterator[FileProgress]]
-"""Writes a file and yields its progress."""
+Save = Callable[[Connection, BinaryIO, Callable[[], bool]], Iterator[FileProgress]]
+"""Writes a file and yields its progress, until a function returns true."""
 
 
 class ImportQuery(QueryModel):
@@ -200,7 +200,10 @@ def add_routes(routes: Blueprint, projects: Projects, transfers: Transfers) -> N
         tables = [query_args.table] if isinstance(query_args.table, str) else query_args.table
         format = query_args.format
         return await export_response(
-            transfers, data, format, lambda connection, output: save(connection, output, format, tables)
+            transfers,
+            data,
+            format,
+            lambda connection, output, stopped: save(connection, output, format, tables, stopped=stopped),
         )
 
 
@@ -332,8 +335,11 @@ def _save(data: Path, save: Save, sink: ChunkWriter) -> None:
     output = sink.buffered()
     try:
         with open_for_reading(data) as connection:
-            for _ in save(connection, output):
+            for _ in save(connection, output, lambda: sink.disconnected):
                 pass
         output.flush()
+    except BaseException:
+        sink.discard()  # Buffered data would be the first chunk of a successful response.
+        raise
     finally:
         output.detach()

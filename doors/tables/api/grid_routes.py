@@ -214,7 +214,10 @@ def add_routes(routes: Blueprint, projects: Projects, transfers: Transfers) -> N
         folder, format = require_data_dir(projects, project, "viewer"), query_args.format
         view = await grids.use(folder, grid, lambda grid: grid.view)
         return await export_response(
-            transfers, folder, format, lambda connection, output: save_view(connection, output, format, view)
+            transfers,
+            folder,
+            format,
+            lambda connection, output, stopped: save_view(connection, output, format, view, stopped),
         )
 
     @routes.post("/v1/projects/<project>/grid/<grid>/refresh")

@@ -3,9 +3,10 @@
 Connection settings, other files and transactions are refused with a hint at the alternative.
 """
 
-from doors.tables.guest.authorizer import GuestAuthorizer
+from doors.tables.guest.authorizer import DENIED_FUNCTIONS, FILES, TRANSACTIONS, WRITES, GuestAuthorizer
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import apsw
+from engine.files.statement_memory import COLLECTING_FUNCTIONS
 
 _READING_PRAGMAS = """
     collation_list compile_options data_version foreign_key_check foreign_key_list freelist_count
@@ -15,10 +16,6 @@ _READING_PRAGMAS = """
 _READ_ONLY_PRAGMAS = frozenset(_READING_PRAGMAS.split())
 """Pragmas that only read, with any argument."""
 _READS = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_RECURSIVE})
-_WRITES = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
-_TRANSACTIONS = frozenset({apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT})
-_FILES = frozenset({apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH})
-_DENIED = frozenset({"load_extension", "fts3_tokenizer"})
 
 
 class OwnerAuthorizer(GuestAuthorizer):
@@ -33,24 +30,29 @@ class OwnerAuthorizer(GuestAuthorizer):
             return self._call(second.lower())
         if action == apsw.SQLITE_PRAGMA:
             return None if first.lower() in _READ_ONLY_PRAGMAS else _setting(first)
-        if action in _TRANSACTIONS:
+        if action in TRANSACTIONS:
             return GuestProblem(
                 "not-allowed",
                 "each statement is already a transaction",
                 "Put changes that belong together into one statement or one migration (`tables/*.sql`).",
             )
-        if action in _FILES:
+        if action in FILES:
             return GuestProblem(
                 "not-allowed",
                 "other files cannot be attached",
                 "Use `svc tables import` to copy the tables of another file.",
             )
-        if action in _WRITES and not first.lower().startswith("sqlite_"):
+        if action in WRITES and not first.lower().startswith("sqlite_"):
             return self._row(first)
         return kind_refused()
 
     def _call(self, name: str) -> GuestProblem | None:
-        return GuestProblem("not-allowed", f"{name}() cannot be called here") if name in _DENIED else None
+        self.collects = self.collects or name in COLLECTING_FUNCTIONS
+        return (
+            GuestProblem("not-allowed", f"{name}() cannot be called here")
+            if name in DENIED_FUNCTIONS
+            else None
+        )
 
     def _row(self, table: str) -> GuestProblem | None:
         if not self.writes:

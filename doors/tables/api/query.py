@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +23,7 @@ from doors.tables.types.registry import TypeName
 from engine.control.project_threads import PER_PROJECT
 from engine.errors import SvcError
 from engine.files.statement_limit import MAX_WRITTEN_BYTES, StatementLimit
+from engine.files.statement_memory import StatementMemory
 
 TIMEOUT_SECONDS = 30.0
 """Maximum time of a statement."""
@@ -33,6 +34,8 @@ MAX_VALUE_BYTES = 64 << 20
 """Maximum bytes of a value or row, computed ones too."""
 MAX_READ_BYTES = MAX_WRITTEN_BYTES // PER_PROJECT
 """Maximum bytes of temporary data of a statement that reads."""
+MAX_COLLECTED_BYTES = 2 * MAX_VALUE_BYTES
+"""Maximum memory of the values that a statement collects."""
 _STEPS_PER_CHECK = 20_000
 _SCHEMA_WORDS = ("CREATE", "ALTER", "DROP")
 _CODES = {"time-limit": "timeout", "busy": "unavailable"}
@@ -73,7 +76,9 @@ def run(connection: Connection, sql: str, params: Sequence[Any], *, write: bool,
         if not write:
             raise _to_error(reads_only())
         return _change_schema(connection, sql, params)
-    authorizer, limits = OwnerAuthorizer(writes=write), StatementLimit(TIMEOUT_SECONDS, _max_written(write))
+    memory = StatementMemory(connection, MAX_COLLECTED_BYTES)
+    authorizer = OwnerAuthorizer(writes=write)
+    limits = StatementLimit(TIMEOUT_SECONDS, _max_written(write), memory=memory)
     try:
         connection.authorizer = authorizer
         connection.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
@@ -81,7 +86,9 @@ def run(connection: Connection, sql: str, params: Sequence[Any], *, write: bool,
         with _transaction(connection, authorizer, write):
             plan = _make_plan(connection, authorizer, sql)
             connection.set_last_insert_rowid(0)
-            rows, truncated = _rows(connection, plan, plan.bind(parameters(list(params))), limit)
+            values = plan.bind(parameters(list(params)))
+            with memory if plan.collects else nullcontext():
+                rows, truncated = _rows(connection, plan, values, limit)
             changes = connection.changes() if plan.writes else 0
             return _document(plan, rows, truncated, changes, connection.last_insert_rowid())
     except (GuestProblem, *GUEST_ERRORS) as error:
@@ -89,6 +96,12 @@ def run(connection: Connection, sql: str, params: Sequence[Any], *, write: bool,
             raise TablesError(
                 f"the statement wrote more than {_max_written(write) >> 20} MiB of temporary data",
                 "Sort, group or write fewer rows at once.",
+                code="too-large",
+            ) from error
+        if memory.oversized:
+            raise TablesError(
+                f"the statement collected more than {MAX_COLLECTED_BYTES >> 20} MiB",
+                "Collect fewer values, or smaller ones: add a WHERE.",
                 code="too-large",
             ) from error
         if isinstance(error, apsw.TooBigError):
@@ -201,6 +214,6 @@ def _change_schema(connection: Connection, sql: str, params: Sequence[Any]) -> b
 
 
 def _to_error(problem: GuestProblem) -> SvcError:
-    place = f", at character {problem.position} of the SQL" if problem.position else ""
+    position = f", at character {problem.position} of the SQL" if problem.position else ""
     hint = problem.hint.removesuffix(ARRAYS_HINT).replace("/v1/batch", "`svc tables import`")
-    return SvcError(f"{problem.detail}{place}", hint, code=_CODES.get(problem.code, problem.code))
+    return SvcError(f"{problem.detail}{position}", hint, code=_CODES.get(problem.code, problem.code))

@@ -23,6 +23,11 @@ class ChunkWriter(io.RawIOBase):
     def __init__(self, stream: "Stream") -> None:
         super().__init__()
         self._stream = stream
+        self._discards = False
+
+    def discard(self) -> None:
+        """Ignore further chunks."""
+        self._discards = True
 
     def writable(self) -> bool:
         """Return True."""
@@ -30,8 +35,14 @@ class ChunkWriter(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         """Send a chunk and return its length."""
-        self._stream.put(bytes(data))
+        if not self._discards:
+            self._stream.put(bytes(data))
         return len(data)
+
+    @property
+    def disconnected(self) -> bool:
+        """True once the client has disconnected."""
+        return self._stream.disconnected
 
     def check(self) -> None:
         """Raise `StreamDisconnected` if the client has disconnected."""
@@ -51,7 +62,7 @@ class Stream:
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._chunks: asyncio.Queue[bytes] = asyncio.Queue(_BUFFERED_CHUNKS)
-        self._disconnected = False
+        self.disconnected = False
         self._first = b""
         self._finished: asyncio.Future[None] | None = None
 
@@ -86,7 +97,7 @@ class Stream:
 
     def check(self) -> None:
         """Raise `StreamDisconnected` if the client has disconnected."""
-        if self._disconnected:
+        if self.disconnected:
             raise StreamDisconnected
 
     def _run(self, result: "Future[None]") -> None:
@@ -120,7 +131,7 @@ class Stream:
 
     async def _stop(self) -> None:
         """Stop the thread at its next chunk, and wait for it."""
-        self._disconnected = True
+        self.disconnected = True
         assert self._finished is not None
         while not self._finished.done():
             while not self._chunks.empty():

@@ -1,10 +1,11 @@
 """Export of tables to a file, as a generator that yields the progress."""
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from doors.tables.files import csv_file
 from doors.tables.files.copy_tables import copy
@@ -18,6 +19,7 @@ from doors.tables.sqlite.catalog import Table, find, read
 from doors.tables.sqlite.errors import (
     Connection,
     Error,
+    InterruptError,
     TablesError,
     open_file,
     quoted,
@@ -25,18 +27,29 @@ from doors.tables.sqlite.errors import (
     wrap_error,
 )
 from doors.tables.types.text import json_cell, text_cell
+from engine.files.statement_memory import StatementMemory
 
+ROW_SECONDS = 60.0
+"""Maximum time to compute a row of a view."""
+MAX_ROW_BYTES = 128 << 20
+"""Maximum memory that a row of a view takes to compute."""
 _BLOCK = 1 << 16
+_STEPS_PER_CHECK = 20_000
 
 
 def save(
-    connection: Connection, output: BinaryIO, format: Format, tables: Sequence[str] = ()
+    connection: Connection,
+    output: BinaryIO,
+    format: Format,
+    tables: Sequence[str] = (),
+    *,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[FileProgress]:
     """Write a snapshot of tables to a file; yield the progress.
 
     `csv`, `json` and `jsonl` take one table or view; `sql` and `db` take any number, and all if `tables` is
-    empty. Memory use is constant. The connection may be read-only and must not be in a transaction. Raises
-    `TablesError`, and the errors of `output`.
+    empty. Memory use is constant. The connection may be read-only and must not be in a transaction. The
+    statement is interrupted once `stopped` returns true. Raises `TablesError`, and the errors of `output`.
     """
     error_prefix = "cannot export the tables"
     with _snapshot(connection, error_prefix):
@@ -44,7 +57,7 @@ def save(
             write = _save_dump if format == "sql" else _save_database
             yield from write(connection, output, tables)
         elif len(tables) == 1:
-            yield from _save_rows(connection, output, format, find(read(connection), tables[0]))
+            yield from _save_rows(connection, output, format, find(read(connection), tables[0]), stopped)
         else:
             raise TablesError(
                 f"a {format} file holds one table, not {len(tables) or 'all'}",
@@ -53,11 +66,15 @@ def save(
 
 
 def save_view(
-    connection: Connection, output: BinaryIO, format: RowsFormat, view: GridView
+    connection: Connection,
+    output: BinaryIO,
+    format: RowsFormat,
+    view: GridView,
+    stopped: Callable[[], bool],
 ) -> Iterator[FileProgress]:
     """Export the rows of a view in its order, which is a stable sort."""
     with _snapshot(connection, "cannot export the table"):
-        yield from _save_rows(connection, output, format, find(read(connection), view.table), view)
+        yield from _save_rows(connection, output, format, find(read(connection), view.table), stopped, view)
 
 
 @contextmanager
@@ -81,7 +98,12 @@ def _snapshot(connection: Connection, error_prefix: str) -> Iterator[None]:
 
 
 def _save_rows(
-    connection: Connection, output: BinaryIO, format: Format, table: Table, view: GridView | None = None
+    connection: Connection,
+    output: BinaryIO,
+    format: Format,
+    table: Table,
+    stopped: Callable[[], bool],
+    view: GridView | None = None,
 ) -> Iterator[FileProgress]:
     columns = [column for column in table.columns if not column.generated]
     if not columns:
@@ -95,16 +117,15 @@ def _save_rows(
     order = view_clauses.order
     if tie_breaker:
         order += f", {tie_breaker}" if order else f" ORDER BY {tie_breaker}"
-    cursor = connection.execute(
-        f"SELECT {names} FROM {quoted(table.name)} AS t{view_clauses.where}{order}", view_clauses.values
-    )
+    sql = f"SELECT {names} FROM {quoted(table.name)} AS t{view_clauses.where}{order}"
+    read_rows = _rows_of_table if table.kind == "table" else _rows_of_view
     types = [column.type for column in columns]
     keys = [f"{text_json(column.name)}:" for column in columns]
     header = csv_file.format_header([column.name for column in columns])
     size = output.write({"csv": header, "json": "["}.get(format, "").encode())
     count = 0
     lines: list[str] = []
-    for row in cursor:
+    for row in read_rows(connection, sql, view_clauses.values, stopped):
         if format == "csv":
             lines.append(
                 csv_file.format_row([text_cell(value, type) for value, type in zip(row, types, strict=True)])
@@ -121,6 +142,47 @@ def _save_rows(
     size += output.write("".join(lines).encode())
     size += output.write(b"\n]\n" if format == "json" else b"")
     yield FileProgress(count, size, table=table.name)
+
+
+def _rows_of_table(
+    connection: Connection, sql: str, values: Sequence[Any], stopped: Callable[[], bool]
+) -> Iterator[Sequence[Any]]:
+    connection.set_progress_handler(stopped, _STEPS_PER_CHECK)
+    try:
+        yield from connection.execute(sql, values)
+    finally:
+        connection.set_progress_handler(None)
+
+
+def _rows_of_view(
+    connection: Connection, sql: str, values: Sequence[Any], stopped: Callable[[], bool]
+) -> Iterator[Sequence[Any]]:
+    """Yield rows, each with limits on its time and memory: a view may compute anything."""
+    memory = StatementMemory(connection, MAX_ROW_BYTES)
+    end = time.monotonic() + ROW_SECONDS
+
+    def stop() -> bool:
+        memory.give_way()
+        return stopped() or time.monotonic() > end
+
+    connection.set_progress_handler(stop, _STEPS_PER_CHECK)
+    try:
+        with memory:
+            cursor = connection.execute(sql, values)
+            row = next(cursor, None)
+        while row is not None:
+            yield row
+            end = time.monotonic() + ROW_SECONDS
+            with memory:
+                row = next(cursor, None)
+    except InterruptError as error:
+        if memory.oversized:
+            message = f"a row of the view takes more than {MAX_ROW_BYTES >> 20} MiB of memory"
+            raise TablesError(message, "Collect fewer values in the view.", code="too-large") from error
+        message = f"a row of the view takes longer than {ROW_SECONDS:.0f} s"
+        raise TablesError(message, "Add an index for the view.", code="timeout") from error
+    finally:
+        connection.set_progress_handler(None)
 
 
 def _save_dump(connection: Connection, output: BinaryIO, tables: Sequence[str]) -> Iterator[FileProgress]:

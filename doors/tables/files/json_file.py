@@ -70,8 +70,8 @@ def _single_object(text: str, line: int) -> list[Field]:
     return fields
 
 
-class _Reader:
-    """A text that is read in pieces: the part that is held, a place in it, and its line in the file."""
+class _JsonReader:
+    """A text that is read in pieces: the part that is held, a position in it, and its line in the file."""
 
     def __init__(self, source: BinaryIO) -> None:
         self._pieces = chunks(source)
@@ -133,7 +133,7 @@ class _Reader:
 
 
 def _array(source: BinaryIO) -> Iterator[tuple[int, int, list[Field]]]:
-    reader = _Reader(source)
+    reader = _JsonReader(source)
     reader.take("[")
     if reader.peek() == "]":
         reader.take("]")

@@ -30,14 +30,14 @@ def redact_columns(path: Path, is_secret: Callable[[str], bool], replace: Replac
                 connection.execute(f"UPDATE {quoted(table)} SET {name} = redacted(?, {name})", (column,))
 
 
-def redact_values(path: Path, values: Mapping[str, str], found: Callable[[str], None]) -> None:
-    """Replace values within all texts; call `found` for each text with one. Raises `TablesError`."""
+def redact_values(path: Path, values: Mapping[str, str], on_match: Callable[[str], None]) -> None:
+    """Replace values within all texts; call `on_match` for each text with one. Raises `TablesError`."""
 
     def replaced(*arguments: Any) -> Any:
         (text,) = arguments
         for value, replacement in values.items():
             if value in text:
-                found(value)
+                on_match(value)
                 text = text.replace(value, replacement)
         return text
 

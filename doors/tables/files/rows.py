@@ -3,6 +3,7 @@
 Rows are read into a staging table first, without blocking writers. One short transaction then moves them all.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -19,6 +20,7 @@ from doors.tables.sqlite.errors import (
     Connection,
     ConstraintError,
     Error,
+    InterruptError,
     TablesError,
     Value,
     fold,
@@ -30,9 +32,13 @@ from doors.tables.sqlite.errors import (
 from doors.tables.types.convert import preview
 from doors.tables.types.registry import TYPES
 from doors.tables.types.text import from_csv, from_json
+from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
 
 _STAGING = "temp._svc_import"
+CHUNK_SECONDS = 60.0
+"""Maximum time to insert a chunk of rows, with their triggers."""
 _CHUNK = 10_000
+_STEPS_PER_CHECK = 20_000
 
 Record = tuple[int, int, list[Value]]
 """The line of a row, the bytes read so far, and the values in the order of the columns."""
@@ -123,11 +129,11 @@ def _from_json(source: BinaryIO, format: Any, table: Table, columns: Sequence[Co
     for line, read_bytes, fields in objects(source, format):
         values: list[Value] = [None] * len(columns)
         for name, value, source_text in fields:
-            place = by_name.get(name) or by_fold.get(fold(name))
-            if place is None:
+            target = by_name.get(name) or by_fold.get(fold(name))
+            if target is None:
                 _column(table, name, line)
                 raise AssertionError(name)
-            index, reader = place
+            index, reader = target
             try:
                 values[index] = reader(value, source_text)
             except ValueError as error:
@@ -180,12 +186,42 @@ def _insert_staged(
     insert = f"INSERT INTO {quoted(table.name)} ({names}) SELECT {values} FROM {_STAGING} WHERE rowid"
     for first in range(1, count + 1, _CHUNK):
         last = min(first + _CHUNK - 1, count)
-        try:
-            connection.execute(f"{insert} BETWEEN ? AND ? ORDER BY rowid", (first, last))
-        except ConstraintError:
-            _raise_first_violation(connection, insert, first, last)
-            raise
+        with _limits_of_triggers(connection):
+            try:
+                connection.execute(f"{insert} BETWEEN ? AND ? ORDER BY rowid", (first, last))
+            except ConstraintError:
+                _raise_first_violation(connection, insert, first, last)
+                raise
         yield last
+
+
+@contextmanager
+def _limits_of_triggers(connection: Connection) -> Iterator[None]:
+    """Limit the time and memory of an insert, whose triggers may compute anything."""
+    memory = StatementMemory(connection)
+    end = time.monotonic() + CHUNK_SECONDS
+
+    def is_over_limit() -> bool:
+        memory.give_way()
+        return time.monotonic() > end
+
+    connection.set_progress_handler(is_over_limit, _STEPS_PER_CHECK)
+    try:
+        with memory:
+            yield
+    except InterruptError:
+        if memory.oversized:
+            message = f"a trigger collected more than {MAX_COLLECTED_BYTES >> 20} MiB"
+            raise TablesError(
+                f"nothing was imported: {message}", "Collect fewer values in the trigger.", code="too-large"
+            ) from None
+        raise TablesError(
+            f"nothing was imported: {_CHUNK:,} rows took longer than {CHUNK_SECONDS:.0f} s",
+            "Check that the triggers of the table terminate.",
+            code="timeout",
+        ) from None
+    finally:
+        connection.set_progress_handler(None)
 
 
 def _or_default(name: str, column: Column) -> str:

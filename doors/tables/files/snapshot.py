@@ -73,15 +73,17 @@ def _named(connection: Connection, statements: Iterable[str]) -> list[str]:
             _compile(connection, sql)
     finally:
         connection.authorizer = None
-    found = {name for name in used & catalog.keys() if not reserved(name)}
+    selected = {name for name in used & catalog.keys() if not reserved(name)}
     keys = [
         (fold(name), fold(parent))
         for name in catalog.values()
         for (parent,) in rows(connection, 'select "table" from pragma_foreign_key_list(?)', name)
     ]
-    while more := {name for pair in keys if found & set(pair) for name in pair} & catalog.keys() - found:
-        found |= more
-    return sorted(catalog[name] for name in found)
+    while (
+        more := {name for pair in keys if selected & set(pair) for name in pair} & catalog.keys() - selected
+    ):
+        selected |= more
+    return sorted(catalog[name] for name in selected)
 
 
 def _compile(connection: Connection, sql: str) -> None:

@@ -33,6 +33,7 @@ from doors.tables.types.grid_cell import CUT, cell, selected, stored
 from doors.tables.types.parse import integer
 from doors.tables.types.registry import INTEGER
 from engine.files.statement_limit import StatementLimit
+from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
 
 TIMEOUT_SECONDS = 30.0
 """Time limit of each call."""
@@ -96,6 +97,7 @@ class Grid:
         except Error as error:
             raise wrap_error(error, _ERROR_PREFIX) from error
         self._page_bytes: int = self._connection.pragma("page_size", schema="temp")
+        self._memory = StatementMemory(self._connection)
         self._connection.set_progress_handler(self._is_over_limit, _STEPS_PER_CHECK)
 
     def open(self) -> None:
@@ -300,7 +302,8 @@ class Grid:
             try:
                 if check:
                     self._require_unchanged()
-                yield
+                with self._memory:  # A view may collect values.
+                    yield
                 self._connection.execute("COMMIT")
             finally:
                 if self._connection.in_transaction:
@@ -308,6 +311,12 @@ class Grid:
                 self._order_bytes = self._connection.pragma("page_count", schema="temp") * self._page_bytes
                 self._space.set(self, self._order_bytes)
         except (InterruptError, FullError) as error:
+            if self._memory.oversized:
+                raise TablesError(
+                    f"the rows of {self.view.table} take more than {MAX_COLLECTED_BYTES >> 20} MiB of memory",
+                    "Collect fewer values in the view.",
+                    code="too-large",
+                ) from None
             if self._limit.oversized or isinstance(error, FullError):
                 raise TablesError(
                     f"sorting {self.view.table} exceeds the space for temporary files",
@@ -330,6 +339,7 @@ class Grid:
         )
 
     def _is_over_limit(self) -> bool:
+        self._memory.give_way()
         return self._stopped or self._limit()
 
     def _require_unchanged(self) -> None:

@@ -6,19 +6,20 @@ Source: https://www.sqlite.org/c3ref/set_authorizer.html
 from doors.tables.guest import introspection
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.sqlite.connections import apsw
+from engine.files.statement_memory import COLLECTING_FUNCTIONS
 
 _HIDDEN = ("sqlite_", "_svc", "pragma_")
 """Name prefixes of tables that guests can neither read nor write."""
 _DESCRIBING = frozenset({introspection.SCHEMA_TABLE, *(f"pragma_{name}" for name in introspection.PRAGMAS)})
 """Tables that only describe the schema. Each of their rows takes longer than one of a table on disk."""
 _INTERNALS = frozenset({"dbstat", "carray", "bytecode", "tables_used", "fts3tokenize", "fts4aux"})
-_DENIED = frozenset({"load_extension", "fts3_tokenizer"})
+DENIED_FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer"})
 _HEAVY = frozenset({"glob", "instr", "like", "ltrim", "match", "regexp", "replace", "rtrim", "trim", "unhex"})
 """Functions that cannot be interrupted and may take seconds on large values."""
 _READS = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE})
-_WRITES = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
-_TRANSACTIONS = frozenset({apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT})
-_FILES = frozenset({apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH})
+WRITES = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
+TRANSACTIONS = frozenset({apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT})
+FILES = frozenset({apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH})
 
 _SCHEMA_HINT = "Change tables with migrations (tables/*.sql) or `svc tables`."
 
@@ -27,12 +28,21 @@ class GuestAuthorizer:
     """The authorizer of one connection. Use from the thread that compiles the statements.
 
     `refusal` is the problem of the last statement if it was refused. `heavy` is true if it calls a slow
-    function or reads the schema, `counts` if it calls `count`, `reads_last_id` if it calls
-    `last_insert_rowid`; `action_count` is its number of actions. While `unrestricted` is true, everything is
-    allowed, for svc's own SQL.
+    function or reads the schema, `collects` if it calls one that collects values in memory, `counts` if it
+    calls `count`, `reads_last_id` if it calls `last_insert_rowid`; `action_count` is its number of actions.
+    While `unrestricted` is true, everything is allowed, for svc's own SQL.
     """
 
-    __slots__ = ("action_count", "counts", "heavy", "reads_last_id", "refusal", "unrestricted", "writes")
+    __slots__ = (
+        "action_count",
+        "collects",
+        "counts",
+        "heavy",
+        "reads_last_id",
+        "refusal",
+        "unrestricted",
+        "writes",
+    )
 
     def __init__(self, *, writes: bool) -> None:
         """With `writes`, statements may change rows."""
@@ -43,7 +53,7 @@ class GuestAuthorizer:
     def begin(self) -> None:
         """Reset the state of the previous statement."""
         self.refusal: GuestProblem | None = None
-        self.heavy = self.counts = self.reads_last_id = False
+        self.heavy = self.collects = self.counts = self.reads_last_id = False
         self.action_count = 0
 
     def __call__(
@@ -67,13 +77,13 @@ class GuestAuthorizer:
             return self._read(first)
         if action == apsw.SQLITE_FUNCTION:
             return self._function(second.lower())
-        if action in _WRITES:
+        if action in WRITES:
             return self._write(first)
         if action == apsw.SQLITE_PRAGMA:
             return self._pragma(first.lower(), second)
-        if action in _TRANSACTIONS:
+        if action in TRANSACTIONS:
             return _transaction()
-        if action in _FILES:
+        if action in FILES:
             return GuestProblem(
                 "not-allowed",
                 "guests cannot use ATTACH and DETACH",
@@ -95,9 +105,10 @@ class GuestAuthorizer:
         return None if name == "data_version" and not argument else _pragma()
 
     def _function(self, name: str) -> GuestProblem | None:
-        if name in _DENIED or name.startswith("sqlite_"):
+        if name in DENIED_FUNCTIONS or name.startswith("sqlite_"):
             return GuestProblem("not-allowed", f"guests cannot call the function {name}()")
         self.heavy = self.heavy or name in _HEAVY
+        self.collects = self.collects or name in COLLECTING_FUNCTIONS
         self.counts = self.counts or name == "count"
         self.reads_last_id = self.reads_last_id or name == "last_insert_rowid"
         return None

@@ -58,6 +58,7 @@ class Plan:
     duplicate: str
     writes: bool
     heavy: bool
+    collects: bool
     reads_last_id: bool
 
     def bind(self, values: Sequence[Value]) -> Sequence[Value]:
@@ -146,6 +147,7 @@ def make_plan(connection: Connection, authorizer: GuestAuthorizer, sql: str, typ
         duplicate=duplicate,
         writes=not compiled["readonly"],
         heavy=authorizer.heavy,
+        collects=authorizer.collects,
         reads_last_id=authorizer.reads_last_id,
     )
 

@@ -32,6 +32,7 @@ KINDS = {
     "not-found": ProblemKind(404, "The path does not exist."),
     "method-not-allowed": ProblemKind(405, "Only POST is allowed."),
     "constraint": ProblemKind(409, "A row violates a constraint."),
+    "key-reused": ProblemKind(409, "The idempotency key was used for another request."),
     "too-large": ProblemKind(413, "A result or a value exceeds its limit."),
     "storage-damaged": ProblemKind(500, "The database file is damaged."),
     "storage": ProblemKind(500, "The database file cannot be read or written."),

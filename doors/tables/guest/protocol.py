@@ -9,14 +9,22 @@ from doors.tables.guest.problem import GuestProblem
 from doors.tables.types.json import Value, parameters
 from doors.tables.types.parse import decoder, json_mistake
 from engine.door import DoorRequest, DoorResponse
+from engine.stepwise_json import MAX_STEP, TooComplex, parse
 from engine.trace import MAX_BATCH_CALLS, MAX_NAME_CHARS, Call
 
 Kind = Literal["query", "exec", "batch"]
 _KINDS: dict[str, Kind] = {"/v1/query": "query", "/v1/exec": "exec", "/v1/batch": "batch"}
 _STATEMENT_MEMBERS = {"sql", "params", "rows", "values"}
 _VALUES = ("typed", "stored")
+QUICK_VALUES = 20_000
+"""Maximum values of a request that is read on the event loop."""
+MAX_VALUES = 400_000
+"""Maximum values in a request of more than 64 KiB."""
+_SEPARATORS = (b",", b"[", b"{")
 MAX_STATEMENTS = 1000
 """Maximum number of statements in a batch."""
+MAX_KEY = 255
+"""Maximum number of characters of an idempotency key."""
 _FORM = 'The body is {"sql": "…", "params": […]}.'
 _BATCH_FORM = 'The body is {"statements": [{"sql": "…", "params": […]}, …]}.'
 
@@ -45,10 +53,20 @@ class SqlRequest(NamedTuple):
     call: Call | None = None
     stale_ok: bool = False
     """Whether a read may miss the last writes of other nodes of a fleet."""
+    idempotency_key: str = ""
+    """If not empty, the answer to a write is stored, and a repeated request gets it."""
+    movable: bool = False
+    """Whether a write fails with `Conflict` when another node wrote first, so that it can run there."""
+
+
+def has_many_values(request: DoorRequest) -> bool:
+    """Return whether to read a request in a thread: it may have so many values that it takes long."""
+    body = request.body
+    return len(body) > MAX_STEP and sum(map(body.count, _SEPARATORS)) > QUICK_VALUES
 
 
 def read_request(request: DoorRequest) -> SqlRequest:
-    """Parse a request. Raises `GuestProblem`."""
+    """Parse a request, in short steps if it has many values. Raises `GuestProblem`."""
     kind = _KINDS.get(request.path)
     if kind is None:
         raise GuestProblem("not-found", f"{request.path} does not exist", f"Available: {', '.join(_KINDS)}.")
@@ -56,9 +74,14 @@ def read_request(request: DoorRequest) -> SqlRequest:
         raise GuestProblem("method-not-allowed", f"{request.path} takes POST, not {request.method}")
     form = _BATCH_FORM if kind == "batch" else _FORM
     try:
-        document = decoder.decode(str(request.body, "utf-8"))
+        text = str(request.body, "utf-8")
+        document = parse(text, MAX_VALUES, strict=True) if has_many_values(request) else decoder.decode(text)
     except UnicodeDecodeError as error:
         raise GuestProblem("bad-request", "the body is not UTF-8", form) from error
+    except TooComplex as error:
+        raise GuestProblem(
+            "too-large", f"the body has {error}", "Send fewer rows in a request, or a json value as a text."
+        ) from error
     except RecursionError as error:
         raise GuestProblem("bad-request", "the body is nested too deeply", form) from error
     except ValueError as error:
@@ -66,18 +89,33 @@ def read_request(request: DoorRequest) -> SqlRequest:
     call = request.call
     if call is not None and (capture := call.capture) is not None:
         capture.sent, capture.time_ns = capture.cut(request.body), time_ns()
-    stale_ok = document.pop("stale_ok", False) if type(document) is dict else False
-    if type(stale_ok) is not bool:
-        raise GuestProblem("bad-request", "stale_ok is not true or false", form)
+    stale_ok, key = _options(document, form)
     if kind == "batch":
         statements = _statements(document)
         if call is not None:
             call.kind, call.name = "sql", f"batch of {len(statements)}"
-        return SqlRequest(kind, statements, len(request.body), call, stale_ok)
+        return SqlRequest(kind, statements, len(request.body), call, stale_ok, key)
     statement = _statement(document, form)
     if call is not None:
         call.kind, call.name = "sql", statement.sql[:MAX_NAME_CHARS]
-    return SqlRequest(kind, (statement,), len(request.body), call, stale_ok)
+    return SqlRequest(kind, (statement,), len(request.body), call, stale_ok, key)
+
+
+def _options(document: Any, form: str) -> tuple[bool, str]:
+    """Remove and return `stale_ok` and `idempotency_key`."""
+    if type(document) is not dict:
+        return False, ""
+    stale_ok = document.pop("stale_ok", False)
+    if type(stale_ok) is not bool:
+        raise GuestProblem("bad-request", "stale_ok is not true or false", form)
+    if "idempotency_key" not in document:
+        return stale_ok, ""
+    key = document.pop("idempotency_key")
+    if type(key) is not str or not 0 < len(key) <= MAX_KEY or not key.isprintable():
+        raise GuestProblem(
+            "bad-request", f"idempotency_key is not a string of 1 to {MAX_KEY} printable characters", form
+        )
+    return stale_ok, key
 
 
 def describe(request: SqlRequest, rows: int, began_ns: int, transaction: str, shared: int = 1) -> None:

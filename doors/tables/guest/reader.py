@@ -76,7 +76,7 @@ class Reader:
     def answer(self, request: SqlRequest) -> "DoorResponse | asyncio.Future[DoorResponse]":
         """Answer a query, or a batch of queries. Raises `GuestProblem` and `NotAQuery`.
 
-        Cancelling the future stops the read.
+        Canceling the future stops the read.
         """
         try:
             return _run(self._quick, request, _QUICK_SECONDS, quick=True)
@@ -91,6 +91,7 @@ class Reader:
         if session is None:
             session = self._open(_STEPS_PER_CHECK)
             session.thread = threading.get_native_id()
+            session.limit_memory()
             with self._lock:
                 self._sessions.append(session)
             self._local.session = session

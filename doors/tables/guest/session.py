@@ -8,7 +8,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -23,6 +23,7 @@ from doors.tables.sqlite import catalog
 from doors.tables.sqlite.connections import NO_VALUES, Clock, Connection, apsw, check_recorded
 from doors.tables.types.json import Value, encode_rows
 from engine.files.statement_limit import MAX_WRITTEN_BYTES
+from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
 
 MAX_ROWS = 10_000
 MAX_RESULT = 4 << 20
@@ -38,10 +39,11 @@ class StepLimit:
     """SQLite's progress handler: stops a statement at a deadline, in seconds of `perf_counter`.
 
     It also stops when the client has disconnected, when the statement wrote too many bytes, and after its
-    turn if others wait. Without a deadline, as for internal SQL, it never stops.
+    turn if others wait. Without a deadline, as for internal SQL, it never stops. `memory` is that of the
+    statements on a thread.
     """
 
-    __slots__ = ("deadline", "disconnected", "oversized", "preempted", "turn_end", "waiting")
+    __slots__ = ("deadline", "disconnected", "memory", "oversized", "preempted", "turn_end", "waiting")
 
     def __init__(self) -> None:
         self.deadline = 0.0
@@ -50,11 +52,14 @@ class StepLimit:
         self.preempted = False
         self.turn_end = math.inf
         self.waiting: Callable[[], bool] = lambda: False
+        self.memory: StatementMemory | None = None
 
     def __call__(self) -> bool:
         """Return whether to stop."""
         if self.deadline == math.inf:
             return False
+        if self.memory is not None:
+            self.memory.give_way()
         now = time.perf_counter()
         if now > self.turn_end and self.waiting():
             self.preempted = True
@@ -84,12 +89,18 @@ class GuestSession:
         connection.authorizer = self._authorizer
         connection.set_progress_handler(self._limit, steps)
 
+    def limit_memory(self) -> None:
+        """Limit the memory of statements that collect values; they wait for others. Call it for threads."""
+        self._limit.memory = StatementMemory(self._connection)
+
     def begin(self, seconds: float, turn: float = math.inf) -> None:
         """Start a request with a time limit. After `turn` seconds it is preempted if others wait."""
         self._clock.tick()
         limit, now = self._limit, time.perf_counter()
         limit.deadline, limit.turn_end = now + seconds, now + turn
         limit.oversized = limit.preempted = False
+        if limit.memory is not None:
+            limit.memory.oversized = False
         self.request_number += 1
         self.running = True
 
@@ -144,6 +155,10 @@ class GuestSession:
 
     def rows(self, plan: Plan, statement: SqlStatement, max_bytes: int = MAX_RESULT) -> bytes:
         """Run a statement; return its rows as a JSON array of at most `max_bytes`, then further members."""
+        with self._limit.memory if plan.collects and self._limit.memory is not None else nullcontext():
+            return self._rows(plan, statement, max_bytes)
+
+    def _rows(self, plan: Plan, statement: SqlStatement, max_bytes: int) -> bytes:
         row_format = plan.format(statement.rows, stored=statement.stored)
         self._authorizer.refusal = None
         try:
@@ -176,6 +191,13 @@ class GuestSession:
                 " of temporary data",
                 "Sort, group or write fewer rows at once.",
             )
+        memory = self._limit.memory
+        if memory is not None and memory.oversized and isinstance(error, apsw.InterruptError):
+            return GuestProblem(
+                "too-large",
+                f"the statement collected more than {MAX_COLLECTED_BYTES >> 20} MiB",
+                "Collect fewer values, or smaller ones: add a WHERE.",
+            )
         return to_problem(error, sql, self._authorizer.refusal, params)
 
     def _encode_rest(self, row_format: RowFormat, cursor: Any, first: bytes, max_bytes: int) -> bytes:
@@ -197,9 +219,13 @@ class GuestSession:
 
     def execute(self, sql: str) -> Any:
         """Run an internal statement without limits; return the first value of its first row."""
-        with self._unbounded():
-            row = self._connection.execute(sql).fetchone()
+        row = self.row(sql)
         return row[0] if row else None
+
+    def row(self, sql: str, *values: Value) -> Any:
+        """Run an internal statement without limits; return its first row, or None."""
+        with self._unbounded():
+            return self._connection.execute(sql, values).fetchone()
 
     @contextmanager
     def _unbounded(self) -> Iterator[None]:

@@ -21,8 +21,9 @@ from doors.tables.guest.problem import GuestProblem
 from doors.tables.guest.protocol import SqlRequest, add_statement, describe, response, result
 from doors.tables.guest.row_changes import RowChangeLog
 from doors.tables.guest.session import MAX_RESULT, GuestSession
+from doors.tables.guest.stored_answers import StoredAnswers
 from doors.tables.replication.errors import Conflict, ReplicationError
-from doors.tables.sqlite.connections import MAX_BYTES, Clock, close_owner, open_writer, settle
+from doors.tables.sqlite.connections import MAX_BYTES, Clock, close_owner, open_writer, recorder_of, settle
 from doors.tables.sqlite.replay_time import ReplayTime
 from doors.tables.sqlite.wal import lost_commits
 from engine.door import DoorResponse
@@ -65,7 +66,8 @@ class Writer:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             connection = open_writer(path, clock, max_bytes, None if replay is None else replay.name)
-            self.lost_commits = lost_commits(connection, path)
+            # A replica gets the commits of a damaged file from the log.
+            self.lost_commits = 0 if recorder_of(connection) else lost_commits(connection, path)
         except OSError as error:
             raise GuestProblem(
                 "storage", f"cannot create the tables of this project: {error.strerror}"
@@ -73,7 +75,9 @@ class Writer:
         except GUEST_ERRORS as error:
             raise to_problem(error, "") from error
         self._session = GuestSession(connection, clock, writes=True, steps=_STEPS_PER_CHECK)
+        self._session.limit_memory()
         self._changes = RowChangeLog(connection)
+        self._answers = StoredAnswers(self._session)
         self._waiting: deque[_QueuedWrite] = deque()
         self._deferred: deque[_QueuedWrite] = deque()
         self._group_rest = 0
@@ -87,7 +91,7 @@ class Writer:
     def write(self, request: SqlRequest) -> "asyncio.Future[DoorResponse]":
         """Queue a write. The future gets the response once the write is on disk. Raises `GuestProblem`.
 
-        Cancelling the future stops the write, unless it is being committed.
+        Canceling the future stops the write, unless it is being committed.
         """
         loop = asyncio.get_running_loop()
         work = _QueuedWrite(request, loop, loop.create_future())
@@ -159,10 +163,17 @@ class Writer:
             try:
                 self._run_together(group)
                 return
-            except Conflict:
+            except Conflict as conflict:
                 self._rollback()
-                settle(self._session.connection)
                 group = [work for work in group if not work.committed]
+                if conflict.after is not None:
+                    for work in group:
+                        if work.request.movable:
+                            work.answer, work.committed = conflict, True
+                    group = [work for work in group if not work.committed]
+                    if not group:
+                        return
+                settle(self._session.connection)
                 if len(group) > 1:
                     group = [work for work in group if work.deferred_at is None]
                 if not group:
@@ -231,7 +242,7 @@ class Writer:
         self._changes.begin(work.request.call.capture if work.request.call is not None else None)
         try:
             session.execute("savepoint request")
-            work.answer = self._run(work.request)
+            work.answer = self._answers.run(work.request, self._run)
             session.execute("release request")
             session.end()
             describe(work.request, session.row_count, began, "write", shared)

@@ -18,7 +18,7 @@ class WrittenBytesLimit:
 
     def __init__(self, limit: int = MAX_WRITTEN_BYTES) -> None:
         self._limit = limit
-        self._seen: dict[int, tuple[int, int, int]] = {}
+        self._counts: dict[int, tuple[int, int, int]] = {}
         """By thread: the number of its request, the bytes written before it, and those at the last check."""
 
     def check(self, sessions: Sequence[GuestSession]) -> None:
@@ -26,12 +26,12 @@ class WrittenBytesLimit:
         written = {}
         for session in sessions:
             total = written_bytes(f"self/task/{session.thread}")
-            number, before, last = self._seen.get(session.thread, (-1, 0, 0))
+            number, before, last = self._counts.get(session.thread, (-1, 0, 0))
             if number != session.request_number:
                 number, before = session.request_number, last
-            self._seen[session.thread] = number, before, total
+            self._counts[session.thread] = number, before, total
             if session.running:
                 written[session] = total - before
         if sum(written.values()) > self._limit:
             session = max(written, key=lambda each: written[each])
-            session.stop_writing(self._seen[session.thread][0])
+            session.stop_writing(self._counts[session.thread][0])

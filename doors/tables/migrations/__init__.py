@@ -17,7 +17,7 @@ from doors.tables.sqlite.owner import open_for_writing
 from doors.tables.sqlite.tokens import statements
 from doors.tables.types.registry import TIMESTAMP
 
-FOLDER = "tables"
+MIGRATIONS_FOLDER = "tables"
 RECORD = "_svc_migrations"
 TABLE = f"""CREATE TABLE IF NOT EXISTS {RECORD} (
   name TEXT NOT NULL PRIMARY KEY,
@@ -47,14 +47,14 @@ class Migration:
 def find(project: Path) -> tuple[Migration, ...]:
     """Read the migrations in a project's folder, in the order of their names. Raises `TablesError`."""
     paths = sorted(
-        (path for path in (project / FOLDER).glob("*.sql") if not path.name.startswith(".")),
+        (path for path in (project / MIGRATIONS_FOLDER).glob("*.sql") if not path.name.startswith(".")),
         key=lambda path: path.name.encode(errors="surrogateescape"),
     )
     return tuple(_read(path) for path in paths)
 
 
 def _read(path: Path) -> Migration:
-    name = f"{FOLDER}/{path.name}".encode(errors="replace").decode()
+    name = f"{MIGRATIONS_FOLDER}/{path.name}".encode(errors="replace").decode()
     try:
         if path.exists() and not path.is_file():
             raise TablesError(f"{name} is not a file", "Rename it so that it does not end in .sql.")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.schema import notes
-from doors.tables.sqlite.catalog import reserved
+from doors.tables.sqlite.catalog import ANSWERS, reserved
 from doors.tables.sqlite.connections import REPLICA_TABLE, apsw, recorder_of
 from doors.tables.sqlite.errors import (
     Connection,
@@ -22,7 +22,10 @@ from doors.tables.sqlite.errors import (
     rows,
 )
 from doors.tables.sqlite.tokens import ParsedStatement, StatementTooLong
+from engine.files.statement_memory import StatementMemory
 
+MAX_COLLECTED_BYTES = 256 << 20
+"""Maximum memory of a statement: of the values that it collects, and of its compiled form."""
 MAX_STATEMENT_BYTES = 32 << 20
 """Maximum characters of one statement."""
 TIMEOUT_SECONDS = 300.0
@@ -132,10 +135,17 @@ def _run_statement(
             "Nothing was changed. Split the migrations.",
             code="timeout",
         )
-    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_PER_CHECK)
+    memory = StatementMemory(connection, MAX_COLLECTED_BYTES)
+
+    def is_over_limit() -> bool:
+        memory.give_way()
+        return time.monotonic() > end
+
+    connection.set_progress_handler(is_over_limit, _STEPS_PER_CHECK)
     try:
-        for _ in connection.execute(statement.sql):
-            pass
+        with memory:
+            for _ in connection.execute(statement.sql):
+                pass
         if (recorder := recorder_of(connection)) is not None:
             recorder.check_schema()
     except apsw.AuthError:
@@ -147,6 +157,13 @@ def _run_statement(
         message = f"{_location(name, statement.line)}: {error.message}"
         raise TablesError(message, error.hint, code=error.code) from error
     except InterruptError:
+        if memory.oversized:
+            message = f"the statement takes more than {MAX_COLLECTED_BYTES >> 20} MiB of memory"
+            raise TablesError(
+                f"{_location(name, statement.line)}: {message}",
+                "Nothing was changed. Collect fewer values.",
+                code="too-large",
+            ) from None
         raise TablesError(
             f"{_location(name, statement.line)}: the statement took longer than {max(0, end - began):.0f} s",
             "Nothing was changed. Check that it terminates, or split it.",
@@ -212,7 +229,7 @@ def _restricted(connection: Connection, internal_tables: tuple[str, ...]) -> Ite
 def _refuse_reserved(connection: Connection, name: str) -> None:
     """Raise `TablesError` for a renamed object with a reserved name, which the authorizer does not see."""
     for kind, item in rows(connection, "SELECT type, name FROM sqlite_schema"):
-        internal = (*notes.INTERNAL_TABLES, REPLICA_TABLE)
+        internal = (*notes.INTERNAL_TABLES, REPLICA_TABLE, ANSWERS)
         if reserved(item) and item not in internal and not item.startswith("sqlite_"):
             raise TablesError(
                 f"{name or 'the file'}: the {kind} {item} has a reserved name", "Choose another name."

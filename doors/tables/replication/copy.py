@@ -6,26 +6,27 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from doors.tables.replication.entry import Assembler, Entry, chain_of
-from doors.tables.replication.errors import CannotApply
-from doors.tables.replication.place import (
+from doors.tables.replication.entry import Assembler, Entry
+from doors.tables.replication.errors import STORAGE_ERRORS, CannotApply
+from doors.tables.replication.log_position import (
     CREATE,
-    Place,
-    read_place,
+    LogPosition,
+    read_log_position,
     schema_version,
     sequences_of,
-    store_place,
+    store_log_position,
 )
 from doors.tables.sqlite.connections import Connection, Error, apsw, is_replica, open_replica
-from engine.replication import LogMessage
+from engine.files.database_files import copy_database
+from engine.replication import LogMessage, LogSnapshot
 
 BUSY_SECONDS = 0.05
 """Pause before the next try to replace a file that a transaction of this node is changing."""
-OnEntry = Callable[[Place, Entry], None]
+OnEntry = Callable[[LogPosition, Entry], None]
 
 
 class Copy:
-    """A database file at a place of the log. One thread at a time uses it."""
+    """A database file at a position of the log. One thread at a time uses it."""
 
     def __init__(self, path: Path, log: str) -> None:
         """Open or create the file. Raises SQLite's errors."""
@@ -33,36 +34,58 @@ class Copy:
         self._connection: Connection = open_replica(path)
         self._assembler = Assembler()
         self._image = path.with_name(path.name + ".image")
-        self._in_image: Place | None = None
+        self._in_image: LogPosition | None = None
+        self._image_bytes = 0
         try:
-            self.place = self._read()
-            if self.place is not None:
-                self._assembler.restart(self.place.sequence)
+            self.log_position = self._read()
+            if self.log_position is not None:
+                self._assembler.restart(self.log_position.sequence)
         except BaseException:
             self._connection.close()
             raise
 
-    def _read(self) -> Place | None:
-        """Return the place, or None for a file that belongs to another log or to none."""
+    def _read(self) -> LogPosition | None:
+        """Return the position, or None for a file that belongs to another log or to none."""
         if is_replica(self._connection):
-            place = read_place(self._connection)
-            return place if place.log == self._log else None
+            log_position = read_log_position(self._connection)
+            return log_position if log_position.log == self._log else None
         if self._connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is not None:
             return None
-        place = Place(self._log, 0, "", 0)
-        self._store_new(place)
-        return place
+        log_position = LogPosition(self._log, 0, "", 0, 0)
+        self._store_new(log_position)
+        return log_position
 
-    def _store_new(self, place: Place) -> None:
+    @classmethod
+    def restored(cls, path: Path, log: str, snapshot: LogSnapshot) -> "Copy":
+        """Open the file of a snapshot. Raises `CannotApply` for one of another log, and SQLite's errors."""
+        copy = cls(path, log)
+        try:
+            log_position = copy.log_position
+            if log_position is None or log_position.sequence != snapshot.sequence:
+                raise CannotApply(f"the snapshot at {snapshot.sequence} is not one of this log")
+            copy.log_position = copy._store_with_schema(log_position, snapshot.schema)
+        except BaseException:
+            copy.close()
+            raise
+        return copy
+
+    def _store_with_schema(self, log_position: LogPosition, schema: int) -> LogPosition:
+        """Store and return the position of a new content, at which the log has a schema version."""
+        log_position = log_position._replace(schema_shift=schema - schema_version(self._connection))
+        with self._connection:
+            store_log_position(self._connection, log_position)
+        return log_position
+
+    def _store_new(self, log_position: LogPosition) -> None:
         with self._connection:
             self._connection.execute(CREATE)
-            store_place(self._connection, place)
+            store_log_position(self._connection, log_position)
 
     @property
     def after(self) -> int:
         """Sequence after which the next message is to be read."""
-        assert self.place is not None
-        return max(self.place.sequence, self._assembler.after)
+        assert self.log_position is not None
+        return max(self.log_position.sequence, self._assembler.after)
 
     def apply(self, messages: Sequence[LogMessage], after: int, on_entry: OnEntry) -> None:
         """Apply the messages after a sequence; call `on_entry` for each applied entry.
@@ -71,41 +94,46 @@ class Copy:
         """
         if after > self._assembler.after:  # This node wrote the entries up to there.
             self._assembler.restart(after)
-        for message in messages:
-            content = self._assembler.add(message)
-            if content is not None:
-                self._apply_entry(message.sequence, content, on_entry)
+        try:
+            for message in messages:
+                content = self._assembler.add(message)
+                if content is not None:
+                    self._apply_entry(message.sequence, content, on_entry)
+        except BaseException:  # The next call gets the messages after the last applied entry again.
+            assert self.log_position is not None
+            self._assembler.restart(self.log_position.sequence)
+            raise
 
     def _apply_entry(self, sequence: int, content: bytes, on_entry: OnEntry) -> None:
         entry = Entry.decode(content)
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
         try:
-            place = self._in_image or read_place(connection)
-            if sequence <= place.sequence:  # A transaction of this node.
-                self.place = place
+            log_position = self._in_image or read_log_position(connection)
+            if sequence <= log_position.sequence:  # A transaction of this node.
+                self.log_position = log_position
                 return
-            if entry.previous != place.chain:
-                raise CannotApply(f"the entry {sequence} follows another one than {place.sequence}")
+            if entry.previous != log_position.chain:
+                raise CannotApply(f"the entry {sequence} follows another one than {log_position.sequence}")
             if entry.kind == "rows":
-                self._apply_rows(place, entry, sequence)
-            place = place._replace(sequence=sequence, chain=chain_of(content))
+                self._apply_rows(log_position, entry, sequence)
+            log_position = log_position.after(sequence, content)
             if entry.kind != "image":
-                store_place(connection, place)
+                store_log_position(connection, log_position)
             connection.execute("COMMIT")
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
         if entry.kind == "image":
-            place = self._add_to_image(place, entry)
-        self.place = place
-        on_entry(place, entry)
+            log_position = self._add_to_image(log_position, entry)
+        self.log_position = log_position
+        on_entry(log_position, entry)
 
-    def _apply_rows(self, place: Place, entry: Entry, sequence: int) -> None:
+    def _apply_rows(self, log_position: LogPosition, entry: Entry, sequence: int) -> None:
         connection = self._connection
-        found = schema_version(connection) + place.schema_shift
-        if found != entry.schema:
-            raise CannotApply(f"the entry {sequence} needs schema version {entry.schema}, not {found}")
+        actual = schema_version(connection) + log_position.schema_shift
+        if actual != entry.schema:
+            raise CannotApply(f"the entry {sequence} needs schema version {entry.schema}, not {actual}")
         # An applied change of a key is an insertion, which may raise a sequence.
         expected = {**sequences_of(connection), **entry.sequences}
         try:
@@ -120,29 +148,30 @@ class Copy:
                     connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
                     if value is not None:
                         connection.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (name, value))
-        except (apsw.FullError, apsw.IOError, apsw.BusyError, apsw.NoMemError):
+        except STORAGE_ERRORS:
             raise
         except Error as error:
             raise CannotApply(f"the entry {sequence} cannot be applied: {error}") from error
 
-    def _add_to_image(self, place: Place, entry: Entry) -> Place:
+    def _add_to_image(self, log_position: LogPosition, entry: Entry) -> LogPosition:
         """Add a piece; after the last one, replace the content of the file by the image."""
         piece = entry.parts[0]
         assert isinstance(piece, bytes)
-        with self._image.open("ab" if self._in_image else "wb") as file:
+        begin = self._image_bytes if self._in_image is not None else 0
+        with self._image.open("r+b" if begin else "wb") as file:
+            file.seek(begin)
             file.write(piece)
-        self._in_image = place
-        if not entry.complete:
-            return place
-        with closing(Connection(str(self._image))) as image:
-            self._replace_by(image)
-        self._image.unlink()
-        self._store_new(place)
-        place = place._replace(schema_shift=entry.schema - schema_version(self._connection))
-        with self._connection:
-            store_place(self._connection, place)
-        self._in_image = None
-        return place
+            file.truncate()
+        if entry.complete:
+            with closing(Connection(str(self._image))) as image:
+                self._replace_by(image)
+            with self._connection:
+                self._connection.execute(CREATE)
+            log_position = self._store_with_schema(log_position, entry.schema)
+            self._image.unlink()
+        # Only now, so that a piece that could not be added is added again.
+        self._in_image, self._image_bytes = None if entry.complete else log_position, begin + len(piece)
+        return log_position
 
     def _replace_by(self, source: Connection) -> None:
         """Replace the content of the file in one transaction, while others read it."""
@@ -155,19 +184,19 @@ class Copy:
 
     def become(self, other: "Copy") -> None:
         """Replace the content of the file by that of another copy. Raises SQLite's errors."""
-        place = other.place
-        assert place is not None
-        version = schema_version(other._connection) + place.schema_shift
+        log_position = other.log_position
+        assert log_position is not None
+        version = schema_version(other._connection) + log_position.schema_shift
         self._replace_by(other._connection)
-        place = place._replace(schema_shift=version - schema_version(self._connection))
-        with self._connection:
-            store_place(self._connection, place)
-        self.place = place
-        self._assembler.restart(place.sequence)
+        self.log_position = self._store_with_schema(log_position, version)
+        self._assembler.restart(log_position.sequence)
 
     def save_aside(self, path: Path) -> None:
-        """Copy the file, as far as it is readable. Raises SQLite's errors."""
-        self._connection.execute("VACUUM INTO ?", (str(path),))
+        """Copy the file, also a damaged one. Raises OSError and SQLite's errors."""
+        try:
+            self._connection.execute("VACUUM INTO ?", (str(path),))
+        except (apsw.CorruptError, apsw.NotADBError):
+            copy_database(self.path, path)
 
     def close(self) -> None:
         """Close the file."""

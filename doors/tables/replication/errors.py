@@ -1,5 +1,8 @@
 """Errors of replicated tables."""
 
+import errno
+
+from doors.tables.sqlite.connections import DISPLAY_PATH, apsw
 from engine.errors import SvcError
 
 
@@ -11,9 +14,13 @@ class ReplicationError(SvcError):
 
 
 class Conflict(ReplicationError):
-    """Another node wrote first; the transaction was not stored and can be repeated."""
+    """Another node wrote first; the transaction was not stored and can be repeated.
 
-    def __init__(self) -> None:
+    `after` is the sequence after which the log has an entry of that node, if that is known.
+    """
+
+    def __init__(self, after: int | None = None) -> None:
+        self.after = after
         super().__init__(
             "busy", "another node of the fleet wrote to the tables first; nothing was changed", "Try again."
         )
@@ -21,3 +28,34 @@ class Conflict(ReplicationError):
 
 class CannotApply(Exception):
     """An entry of the log does not fit the local copy."""
+
+
+STORAGE_ERRORS = (
+    apsw.FullError,
+    apsw.IOError,
+    apsw.CantOpenError,
+    apsw.PermissionsError,
+    apsw.ReadOnlyError,
+    apsw.NoMemError,
+    apsw.BusyError,
+    apsw.LockedError,
+    apsw.ProtocolError,
+    apsw.InterruptError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+)
+"""Errors that concern the file or the machine, and not the entry that is applied."""
+
+
+def storage_failure(error: Exception) -> str:
+    """Return the cause of an error of SQLite or the operating system, and its remedy."""
+    match error:
+        case apsw.FullError() | OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            return "the disk of this node is full: free space on it"
+        case apsw.CantOpenError() | apsw.PermissionsError() | apsw.ReadOnlyError():
+            return f"this node cannot open or write {DISPLAY_PATH}: check its permissions"
+        case OSError():
+            return f"this node cannot write to the folder of the tables: {error.strerror}"
+        case apsw.IOError():
+            return f"this node cannot read or write {DISPLAY_PATH}: check its disk ({error})"
+    return f"SQLite: {error}"

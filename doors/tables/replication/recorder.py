@@ -10,9 +10,15 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Literal, Protocol
 
-from doors.tables.replication.entry import Entry, Part, chain_of
+from doors.tables.replication.entry import Entry, Part
 from doors.tables.replication.errors import Conflict, ReplicationError
-from doors.tables.replication.place import Place, read_place, schema_version, sequences_of, store_place
+from doors.tables.replication.log_position import (
+    LogPosition,
+    read_log_position,
+    schema_version,
+    sequences_of,
+    store_log_position,
+)
 from doors.tables.replication.soundness import NOT_REPLICABLE, check_statement, unsound_tables
 from doors.tables.sqlite.connections import REPLICA_TABLE, Connection, Error, apsw
 
@@ -35,20 +41,26 @@ class Writing(Protocol):
     def before_write(self, *, exclusive: bool) -> str:
         """Wait for claims of other nodes; if `exclusive`, claim the tables and return the id of the claim."""
 
-    def publish(self, content: bytes, place: Place, claim: str) -> int:
-        """Append an entry after a place, with a claim or none, and return its sequence.
+    def is_behind(self, log_position: LogPosition) -> bool:
+        """Return whether the log has entries after a position. Raises `SvcError`."""
+
+    def publish(self, content: bytes, log_position: LogPosition, claim: str) -> int:
+        """Append an entry after a position, with a claim or none, and return its sequence.
 
         Raises `Conflict` and `SvcError`.
         """
 
-    def on_written(self, place: Place | None, claim: str) -> None:
-        """Note the end of a publication, and of its claim. The place is None if the file lacks it."""
+    def on_written(self, log_position: LogPosition | None, claim: str) -> None:
+        """Note the end of a publication, and of its claim. The position is None if the file lacks it."""
 
     def release(self, claim: str) -> None:
         """End a claim whose transaction changed nothing."""
 
-    def settle(self) -> None:
-        """Wait after a conflict until the entry of the other node is applied. Raises `SvcError`."""
+    def refresh(self) -> None:
+        """Wait until the copy has all entries of the log. Raises `SvcError`."""
+
+    def wait_for_entry(self, sequence: int) -> None:
+        """Wait until the copy has an entry after a sequence, which the log has. Raises `SvcError`."""
 
 
 @lru_cache(4096)
@@ -83,6 +95,10 @@ class Recorder:
         self._connection, self._replica, self._exclusive = connection, replica, exclusive
         self._claim = ""
         self._conflicts = 0
+        self._lost_after: int | None = None
+        """The sequence of the last conflict."""
+        self._refreshed = False
+        """Whether the transaction began after the copy was brought up to date for another try of it."""
         # SQLite compiles DELETE without WHERE to a truncation, unless a session exists.
         self._sentinel = apsw.Session(connection, "main")
         self._session: Any = None
@@ -122,6 +138,7 @@ class Recorder:
                         self._commit()
             case "rollback":
                 self._discard()
+                self._refreshed = False
         return True
 
     @contextmanager
@@ -194,6 +211,7 @@ class Recorder:
         A transaction that violates a foreign key stays as it is: the caller's commit fails.
         """
         if not self._changing:
+            self._end_unchanged()
             return
         connection = self._connection
         if connection.status(apsw.SQLITE_DBSTATUS_DEFERRED_FKS)[0]:
@@ -204,15 +222,15 @@ class Recorder:
         for reason in self._check_soundness().values():
             raise ReplicationError(NOT_REPLICABLE, reason, "Nothing was changed.")
         if not self._parts:
-            self._discard()
+            self._end_unchanged()
             return
-        place = read_place(connection)
+        log_position = read_log_position(connection)
         now = sequences_of(connection)
         entry = Entry(
             kind="rows",
-            previous=place.chain,
+            previous=log_position.chain,
             node=self._replica.node,
-            schema=self._schema + place.schema_shift,
+            schema=self._schema + log_position.schema_shift,
             parts=tuple(self._parts),
             sequences={
                 name: now.get(name)
@@ -222,12 +240,16 @@ class Recorder:
             claim=self._claim,
         )
         content = entry.encode()
-        sequence = self._replica.publish(content, place, self._claim)
-        claim, self._claim, self._conflicts = self._claim, "", 0
-        after: Place | None = place._replace(sequence=sequence, chain=chain_of(content))
+        try:
+            sequence = self._replica.publish(content, log_position, self._claim)
+        except Conflict as conflict:
+            self._lost_after = conflict.after
+            raise
+        claim, self._claim, self._conflicts, self._refreshed = self._claim, "", 0, False
+        after: LogPosition | None = log_position.after(sequence, content)
         try:
             assert after is not None
-            store_place(connection, after)
+            store_log_position(connection, after)
             connection.execute("COMMIT")
         except Error:  # The log has the transaction: it is applied later.
             after = None
@@ -237,6 +259,15 @@ class Recorder:
             self._replica.on_written(after, claim)
             self._discard()
         connection.execute("BEGIN")
+
+    def _end_unchanged(self) -> None:
+        """Raise `Conflict` if the transaction may have changed nothing because the copy lacks entries."""
+        log_position = read_log_position(self._connection)
+        if not (self._claim or self._refreshed) and self._replica.is_behind(log_position):
+            self._lost_after = None
+            raise Conflict
+        self._conflicts, self._refreshed = 0, False
+        self._discard()
 
     def _discard(self) -> None:
         """Forget the changes of a transaction that ends."""
@@ -256,7 +287,11 @@ class Recorder:
         if self._conflicts > MAX_CONFLICTS:
             self._conflicts = 0
             raise Conflict
-        self._replica.settle()
+        if self._lost_after is None:
+            self._replica.refresh()
+            self._refreshed = True
+        else:
+            self._replica.wait_for_entry(self._lost_after)
 
     def close(self) -> None:
         """End the recording of a connection that closes."""

@@ -3,8 +3,11 @@
 Each writing connection looks here when it opens, so that no way to write bypasses the log.
 """
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Protocol
+
+from engine.door import DoorRequest, DoorResponse
 
 
 class Replicated(Protocol):
@@ -18,6 +21,21 @@ class Replicated(Protocol):
 
     def refresh(self) -> None:
         """Wait until the local copy has all stored entries, on another thread than that of the event loop."""
+
+    async def forward(
+        self, request: DoorRequest, *, repeatable: bool, after: int | None = None
+    ) -> DoorResponse | None:
+        """Run a request of a guest on the node that writes to the tables, or return None: then run it here.
+
+        Without an answer of that node, a `repeatable` request runs here too. `after` is that of a conflict.
+        Raises `SvcError`.
+        """
+
+    def execute_with(self, execute: Callable[[DoorRequest], Awaitable[DoorResponse]] | None) -> None:
+        """Set the function that runs the requests that other nodes forward."""
+
+    def repair(self, reason: str) -> None:
+        """Build the local copy again, whose file turned out to be damaged. Call it on the event loop."""
 
 
 class ReplicaSource(Protocol):

@@ -2,13 +2,17 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from doors.tables.replication import registry
 from doors.tables.replication.replica import Replica
+from engine.cancellation import cancel
+from engine.errors import SvcError
 from engine.replication import ReplicatedLog
 
 THREADS = 8
+RETRY_SECONDS = 1.0
 
 
 class Replicas:
@@ -20,11 +24,27 @@ class Replicas:
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tables-apply")
         self._replicas: dict[str, Replica] = {}
-        self._closed = False
+        self._receiving: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Replicate the tables of this process from now on."""
         registry.activate(self._projects, self)
+        self._receiving = self._loop.create_task(self._receive())
+
+    async def _receive(self) -> None:
+        while True:
+            with suppress(SvcError):
+                async with self._log.receive(self._execute):
+                    await asyncio.Event().wait()
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _execute(self, name: str, content: bytes) -> bytes | None:
+        replica = self._replicas.get(name)
+        return await replica.forwarding.receive(content) if replica is not None else None
+
+    def opened(self) -> dict[str, Replica]:
+        """Return the replicas that were used since the start, by project."""
+        return dict(self._replicas)
 
     def of(self, data: Path) -> Replica:
         """Return the replica of a project's data folder."""
@@ -47,6 +67,8 @@ class Replicas:
     async def aclose(self) -> None:
         """Stop following the logs. Writing connections must be closed."""
         registry.deactivate(self._projects)
+        if self._receiving is not None:
+            await cancel([self._receiving])
         for replica in self._replicas.values():
             await replica.aclose()
         self._threads.shutdown()

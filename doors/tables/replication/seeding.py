@@ -6,10 +6,11 @@ from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from doors.tables.replication.entry import MESSAGE_BYTES, Entry, chain_of, messages_of
+from doors.tables.replication.entry import MESSAGE_BYTES, Entry, messages_of
 from doors.tables.replication.errors import ReplicationError
-from doors.tables.replication.place import CREATE, Place, schema_version, store_place
+from doors.tables.replication.log_position import CREATE, LogPosition, schema_version, store_log_position
 from doors.tables.sqlite.connections import DATABASE_NAME, Connection, Error, open_replica
+from engine.cancellation import finish
 from engine.replication import ReplicatedLog
 
 
@@ -34,30 +35,34 @@ class Seeding:
         return len(self._locked)
 
     async def _copy(self, path: Path) -> None:
-        connection = await asyncio.to_thread(open_replica, path)
-        self._locked.append(connection)
-        await asyncio.to_thread(connection.execute, "BEGIN IMMEDIATE")
-        connection.execute(CREATE)
+        connection = await finish(asyncio.ensure_future(asyncio.to_thread(self._lock, path)))
         schema = schema_version(connection)
-        name, sequence, chain = path.parent.parent.name, 0, ""
+        name, log_position = path.parent.parent.name, LogPosition(self._log.id, 0, "", 0, 0)
         with TemporaryDirectory(prefix="svc-seed-", dir=path.parent) as folder:
             image = Path(folder) / DATABASE_NAME
             await asyncio.to_thread(_save, path, image)
             for piece, complete in _pieces(image):
                 entry = Entry(
                     kind="image",
-                    previous=chain,
+                    previous=log_position.chain,
                     node=self._log.node,
                     schema=schema,
                     parts=(piece,),
                     complete=complete,
                 )
                 content = await asyncio.to_thread(entry.encode)
-                stored = await self._log.append(name, messages_of(content), sequence)
+                stored = await self._log.append(name, messages_of(content), log_position.sequence)
                 if stored is None:
                     raise ReplicationError("busy", f"the tables of {name} are in the fleet already")
-                sequence, chain = stored, chain_of(content)
-        store_place(connection, Place(self._log.id, sequence, chain, 0))
+                log_position = log_position.after(stored, content)
+        store_log_position(connection, log_position)
+
+    def _lock(self, path: Path) -> Connection:
+        connection = open_replica(path)
+        self._locked.append(connection)
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(CREATE)
+        return connection
 
     def commit(self) -> None:
         """Connect the files to their logs, and let writers continue."""
@@ -69,7 +74,7 @@ class Seeding:
 
     def _end(self, statement: str) -> None:
         for connection in self._locked:
-            with closing(connection), suppress(Error):  # A file without a place is built from the log.
+            with closing(connection), suppress(Error):  # A file without a position is built from the log.
                 connection.execute(statement)
         self._locked.clear()
 

@@ -26,11 +26,11 @@ def unsound_tables(connection: Connection) -> Mapping[str, str]:
         "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type = 'table'"
         " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
     )
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for name, without_rowid in rows(connection, tables):
         if reason := _unsound_key(connection, name, bool(without_rowid)):
-            found[name] = reason
-    return found
+            reasons[name] = reason
+    return reasons
 
 
 def _unsound_key(connection: Connection, table: str, without_rowid: bool) -> str | None:

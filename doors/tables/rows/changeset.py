@@ -37,6 +37,7 @@ from doors.tables.sqlite.errors import (
 )
 from doors.tables.types.convert import preview
 from doors.tables.types.grid_cell import CUT, cell, full_cell, same, selected, stored, value_of
+from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
 
 TIMEOUT_SECONDS = 30.0
 """Time limit of a list of changes, during which other writers wait."""
@@ -71,10 +72,17 @@ def apply(connection: Connection, table: str, changes: Sequence[Change], *, skip
     skipped. An invalid change is an error: nothing is changed. Raises `TablesError` if the table is
     `read-only` or `not-found`, or the file cannot be written.
     """
+    memory = StatementMemory(connection)
     try:
-        with _transaction(connection):
-            return _TableChanges(connection, table).all(changes, skip=skip)
+        with _transaction(connection, memory):
+            return _TableChanges(connection, table, memory).all(changes, skip=skip)
     except InterruptError:
+        if memory.oversized:
+            raise TablesError(
+                f"{_ERROR_PREFIX}: a trigger collected more than {MAX_COLLECTED_BYTES >> 20} MiB",
+                "Collect fewer values in the trigger.",
+                code="too-large",
+            ) from None
         raise TablesError(
             f"{_ERROR_PREFIX}: it would take longer than {TIMEOUT_SECONDS:.0f} s",
             "Change fewer at once.",
@@ -85,9 +93,14 @@ def apply(connection: Connection, table: str, changes: Sequence[Change], *, skip
 
 
 @contextmanager
-def _transaction(connection: Connection) -> Iterator[None]:
+def _transaction(connection: Connection, memory: StatementMemory) -> Iterator[None]:
     end = time.monotonic() + TIMEOUT_SECONDS
-    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_PER_CHECK)
+
+    def is_over_limit() -> bool:
+        memory.give_way()
+        return time.monotonic() > end
+
+    connection.set_progress_handler(is_over_limit, _STEPS_PER_CHECK)
     try:
         begin_write(connection)
         yield
@@ -100,8 +113,9 @@ def _transaction(connection: Connection) -> Iterator[None]:
 class _TableChanges:
     """The changes of one table, within a transaction."""
 
-    def __init__(self, connection: Connection, name: str) -> None:
+    def __init__(self, connection: Connection, name: str, memory: StatementMemory) -> None:
         self.connection = connection
+        self.memory = memory
         self.now = iso(time.time())
         try:
             self.table: Table = find(read(connection), name)
@@ -192,7 +206,8 @@ class _TableChanges:
 
     def _run(self, sql: str, values: Values, key: list[Value]) -> list[Value]:
         try:
-            keys = rows(self.connection, sql, *values.values(), *key)
+            with self.memory:  # Triggers may collect values.
+                keys = rows(self.connection, sql, *values.values(), *key)
         except ConstraintError as error:
             fault = constraint_errors.constraint_message(
                 self.connection, self.table, error, values, self.key_condition, key

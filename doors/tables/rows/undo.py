@@ -21,7 +21,7 @@ def undo(connection: Connection, changes: Iterable[Sequence[Any]]) -> tuple[int,
         table = tables.get(fold(name))
         if table is None:
             continue
-        row = _Row(connection, table)
+        row = _RowUndo(connection, table)
         try:
             done = row.undo(operation, (before, after), _values(old), _values(new))
         except Error:
@@ -30,7 +30,7 @@ def undo(connection: Connection, changes: Iterable[Sequence[Any]]) -> tuple[int,
     return undone, failed
 
 
-class _Row:
+class _RowUndo:
     """One change of a row of a table."""
 
     def __init__(self, connection: Connection, table: Table) -> None:

@@ -21,7 +21,7 @@ KnownType = Annotated[
 ]
 
 
-class _Request:
+class _ChangeModel:
     """A change without nested values: pydantic parses it from JSON with exactly these members."""
 
     __slots__ = ()
@@ -40,7 +40,7 @@ class CreateTable:
 
 
 @dataclass(frozen=True, slots=True)
-class RenameTable(_Request):
+class RenameTable(_ChangeModel):
     """Rename a table, and update the views, triggers and foreign keys that use it."""
 
     table: str
@@ -49,7 +49,7 @@ class RenameTable(_Request):
 
 
 @dataclass(frozen=True, slots=True)
-class DropTable(_Request):
+class DropTable(_ChangeModel):
     """Drop a table and its rows."""
 
     table: str
@@ -68,7 +68,7 @@ class AddColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class RenameColumn(_Request):
+class RenameColumn(_ChangeModel):
     """Rename a column, and update the indexes, views, triggers and foreign keys that use it."""
 
     table: str
@@ -78,7 +78,7 @@ class RenameColumn(_Request):
 
 
 @dataclass(frozen=True, slots=True)
-class RetypeColumn(_Request):
+class RetypeColumn(_ChangeModel):
     """Convert a column and all its values to another type, or change nothing."""
 
     table: str
@@ -88,7 +88,7 @@ class RetypeColumn(_Request):
 
 
 @dataclass(frozen=True, slots=True)
-class DropColumn(_Request):
+class DropColumn(_ChangeModel):
     """Drop a column and its values."""
 
     table: str
@@ -97,7 +97,7 @@ class DropColumn(_Request):
 
 
 @dataclass(frozen=True, slots=True)
-class SetNullable(_Request):
+class SetNullable(_ChangeModel):
     """Allow or refuse null in a column."""
 
     table: str
@@ -107,7 +107,7 @@ class SetNullable(_Request):
 
 
 @dataclass(frozen=True, slots=True)
-class SetDefault(_Request):
+class SetDefault(_ChangeModel):
     """Set the default of a column: `now()` or an SQL literal (`0`, `'open'`, `true`). None drops it."""
 
     table: str
@@ -117,7 +117,7 @@ class SetDefault(_Request):
 
 
 @dataclass(frozen=True, slots=True)
-class SetUnique(_Request):
+class SetUnique(_ChangeModel):
     """Refuse or allow duplicates in a column."""
 
     table: str
@@ -127,7 +127,7 @@ class SetUnique(_Request):
 
 
 @dataclass(frozen=True, slots=True)
-class SetPrimaryKey(_Request):
+class SetPrimaryKey(_ChangeModel):
     """Set the primary key to columns in this order. An empty tuple drops it."""
 
     table: str
@@ -136,7 +136,7 @@ class SetPrimaryKey(_Request):
 
 
 @dataclass(frozen=True, slots=True)
-class SetNote(_Request):
+class SetNote(_ChangeModel):
     """Set the note on a column, or on the table if `column` is empty. An empty note deletes it."""
 
     table: str
@@ -146,7 +146,7 @@ class SetNote(_Request):
 
 
 @dataclass(frozen=True, slots=True)
-class CreateIndex(_Request):
+class CreateIndex(_ChangeModel):
     """Create an index. The default name is made of the table and its columns."""
 
     table: str
@@ -157,7 +157,7 @@ class CreateIndex(_Request):
 
 
 @dataclass(frozen=True, slots=True)
-class DropIndex(_Request):
+class DropIndex(_ChangeModel):
     """Drop an index."""
 
     name: str

@@ -16,6 +16,8 @@ from doors.tables.types.registry import TYPES, TypeName, declared_type
 Kind = Literal["table", "view", "virtual"]
 
 NOTES = "_svc_notes"
+ANSWERS = "_svc_answers"
+"""Table of the answers to writes with an idempotency key."""
 RESERVED = ("sqlite_", "_svc")
 """Prefixes that table names of a project cannot have, in any case."""
 

@@ -33,7 +33,7 @@ MAX_SQL = 100_000
 """Maximum bytes of a statement."""
 
 REPLICA_TABLE = "_svc_replica"
-"""Table of a replicated file with its place in the log. It is not replicated itself."""
+"""Table of a replicated file with its position in the log. It is not replicated itself."""
 _REPLICA_TIMEOUT_MS = 60_000
 _MIN_FILE_BYTES = 512
 """Bytes of the smallest database. SQLite treats a shorter file as empty and would overwrite it."""
@@ -109,7 +109,7 @@ def open_owner(path: Path, vfs: str | None = None, *, exclusive: bool = True) ->
 
 
 def is_replica(connection: Connection) -> bool:
-    """Return whether a file has a place in the log of a fleet."""
+    """Return whether a file has a position in the log of a fleet."""
     sql = "select 1 from sqlite_schema where name = ?"
     return connection.execute(sql, (REPLICA_TABLE,)).fetchone() is not None
 

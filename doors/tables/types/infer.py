@@ -21,7 +21,7 @@ PREVIEW_ROWS = 20
 
 
 @dataclass(slots=True)
-class _ColumnStats:
+class _ColumnValues:
     """The types that are still possible for a column, and whether it could be the primary key.
 
     In files of JSON, whose strings are marked as such, text is preferred to documents.
@@ -115,7 +115,7 @@ def infer(
 
     `header` is true if the names are from the header of the rows.
     """
-    stats = [_ColumnStats(name) for name in names]
+    stats = [_ColumnValues(name) for name in names]
     first, count = [], 0
     for count, cells in enumerate(rows, 1):
         if count <= row_count:
@@ -131,7 +131,7 @@ def is_plain_text(text: str) -> bool:
 
 
 def _preview_json(source: BinaryIO, format: Any) -> Preview:
-    stats: dict[str, _ColumnStats] = {}
+    stats: dict[str, _ColumnValues] = {}
     first: list[dict[str, str | None]] = []
     count = 0
     for count, (_, _, fields) in enumerate(objects(source, format), 1):
@@ -141,7 +141,7 @@ def _preview_json(source: BinaryIO, format: Any) -> Preview:
             )
         for name, value, _ in fields:
             if fold(name) not in stats:
-                stats[fold(name)] = _ColumnStats(name, is_json=True, missing=count > 1)
+                stats[fold(name)] = _ColumnValues(name, is_json=True, missing=count > 1)
             stats[fold(name)].add_value(value)
         check_width(len(stats), count)
         if len(fields) < len(stats):

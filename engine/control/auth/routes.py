@@ -63,7 +63,7 @@ def auth_blueprint(name: str) -> Blueprint:
     routes = Blueprint(name, __name__)
 
     @routes.before_request
-    async def _whole() -> None:
+    async def _receive_body() -> None:
         if (request.content_length or 0) > MAX_BODY_BYTES:
             raise BodyTooLarge(MAX_BODY_BYTES)
         try:

@@ -1,5 +1,6 @@
 """Routes of the fleet: its state and tokens for owners, and the admission of joining nodes."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pydantic import Field
@@ -10,16 +11,21 @@ from engine.control.access import ALL_PROJECTS, Principal
 from engine.control.app import create_app, public_route, require
 from engine.control.auth.routes import auth_blueprint
 from engine.control.schema import StrictModel
+from engine.fleet import operations
+from engine.fleet.facts import FleetFacts
 from engine.fleet.fleet import Fleet
 from engine.fleet.node import MAX_PORT, NodeAddress
-from engine.fleet.registry import JoinRequest
+from engine.fleet.registry import JoinRequest, Member
 from engine.fleet.status import FleetStatus
 from engine.http.asgi import asgi_handler
 from engine.http.exchange import Handler
+from engine.timeline.json_format import format_utc
 
 HOUR_NS = 3600 * 10**9
 TOKEN_HOURS = 24
 MAX_TOKEN_HOURS = 24 * 30
+Facts = Callable[[str], Awaitable[FleetFacts]]
+"""Returns facts about the fleet and the tables of a project, or of all."""
 
 
 class FoundRequest(StrictModel):
@@ -30,9 +36,10 @@ class FoundRequest(StrictModel):
 
 
 class FleetTokenRequest(StrictModel):
-    """How long a token can be used, in hours."""
+    """How long a token can be used, in hours. `keeper`: the machine that joins stores data."""
 
     hours: int = Field(default=TOKEN_HOURS, gt=0, le=MAX_TOKEN_HOURS)
+    keeper: bool = False
 
 
 class FleetTokenOut(StrictModel):
@@ -43,26 +50,66 @@ class FleetTokenOut(StrictModel):
 
 
 class NodeOut(StrictModel):
-    """A node. `role`: keeper (runs a nats-server) or agent. `skew_seconds`: its clock minus this one's."""
+    """A node. `role`: keeper (runs a nats-server) or agent. `skew_seconds`: its clock minus this one's.
+
+    `seen` is the time of its last sign of life. `lag_ms`: how far its copy of the tables is behind their log;
+    null if it is unknown, as before the first use. `leads`: the node orders the writes to tables.
+    `draining`: it takes no requests.
+    """
 
     id: str
     address: str
     role: str
     version: str
     present: bool
+    draining: bool
     this: bool
     skew_seconds: float | None
+    seen: str | None
+    lag_ms: int | None
+    leads: bool
 
 
 class FleetOut(StrictModel):
-    """The fleet. `healthy`: this node's nats-server is in contact with a majority."""
+    """The fleet. `healthy`: this node's nats-server is in contact with a majority.
+
+    `quorum`: a majority of the keepers answers this node, so that writes are stored.
+    """
 
     fleet: str
     node: str
     serving: bool
     healthy: bool
+    quorum: bool
     needed: int
     nodes: list[NodeOut]
+
+
+class FleetOfProjectOut(StrictModel):
+    """The fleet that serves a project, or null. Addresses are empty unless the caller owns all projects."""
+
+    fleet: FleetOut | None
+
+
+class DrainRequest(StrictModel):
+    """Why a node stops taking requests. `upgrade`: only if all other nodes run and have all data."""
+
+    upgrade: bool = False
+
+
+class DrainOut(StrictModel):
+    """A node that takes no requests, and how many streams other nodes lead instead of it."""
+
+    node: str
+    streams: int
+
+
+class RemovedOut(StrictModel):
+    """A node that was removed."""
+
+    id: str
+    address: str
+    role: str
 
 
 class AuthorityOut(StrictModel):
@@ -82,8 +129,8 @@ class JoinBody(StrictModel):
     time_ns: int
 
 
-def blueprint(fleet: Fleet) -> Blueprint:
-    """Return the routes for owners of every project."""
+def blueprint(fleet: Fleet, facts: Facts) -> Blueprint:
+    """Return the routes. Those that change the fleet are for owners of every project."""
     routes = Blueprint("fleet", __name__)
 
     @routes.get("/v1/fleet")
@@ -91,7 +138,20 @@ def blueprint(fleet: Fleet) -> Blueprint:
     async def status() -> FleetOut:
         """Return the nodes of the fleet as this one observes them."""
         require(ALL_PROJECTS, "owner")
-        return _status(await fleet.status())
+        return _status(await fleet.status(), await facts(""))
+
+    @routes.get("/v1/projects/<project>/fleet")
+    @validate_response(FleetOfProjectOut)
+    async def of_project(project: str) -> FleetOfProjectOut:
+        """Return the nodes that serve a project. Lags are those of its tables. Requires the role viewer."""
+        caller = require(project, "viewer")
+        if fleet.node is None:
+            return FleetOfProjectOut(fleet=None)
+        status = _status(await fleet.status(), await facts(project))
+        if caller.role(ALL_PROJECTS) != "owner":
+            for node in status.nodes:
+                node.address = ""
+        return FleetOfProjectOut(fleet=status)
 
     @routes.post("/v1/fleet")
     @validate_request(FoundRequest)
@@ -100,7 +160,7 @@ def blueprint(fleet: Fleet) -> Blueprint:
         """Create a fleet with this service as its first node."""
         require(ALL_PROJECTS, "owner")
         await fleet.found(NodeAddress(data.host, data.port))
-        return _status(await fleet.status())
+        return _status(await fleet.status(), FleetFacts())
 
     @routes.post("/v1/fleet/tokens")
     @validate_request(FleetTokenRequest)
@@ -108,33 +168,63 @@ def blueprint(fleet: Fleet) -> Blueprint:
     async def token(data: FleetTokenRequest) -> FleetTokenOut:
         """Create a token that lets one machine join the fleet."""
         require(ALL_PROJECTS, "owner")
-        created = await fleet.new_token(data.hours * HOUR_NS)
+        created = await fleet.new_token(data.hours * HOUR_NS, keeper=data.keeper)
         state = await fleet.status()
         return FleetTokenOut(token=created.text, missing=max(0, state.needed - len(state.members)))
+
+    @routes.post("/v1/fleet/drain")
+    @validate_request(DrainRequest)
+    @validate_response(DrainOut)
+    async def drain(data: DrainRequest) -> DrainOut:
+        """Stop taking requests on this node, and wait until the last one has ended."""
+        require(ALL_PROJECTS, "owner")
+        drained = await (operations.prepare_upgrade if data.upgrade else operations.drain)(fleet)
+        return DrainOut(node=drained.node, streams=drained.streams)
+
+    @routes.delete("/v1/fleet/nodes/<node>")
+    @validate_response(RemovedOut)
+    async def remove(node: str) -> RemovedOut:
+        """Remove another node, which does not run."""
+        require(ALL_PROJECTS, "owner")
+        member = await operations.remove(fleet, node)
+        return RemovedOut(id=member.id, address=str(member.address), role=_role(member))
 
     return routes
 
 
-def _status(status: FleetStatus) -> FleetOut:
+def _role(member: Member) -> str:
+    return "keeper" if member.keeper else "agent"
+
+
+def _status(status: FleetStatus, facts: FleetFacts) -> FleetOut:
     return FleetOut(
         fleet=status.fleet,
         node=status.node,
         serving=status.serving,
         healthy=status.healthy,
+        quorum=facts.quorum,
         needed=status.needed,
         nodes=[
             NodeOut(
                 id=node.member.id,
                 address=str(node.member.address),
-                role="keeper" if node.member.keeper else "agent",
+                role=_role(node.member),
                 version=node.version,
                 present=node.present,
+                draining=node.draining,
                 this=node.this,
                 skew_seconds=node.skew_seconds,
+                seen=_time(facts.seen_ns.get(node.member.id)),
+                lag_ms=facts.lag_ms.get(node.member.id),
+                leads=node.member.id == facts.leader,
             )
             for node in status.members
         ],
     )
+
+
+def _time(time_ns: int | None) -> str | None:
+    return format_utc(time_ns) if time_ns is not None else None
 
 
 class _NoAccess:

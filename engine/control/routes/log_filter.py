@@ -8,8 +8,9 @@ from pydantic import Field, StringConstraints
 
 from engine.control.schema import QueryModel
 from engine.errors import SvcError
-from engine.timeline.query import RecordFilter, TimelineReader
+from engine.timeline.query import TimelineReader
 from engine.timeline.record import SEVERITIES, severity
+from engine.timeline.record_filter import RecordFilter
 
 MAX_CURSOR = (1 << 63) - 1
 """The highest possible cursor."""

@@ -5,13 +5,11 @@ bytes each. Cursors have no gaps: without a filter, row `i` of a list is the rec
 filter, `cursors` sends all that pass, one range of the timeline at a time, and then those of new records.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, StringConstraints
 from quart import Blueprint, Response
@@ -23,51 +21,36 @@ from engine.control.errors import problem_members
 from engine.control.openapi import sends
 from engine.control.project_threads import ProjectThreads
 from engine.control.projects import Projects
+from engine.control.routes import log_stream
 from engine.control.routes.log_filter import MAX_CURSOR, LogFilter
 from engine.control.schema import QueryModel, StrictModel
 from engine.errors import SvcError
+from engine.peers import PeersOfService
 from engine.timeline import database
 from engine.timeline import sql as timeline_sql
+from engine.timeline.fleet_sql import FleetSql
 from engine.timeline.follow import TimelineFollower
 from engine.timeline.json_format import to_json
 from engine.timeline.query import (
     WINDOW_BYTES,
     CursorPage,
-    RecordFilter,
-    RecordPage,
     TimelineReader,
     open_reader,
 )
 from engine.timeline.record import RequestRecord
-from engine.timeline.selection import RecordRange, select
+from engine.timeline.record_filter import RecordFilter
 from engine.timeline.stored_record import StoredRecord
 
 MAX_RECORDS = 1000
 """Maximum number of records in a response."""
 MAX_CURSORS = 500
-MAX_TAIL = 100_000
 SCAN_RECORDS = 50_000
 """Number of records scanned for one line of cursors, which takes tens of milliseconds."""
 
 MAX_STREAMS = 1024
 """Maximum streams of a project that wait for a thread."""
-_Page = TypeVar("_Page", RecordPage, CursorPage)
-Run = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Runs a function in a thread of the project."""
 _EMPTY_RANGE = (1, 0)
 """First and last cursor of an empty timeline."""
-
-
-class LogsQuery(LogFilter):
-    """Records as NDJSON: all conditions must hold.
-
-    `tail` limits the result to the last records, `after` is a cursor (exclusive), `follow` continues with new
-    records.
-    """
-
-    tail: int | None = Field(None, ge=0, le=MAX_TAIL)
-    after: int | None = Field(None, ge=0, le=MAX_CURSOR)
-    follow: bool = False
 
 
 class LogWindowQuery(LogFilter):
@@ -119,7 +102,8 @@ class LogSqlColumn(BaseModel):
 class LogSqlOut(BaseModel):
     """The result of a statement, in the form of the SQL of the tables.
 
-    `truncated` is `rows` or `bytes` if the result is incomplete.
+    `truncated` is `rows` or `bytes` if the result is incomplete. In a fleet, `missing` has the nodes that do
+    not answer, and `partial` those of which only the records from `since` on were read.
     """
 
     columns: list[LogSqlColumn]
@@ -127,6 +111,8 @@ class LogSqlOut(BaseModel):
     truncated: str | None
     changes: int
     last_id: int
+    missing: list[dict[str, Any]] = []
+    partial: list[dict[str, Any]] = []
 
 
 class RecordsOut(BaseModel):
@@ -160,24 +146,37 @@ class CursorsLine(BaseModel):
     error: dict[str, Any] | None = None
 
 
-def blueprint(projects: Projects, scan_records: int = SCAN_RECORDS) -> Blueprint:
-    """Return the routes, which raise `SvcError`. `stretch` is the number of records scanned per line."""
+def blueprint(
+    projects: Projects, peers: PeersOfService | None = None, *, scan_records: int = SCAN_RECORDS
+) -> Blueprint:
+    """Return the routes, which raise `SvcError`. `scan_records` is the number of records scanned per line.
+
+    `peers` has the other nodes of a fleet.
+    """
+    peers = peers or PeersOfService()
     routes = Blueprint("logs", __name__)
+    fleet_sql = FleetSql()
     threads, streams = ProjectThreads("logs"), ProjectThreads("logs-streams", max_waiting=MAX_STREAMS)
 
     @routes.get("/v1/projects/<project>/logs")
     @sends(ndjson.MEDIA_TYPE)
-    @validate_querystring(LogsQuery)
-    async def logs(project: str, query_args: LogsQuery) -> Response:
+    @validate_querystring(log_stream.LogsQuery)
+    async def logs(project: str, query_args: log_stream.LogsQuery) -> Response:
         """Send records as NDJSON, oldest first. `{"dropped": n}` counts records removed before their turn.
 
         A following stream sends `{"position": cursor}` after the existing records, and again after each
-        second without a match: all matching records up to that cursor were sent.
+        second without a match: all matching records up to that cursor were sent. A fleet sends the records of
+        all nodes, each with the member `node`, and `{"missing": […]}` for those that do not answer.
         """
         require(project, "viewer")
         query_args.check_follow(follow=query_args.follow)
         path = projects.data_dir(project) / database.TIMELINE_FILE
-        lines = _records(streams.of(project), path, query_args.filter(), query_args)
+        query_args.filter()
+        if peers.current is not None:
+            query_args.position()
+            return ndjson.ndjson_response(log_stream.gathered(peers.current, project, query_args))
+        query_args.position_here()
+        lines = log_stream.records(streams.of(project), path, query_args, lambda: peers.current is not None)
         return ndjson.ndjson_response(lines)
 
     @routes.get("/v1/projects/<project>/logs/window")
@@ -232,9 +231,13 @@ def blueprint(projects: Projects, scan_records: int = SCAN_RECORDS) -> Blueprint
     @validate_request(LogSqlRequest)
     @document_response(LogSqlOut)
     async def log_sql(project: str, data: LogSqlRequest) -> Response:
-        """Run one SELECT over the views requests, spans, records and lines. Requires the role viewer."""
+        """Run one SELECT over the views of the timeline. Requires the role viewer."""
         require(project, "viewer")
         folder = projects.data_dir(project)
+        if peers.current is not None:
+            in_thread = threads.of(str(folder))
+            document = await fleet_sql.run(peers.current, folder, in_thread, data.sql, data.limit)
+            return Response(document, content_type="application/json")
         run = partial(timeline_sql.run, folder / database.TIMELINE_FILE, data.sql, data.limit)
         return Response(await threads.run(str(folder), run), content_type="application/json")
 
@@ -286,7 +289,7 @@ def _add_spans(reader: TimelineReader, entries: list[StoredRecord], documents: l
 
 
 async def _cursors(
-    run: Run, path: Path, record_filter: RecordFilter, query: CursorsQuery, scan_records: int
+    run: log_stream.Run, path: Path, record_filter: RecordFilter, query: CursorsQuery, scan_records: int
 ) -> AsyncIterator[bytes]:
     try:
         first, last = await run(lambda: _bounds(path, query))
@@ -303,7 +306,7 @@ async def _cursors(
                     partial(follower.scan_cursors, scan_records),
                     lambda p: p.position - p.after >= scan_records,
                 )
-                async for lines in _follow(run, scan, _cursor_lines, full):
+                async for lines in log_stream.follow(run, scan, _cursor_lines, full):
                     yield lines
     except SvcError as error:
         yield ndjson.line({"error": problem_members(error)})
@@ -325,24 +328,6 @@ def _scan(path: Path, record_filter: RecordFilter, after: int, last: int) -> Cur
         return follower.scan_cursors(last - after)
 
 
-async def _follow(
-    run: Run, poll: Callable[[], _Page], encode: Callable[[_Page], bytes], more: Callable[[_Page], bool]
-) -> AsyncIterator[bytes]:
-    """Yield the lines of new pages until the client disconnects; after each quiet second, the position."""
-    quiet = 0.0
-    while True:
-        page = await run(poll)
-        if lines := encode(page):
-            yield lines
-            quiet = 0.0
-        if not more(page):
-            await asyncio.sleep(ndjson.POLL_SECONDS)
-            quiet += ndjson.POLL_SECONDS
-        if quiet >= ndjson.KEEPALIVE_SECONDS:
-            yield ndjson.line({"position": page.position})
-            quiet = 0.0
-
-
 def _line(page: CursorPage) -> bytes:
     return f'{{"after": {page.after}, "position": {page.position}, "offsets": {page.offsets}}}\n'.encode()
 
@@ -350,29 +335,3 @@ def _line(page: CursorPage) -> bytes:
 def _cursor_lines(page: CursorPage) -> bytes:
     dropped = ndjson.line({"dropped": page.dropped}) if page.dropped else b""
     return dropped + (_line(page) if page.offsets != "[]" else b"")
-
-
-async def _records(
-    run: Run, path: Path, record_filter: RecordFilter, query: LogsQuery
-) -> AsyncIterator[bytes]:
-    since_ns, until_ns = query.times()
-    position = 0
-    try:
-        with closing(
-            select(path, record_filter, RecordRange(since_ns, query.after, query.tail, until_ns))
-        ) as pages:
-            while (page := await run(lambda: next(pages, None))) is not None:
-                yield _record_lines(page)
-                position = page.position
-        if query.follow:
-            yield ndjson.line({"position": position})
-            with closing(TimelineFollower(path, record_filter, position)) as follower:
-                async for lines in _follow(run, follower.poll, _record_lines, attrgetter("more")):
-                    yield lines
-    except SvcError as error:
-        yield ndjson.line({"error": problem_members(error)})
-
-
-def _record_lines(page: RecordPage) -> bytes:
-    dropped = ndjson.line({"dropped": page.dropped}) if page.dropped else b""
-    return dropped + b"".join(ndjson.line(to_json(entry)) for entry in page.entries)

@@ -45,9 +45,9 @@ class EditableManifest:
 
     async def get(self, project: str) -> types.ManifestOut:
         """Return the manifest; if the file has errors, its last valid state and the first error."""
-        return await asyncio.to_thread(self._shown, self.root(project))
+        return await asyncio.to_thread(self._read, self.root(project))
 
-    def _shown(self, root: Path) -> types.ManifestOut:
+    def _read(self, root: Path) -> types.ManifestOut:
         content = b""
         try:
             content = read(root / MANIFEST)
@@ -101,7 +101,7 @@ def blueprint(manifests: Manifests) -> Blueprint:
 
     @routes.get("/v1/projects/<project>/manifest")
     @validate_response(types.ManifestOut)
-    async def shown(project: str) -> types.ManifestOut:
+    async def show(project: str) -> types.ManifestOut:
         """Return the manifest; on a service, that of the live deployment. Requires the role viewer."""
         require(project, "viewer")
         return await manifests.get(project)

@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints
 from engine.artifact import ArtifactKind
 from engine.control.schema import StrictModel
 from engine.manifest.edit import AddMount, AddOrigin, Change, ChangeMount, RemoveMount, RemoveOrigin
-from engine.manifest.lanes import kind_of
+from engine.manifest.lanes import LaneTone, kind_of, tone_of
 from engine.manifest.model import Project, Resource
 from engine.manifest.problems import ManifestError
 
@@ -23,10 +23,11 @@ class MountOut(StrictModel):
 
 
 class ResourceOut(StrictModel):
-    """A resource of the manifest. `env` and `secrets` are names only."""
+    """A resource of the manifest. `tone` is the hue of its lane. `env` and `secrets` are names only."""
 
     name: str
     lane: str
+    tone: LaneTone
     kind: ArtifactKind
     public: bool
     mounts: list[MountOut]
@@ -42,6 +43,7 @@ class ResourceOut(StrictModel):
         return cls(
             name=resource.name,
             lane=resource.lane,
+            tone=tone_of(resource.lane),
             kind=kind_of(resource.lane),
             public=resource.public,
             mounts=[MountOut(pattern=mount.pattern, target=mount.target) for mount in resource.mounts],

@@ -12,9 +12,9 @@ ends.
 import hashlib
 from dataclasses import dataclass
 
-from engine.wasm.binary.append import CORE_MODULE
 from engine.wasm_binary import (
     COMPONENT_HEADER,
+    CORE_MODULE,
     DATA,
     DATA_COUNT,
     MODULE_HEADER,
@@ -41,16 +41,18 @@ class SplitComponent:
     code: bytes
     memory: bytes
 
-    def with_memory(self, machine_code: bytes) -> bytes:
-        """Return the machine code of `code` with the memory instead of the placeholder.
+    def with_memory(self, machine_code: bytes) -> tuple[bytes | memoryview, ...]:
+        """Return the machine code of `code`, in parts, with the memory instead of the placeholder.
 
         Raises UnsupportedBinary if the placeholder is not in it exactly once.
         """
         start = machine_code.find(_MARK)
         end = start + len(self.memory)
-        if machine_code.count(_MARK) != 2 or not machine_code.startswith(_MARK, end - len(_MARK)):
+        # In passes over different parts: machine code has 40 MB.
+        last = machine_code.find(_MARK, start + 1)
+        if start < 0 or last != end - len(_MARK) or machine_code.find(_MARK, end) >= 0:
             raise UnsupportedBinary("machine code without a place for the memory")
-        return b"".join((memoryview(machine_code)[:start], self.memory, memoryview(machine_code)[end:]))
+        return memoryview(machine_code)[:start], self.memory, memoryview(machine_code)[end:]
 
 
 def split_memory(component: bytes) -> SplitComponent:

@@ -9,7 +9,6 @@ declared maximum leaves the rest to the others. A component whose memories canno
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from engine.wasm.binary.memory_probe import PAGE_BYTES
 from engine.wasm.binary.reader import (
     ComponentInstance,
     CoreModule,
@@ -19,6 +18,7 @@ from engine.wasm.binary.reader import (
 )
 from engine.wasm_binary import BinaryReader, UnsupportedBinary, read_sections
 
+PAGE_BYTES = 65536
 MAX_MEMORIES = 8
 """Maximum memories of a component, nested ones included."""
 _MAX_INSTANCES = 64

@@ -56,6 +56,13 @@ class LoweredFunction:
 
 
 @dataclass(frozen=True, slots=True)
+class ResourceDrop:
+    """A core function that drops a handle; `type` is the index of the resource type."""
+
+    type: int
+
+
+@dataclass(frozen=True, slots=True)
 class LiftedFunction:
     """A component function that calls a core function; canonical `options` by their numbers."""
 
@@ -107,6 +114,7 @@ Definition: TypeAlias = (
     ImportedItem
     | InstanceExport
     | LoweredFunction
+    | ResourceDrop
     | LiftedFunction
     | CoreModule
     | NestedComponent
@@ -122,17 +130,22 @@ class ComponentOutline:
     """Index spaces of a component: `spaces` has the definition of each item, `None` if not analyzed.
 
     `memories` are core memory indices, each memory once. `imports` and `exports` are the component's own, in
-    order; exports have the index space and the index of their item.
+    order; exports have the index space and the index of their item. `core_items` are index space and index of
+    each core item, in the order of their definitions.
     """
 
     spaces: dict[str, list[Definition]] = field(default_factory=dict)
     memories: list[int] = field(default_factory=list)
     imports: list[str] = field(default_factory=list)
     exports: dict[str, tuple[str, int]] = field(default_factory=dict)
+    core_items: list[tuple[str, int]] = field(default_factory=list)
 
     def extend(self, space: str, origin: Definition = None, count: int = 1) -> None:
         """Add items to an index space."""
-        self.spaces.setdefault(space, []).extend([origin] * count)
+        items = self.spaces.setdefault(space, [])
+        if space.startswith("core-"):
+            self.core_items += ((space, len(items) + i) for i in range(count))
+        items.extend([origin] * count)
 
     def size_of(self, space: str) -> int:
         """Return an index space's size, which is the next free index."""
@@ -157,7 +170,7 @@ def read_outline(data: bytes) -> ComponentOutline:
     if data[:8] != COMPONENT_HEADER:
         raise UnsupportedBinary("not a component")
     reader, outline = BinaryReader(data, 8), ComponentOutline()
-    seen: set[InstanceExport] = set()
+    aliases: set[InstanceExport] = set()
     outline_bytes = 0
     while reader.at < len(data):
         begin, section, size = reader.at, reader.byte(), reader.uleb()
@@ -177,7 +190,7 @@ def read_outline(data: bytes) -> ComponentOutline:
             outline.extend(_COUNTED_SECTIONS[section], count=count)
         elif section in _ITEM_PARSERS:
             for _ in range(reader.uleb()):
-                _ITEM_PARSERS[section](reader, outline, seen)
+                _ITEM_PARSERS[section](reader, outline, aliases)
             if reader.at != end:
                 raise UnsupportedBinary(f"length of section {section} differs from its items")
         elif section != 0:
@@ -186,14 +199,14 @@ def read_outline(data: bytes) -> ComponentOutline:
     return outline
 
 
-def _alias(reader: BinaryReader, outline: ComponentOutline, seen: set[InstanceExport]) -> None:
+def _alias(reader: BinaryReader, outline: ComponentOutline, aliases: set[InstanceExport]) -> None:
     space = _space(reader)
     target = reader.byte()
     origin = None
     if target in (0, 1):
         origin = InstanceExport(reader.uleb(), reader.name())
-        if space == "core-memory" and origin not in seen:
-            seen.add(origin)
+        if space == "core-memory" and origin not in aliases:
+            aliases.add(origin)
             outline.memories.append(outline.size_of(space))
     elif target == 2:
         reader.uleb()
@@ -228,7 +241,7 @@ def _canon_options(reader: BinaryReader) -> dict[int, int]:
     return options
 
 
-def _canon(reader: BinaryReader, outline: ComponentOutline, _seen: object) -> None:
+def _canon(reader: BinaryReader, outline: ComponentOutline, _aliases: object) -> None:
     kind = reader.byte()
     if kind == 0:
         reader.byte()
@@ -241,7 +254,9 @@ def _canon(reader: BinaryReader, outline: ComponentOutline, _seen: object) -> No
         outline.extend(
             "core-func", LoweredFunction(function, options.get(0, 0), options.get(3), options.get(4))
         )
-    elif kind in (2, 3, 4, 7):
+    elif kind == 3:
+        outline.extend("core-func", ResourceDrop(reader.uleb()))
+    elif kind in (2, 4, 7):
         reader.uleb()
         outline.extend("core-func")
     else:
@@ -273,13 +288,13 @@ def _extern_type(reader: BinaryReader) -> str:
     raise UnsupportedBinary(f"external type {kind}")
 
 
-def _import(reader: BinaryReader, outline: ComponentOutline, _seen: object) -> None:
+def _import(reader: BinaryReader, outline: ComponentOutline, _aliases: object) -> None:
     name = _extern_name(reader)
     outline.imports.append(name)
     outline.extend(_extern_type(reader), ImportedItem(name))
 
 
-def _export(reader: BinaryReader, outline: ComponentOutline, _seen: object) -> None:
+def _export(reader: BinaryReader, outline: ComponentOutline, _aliases: object) -> None:
     exported, space, index = _extern_name(reader), _space(reader), reader.uleb()
     outline.exports[exported] = space, index
     if reader.byte():
@@ -292,7 +307,7 @@ _COUNTED_SECTIONS = {3: "core-type", 7: "type"}
 _OPAQUE_SECTIONS = {0, *_SINGLE_ITEM_SECTIONS}
 
 
-def _core_instance(reader: BinaryReader, outline: ComponentOutline, _seen: object) -> None:
+def _core_instance(reader: BinaryReader, outline: ComponentOutline, _aliases: object) -> None:
     kind = reader.byte()
     if kind == 0:
         module, arguments = reader.uleb(), {}
@@ -311,7 +326,7 @@ def _core_instance(reader: BinaryReader, outline: ComponentOutline, _seen: objec
         raise UnsupportedBinary(f"core instance {kind}")
 
 
-def _instance(reader: BinaryReader, outline: ComponentOutline, _seen: object) -> None:
+def _instance(reader: BinaryReader, outline: ComponentOutline, _aliases: object) -> None:
     kind = reader.byte()
     if kind > 1:
         raise UnsupportedBinary(f"instance {kind}")

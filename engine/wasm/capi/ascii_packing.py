@@ -5,22 +5,18 @@ packed into 64 ASCII characters: each byte without its highest bit, then eight c
 bits. Character j of these holds the bits of bytes j, j + 8, j + 16 ..., the first of them lowest. With seven
 bits per character, the work is shifts of whole words.
 
-This module has the WebAssembly functions for the format, which `fast_streams` adds to components, and the
+This module has the WebAssembly functions for the format, which `weave/` adds to components, and the
 host's own instance of them, because nothing in Python is as fast.
 """
 
 import ctypes
-import struct
 import threading
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from wasmtime import Engine, Instance, Module, Store, wat2wasm
-from wasmtime.component import _types as types
 
-from engine.wasm.capi.values import argument_lifter, lifter, lower_counted_text, result_encoder
-from engine.wasm.capi.wasmtime import LIBRARY, block, bytes_at
+from engine.wasm.capi.wasmtime import LIBRARY
 
 MAX_PACKED_BYTES = 65536
 """Maximum number of bytes packed at once."""
@@ -173,58 +169,3 @@ def unpack(text: int, size: int, count: int) -> bytes:
     ctypes.memmove(packer.packed, text, size)
     packer.run(packer.unpack, _PACKED, _RAW, count)
     return ctypes.string_at(packer.raw, count)
-
-
-class OversizedWrite:
-    """Placeholder for a write above MAX_PACKED_BYTES, which no call permits; only its length is known."""
-
-    __slots__ = ("_count",)
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-
-    def __len__(self) -> int:
-        return self._count
-
-
-def packed_arguments(function: types.FuncType) -> Callable[[Any, int], Any]:
-    """Return `f(handles, address) -> arguments`; a string and the count after it become one `bytes` argument.
-
-    Raises TypeError for other signatures.
-    """
-    kinds = [kind for _, kind in function.params]
-    strings = [isinstance(kind, types.String) for kind in kinds]
-    if not any(strings):
-        return argument_lifter(function)
-    if strings[:2] != [False, True] or len(kinds) > 3:
-        raise TypeError("not the signature of a stream method")
-    resource, words = lifter(kinds[0]), struct.Struct(f"<{4 * len(kinds)}Q")
-    values_at, unpack_words = block(words.size), words.unpack_from
-
-    def lift_text(h: Any, at: int) -> Any:
-        w = unpack_words(values_at(at))
-        return resource(h, w[1], w[2], w[3]), bytes_at(w[6], w[5]) if w[5] else b""
-
-    def lift_packed(h: Any, at: int) -> Any:
-        w = unpack_words(values_at(at))
-        count = w[9] & 0xFFFFFFFF
-        data = unpack(w[6], w[5], count) if count <= MAX_PACKED_BYTES else OversizedWrite(count)
-        return resource(h, w[1], w[2], w[3]), data
-
-    return lift_text if len(kinds) == 2 else lift_packed
-
-
-def packed_result(
-    function: types.FuncType,
-) -> tuple[Callable[[Any, Any], bytes | None], Callable[[Any, Any], bytes]]:
-    """Return encoders of a value and of an error; bytes become a tuple of text and count."""
-    kind = function.result
-    if not isinstance(kind, types.ResultType) or not isinstance(kind.ok, types.TupleType):
-        return result_encoder(function)
-
-    def text(h: Any, data: bytes) -> bytes:
-        if not data or data.isascii():
-            return lower_counted_text(h, data, len(data), len(data))
-        return lower_counted_text(h, *pack(data), len(data))
-
-    return result_encoder(function, text)

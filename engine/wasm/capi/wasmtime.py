@@ -12,9 +12,7 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from wasmtime import Engine, _ffi
-from wasmtime.component import Component, ResourceType
-from wasmtime.component._types import ComponentInstanceType
+from wasmtime import _ffi
 
 LIBRARY = str(_ffi.filename)
 _holding_gil = ctypes.PyDLL(LIBRARY)
@@ -54,18 +52,6 @@ _val_delete = declare(_holding_gil, "wasmtime_component_val_delete", None, _P)
 _error_message = declare(_holding_gil, "wasmtime_error_message", None, _P, _P)
 _error_delete = declare(_holding_gil, "wasmtime_error_delete", None, _P)
 _byte_vec_delete = declare(_holding_gil, "wasm_byte_vec_delete", None, _P)
-_add_resource = declare(
-    _holding_gil,
-    "wasmtime_component_linker_instance_add_resource",
-    _P,
-    _P,
-    ctypes.c_char_p,
-    _SIZE,
-    _P,
-    _P,
-    _P,
-    _P,
-)
 _add_func = declare(
     _holding_gil, "wasmtime_component_linker_instance_add_func", _P, _P, ctypes.c_char_p, _SIZE, _P, _P, _P
 )
@@ -150,34 +136,11 @@ def increment_epoch(engine: int) -> None:
     _increment_epoch(engine)
 
 
-def interface_counts(component: Component, engine: Engine) -> tuple[int, int]:
-    """Return the numbers of a component's imports and exports."""
-    kind = component.type
-    return (
-        _ffi.wasmtime_component_type_import_count(kind.ptr(), engine.ptr()),
-        _ffi.wasmtime_component_type_export_count(kind.ptr(), engine.ptr()),
-    )
-
-
-def item_count(interface: ComponentInstanceType, engine: Engine) -> int:
-    """Return the number of functions and types of an interface."""
-    return int(_ffi.wasmtime_component_instance_type_export_count(interface.ptr(), engine.ptr()))
-
-
 class LinkerInstance:
     """One imported interface of a Linker, defined function by function. Use it while the Linker is open."""
 
     def __init__(self, instance: Any) -> None:
         self._pointer = address(instance)
-
-    def add_resource(self, name: str, resource: ResourceType, destructor: Any) -> None:
-        """Define a host resource type; `destructor` (a `DESTRUCTOR` callback) must outlive the Linker."""
-        raw = name.encode()
-        _check(
-            _add_resource(
-                self._pointer, raw, len(raw), address(resource), ctypes.cast(destructor, _P), None, None
-            )
-        )
 
     def add_func(self, name: str, callback: Any, *, blocking: bool) -> None:
         """Define a host function; `callback` (from `host_functions`) must outlive the Linker."""
@@ -226,7 +189,7 @@ class CallFuture:
 
     @property
     def result_u32(self) -> int | None:
-        """The `u32` result of a completed call, `None` if the function has no result."""
+        """The `u32` result of a completed call, `None` for an instantiation."""
         return self._result[1] & 0xFFFFFFFF if self._result is not None else None
 
     def poll(self) -> bool:
@@ -271,18 +234,12 @@ class Instance:
             raise WasmtimeApiError("the component does not export this function")
         return function
 
-    def call(self, export: int, arguments: bytes, *, returns_u32: bool = False) -> CallFuture:
-        """Start calling the exported function with encoded arguments (32 bytes each).
-
-        With `returns_u32` it returns a `u32`, otherwise nothing.
-        """
+    def call(self, export: int, arguments: bytes) -> CallFuture:
+        """Start calling an exported function that returns a `u32`. Encoded arguments have 32 bytes each."""
         error, buffer = PAIR(), _char_array(len(arguments)).from_buffer_copy(arguments)
         function, count = self._function(export), len(arguments) // VALUE_SIZE
-        result = _VALUE() if returns_u32 else None
-        result_at = ctypes.addressof(result) if result is not None else None
+        result = _VALUE()
         function_at, error_at = ctypes.addressof(function), ctypes.addressof(error)
-        arguments_at = ctypes.addressof(buffer)
-        call = _call_async(
-            function_at, self._context, arguments_at, count, result_at, int(returns_u32), error_at
-        )
+        arguments_at, result_at = ctypes.addressof(buffer), ctypes.addressof(result)
+        call = _call_async(function_at, self._context, arguments_at, count, result_at, 1, error_at)
         return CallFuture(call, error, (self, function), buffer, result)

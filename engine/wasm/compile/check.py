@@ -1,38 +1,34 @@
 """Rules for the imports and exports of a component, checked before it is compiled or run.
 
-The names come from the binary's outline, or from wasmtime if this project cannot read the outline.
+The names come from the outline of the binary. A component whose outline cannot be read passes here, and fails
+when it is compiled.
 """
 
-import importlib
-import pkgutil
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
-from engine.wasm import wasi
-from engine.wasm.binary.memory_probe import HANDLER_INTERFACE as HANDLER
-from engine.wasm.binary.memory_probe import METERED_HANDLE
 from engine.wasm.binary.reader import read_outline
 from engine.wasm.compile.component_file import ComponentRejected, read_component
-from engine.wasm.wasi.registry import FUNCTIONS
+from engine.wasm.weave.interface import DIRECT_INTERFACES
+from engine.wasm.weave.weaver import HANDLER_INTERFACE as HANDLER
+from engine.wasm.weave.weaver import interface_name, library
 from engine.wasm_binary import UnsupportedBinary
 
-for _module in pkgutil.iter_modules(wasi.__path__, "engine.wasm.wasi."):
-    importlib.import_module(_module.name)
-HOSTED_INTERFACES = frozenset(name.split("#")[0] for name in FUNCTIONS) | {
-    "wasi:filesystem/types",
-    "wasi:sockets/tcp",
-    "wasi:sockets/udp",
-    "wasi:cli/terminal-input",
-    "wasi:cli/terminal-output",
-}
+HOSTED_INTERFACES = (
+    frozenset(
+        key.decode().partition("#")[0] for key in library().functions.exports if key.startswith(b"wasi:")
+    )
+    | frozenset(DIRECT_INTERFACES)
+    | {
+        "wasi:filesystem/types",
+        "wasi:sockets/tcp",
+        "wasi:sockets/udp",
+        "wasi:cli/terminal-input",
+        "wasi:cli/terminal-output",
+    }
+)
 _VERSION = re.compile(r"0\.2\.\d+")
-
-
-def interface_name(name: str) -> str:
-    """Return the name of an import or export without its version."""
-    return name.partition("@")[0]
 
 
 def check_names(imports: Iterable[str], exports: Iterable[str]) -> str:
@@ -45,7 +41,7 @@ def check_names(imports: Iterable[str], exports: Iterable[str]) -> str:
         (name for name in exports if interface_name(name) == HANDLER and _is_supported_version(name)), None
     )
     if handler is None:
-        others = ", ".join(name for name in exports if name != METERED_HANDLE) or "nothing"
+        others = ", ".join(exports) or "nothing"
         raise ComponentRejected(
             f"the component does not export {HANDLER}@0.2 (it exports {others})",
             "Build it for the wasi:http/proxy world, version 0.2.",
@@ -70,22 +66,8 @@ def _is_supported_version(name: str) -> bool:
 
 def check_component(path: Path) -> None:
     """Check a file as far as its outline can be read. Raises `ComponentRejected`."""
-    binary = read_component(path)
-    # The host trusts the result of this export. The complete binary is searched, because a component whose
-    # outline is unsupported may still run.
-    if METERED_HANDLE.encode() in binary:
-        raise ComponentRejected(f"the component uses the reserved name {METERED_HANDLE}", "Rename it.")
     try:
-        outline = read_outline(binary)
+        outline = read_outline(read_component(path))
     except UnsupportedBinary:
         return
     check_names(outline.imports, outline.exports)
-
-
-@contextmanager
-def error_context(resource: str) -> Iterator[None]:
-    """Prefix a rejection with the name of the resource. Raises `ComponentRejected`."""
-    try:
-        yield
-    except ComponentRejected as error:
-        raise ComponentRejected(f"resource {resource}: {error.message}", error.hint) from error

@@ -13,15 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from wasmtime import Engine, WasmtimeError
-from wasmtime.component import Component
-
 from engine.errors import SvcError
 from engine.files.sealed import is_sealed
 from engine.wasm.compile import limits
-from engine.wasm.compile.check import check_component
+from engine.wasm.compile.compilers import EXIT_CACHE_ERROR, Compiler, code_key, compilers
 from engine.wasm.compile.component_file import ComponentRejected
-from engine.wasm.execution.config import EXIT_CACHE_ERROR, Compiler, code_key, compilers
 
 _OUT_OF_MEMORY = ("memory allocation of", "MemoryError", "Cannot allocate memory")
 """Signs of the compiler's memory limit: of Rust, Python and the system."""
@@ -41,21 +37,6 @@ class CodeCacheError(SvcError):
         )
 
 
-class CodeRejected(SvcError):
-    """wasmtime cannot load a file of machine code."""
-
-    code = "unavailable"
-
-    def __init__(self, path: Path, reason: str) -> None:
-        summary = "the machine code of a component cannot be loaded"
-        super().__init__(
-            f"{summary}: {path}: {' '.join(reason.split())}",
-            "Check the disk, delete the file and start svc again.",
-            public_message=summary,
-        )
-        self.path = path
-
-
 @dataclass(frozen=True, slots=True)
 class CompiledComponent:
     """A file of machine code and the compiler that produced it."""
@@ -72,12 +53,14 @@ async def compile_component(
     fast: bool,
     report: Callable[[str], None],
     slots: asyncio.Semaphore | None = None,
+    verify: bool = True,
 ) -> CompiledComponent:
     """Return the compiled form of a component file whose sha256 (hex) is `digest`, cached if possible.
 
     Concurrent callers share one compilation; `slots` bounds the compilations at once. `fast` takes a third of
-    the time and produces code of half the speed. Raises `CodeCacheError`, and `ComponentRejected` if the file
-    does not compile within the limits or breaks a rule of `check.py`.
+    the time and produces code of half the speed. `verify` reads a cached file to find damage, which a caller
+    that loads it needs. Raises `CodeCacheError`, and `ComponentRejected` if the file does not compile within
+    the limits or breaks a rule of `check.py`.
     """
     folder = cache / "compiled"
     try:
@@ -87,8 +70,11 @@ async def compile_component(
     targets = [
         CompiledComponent(folder / f"{digest}-{code_key(name)}.cwasm", name) for name in compilers(fast=fast)
     ]
-    if cached := await asyncio.to_thread(_first_whole, targets, folder):
+    if cached := await asyncio.to_thread(_first_cached, targets, folder, verify=verify):
         return cached
+    # Imported on demand: it imports all host functions.
+    from engine.wasm.compile.check import check_component
+
     await asyncio.to_thread(check_component, component)
     slots = slots or asyncio.Semaphore(1)
     if slots.locked():
@@ -99,7 +85,8 @@ async def compile_component(
     lines = output.strip().splitlines()
     if status == EXIT_CACHE_ERROR:
         raise CodeCacheError(folder, lines[-1])
-    compiled = await asyncio.to_thread(_first_whole, targets, folder)
+    # A compiler that succeeded has verified its output and removed damaged files.
+    compiled = await asyncio.to_thread(_first_cached, targets, folder, verify=status != 0)
     if compiled is None:
         raise _rejection(component.name, status, lines)
     return compiled
@@ -158,16 +145,19 @@ def _rejection(name: str, status: int | None, lines: Sequence[str]) -> Component
     )
 
 
-def _first_whole(targets: Sequence[CompiledComponent], folder: Path) -> CompiledComponent | None:
-    """Return the first intact file, and mark it as used now."""
+def _first_cached(
+    targets: Sequence[CompiledComponent], folder: Path, *, verify: bool
+) -> CompiledComponent | None:
+    """Return the first file that exists, and is whole if `verify`; mark it as used now."""
+    is_usable = is_sealed if verify else Path.exists
     try:
-        whole = next((each for each in targets if is_sealed(each.path)), None)
+        cached = next((each for each in targets if is_usable(each.path)), None)
     except OSError as error:
         raise CodeCacheError(folder, error.strerror or str(error)) from error
-    if whole is not None:
+    if cached is not None:
         with suppress(OSError):
-            os.utime(whole.path)
-    return whole
+            os.utime(cached.path)
+    return cached
 
 
 def evict_code(cache: Path, needed: Container[str], before_ns: int, *, count_only: bool = False) -> int:
@@ -190,11 +180,3 @@ def evict_code(cache: Path, needed: Container[str], before_ns: int, *, count_onl
     except OSError as error:
         raise CodeCacheError(folder, error.strerror or str(error)) from error
     return evicted
-
-
-def load_component(engine: Engine, compiled: Path) -> Component:
-    """Map a file returned by `compile_component`. Raises `CodeRejected`."""
-    try:
-        return Component.deserialize_file(engine, str(compiled))
-    except WasmtimeError as error:
-        raise CodeRejected(compiled, str(error)) from error

@@ -13,13 +13,13 @@ from pathlib import Path
 from wasmtime import Engine, WasmtimeError
 from wasmtime.component import Component
 
-from engine.files.sealed import SEAL_BYTES, is_sealed, write_sealed
-from engine.wasm.binary.fast_streams import add_fast_streams
+from engine.files.sealed import read_sealed, write_sealed
 from engine.wasm.binary.memory_image import split_memory
-from engine.wasm.binary.memory_probe import add_probe
 from engine.wasm.binary.preinit.run import preinitialize
+from engine.wasm.compile.compilers import EXIT_CACHE_ERROR, Compiler
 from engine.wasm.compile.limits import EXIT_CODE_TOO_LARGE, confine
-from engine.wasm.execution.config import EXIT_CACHE_ERROR, Compiler, compile_config
+from engine.wasm.execution.config import compile_config
+from engine.wasm.weave.weaver import weave
 from engine.wasm_binary import UnsupportedBinary
 
 MAX_REASON = 2000
@@ -33,47 +33,46 @@ def _locked(path: Path):  # type: ignore[no-untyped-def]
         yield
 
 
-def _machine_code(engine: Engine, component: bytes, out: Path, *, ahead: bool) -> bytes:
-    """Return the machine code of a component.
+def _machine_code(
+    engine: Engine, component: bytes, out: Path, *, preinit: bool
+) -> tuple[bytes | memoryview, ...]:
+    """Return the machine code of a component, in parts.
 
-    `ahead` also pre-initializes its runtime if possible. Code that components share is cached beside `out`,
+    `preinit` also pre-initializes its runtime if possible. Code that components share is cached beside `out`,
     `<digest>-<code key>.cwasm`.
     """
-    initialized = preinitialize(component) if ahead else component
+    initialized = preinitialize(component) if preinit else component
     if initialized is component:
+        component = weave(component)
         with suppress(UnsupportedBinary, WasmtimeError):
             split = split_memory(component)
             key = out.name.partition("-")[2]
             shared = out.with_name(f"code-{hashlib.sha256(split.code).hexdigest()}-{key}")
             with _locked(shared.with_suffix(".lock")):
-                if _loads(engine, shared):
+                machine_code = _loadable(engine, shared)
+                if machine_code is not None:
                     os.utime(shared)  # Files that are not used are removed.
                 else:
-                    write_sealed(shared, _compile(engine, split.code))
-            return split.with_memory(shared.read_bytes()[:-SEAL_BYTES])
+                    machine_code = _compile(engine, split.code)
+                    write_sealed(shared, machine_code)
+            return split.with_memory(machine_code)
+        return (_compile(engine, component),)
     with suppress(WasmtimeError):
-        return _compile(engine, initialized)
-    return _serialized(engine, component)
+        return (_compile(engine, weave(initialized)),)
+    return (_compile(engine, weave(component)),)
 
 
-def _loads(engine: Engine, machine_code: Path) -> bool:
-    """Return whether a file of machine code is whole, and fits this processor and this wasmtime."""
+def _loadable(engine: Engine, path: Path) -> bytes | None:
+    """Return a file of machine code that is whole and fits this processor and this wasmtime, or `None`."""
     with suppress(WasmtimeError):
-        return is_sealed(machine_code) and bool(Component.deserialize_file(engine, str(machine_code)))
-    return False
+        machine_code = read_sealed(path)
+        if machine_code is not None and Component.deserialize_file(engine, str(path)):
+            return machine_code
+    return None
 
 
 def _compile(engine: Engine, component: bytes) -> bytes:
-    """Compile a component with svc's additions, or without those that do not fit it."""
-    probed = add_probe(component)
-    for candidate in (add_fast_streams(probed), probed):
-        if candidate is not component:
-            with suppress(WasmtimeError):
-                return _serialized(engine, candidate)
-    return _serialized(engine, component)
-
-
-def _serialized(engine: Engine, component: bytes) -> bytes:
+    """Compile a woven component. Raises WasmtimeError."""
     return bytes(Component(engine, component).serialize())
 
 
@@ -86,19 +85,23 @@ def main(max_code: str, component: str, *targets: str) -> int:
         out = Path(target)
         with _locked(out.with_suffix(".lock")):
             engine = Engine(compile_config(Compiler(compiler)))
-            if _loads(engine, out):
+            if _loadable(engine, out) is not None:
                 return 0
+            out.unlink(missing_ok=True)
             try:
-                ahead = compiler == targets[0] == Compiler.OPTIMIZING
+                preinit = compiler == targets[0] == Compiler.OPTIMIZING
                 binary = Path(component).read_bytes()
-                code = _machine_code(engine, binary, out, ahead=ahead)
-                if len(code) > int(max_code):
-                    print(f"its machine code has {len(code):,} bytes", file=sys.stderr)
+                code = _machine_code(engine, binary, out, preinit=preinit)
+                size = sum(map(len, code))
+                if size > int(max_code):
+                    print(f"its machine code has {size:,} bytes", file=sys.stderr)
                     return EXIT_CODE_TOO_LARGE
-                write_sealed(out, code)
+                write_sealed(out, *code)
                 return 0
+            except UnsupportedBinary as error:
+                print(f"the component has a structure that svc cannot run: {error}", file=sys.stderr)
             except WasmtimeError as error:
-                print(" ".join(str(error)[:MAX_REASON].split("\n")[:3]), file=sys.stderr)
+                print(" ".join(str(error)[:MAX_REASON].split()), file=sys.stderr)
     return 1
 
 

@@ -1,5 +1,7 @@
 """Reader of component files. It imports no engine, because the command line reads components too."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from engine.errors import SvcError
@@ -31,3 +33,12 @@ def read_component(path: Path) -> bytes:
             "Build a component (not a core module, not text) for WASI 0.2.",
         )
     return binary
+
+
+@contextmanager
+def error_context(resource: str) -> Iterator[None]:
+    """Prefix a rejection with the name of the resource. Raises `ComponentRejected`."""
+    try:
+        yield
+    except ComponentRejected as error:
+        raise ComponentRejected(f"resource {resource}: {error.message}", error.hint) from error

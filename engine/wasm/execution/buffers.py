@@ -11,9 +11,6 @@ from typing import Any, Protocol
 BUFFER_BYTES = 262_144
 """Size at which a buffer applies backpressure: four calls of 64 KiB."""
 
-MAX_LIST_BYTES = 4096
-"""Maximum size of a `list<u8>` per call: larger ones cost more per byte."""
-
 
 class MemoryAccount(Protocol):
     """Accounts for host memory held for a guest."""
@@ -102,7 +99,7 @@ class InputBuffer:
             return b""
         data = self._parts.read(limit)
         if self._parts and len(data) < limit:
-            data = self._join(data, min(limit, MAX_LIST_BYTES))
+            data = self._join(data, limit)
         if self._account is not None:
             self._account.held_bytes -= len(data)
         if not self.full:
@@ -134,18 +131,14 @@ class InputBuffer:
 class OutputBuffer:
     """Bytes written by the guest and drained by the event loop.
 
-    `expected` is the declared total length in bytes, if any, and `mismatch` the error name for another
-    length. `finished` is set once the guest completed the body; `broken` has the reason why no more is sent.
+    `finished` is set once the guest completed the body; `broken` has the reason why no more is sent.
     """
 
-    __slots__ = ("_chunks", "_size", "broken", "expected", "finished", "mismatch", "on_change", "total")
+    __slots__ = ("_chunks", "_size", "broken", "finished", "on_change")
 
-    def __init__(self, expected: int | None = None, mismatch: str = "HTTP-response-body-size") -> None:
+    def __init__(self) -> None:
         self._chunks: deque[bytes] = deque()
         self._size = 0
-        self.total = 0
-        self.expected = expected
-        self.mismatch = mismatch
         self.finished = False
         self.broken: Any = None
         self.on_change: Callable[[], None] | None = None
@@ -164,7 +157,6 @@ class OutputBuffer:
         if data:
             self._chunks.append(data)
             self._size += len(data)
-            self.total += len(data)
             self.changed()
 
     def drain(self) -> bytes:

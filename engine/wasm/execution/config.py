@@ -1,38 +1,21 @@
 """wasmtime configuration, shared by the process that compiles and the one that runs.
 
-Compiled code loads only if the settings that shape it (`code_key`) are equal.
+Compiled code loads only if the settings that shape it (`code_key` of `compile/compilers.py`) are equal.
 """
 
-import platform
 from dataclasses import dataclass
-from enum import StrEnum
 
 from wasmtime import Config, Engine, _ffi
 
 from engine.wasm.binary.memory_limits import MAX_MEMORIES
+from engine.wasm.compile.compilers import Compiler
 
 MIB = 1 << 20
 WARM_RESIDENT_MIB = 16
 WASM_STACK_MIB = 2
 MEMORIES_PER_INSTANCE = 3
 """Maximum average number of memories per instance."""
-EXIT_CACHE_ERROR = 4
-"""Exit status of the compiler process that cannot write its output; the last line of stderr is the reason."""
 _BASELINE = 2  # wasmtime_strategy_t
-_HAS_BASELINE = platform.machine().lower() in {"x86_64", "amd64", "aarch64", "arm64"}
-
-
-class Compiler(StrEnum):
-    """wasmtime's compilers to machine code."""
-
-    OPTIMIZING = "cranelift"
-    BASELINE = "winch"
-    """Takes a third of the time and produces code of half the speed. It does not support every proposal."""
-
-
-def compilers(*, fast: bool) -> tuple[Compiler, ...]:
-    """Return the compilers to try, in order."""
-    return (Compiler.BASELINE, Compiler.OPTIMIZING) if fast and _HAS_BASELINE else (Compiler.OPTIMIZING,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +35,6 @@ class PoolSettings:
     instances: int = 2048
     warm: int = 8
     memory_mib: int = 1024
-
-
-def code_key(compiler: Compiler) -> str:
-    """Return the part of the cache key that covers wasmtime's version and settings."""
-    # The compiler process, which does not call this function, starts a sixth faster without this import.
-    from importlib.metadata import version
-
-    return f"wasmtime-{version('wasmtime')}-{compiler}-6"
 
 
 def compile_config(compiler: Compiler) -> Config:

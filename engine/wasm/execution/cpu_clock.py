@@ -10,19 +10,26 @@ from time import monotonic_ns, thread_time_ns
 
 MAX_WALL_ONLY_NS = 500_000
 """Longest interval with the wall clock only; a blocked thread is over-counted by at most this much."""
+MAX_AGE_NS = 100_000
+"""Age at which a reading of the CPU clock is too old for the start of an interval.
+
+A thread with a newer one is taken to have computed since, so a blocked thread is under-counted by at most
+this much.
+"""
 
 
 class CpuClock:
     """Measures successive intervals on one thread."""
 
     def __init__(self) -> None:
-        self._read_ns = self._thread_ns = 0
+        self._read_ns = self._thread_ns = self._age_ns = 0
 
     def start(self) -> int:
         """Start an interval; return the time (`time.monotonic_ns`) for `elapsed`."""
         now = monotonic_ns()
-        if now - self._read_ns > MAX_WALL_ONLY_NS:
-            self._thread_ns = thread_time_ns()
+        self._age_ns = now - self._read_ns
+        if self._age_ns > MAX_AGE_NS:
+            self._thread_ns, self._age_ns = thread_time_ns(), 0
             self._read_ns = now = monotonic_ns()
         return now
 
@@ -32,6 +39,6 @@ class CpuClock:
         if passed <= MAX_WALL_ONLY_NS:
             return passed
         thread_ns = thread_time_ns()
-        computed = min(passed, thread_ns - self._thread_ns)
+        computed = max(0, min(passed, thread_ns - self._thread_ns - self._age_ns))
         self._read_ns, self._thread_ns = began + passed, thread_ns
         return computed

@@ -8,6 +8,7 @@ end one after another.
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic_ns
 
 from engine.wasm.execution.timer import create_timer
 
@@ -38,11 +39,9 @@ class EpochTicker:
             if self._workers:
                 self._timer.set(EPOCH_SECONDS)
 
-    def touch(self, now_ns: int) -> None:
-        """End an epoch in `EPOCH_SECONDS` unless called again; guest code continues on this thread.
-
-        `now_ns` is `time.monotonic_ns()`.
-        """
+    def touch(self) -> None:
+        """End an epoch in `EPOCH_SECONDS` unless called again; guest code continues on this thread."""
+        now_ns = monotonic_ns()
         if now_ns >= self._rearm_at_ns and not self._workers:
             self._rearm_at_ns = now_ns + REARM_NS
             self._timer.set(EPOCH_SECONDS)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.capi.linker import LinkedComponent
-from engine.wasm.capi.values import lower_resource
+from engine.wasm.capi.values import encode_text
 from engine.wasm.capi.wasmtime import Store, WasmtimeApiError
 from engine.wasm.execution.config import MIB, WARM_RESIDENT_MIB
+from engine.wasm.execution.environment import encode_environment
 from engine.wasm.execution.failure import StderrTail
 from engine.wasm.execution.invocation import Invocation
 from engine.wasm.execution.memory_budget import RunMemory
@@ -27,7 +28,7 @@ from engine.wasm.execution.polls import Polls
 from engine.wasm.execution.reclaimer import SMALL_BYTES
 from engine.wasm.execution.request import GuestRequest, Outcome, RunReport
 from engine.wasm.execution.run_state import RunState
-from engine.wasm.wasi.http_incoming import new_request
+from engine.wasm.host.process import begin
 
 if TYPE_CHECKING:
     from engine.wasm.execution.runner import Guest
@@ -65,17 +66,24 @@ class Execution:
         self._overrun_mib = 0, 0  # what the run had taken, and takes usually
         self._request = request
         self._exchange = request.exchange
-        environment = [*guest.environment.items(), *request.env.items()]
+        environment = guest.environment_text + encode_environment(request.env)
         has_body = not self._exchange.body.exhausted
-        self._run = RunState(request, environment, guest.fetch, guest.script, has_body=has_body)
-        self._run.call_door = guest.call_door
-        self._run.wake = self._wake
+        self._run = RunState(
+            request,
+            environment,
+            guest.fetch,
+            guest.script,
+            has_body=has_body,
+            call_door=guest.call_door,
+            wake=self._wake,
+        )
         self._run.memory_limit = guest.resource.memory_limit_mb << 20
         self.deadline_ns = self._run.deadline_ns = self._run.started_ns + guest.run_limit_ns
         self.reason: Outcome | None = None
         self._grace_timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._sending: asyncio.Task[Any] | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._sending = False
         self._reading = False
         self._started = False
         self._complete = False
@@ -97,8 +105,8 @@ class Execution:
                 self._abort_send()
 
     def _abort_send(self) -> None:
-        if self._sending is not None:
-            self._sending.cancel()
+        if self._sending and self._task is not None:
+            self._task.cancel()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -109,10 +117,10 @@ class Execution:
     async def run(self) -> RunReport:
         """Run to the end and return the report."""
         guest, run = self._guest, self._run
+        self._task = asyncio.current_task()
         store = Store(self._program.engine, memory_limit=guest.memory_limit)
         run.context = store.context
-        guest.runner.runs[store.context] = run
-        guest.runner.register(self)
+        guest.runner.register(self, run)
         self._memory.on_overrun = self._stop_for_memory
         peak: int | None = None
         text: str | None = None
@@ -132,12 +140,11 @@ class Execution:
         except _Stopped:
             pass
         finally:
-            guest.runner.unregister(self)
+            guest.runner.unregister(self, run)
             if self._grace_timer is not None:
                 self._grace_timer.cancel()
             self._exchange.disconnected.remove_callback(self._on_disconnect)
             self._exchange.body.subscribe(None)
-            del guest.runner.runs[store.context]
             run.close()
             self._return_memory(store, peak)
         outcome, detail = self._outcome(text)
@@ -157,9 +164,9 @@ class Execution:
         """Close the store, on another thread if that takes long, and then return its slot and memory."""
         runner, memory, began = self._guest.runner, self._memory, monotonic_ns()
         memory.on_overrun = None
-        memory.profile.record(memory.taken, typical=peak is not None and self._cold)
-        memory.retained = 0 if self._cold else min(memory.taken, WARM_RESIDENT_MIB * MIB)
-        memory.closing = memory.taken > SMALL_BYTES
+        memory.profile.record(memory.touched, typical=peak is not None and self._cold)
+        memory.retained = 0 if self._cold else min(memory.touched, WARM_RESIDENT_MIB * MIB)
+        memory.closing = memory.touched > SMALL_BYTES
         if memory.closing:
             loop = asyncio.get_running_loop()
             runner.reclaimer.close_large(store, partial(loop.call_soon_threadsafe, self._release))
@@ -168,11 +175,11 @@ class Execution:
         runner.turns.record(monotonic_ns() - began)
 
     def _stop_for_memory(self) -> None:
-        self._overrun_mib = self._memory.taken >> 20, self._memory.profile.usual >> 20
+        self._overrun_mib = self._memory.touched >> 20, self._memory.profile.usual >> 20
         self.stop("memory-limit")
 
     def _arguments(self) -> bytes:
-        return b"".join(lower_resource(self._run, item) for item in new_request(self._run))
+        return encode_text(self._run.scratch, begin(self._run))
 
     async def _finish(self, invocation: Invocation) -> str | None:
         """Advance an invocation to its end; return its error's text."""
@@ -223,14 +230,13 @@ class Execution:
     async def _until_ready(self, wait: Suspend) -> None:
         loop = asyncio.get_running_loop()
         self._start_reading()
-        while not any(source.ready() for source in wait.sources):
+        while not self._run.is_ready():
             if self.reason is not None:
                 raise _Stopped
-            deadlines = [at for each in wait.sources if (at := getattr(each, "deadline", None)) is not None]
             self._waiter = loop.create_future()
             timer = None
-            if deadlines:
-                timer = loop.call_later(max(0, min(deadlines) - self._run.now()) / 1e9, self._wake)
+            if wait.deadline is not None:
+                timer = loop.call_later(max(0, wait.deadline - self._run.now()) / 1e9, self._wake)
             try:
                 await self._waiter
             finally:
@@ -277,8 +283,8 @@ class Execution:
         if self._complete or self._grace_timer is not None:
             return
         head = self._run.head
-        if head is not None and self._started and self._sending is None:
-            if self._bytes_out == head.body.expected:
+        if head is not None and self._started and not self._sending:
+            if dict(head.headers).get(b"content-length") == str(self._bytes_out).encode():
                 self._complete = True  # The client has all of it, whenever the guest ends it.
                 return
             self._complete = head.status in (204, 304) or self._request.method == "HEAD"
@@ -286,7 +292,7 @@ class Execution:
 
     def _start_disconnect_grace(self) -> None:
         """Fail the guest's next write; stop the run after `DISCONNECT_GRACE_SECONDS`."""
-        if self._sending is not None:
+        if self._sending:
             self.stop("client-gone")
             return
         self._grace_timer = asyncio.get_running_loop().call_later(
@@ -325,7 +331,7 @@ class Execution:
             body.broken = "closed"
             return
         if not self._started:
-            headers = [(name.encode("latin-1"), value) for name, value in head.headers]
+            headers = head.headers
             unknown = head.status in (204, 304) or (self._request.method == "HEAD" and not data)
             if body.finished and not unknown and b"content-length" not in dict(headers):
                 headers.append((b"content-length", str(len(data)).encode()))
@@ -334,9 +340,9 @@ class Execution:
             self._sending_head = False
         while data:
             self._bytes_out += len(data)
-            over = body.finished and body.empty
-            await self._send(self._exchange.send_body(data, end=over))
-            self._complete = over
+            end = body.finished and body.empty
+            await self._send(self._exchange.send_body(data, end=end))
+            self._complete = end
             data = body.drain()
         if body.finished and not self._complete:
             self._complete = True
@@ -347,16 +353,16 @@ class Execution:
         if self.reason is not None:
             sending.close()
             raise _Stopped
-        task = self._sending = asyncio.current_task()
+        self._sending = True
         try:
             await sending
         except asyncio.CancelledError:
-            if self.reason is not None and task is not None:
-                task.uncancel()
+            if self.reason is not None and self._task is not None:
+                self._task.uncancel()
                 raise _Stopped from None
             raise
         finally:
-            self._sending = None
+            self._sending = False
 
     # -- the outcome -------------------------------------------------------------------------------------
 
@@ -366,12 +372,12 @@ class Execution:
                 return "ok", ""
             self.reason = "client-gone"
         if self.reason == "guest-failed":
-            return outcome_of_endless_wait(self._run, self._stderr or StderrTail(), self._memory.taken)
+            return outcome_of_endless_wait(self._run, self._stderr or StderrTail(), self._memory.touched)
         if self.reason is not None:
             limits = self._guest.resource.run_limit_secs, self._request.max_body, *self._overrun_mib
             return self.reason, STOP_DETAILS.get(self.reason, "").format(*limits)
         run = self._run
         if self._complete and text is None and run.failure is None and run.refused is None:
             return "ok", ""
-        stderr, memory = self._stderr or StderrTail(), self._memory.taken
+        stderr, memory = self._stderr or StderrTail(), self._memory.touched
         return outcome_of_end(run, text, stderr, complete=self._complete, memory=memory)

@@ -15,8 +15,8 @@ _MEMORY = re.compile(
 _ABORT = re.compile(r"Redirecting call to abort\(\)|libc\+\+abi: ")
 """Lines that the JavaScript engine prints when it ends the program."""
 _GO_HEAD = re.compile(r"(?:panic|fatal error): ")
-_GO_FRAME = re.compile(r"\t(?P<place>(?!runtime/)\S+\.go:\d+) ")
-_RUST_HEAD = re.compile(r"thread '.*' (?:\(\d+\) )?panicked at (?P<place>.+):$")
+_GO_FRAME = re.compile(r"\t(?P<location>(?!runtime/)\S+\.go:\d+) ")
+_RUST_HEAD = re.compile(r"thread '.*' (?:\(\d+\) )?panicked at (?P<location>.+):$")
 _WSTD_PENDING = "ready list empty, therefore root task should be ready"
 _NO_SLOT = re.compile(r"maximum concurrent [a-z ]*limit")
 _MAX_LINES = 20
@@ -50,19 +50,19 @@ class StderrTail:
         self._head = ""
         self._function = ""
         self._panicked_at = ""
-        self._places: list[tuple[str, str]] = []
+        self._locations: list[tuple[str, str]] = []
 
     def add(self, line: str) -> None:
         """Add one line."""
         if self._panicked_at:
-            self._head, self._places = f"panicked: {line}", [("", self._panicked_at)]
+            self._head, self._locations = f"panicked: {line}", [("", self._panicked_at)]
             self._panicked_at = ""
         elif panic := _RUST_HEAD.match(line):
-            self._panicked_at = panic["place"]
+            self._panicked_at = panic["location"]
         elif _GO_HEAD.match(line):
-            self._head, self._places = line, []
-        elif self._head and len(self._places) < _MAX_LINES and (frame := _GO_FRAME.match(line)):
-            self._places.append((self._function, frame["place"]))
+            self._head, self._locations = line, []
+        elif self._head and len(self._locations) < _MAX_LINES and (frame := _GO_FRAME.match(line)):
+            self._locations.append((self._function, frame["location"]))
         elif line.strip() and not line[0].isspace():
             self._function = line
             self._last.append(line)
@@ -91,9 +91,9 @@ class StderrTail:
             return ""
         if _WSTD_PENDING in self._head:
             return "the handler never answers: its future waits for an event that cannot happen"
-        own_places = [place for function, place in self._places if function.startswith("main.")]
-        places = own_places or [place for _, place in self._places]
-        return f"{self._head} ({places[0]})" if places else self._head
+        own_locations = [location for function, location in self._locations if function.startswith("main.")]
+        locations = own_locations or [location for _, location in self._locations]
+        return f"{self._head} ({locations[0]})" if locations else self._head
 
 
 def classify(

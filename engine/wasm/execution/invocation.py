@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from engine.wasm.binary.memory_probe import PAGE_BYTES
+from engine.wasm.binary.memory_limits import PAGE_BYTES
 from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.capi.wasmtime import Instance
 
@@ -31,7 +31,7 @@ class Invocation:
             if self._error_text is not None:
                 return True
             program, self._handling = self._program, True
-            self._call = self._instance.call(program.handle, self._arguments(), returns_u32=program.metered)
+            self._call = self._instance.call(program.run, self._arguments())
             return self._call.poll()
         return True
 

@@ -64,7 +64,7 @@ class LoopTurns:
             turn = queue.popleft()
             if queue:
                 self._queues[project] = queue
-            if not turn.done():  # It is done if the run was cancelled.
+            if not turn.done():  # It is done if the run was canceled.
                 turn.set_result(None)
                 return True
         return False

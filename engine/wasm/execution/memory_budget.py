@@ -43,9 +43,9 @@ class MemoryProfile:
         self.usual = limit
         self._measured = False
 
-    def record(self, taken: int, *, typical: bool) -> None:
+    def record(self, touched: int, *, typical: bool) -> None:
         """Record the peak of a run. Only typical runs, complete and in a cold slot, reduce the usual peak."""
-        peak = max(taken, MIN_RUN_BYTES)
+        peak = max(touched, MIN_RUN_BYTES)
         if not self._measured:
             if typical:
                 self.usual, self._measured = peak, True
@@ -56,13 +56,13 @@ class MemoryProfile:
 
 
 class RunMemory:
-    """The memory of one run in bytes: `charged` to the budget, `held` when it began, `taken` as measured."""
+    """The memory of one run in bytes: `charged` to the budget, `held` at the start, `touched` as measured."""
 
-    __slots__ = ("charged", "closing", "held", "on_overrun", "profile", "retained", "taken")
+    __slots__ = ("charged", "closing", "held", "on_overrun", "profile", "retained", "touched")
 
     def __init__(self, profile: MemoryProfile) -> None:
         self.profile = profile
-        self.charged = self.held = self.taken = 0
+        self.charged = self.held = self.touched = 0
         self.retained = 0
         """Bytes that its warm slot retains after the run."""
         self.closing = False
@@ -73,7 +73,7 @@ class RunMemory:
     @property
     def excess(self) -> int:
         """Bytes taken above the usual peak."""
-        return self.taken - self.profile.usual
+        return self.touched - self.profile.usual
 
 
 class MemoryBudget:
@@ -84,7 +84,7 @@ class MemoryBudget:
         self.limit = limit
         self._measure = measure or ResidentSet().read
         self._runs: dict[RunMemory, None] = {}
-        self._charged = self._taken = 0
+        self._charged = self._touched = 0
         self._stopped_at = 0.0
         self._others: deque[int] = deque(maxlen=OTHER_SAMPLES)
         self.used = self.headroom = 0
@@ -92,7 +92,7 @@ class MemoryBudget:
 
     def _update_headroom(self) -> None:
         self.used = self._measure()
-        self._others.append(max(0, self.used - self._taken))
+        self._others.append(max(0, self.used - self._touched))
         # A sample is too low while a thread has closed an instance that is not yet discharged.
         self.headroom = int(self.limit * ADMISSION_SHARE) - max(self._others) - self._charged
 
@@ -105,9 +105,9 @@ class MemoryBudget:
 
     def grow(self, run: RunMemory, size: int) -> None:
         """Count bytes that a run has touched."""
-        run.taken += size
-        self._taken += size
-        above = run.taken - run.charged
+        run.touched += size
+        self._touched += size
+        above = run.touched - run.charged
         if above > 0:
             run.charged += above
             self._charged += above
@@ -117,7 +117,7 @@ class MemoryBudget:
         """Return what was charged for a run whose instance is closed."""
         self.headroom += run.charged - run.retained
         self._charged -= run.charged
-        self._taken -= run.taken
+        self._touched -= run.touched
         self._runs.pop(run, None)
 
     def sample(self) -> None:
@@ -128,8 +128,8 @@ class MemoryBudget:
         self._update_headroom()
         if self.used > self.limit and monotonic() >= self._stopped_at + STOP_SECONDS:
             excused = self.used <= self.limit * OVERRUN_SHARE
-            candidates = [run for run in self._runs if run.on_overrun and run.taken >= MIN_RUN_BYTES]
-            victim = max(candidates, key=lambda run: (max(run.excess, 0), run.taken), default=None)
+            candidates = [run for run in self._runs if run.on_overrun and run.touched >= MIN_RUN_BYTES]
+            victim = max(candidates, key=lambda run: (max(run.excess, 0), run.touched), default=None)
             if victim is not None and victim.on_overrun is not None and not (excused and victim.excess <= 0):
                 self._stopped_at = monotonic()
                 victim.on_overrun()

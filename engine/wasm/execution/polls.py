@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from engine.wasm.execution.runner import Runner
 
 OFFLOAD_AFTER_NS = 5_000_000
-"""A guest that has computed this long without waiting moves to a worker thread when an epoch ends.
-
-So does every guest that computes until a second epoch ends.
-"""
+"""A guest that has computed this long without waiting moves to a worker thread when an epoch ends."""
 LONG_STRETCH_NS = 10_000_000
 """A guest whose stretches usually take this long starts them in a worker thread, which costs 1 ms of CPU."""
 MAX_UNMEASURED_NS = 200_000
@@ -50,7 +47,7 @@ class Polls:
     `begin_stretch`.
     """
 
-    __slots__ = ("_cold", "_ended", "_memory", "_runner", "_since_ns", "_usual", "compute_ns", "offloaded")
+    __slots__ = ("_cold", "_memory", "_runner", "_since_ns", "_usual", "compute_ns", "offloaded")
 
     def __init__(self, runner: "Runner", usual: UsualStretch, memory: RunMemory, *, cold: bool) -> None:
         """`cold` is whether the instance has a cold slot, where it touches every page first."""
@@ -58,7 +55,6 @@ class Polls:
         self._usual = usual
         self._memory = memory
         self._cold = cold
-        self._ended = False
         self._since_ns = 0
         self.compute_ns = 0
         self.offloaded = usual.long
@@ -67,12 +63,11 @@ class Polls:
     def begin_stretch(self) -> None:
         """Record the stretch that ends: the guest waits, or has completed."""
         self._usual.record(self.compute_ns - self._since_ns)
-        self._since_ns, self._ended, self.offloaded = self.compute_ns, False, self._usual.long
+        self._since_ns, self.offloaded = self.compute_ns, self._usual.long
 
     def continue_stretch(self) -> None:
         """Choose the thread of the next poll, after an epoch has ended."""
-        self.offloaded = self.offloaded or self._ended or self.compute_ns - self._since_ns >= OFFLOAD_AFTER_NS
-        self._ended = True
+        self.offloaded = self.offloaded or self.compute_ns - self._since_ns >= OFFLOAD_AFTER_NS
 
     async def poll_in_thread(self, invocation: Invocation, project: str) -> bool:
         """Poll once in a worker thread; return whether the invocation has completed."""
@@ -86,9 +81,9 @@ class Polls:
     def poll(self, invocation: Invocation) -> bool:
         """Poll once on this thread; return whether the invocation has completed."""
         runner = self._runner
-        began = runner.clock.start()
-        runner.epochs.touch(began)
+        runner.epochs.touch()
         touched = touched_bytes() if self._cold else runner.touched
+        began = runner.clock.start()
         done = invocation.poll()
         elapsed = runner.clock.elapsed(began)
         self.compute_ns += elapsed

@@ -22,7 +22,8 @@ from engine.grant import Grant
 from engine.http.exchange import Disconnected
 from engine.quota import Quotas
 from engine.wasm.capi.wasmtime import address, increment_epoch
-from engine.wasm.execution.config import MEMORIES_PER_INSTANCE, MIB, Compiler, PoolSettings, create_engine
+from engine.wasm.compile.compilers import Compiler
+from engine.wasm.execution.config import MEMORIES_PER_INSTANCE, MIB, PoolSettings, create_engine
 from engine.wasm.execution.memory_budget import MemoryBudget, RunMemory
 from engine.wasm.execution.reclaimer import MAX_BACKLOG
 from engine.wasm.execution.warm_slots import ComponentUsage, WarmSlotPolicy
@@ -76,7 +77,7 @@ class FairQueue:
             del self._queues[project][ticket]
             self._removed(project)
 
-    def next(self, held: Mapping[str, "Holding"]) -> tuple[str, RunMemory] | None:
+    def next(self, holdings: Mapping[str, "Holding"]) -> tuple[str, RunMemory] | None:
         """Return the project that is next, and the memory of its first request.
 
         Of the projects with waiting requests and room in their quota, that is the one that holds the least
@@ -84,7 +85,7 @@ class FairQueue:
         """
         first = {name: next(iter(queue.values())) for name, queue in self._queues.items()}
         names = (name for name, memory in first.items() if self._within_quota(name, memory))
-        project = min(names, key=lambda name: held.get(name, _NOTHING).rank, default=None)
+        project = min(names, key=lambda name: holdings.get(name, _NOTHING).rank, default=None)
         return None if project is None else (project, first[project])
 
     def lengths(self) -> dict[str, int]:
@@ -162,7 +163,7 @@ class Pool:
         self._half = settings.instances // 2
         self._reserved = settings.instances // RESERVED_SHARE
         self._half_bytes, self._reserved_bytes = budget.limit // 2, budget.limit // RESERVED_SHARE
-        self._held: dict[str, Holding] = {}
+        self._holdings: dict[str, Holding] = {}
         self._queue = FairQueue(queue, self._within_quota)
         self._warmth = WarmSlotPolicy()
 
@@ -170,16 +171,16 @@ class Pool:
         quota = self._quotas.get(project)
         if quota is None:
             return True
-        held = self._held.get(project, _NOTHING)
-        return quota.admits(held.slots, held.memory, memory.profile.usual)
+        holding = self._holdings.get(project, _NOTHING)
+        return quota.admits(holding.slots, holding.memory, memory.profile.usual)
 
     def reached_quota(self, project: str, memory: RunMemory) -> tuple[str, Grant | None]:
         """Return which limit of its quota a project has reached, empty if none, and what to report."""
         if self._within_quota(project, memory):
             return "", None
-        quota, held = self._quotas[project], self._held.get(project, _NOTHING)
+        quota, holding = self._quotas[project], self._holdings.get(project, _NOTHING)
         limit = quota.limits.instances
-        name = "instances" if limit is not None and held.slots >= limit else "memory"
+        name = "instances" if limit is not None and holding.slots >= limit else "memory"
         return quota.message(name), quota.report(name)
 
     def _may_take(self, project: str, memory: RunMemory) -> bool:
@@ -187,21 +188,23 @@ class Pool:
             return False
         usual = memory.profile.usual
         if (
-            usual > self.budget.headroom - self._reserved_bytes and self._held
+            usual > self.budget.headroom - self._reserved_bytes and self._holdings
         ):  # A run alone begins in any case.
-            holds_much = self._held.get(project, _NOTHING).memory + usual > self._half_bytes
+            holds_much = self._holdings.get(project, _NOTHING).memory + usual > self._half_bytes
             if holds_much or usual > self.budget.headroom:
                 return False
         free = self._free
-        return free > self._reserved or (free > 0 and self._held.get(project, _NOTHING).slots <= self._half)
+        return free > self._reserved or (
+            free > 0 and self._holdings.get(project, _NOTHING).slots <= self._half
+        )
 
     def _may_pass(self, project: str, memory: RunMemory) -> bool:
         """Return whether a project would still hold less than the one that is next in the queue."""
-        following = self._queue.next(self._held)
+        following = self._queue.next(self._holdings)
         if following is None:
             return True
-        taken = self._held.get(project, _NOTHING).memory + memory.profile.usual
-        return taken <= self._held.get(following[0], _NOTHING).memory
+        total = self._holdings.get(project, _NOTHING).memory + memory.profile.usual
+        return total <= self._holdings.get(following[0], _NOTHING).memory
 
     def try_acquire(self, project: str, use: ComponentUsage, memory: RunMemory) -> int | None:
         """Return the position in `slots` of a slot's kind; `None` if this project may have none now.
@@ -228,12 +231,12 @@ class Pool:
             MEMORY_WAIT_SECONDS, self._reject, project, ticket, memory
         )
 
-        def leave() -> None:
+        def on_disconnect() -> None:
             if not ticket.done():
                 self._queue.remove(project, ticket)
                 ticket.set_exception(ClientDisconnected())
 
-        disconnected.add_callback(leave)
+        disconnected.add_callback(on_disconnect)
         try:
             admitted = await asyncio.shield(ticket)
         except asyncio.CancelledError:
@@ -243,7 +246,7 @@ class Pool:
             raise
         finally:
             timer.cancel()
-            disconnected.remove_callback(leave)
+            disconnected.remove_callback(on_disconnect)
         return self._choose(use) if admitted else None
 
     def release(self, kind: int, project: str, memory: RunMemory) -> None:
@@ -267,27 +270,27 @@ class Pool:
 
     def _count(self, project: str, memory: RunMemory) -> None:
         self._free -= 1
-        held = self._held.get(project)
-        if held is None:
-            held = self._held[project] = Holding()
+        holding = self._holdings.get(project)
+        if holding is None:
+            holding = self._holdings[project] = Holding()
         self.budget.charge(memory)
-        held.slots += 1
-        held.memory += memory.held
+        holding.slots += 1
+        holding.memory += memory.held
 
     def _uncount(self, project: str, memory: RunMemory) -> None:
         self._free += 1
-        held = self._held[project]
-        held.slots -= 1
-        held.memory -= memory.held
-        if not held.slots:
-            del self._held[project]
+        holding = self._holdings[project]
+        holding.slots -= 1
+        holding.memory -= memory.held
+        if not holding.slots:
+            del self._holdings[project]
         self.budget.discharge(memory)
         if self._queue.size:
             self.grant_waiting()
 
     def running(self) -> dict[str, int]:
         """Return the number of slots that each project holds."""
-        return {project: held.slots for project, held in self._held.items()}
+        return {project: holding.slots for project, holding in self._holdings.items()}
 
     def queued(self) -> dict[str, int]:
         """Return the number of waiting requests of each project."""
@@ -295,7 +298,7 @@ class Pool:
 
     def grant_waiting(self) -> None:
         """Admit queued requests for which there is a slot and memory."""
-        while (following := self._queue.next(self._held)) is not None and self._may_take(*following):
+        while (following := self._queue.next(self._holdings)) is not None and self._may_take(*following):
             self._count(*following)
             self._queue.grant(following[0])
 

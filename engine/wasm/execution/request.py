@@ -59,7 +59,7 @@ Outcome = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RunReport:
     """The result of a run. Times are in nanoseconds, sizes in bytes.
 

@@ -12,23 +12,15 @@ from typing import Any, Literal
 from engine.door import Caller
 from engine.grant import Grant
 from engine.wasm.capi.host_functions import Suspend
-from engine.wasm.capi.values import HandleTable
+from engine.wasm.capi.values import ScratchBuffer
 from engine.wasm.execution.buffers import InputBuffer, LineSplitter, OutputBuffer
 from engine.wasm.execution.request import GuestRequest
 
 MAX_NOTICES = 20
-MAX_HANDLES = 65_536
-"""How many resources a guest may hold at once: each takes some 200 bytes of the host's memory.
-
-StarlingMonkey holds a pollable for every 8 KiB that it reads of a body.
-"""
-MAX_UNSENT_MESSAGES = 128
-"""Maximum number of unsent requests and responses of a guest; each has a buffer for a part of its body."""
+MAX_CHANNELS = 65_536
+"""Maximum number of message bodies of a guest in each direction: each takes some 200 bytes of memory."""
 MAX_HELD_BYTES = 64 << 20
-"""Maximum number of other bytes that the host stores for a guest.
-
-They are header fields, unread responses, and unfinished requests to Doors.
-"""
+"""Maximum bytes that the host stores for a guest: unread responses, and unfinished requests to Doors."""
 
 NEVER_NS = 1 << 63
 NO_MEMORY_LIMIT = 4 << 30
@@ -55,35 +47,45 @@ class ResponseHead:
 
     __slots__ = ("body", "headers", "status")
 
-    def __init__(self, status: int, headers: list[tuple[str, bytes]], body: OutputBuffer) -> None:
+    def __init__(self, status: int, headers: list[tuple[bytes, bytes]], body: OutputBuffer) -> None:
         self.status = status
         self.headers = headers
         self.body = body
 
 
-class RunState(HandleTable):
-    """The state of one run. Times are nanoseconds of the run's own clock, which starts at 1."""
+class RunState:
+    """The state of one run. Times are nanoseconds of the run's own clock, which starts at 1.
+
+    `inputs` and `outputs` are the bodies of messages by channel, `pending` the outgoing requests whose
+    responses the guest has not taken.
+    """
 
     def __init__(
         self,
         request: GuestRequest,
-        environment: list[tuple[str, str]],
+        environment: bytes,
         fetch: Callable[..., None],
         script: str | None,
         *,
         has_body: bool,
+        call_door: Callable[..., Any],
+        wake: Callable[[], None],
     ) -> None:
-        super().__init__()
+        self.context = 0
+        self.scratch = ScratchBuffer()
         self.request = request
         self.environment = environment
         self.fetch = fetch
-        self.call_door: Callable[..., Any] = _no_direct_call
+        self.call_door = call_door
         self.script = script
         self.started_ns = time.monotonic_ns()
         self.failure: BaseException | None = None
         self.wait: Suspend | None = None
         self.resume: Callable[[], bool] | None = None
         self.body = InputBuffer(ended=not has_body)
+        self.inputs: dict[int, InputBuffer] = {0: self.body}
+        self.outputs: dict[int, OutputBuffer] = {}
+        self.pending: dict[int, Any] = {}
         self.head: ResponseHead | None = None
         self.refused: Any = None
         self.lines: deque[tuple[str, str]] = deque()
@@ -95,8 +97,6 @@ class RunState(HandleTable):
         """The caller as Doors see it, set at the first call of a Door."""
         self.last_call = ""
         """The latest request to a server or a Door, without its query: failures name it."""
-        self.unsent_messages = 0
-        """Requests and responses that the guest has not sent."""
         self.waiting = 0
         """Outbound HTTP requests without a response."""
         self.held_bytes = 0
@@ -107,29 +107,26 @@ class RunState(HandleTable):
         self.door_cpu_ns = 0
         """CPU time that Doors used for the run in other threads."""
         self.tasks: set[asyncio.Future[Any]] = set()
-        self.wake: Callable[[], None] = _noop
+        self.wake = wake
 
-    def insert(self, item: Any) -> int:
-        """Return a new handle for the object. Raises Trap when the guest holds more than `MAX_HANDLES`."""
-        if len(self.table) >= MAX_HANDLES:
-            raise Trap(f"it holds more than {MAX_HANDLES} resources (streams, fields, pollables) at once")
-        return super().insert(item)
+    def output(self, channel: int) -> OutputBuffer:
+        """Return the body that the guest writes on a channel, a new one for a new channel.
 
-    def charge_memory(self, size: int) -> None:
-        """Count bytes stored for the guest (negative: released). Raises Trap above `MAX_HELD_BYTES`."""
-        self.held_bytes += size
-        if self.held_bytes > MAX_HELD_BYTES:
-            raise Trap(
-                f"it holds more than {MAX_HELD_BYTES >> 20} MiB in the host (header fields, unread responses)"
-            )
+        Raises Trap above `MAX_CHANNELS`.
+        """
+        body = self.outputs.get(channel)
+        if body is None:
+            if len(self.outputs) >= MAX_CHANNELS:
+                raise Trap(f"it writes more than {MAX_CHANNELS} messages at once")
+            body = self.outputs[channel] = OutputBuffer()
+        return body
 
-    def start_message(self) -> None:
-        """Count a message that the guest creates. Raises Trap above `MAX_UNSENT_MESSAGES`."""
-        if self.unsent_messages >= MAX_UNSENT_MESSAGES:
-            raise Trap(
-                f"it holds more than {MAX_UNSENT_MESSAGES} requests and responses that it did not send"
-            )
-        self.unsent_messages += 1
+    def is_ready(self) -> bool:
+        """Return whether the wait of the guest is over."""
+        wait = self.wait
+        if wait is None or any(source.ready() for source in wait.sources):
+            return True
+        return wait.deadline is not None and self.now() >= wait.deadline
 
     def add_task(self, task: "asyncio.Future[Any]") -> None:
         """Register a task, which is canceled at the end of the run."""
@@ -165,12 +162,10 @@ class RunState(HandleTable):
             task.cancel()
         self.wake, self.wait, self.resume, self.body.on_drained = _noop, None, None, None
         self.tasks.clear()
-        self.table.clear()
-
-
-def _no_direct_call(*_: Any) -> None:
-    """Return nothing, so that a call of a Door takes the route of every request."""
+        self.inputs.clear()
+        self.outputs.clear()
+        self.pending.clear()
 
 
 def _noop() -> None:
-    """Do nothing: the run has not started, or has ended."""
+    """Do nothing: the run has ended."""

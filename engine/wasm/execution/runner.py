@@ -19,6 +19,7 @@ from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from engine.artifact import ComponentArtifact
+from engine.cancellation import finish
 from engine.fair_threads import FairThreads
 from engine.http.exchange import MemoryExchange, Request
 from engine.manifest.egress import Egress
@@ -28,10 +29,12 @@ from engine.sourcemap import SourceMap
 from engine.trace import RequestTrace
 from engine.wasm.binary.memory_limits import declared_limits, split_limit
 from engine.wasm.capi.linker import LinkedComponent
-from engine.wasm.compile.code_cache import CodeRejected, compile_component, load_component
+from engine.wasm.compile.code_cache import compile_component
 from engine.wasm.compile.limits import CONCURRENT
+from engine.wasm.compile.machine_code import CodeRejected, load_component
 from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.cpu_clock import CpuClock
+from engine.wasm.execution.environment import encode_environment
 from engine.wasm.execution.epoch_ticker import EpochTicker
 from engine.wasm.execution.execution import Execution
 from engine.wasm.execution.loop_turns import LoopTurns
@@ -136,7 +139,7 @@ class Runner:
         try:
             programs = await link()
         except CodeRejected as error:
-            # Compiled for another processor or wasmtime, as in a copied data folder: compile it here.
+            # Compiled for another processor or wasmtime, as in a copied data directory: compile it here.
             error.path.unlink(missing_ok=True)
             programs = await link()
         memories = await asyncio.to_thread(lambda: declared_limits(artifact.component.read_bytes()))
@@ -175,16 +178,18 @@ class Runner:
         loaded = await self.load(artifact, fast=fast, report=report)
         return Guest(self, resource, artifact=artifact, loaded=loaded, environment=environment, doors=doors)
 
-    def register(self, execution: Execution) -> None:
-        """Stop this run at its deadline, or when the memory budget is overrun."""
+    def register(self, execution: Execution, run: RunState) -> None:
+        """Connect a run to its host calls, and stop it at its deadline or when the budget is overrun."""
+        self.runs[run.context] = run
         self._active.add(execution)
         if self._sampler is None:
             self._sampler = asyncio.get_running_loop().call_later(SAMPLE_SECONDS, self._sample)
         if self._reaper is None or execution.deadline_ns < self._due_ns:
             self._reap_at(execution.deadline_ns)
 
-    def unregister(self, execution: Execution) -> None:
+    def unregister(self, execution: Execution, run: RunState) -> None:
         """Remove a run that has ended."""
+        del self.runs[run.context]
         self._active.discard(execution)
         if self._ended is not None and not self._active:
             self._ended.set()
@@ -194,17 +199,8 @@ class Runner:
 
         Projects take turns.
         """
-        cancelled = False
         with self.epochs.worker_active():
-            job = asyncio.ensure_future(self._workers.run(project, poll))
-            while not job.done():
-                try:
-                    await asyncio.shield(job)
-                except asyncio.CancelledError:
-                    cancelled = True
-        if cancelled:
-            raise asyncio.CancelledError
-        return job.result()
+            return await finish(await self._workers.start(project, poll))
 
     def _reap_at(self, due_ns: int) -> None:
         if self._reaper is not None:
@@ -273,7 +269,7 @@ class Guest:
         self.programs, self._use = loaded.programs, loaded.use
         self.runner = runner
         self.script = artifact.script
-        self.environment = {**resource.env, **environment}
+        self.environment_text = encode_environment({**resource.env, **environment})
         self.memory_limit = split_limit(loaded.memories, resource.memory_limit_mb * MIB)
         self._memory = MemoryProfile(resource.memory_limit_mb * MIB)
         self.usual_stretch = UsualStretch()
@@ -281,8 +277,8 @@ class Guest:
         self.project = environment.get("SVC_PROJECT", "")
         owner = f"{self.project}/{resource.name}"
         policy = OutboundPolicy(owner, Egress.parse(resource.egress), self.project)
-        leave = partial(runner.outgoing.fetch, policy)
-        doorway = DoorRouter(doors, resource.name, leave)
+        fetch_external = partial(runner.outgoing.fetch, policy)
+        doorway = DoorRouter(doors, resource.name, fetch_external)
         self.fetch, self.call_door = doorway.fetch, doorway.call
         self._source_map_json = artifact.source_map
         self._source_map: SourceMap | None = None

@@ -40,18 +40,18 @@ class WarmSlotPolicy:
         use.streak = use.streak + 1 if now - use.last_request_ns < MAX_GAP_NS else 1
         use.last_request_ns = now
         if use not in self._warm:
-            if use.streak < PROMOTE_AFTER or not self._free_place(now):
+            if use.streak < PROMOTE_AFTER or not self._make_room(now):
                 return False
             self._warm[use] = None
         self._warm.move_to_end(use)
         return True
 
-    def _free_place(self, now: int) -> bool:
+    def _make_room(self, now: int) -> bool:
         """Return whether a place is free, evicting the least recently used component if it is idle."""
         if len(self._warm) < MAX_WARM:
             return True
-        longest = next(iter(self._warm))
-        if now - longest.last_request_ns < EVICT_IDLE_NS:
+        least_recent = next(iter(self._warm))
+        if now - least_recent.last_request_ns < EVICT_IDLE_NS:
             return False
-        del self._warm[longest]
+        del self._warm[least_recent]
         return True

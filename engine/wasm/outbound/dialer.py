@@ -6,7 +6,7 @@ server that changes its answer later (DNS rebinding) therefore gains nothing.
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import partial
@@ -49,7 +49,7 @@ class NameNotResolved(httpcore.ConnectError):
 class SystemResolver:
     """Resolves names through the operating system, in its own thread pool.
 
-    A lookup can be slow and cannot be cancelled, so it must not block the shared threads (files, Doors).
+    A lookup can be slow and cannot be canceled, so it must not block the shared threads (files, Doors).
     """
 
     def __init__(self) -> None:
@@ -80,6 +80,25 @@ def is_public(address: Address) -> bool:
             return is_public(inner)
         return address in _GLOBAL_UNICAST and address.is_global
     return address.is_global and not address.is_multicast
+
+
+def permitted(egress: Egress, host: str, port: int, addresses: Sequence[str]) -> list[str]:
+    """Return the addresses of a host that may be connected to: public ones, and those that `egress` names.
+
+    Raises `AddressDenied` if all are denied. There must be an address.
+    """
+    resolved = [ip_address(text) for text in addresses]
+    loopback = host == "localhost" or host.endswith(".localhost")
+    allowed = [
+        str(address)
+        for address in resolved
+        if (address.is_loopback and loopback)
+        or any(rule.host == str(address) and rule.port == port for rule in egress.allowed)
+        or is_public(address)
+    ]
+    if not allowed:
+        raise AddressDenied(resolved[0])
+    return allowed
 
 
 class Dialer(httpcore.AsyncNetworkBackend):
@@ -123,16 +142,12 @@ class Dialer(httpcore.AsyncNetworkBackend):
         finally:
             if call is not None and call.details is not None:
                 call.details["dns_ns"] = perf_counter_ns() - started
-        addresses = [ip_address(text) for text in texts]
-        if not addresses:
+        if not texts:
             raise NameNotResolved(host)
-        allowed = [str(address) for address in addresses if self._is_allowed(host, port, address)]
-        if not allowed:
-            raise AddressDenied(addresses[0])
-        return allowed
+        return permitted(self._egress, host, port, texts)
 
     async def _lookup(self, host: str) -> list[str]:
-        """Resolve a name. Its slot stays occupied until completion, even if the caller is cancelled."""
+        """Resolve a name. Its slot stays occupied until completion, even if the caller is canceled."""
         await self._lookups.acquire()
         lookup = asyncio.ensure_future(self._resolve(host))
         lookup.add_done_callback(self._on_lookup_done)
@@ -142,9 +157,3 @@ class Dialer(httpcore.AsyncNetworkBackend):
         self._lookups.release()
         if not lookup.cancelled():
             lookup.exception()
-
-    def _is_allowed(self, host: str, port: int, address: Address) -> bool:
-        if address.is_loopback and (host == "localhost" or host.endswith(".localhost")):
-            return True
-        named = any(rule.host == str(address) and rule.port == port for rule in self._egress.allowed)
-        return named or is_public(address)

@@ -9,28 +9,27 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Any
 
 from engine.door import DOMAIN, Caller, DoorRequest, DoorResponse, OpenDoor
 from engine.manifest.egress import Origin
 from engine.trace import Call
-from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import InputBuffer
 from engine.wasm.execution.run_state import MAX_HELD_BYTES, RunState
 from engine.wasm.outbound.http import method_of, origin_of, target_of
-from engine.wasm.wasi.http_outgoing import (
+from engine.wasm.outbound.messages import (
     MAX_CONCURRENT_REQUESTS,
-    FutureIncomingResponse,
+    ErrorCode,
+    FutureResponse,
     IncomingResponse,
     OutgoingRequest,
-    RequestOptions,
+    RequestRefused,
     is_path,
 )
 
 MAX_PATH_CHARS = 200
 """Maximum characters of a path in the name of a span."""
 _SUFFIX = f".{DOMAIN}"
-Fetch = Callable[[RunState, OutgoingRequest, RequestOptions, FutureIncomingResponse], None]
+Fetch = Callable[[RunState, OutgoingRequest, FutureResponse], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +48,20 @@ class DoorRouter:
         self._resource = resource
         self._fetch_external = fetch_external
 
-    def fetch(
-        self, run: RunState, request: OutgoingRequest, options: RequestOptions, future: FutureIncomingResponse
-    ) -> None:
-        """Start a request from guest code. Raises `Err` for immediate failures."""
+    def fetch(self, run: RunState, request: OutgoingRequest, future: FutureResponse) -> None:
+        """Start a request from guest code. Raises `RequestRefused` for immediate failures."""
         origin = origin_of(request)
         if not (origin.host == DOMAIN or origin.host.endswith(f".{DOMAIN}")):
-            self._fetch_external(run, request, options, future)
+            self._fetch_external(run, request, future)
             return
         door = self._doors.get(origin.host)
         if door is None or (origin.scheme, origin.port) != ("http", 80):
             run.notice("WARN", self._no_such_door(origin))
-            raise Err(("HTTP-request-denied", None))
-        call = _DoorCall(door, run, request=request, caller=self._caller(run), options=options, future=future)
+            raise RequestRefused("HTTP-request-denied")
+        call = _DoorCall(door, run, request=request, caller=self._caller(run), future=future)
         run.on_loop(call.advance)
 
-    def call(
-        self, run: RunState, name: str, path: str, body: bytes
-    ) -> DoorResponse | FutureIncomingResponse | None:
+    def call(self, run: RunState, name: str, path: str, body: bytes) -> DoorResponse | FutureResponse | None:
         """Post to a Door from the event loop's thread; most responses are available on return.
 
         Returns `None`, without calling the Door, if the request is invalid or over a limit; `fetch` reports
@@ -98,16 +93,14 @@ class DoorRouter:
         )
         if isinstance(answer, DoorResponse):
             return answer
-        future = FutureIncomingResponse()
+        future = FutureResponse()
         run.waiting += 1
         _PendingResponse(run, host, None, future, span).deliver(answer)
         return future
 
     def _no_such_door(self, origin: Origin) -> str:
-        there = ", ".join(f"http://{host}" for host in self._doors) or "none"
-        return (
-            f"a call to {origin} was denied: it is not the address of a Door; those of this project: {there}"
-        )
+        available = ", ".join(f"http://{host}" for host in self._doors) or "none"
+        return f"a call to {origin} was denied: it is not the address of a Door; available: {available}"
 
     def _caller(self, run: RunState) -> Caller:
         if run.caller is not None:
@@ -174,7 +167,7 @@ class _PendingResponse:
         run: RunState,
         host: str,
         patience: float | None,
-        future: FutureIncomingResponse,
+        future: FutureResponse,
         span: Call | None = None,
     ) -> None:
         self._run = run
@@ -200,7 +193,7 @@ class _PendingResponse:
         task.cancel()
         if self.span is not None:
             self.span.end(code="timeout")
-        self.settle(("err", ("connection-read-timeout", None)))
+        self.settle(("connection-read-timeout", None))
 
     def _on_done(self, task: "asyncio.Future[DoorResponse]") -> None:
         if self._timer is not None:
@@ -215,15 +208,16 @@ class _PendingResponse:
     def respond(self, answer: DoorResponse) -> None:
         """Settle the future with a response."""
         if self._run.held_bytes + len(answer.body) > MAX_HELD_BYTES:
-            self.settle(("err", ("connection-limit-reached", None)))
+            self.settle(("connection-limit-reached", None))
             return
         flow = InputBuffer(account=self._run)
         flow.feed(answer.body)
         flow.end()
-        length = ("content-length", str(len(answer.body)).encode())
-        self.settle(("ok", IncomingResponse(answer.status, [*answer.headers, length], flow)))
+        headers = [(name.encode(), value) for name, value in answer.headers]
+        headers.append((b"content-length", str(len(answer.body)).encode()))
+        self.settle(IncomingResponse(answer.status, headers, flow))
 
-    def settle(self, result: tuple[str, Any]) -> None:
+    def settle(self, result: IncomingResponse | ErrorCode) -> None:
         """Settle the future with a response or an error-code."""
         self._future.settle(self._run, result)
 
@@ -238,16 +232,16 @@ class _DoorCall:
         *,
         request: OutgoingRequest,
         caller: Caller,
-        options: RequestOptions,
-        future: FutureIncomingResponse,
+        future: FutureResponse,
     ) -> None:
         self._door = door
         self._run = run
-        self._host = request.authority or ""
+        self._host = request.authority
         self._request = request
         self._method = method_of(request)
         self._caller = caller
-        patience = None if options.first_byte is None else options.first_byte / 1e9
+        timeout = request.first_byte_timeout
+        patience = None if timeout is None else timeout / 1e9
         self._pending = _PendingResponse(run, self._host, patience, future)
         self._parts: list[bytes] = []
         self._size = 0
@@ -270,7 +264,7 @@ class _DoorCall:
             self._run.wake()
         if self._run.held_bytes > MAX_HELD_BYTES:
             self._abandon()
-            self._pending.settle(("err", ("connection-limit-reached", None)))
+            self._pending.settle(("connection-limit-reached", None))
         elif self._size > self._door.max_body:
             self._abandon()
             detail = f"the body has more than the {self._door.max_body} bytes that this Door takes"
@@ -280,7 +274,7 @@ class _DoorCall:
         elif body.broken is not None:
             self._abandon()
             code = body.broken if isinstance(body.broken, tuple) else ("HTTP-protocol-error", None)
-            self._pending.settle(("err", code))
+            self._pending.settle(code)
 
     def _abandon(self) -> None:
         """Discard the rest of the body. The stream stays open, or StarlingMonkey would exit on a write."""
@@ -299,7 +293,7 @@ class _DoorCall:
             self._method,
             path,
             query=query,
-            headers=tuple(self._request.headers.items),
+            headers=tuple([(name.decode(), value) for name, value in self._request.headers]),
             body=b"".join(self._parts),
             caller=self._caller,
             budget=self._run,

@@ -14,18 +14,17 @@ from engine.grant import Grant
 from engine.manifest.egress import Egress, Origin, parse_authority
 from engine.quota import Quotas
 from engine.trace import Call, traceparent
-from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import InputBuffer, OutputBuffer
 from engine.wasm.execution.run_state import MAX_HELD_BYTES, RunState
 from engine.wasm.outbound.dialer import AddressDenied, Dialer, Resolve, SystemResolver, connecting
-from engine.wasm.outbound.network_errors import NETWORK_ERRORS, BodyError, error_code
-from engine.wasm.wasi.http_fields import FORBIDDEN
-from engine.wasm.wasi.http_outgoing import (
-    FutureIncomingResponse,
+from engine.wasm.outbound.messages import (
+    FORBIDDEN,
+    FutureResponse,
     IncomingResponse,
     OutgoingRequest,
-    RequestOptions,
+    RequestRefused,
 )
+from engine.wasm.outbound.network_errors import NETWORK_ERRORS, BodyError, error_code
 
 CONNECT_TIMEOUT_NS = 10_000_000_000
 READ_TIMEOUT_NS = 600_000_000_000
@@ -47,20 +46,15 @@ class Outbound(Protocol):
     """Answers requests of guests to other servers."""
 
     def fetch(
-        self,
-        policy: OutboundPolicy,
-        run: RunState,
-        request: OutgoingRequest,
-        options: RequestOptions,
-        future: FutureIncomingResponse,
+        self, policy: OutboundPolicy, run: RunState, request: OutgoingRequest, future: FutureResponse
     ) -> None:
-        """Start a request. Raises `Err` with a wasi:http error-code for immediate failures."""
+        """Start a request. Raises `RequestRefused` for immediate failures."""
 
     async def aclose(self) -> None:
         """Close every connection."""
 
 
-class _Pool:
+class _ConnectionPool:
     """The connections of a resource by one scheme, and the number of its exchanges in progress."""
 
     __slots__ = ("connections", "exchanges", "used_at")
@@ -79,7 +73,7 @@ class OutboundHttp:
         self._quotas = (quotas or Quotas()).active
         self._system = SystemResolver()
         self._resolve = resolve or self._system
-        self._pools: dict[tuple[OutboundPolicy, str], _Pool] = {}
+        self._pools: dict[tuple[OutboundPolicy, str], _ConnectionPool] = {}
         self._tls: asyncio.Future[ssl.SSLContext] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -99,7 +93,7 @@ class OutboundHttp:
                 keepalive_expiry=15,
                 network_backend=Dialer(policy.egress, self._resolve),
             )
-            pool = self._pools[policy, scheme] = _Pool(connections)
+            pool = self._pools[policy, scheme] = _ConnectionPool(connections)
         pool.exchanges += 1
         try:
             yield pool.connections
@@ -142,16 +136,11 @@ class OutboundHttp:
         self._system.close()
 
     def fetch(
-        self,
-        policy: OutboundPolicy,
-        run: RunState,
-        request: OutgoingRequest,
-        options: RequestOptions,
-        future: FutureIncomingResponse,
+        self, policy: OutboundPolicy, run: RunState, request: OutgoingRequest, future: FutureResponse
     ) -> None:
         """Start a request. Called from guest code, so it only queues an action for the event loop.
 
-        Raises `Err` with a wasi:http error-code for immediate failures.
+        Raises `RequestRefused` for immediate failures.
         """
         origin = origin_of(request)
         call = run.request.begin_call("fetch", f"{method_of(request)[:MAX_METHOD_CHARS]} {origin}")
@@ -159,23 +148,25 @@ class OutboundHttp:
             if call is not None:
                 call.end(0, "denied")
             _report_denial(run, policy, origin, "")
-            raise Err(("HTTP-request-denied", None))
+            raise RequestRefused("HTTP-request-denied")
         quota = self._quotas.get(policy.project)
         if quota is not None and quota.egress is not None and not quota.egress.allow():
             if call is not None:
                 call.end(0, "quota-exceeded")
             if (grant := quota.report("egress")) is not None:
                 run.notice("WARN", f"a call to {origin} was refused: {quota.message('egress')}", grant)
-            raise Err(("connection-limit-reached", None))
-        message = _http_request(run, origin, request, options, call)
-        between = _seconds(options.between_bytes, READ_TIMEOUT_NS)
+            raise RequestRefused("connection-limit-reached")
+        message = _http_request(run, origin, request, call)
+        between = _seconds(request.between_bytes_timeout, READ_TIMEOUT_NS)
 
         def start() -> None:
-            if future.result is not None:  # The guest already cancelled it.
+            if future.result is not None:  # The guest already canceled it.
                 if request.body is not None:
                     request.body.discard()
                 return
-            exchange = self._exchange(run, policy, origin, message, request.body, between, future, call)
+            exchange = self._exchange(
+                run, policy, origin, message, body=request.body, between=between, future=future, call=call
+            )
             task = asyncio.get_running_loop().create_task(exchange)
             run.add_task(task)
             future.cancel = task.cancel
@@ -188,9 +179,10 @@ class OutboundHttp:
         policy: OutboundPolicy,
         origin: Origin,
         message: httpcore.Request,
+        *,
         body: OutputBuffer | None,
         between: float,
-        future: FutureIncomingResponse,
+        future: FutureResponse,
         call: Call | None,
     ) -> None:
         connecting.set(call)
@@ -203,7 +195,7 @@ class OutboundHttp:
                 code = error_code(error)
                 if call is not None:
                     call.end(0, code[0])
-                future.settle(run, ("err", code))
+                future.settle(run, code)
                 return
             finally:
                 if body is not None:  # No more is sent; a waiting writer must not block.
@@ -218,9 +210,9 @@ class OutboundHttp:
             message.extensions["timeout"]["read"] = between
             flow = InputBuffer(account=run)
             try:
-                headers = [(name.decode("latin-1").lower(), value) for name, value in response.headers]
+                headers = [(name.lower(), value) for name, value in response.headers]
                 visible = [item for item in headers if item[0] not in FORBIDDEN]
-                future.settle(run, ("ok", IncomingResponse(response.status, visible, flow)))
+                future.settle(run, IncomingResponse(response.status, visible, flow))
                 await _receive(run, response, flow, call)
             finally:
                 await response.aclose()
@@ -279,20 +271,18 @@ def _report_denial(run: RunState, policy: OutboundPolicy, origin: Origin, addres
 
 
 def origin_of(request: OutgoingRequest) -> Origin:
-    """Return a request's origin. Raises `Err` if its authority is invalid."""
-    scheme = (request.scheme or ("HTTPS", None))[0].lower()
+    """Return a request's origin. Raises `RequestRefused` if its authority is invalid."""
     try:
-        return parse_authority(scheme, request.authority or "")
+        return parse_authority(request.scheme or "https", request.authority)
     except ValueError:
-        raise Err(("HTTP-request-URI-invalid", None)) from None
+        raise RequestRefused("HTTP-request-URI-invalid") from None
 
 
 def method_of(request: OutgoingRequest) -> str:
-    """Return the method, known ones in upper case. Raises `Err` for CONNECT."""
-    name, other = request.method
-    method = other or name.upper()
+    """Return the method. Raises `RequestRefused` for CONNECT."""
+    method = request.method
     if method.upper() == "CONNECT":
-        raise Err(("HTTP-request-method-invalid", None))
+        raise RequestRefused("HTTP-request-method-invalid")
     return method
 
 
@@ -303,13 +293,11 @@ def target_of(request: OutgoingRequest) -> str:
 
 
 def _http_request(
-    run: RunState, origin: Origin, request: OutgoingRequest, options: RequestOptions, call: Call | None
+    run: RunState, origin: Origin, request: OutgoingRequest, call: Call | None
 ) -> httpcore.Request:
     """Return the request to send, with the trace context of its span unless the guest sets another."""
     method, target = method_of(request), target_of(request)
-    headers = [
-        (name.encode("latin-1"), value) for name, value in request.headers.items if name not in FORBIDDEN
-    ]
+    headers = [item for item in request.headers if item[0] not in FORBIDDEN]
     fields = dict(reversed(headers))
     parent, trace = run.request.env.get("TRACEPARENT", ""), run.request.trace
     if call is not None:
@@ -332,9 +320,9 @@ def _http_request(
         if b"content-length" not in fields:
             headers.append((b"transfer-encoding", b"chunked"))
     seconds = {
-        "connect": _seconds(options.connect, CONNECT_TIMEOUT_NS),
-        "read": _seconds(options.first_byte, READ_TIMEOUT_NS),
-        "write": _seconds(options.between_bytes, READ_TIMEOUT_NS),
+        "connect": _seconds(request.connect_timeout, CONNECT_TIMEOUT_NS),
+        "read": _seconds(request.first_byte_timeout, READ_TIMEOUT_NS),
+        "write": _seconds(request.between_bytes_timeout, READ_TIMEOUT_NS),
         "pool": CONNECT_TIMEOUT_NS / 1e9,
     }
     return httpcore.Request(

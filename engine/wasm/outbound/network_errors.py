@@ -2,16 +2,14 @@
 
 import re
 import ssl
-from typing import Any
 
 import anyio
 import h11
 import httpcore
 
 from engine.wasm.outbound.dialer import AddressDenied, NameNotResolved
+from engine.wasm.outbound.messages import ErrorCode
 
-ErrorCode = tuple[str, Any]
-"""A case of wasi:http's `error-code`, with its payload."""
 NETWORK_ERRORS = (
     AddressDenied,
     httpcore.NetworkError,

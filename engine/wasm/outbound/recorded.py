@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import InputBuffer
 from engine.wasm.execution.run_state import RunState
 from engine.wasm.outbound.http import OutboundPolicy, method_of, origin_of, target_of
-from engine.wasm.wasi.http_fields import FORBIDDEN
-from engine.wasm.wasi.http_outgoing import (
-    FutureIncomingResponse,
+from engine.wasm.outbound.messages import (
+    FORBIDDEN,
+    FutureResponse,
     IncomingResponse,
     OutgoingRequest,
-    RequestOptions,
+    RequestRefused,
 )
 
 
@@ -37,14 +36,9 @@ class RecordedOutbound:
         self._responses = list(responses)
 
     def fetch(
-        self,
-        policy: OutboundPolicy,
-        run: RunState,
-        request: OutgoingRequest,
-        options: RequestOptions,
-        future: FutureIncomingResponse,
+        self, policy: OutboundPolicy, run: RunState, request: OutgoingRequest, future: FutureResponse
     ) -> None:
-        """Answer a request, or raise `Err` if no response was recorded."""
+        """Answer a request. Raises `RequestRefused` if no response was recorded."""
         method, url = method_of(request), f"{origin_of(request)}{target_of(request)}"
         call = run.request.begin_call("fetch", f"{method} {origin_of(request)}")
         response = self._take(method, url)
@@ -54,7 +48,7 @@ class RecordedOutbound:
             run.notice(
                 "WARN", f"a call to {url.partition('?')[0]} was denied: no response of it was recorded"
             )
-            raise Err(("HTTP-request-denied", None))
+            raise RequestRefused("HTTP-request-denied")
         if request.body is not None:  # A waiting writer must not block.
             request.body.discard()
         flow = InputBuffer(account=run)
@@ -62,9 +56,10 @@ class RecordedOutbound:
         flow.end()
         if call is not None:
             call.end(response.status)
-        headers = [(name, value) for name, value in response.headers if name not in FORBIDDEN]
+        fields = [(name.encode(), value) for name, value in response.headers]
+        headers = [item for item in fields if item[0] not in FORBIDDEN]
         answer = IncomingResponse(response.status, headers, flow)
-        run.on_loop(lambda: future.settle(run, ("ok", answer)))
+        run.on_loop(lambda: future.settle(run, answer))
 
     def _take(self, method: str, url: str) -> RecordedResponse | None:
         same = [each for each in self._responses if each.method == method]

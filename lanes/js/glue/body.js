@@ -1,5 +1,6 @@
 // Reading of whole bodies. Where memory runs out, the engine's functions never settle their promise. So large bodies,
 // and those of unknown length, are read here.
+import { Pieces } from './blob.js';
 import { compile, define } from './define.js';
 import { LARGE, svcReserve } from './memory.js';
 
@@ -77,6 +78,20 @@ function joined(chunks, name) {
   return bytes.buffer;
 }
 
+/** Return a body as one buffer. It is as large as the content-length says; the rest of a longer body is added. */
+async function bufferOf(message, length) {
+  if (!(length >= LARGE)) return joined(await svcChunks(message, 'arrayBuffer'), 'arrayBuffer');
+  svcReserve('arrayBuffer()', +length);
+  const bytes = new Uint8Array(+length), rest = [];
+  let at = 0;
+  await svcRead(message, 'arrayBuffer', (chunk) => {
+    if (rest.length || at + chunk.length > bytes.length) return void rest.push(chunk);
+    bytes.set(chunk, at);
+    at += chunk.length;
+  });
+  return !rest.length && at === bytes.length ? bytes.buffer : joined([bytes.subarray(0, at), ...rest], 'arrayBuffer');
+}
+
 async function textOf(message, name) {
   const decoder = new TextDecoder();
   let text = '';
@@ -85,7 +100,7 @@ async function textOf(message, name) {
 }
 
 const READ = {
-  arrayBuffer: async (message) => joined(await svcChunks(message, 'arrayBuffer'), 'arrayBuffer'),
+  arrayBuffer: bufferOf,
   json: async (message) => JSON.parse(await textOf(message, 'json')),
   text: (message) => textOf(message, 'text'),
 };
@@ -96,7 +111,9 @@ export function svcDefineReading(prototype, length) {
     const native = prototype[name], read = READ[name];
     define(prototype, {
       [name]() {
-        return !prototype.isPrototypeOf(this) || isSmall(length(this)) ? native.call(this) : read(this);
+        if (!prototype.isPrototypeOf(this)) return native.call(this);
+        const known = length(this);
+        return isSmall(known) ? native.call(this) : read(this, known);
       },
     });
   }
@@ -104,8 +121,10 @@ export function svcDefineReading(prototype, length) {
     async bytes() { return new Uint8Array(await this.arrayBuffer()); },
     async blob() {
       const type = this.headers.get('content-type') ?? '';
-      const parts = isSmall(length(this)) ? [await this.arrayBuffer()] : await svcChunks(this, 'blob');
-      return new Blob(parts, { type });
+      if (isSmall(length(this))) return new Blob([await this.arrayBuffer()], { type });
+      const pieces = new Pieces();
+      await svcRead(this, 'blob', (chunk) => pieces.add('blob()', chunk));
+      return pieces.blob({ type });
     },
   });
 }

@@ -6,7 +6,9 @@ import { svcCheck, svcServe } from './runtime.js';
 /** Answer requests with the user's default export, whose module was evaluated before the snapshot. */
 export function svcHost(app, entry) {
   svcRestoreTime();
-  svcCheck(app, entry);
-  compile(app.fetch);
-  svcServe(() => ({ app, entry }), svcRestoreRandomness);
+  compile(svcCheck(app, entry).fetch, svcRestoreRandomness);
+  svcServe(() => {
+    svcRestoreRandomness();
+    return { app, entry };
+  });
 }

@@ -12,7 +12,7 @@ const SVC_OUTPUT = (1 << 20) + 1;
 const SVC_CONSOLE = [
   'assert', 'debug', 'dir', 'dirxml', 'error', 'group', 'groupCollapsed', 'info', 'log', 'table', 'timeLog', 'trace', 'warn',
 ];
-const SVC_OUT_OF_MEMORY = 'Error: out of memory: memory_limit_mb, or the 32 MiB that the engine has for objects';
+const SVC_OUT_OF_MEMORY = 'Error: out of memory: memory_limit_mb, or the quarter of it that the engine has for objects';
 const SVC_MISSING = {
   WebAssembly: 'a component cannot compile code',
   WebSocket: 'use server-sent events and POST',

@@ -1,6 +1,8 @@
 // fetch() as the Fetch standard defines it, where the engine differs: options of requests, redirects, data: URLs
 // and errors.
+import { svcBlobHeaders, svcIsLargeBlob } from './blob.js';
 import { svcDefineReading, svcWasUsed } from './body.js';
+import { svcCurrent } from './current.js';
 import { define, defineGetter } from './define.js';
 import { svcFail } from './failure.js';
 import { svcBody } from './form_data.js';
@@ -62,16 +64,17 @@ const signals = new WeakMap();
 /** Bodies that can be sent again after a redirect, by request. */
 const repeatable = new WeakMap();
 
+/** Redirects of the request that the handler receives are passed on, as in Cloudflare Workers. */
 const INCOMING = { redirect: 'manual' };
-let incoming = null;
-
-/** Set the request that the handler receives; its redirects are passed on, as in Cloudflare Workers. */
-export function svcIncoming(request) {
-  incoming = request;
-}
 
 function storedOptions(request) {
-  return request === incoming ? INCOMING : options.get(request);
+  return request === svcCurrent.request ? INCOMING : options.get(request);
+}
+
+/** Return options with a stream instead of a large blob. */
+function streamed(init, input = undefined) {
+  const own = init.headers ?? (input instanceof NativeRequest ? input.headers : undefined);
+  return { ...init, headers: svcBlobHeaders(own, init.body), body: init.body.stream(), duplex: 'half' };
 }
 
 globalThis.Request = new Proxy(NativeRequest, {
@@ -80,6 +83,8 @@ globalThis.Request = new Proxy(NativeRequest, {
     if (args[1]?.body instanceof FormData) args[1] = { ...args[1], body: svcBody(args[1].body) };
     svcReserve('Request', args[1]?.body?.byteLength ?? 0);
     if (args[1]?.headers) checkFields(args[1].headers);
+    const source = args[1]?.body ?? repeatable.get(args[0]);
+    if (svcIsLargeBlob(args[1]?.body)) args[1] = streamed(args[1], args[0]);
     const request = Reflect.construct(target, args, newTarget === globalThis.Request ? target : newTarget);
     if (!METHODS.test(request.method)) throw new TypeError(`fetch: the method ${request.method} is forbidden`);
     if (request.url.includes('@')) refuseCredentials(new URL(request.url));
@@ -87,9 +92,8 @@ globalThis.Request = new Proxy(NativeRequest, {
     if (own) options.set(request, own);
     const signal = args[1]?.signal ?? signals.get(args[0]);
     if (signal) signals.set(request, signal);
-    const body = args[1]?.body ?? repeatable.get(args[0]);
     if (args[1]?.body instanceof ReadableStream || streaming.has(args[0])) streaming.add(request);
-    else if (body) repeatable.set(request, body);
+    if (source && !(source instanceof ReadableStream)) repeatable.set(request, source);
     return request;
   },
 });
@@ -200,9 +204,10 @@ function watched(stream) {
 
 async function sent(input, init) {
   if (init?.body instanceof FormData) init = { ...init, body: svcBody(init.body) };
+  if (svcIsLargeBlob(init?.body)) init = streamed(init, input);
   svcReserve('fetch', init?.body?.byteLength ?? 0);
   const stream = init?.body instanceof ReadableStream ? init.body : streaming.has(input) ? input.body : null;
-  if (!stream || stream === incoming?.body) return nativeFetch(input, init);
+  if (!stream || stream === svcCurrent.request?.body) return nativeFetch(input, init);
   const { body, failure } = watched(stream);
   const response = await Promise.race([nativeFetch(input, { ...init, body, duplex: 'half' }), failure.promise]);
   failure.fail = svcFail;
@@ -228,7 +233,8 @@ async function send(url, input, init) {
   } catch (error) {
     const { aborted, reason } = init?.signal ?? signals.get(input) ?? {};
     if (aborted) throw reason;
-    if (error instanceof DOMException || error instanceof TypeError || isLack(error)) throw error;
+    const isKnown = error instanceof TypeError && !error.message.startsWith('NetworkError');
+    if (error instanceof DOMException || isKnown || isLack(error)) throw error;
     throw new TypeError(`fetch failed: ${url.origin} did not answer, or egress in svc.toml does not allow it`, { cause: error });
   }
 }

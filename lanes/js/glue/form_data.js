@@ -1,5 +1,6 @@
 // `formData()` of requests and responses. The engine's own stores the bytes of a file as decimal numbers.
 import { MultipartParser } from '@remix-run/multipart-parser';
+import { svcIsLargeBlob } from './blob.js';
 import { svcRead } from './body.js';
 import { define } from './define.js';
 import { isLack } from './memory.js';
@@ -124,11 +125,31 @@ async function formData() {
   return multipart(this, boundary);
 }
 
-/** Return the body that a message gets. The engine writes a form without parts as an empty text, which is not a form. */
+const escapeName = (name) => name.replace(/\r\n?|\n/g, '%0D%0A').replaceAll('"', '%22');
+
+/** Return a form as a multipart blob that shares the bytes of files. */
+function encoded(form) {
+  const boundary = `svc-form-${crypto.randomUUID()}`, parts = [];
+  for (const [name, value] of form) {
+    const head = `--${boundary}\r\ncontent-disposition: form-data; name="${escapeName(name)}"`;
+    if (typeof value === 'string') {
+      parts.push(`${head}\r\n\r\n${value.replace(/\r\n?|\n/g, '\r\n')}\r\n`);
+    } else {
+      const type = value.type || 'application/octet-stream';
+      parts.push(`${head}; filename="${escapeName(value.name)}"\r\ncontent-type: ${type}\r\n\r\n`, value, '\r\n');
+    }
+  }
+  return new Blob([...parts, `--${boundary}--\r\n`], { type: `multipart/form-data; boundary=${boundary}` });
+}
+
+/**
+ * Return the body that a message gets. The engine writes a form without parts as an empty text, which is not a form, and
+ * does not read large blobs.
+ */
 export function svcBody(body) {
-  if (!(body instanceof FormData) || !body.keys().next().done) return body;
-  const boundary = 'svc-form-without-parts';
-  return new Blob([`--${boundary}--\r\n`], { type: `multipart/form-data; boundary=${boundary}` });
+  if (!(body instanceof FormData)) return body;
+  const values = [...body.values()];
+  return values.length && !values.some(svcIsLargeBlob) ? body : encoded(body);
 }
 
 for (const { prototype } of [Request, Response]) define(prototype, { formData });

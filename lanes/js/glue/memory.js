@@ -25,40 +25,6 @@ export function isLack(error) {
   return error instanceof RangeError || error === 'out of memory';
 }
 
-const NativeBlob = Blob, NativeFile = File;
-const { prototype: blobPrototype } = NativeBlob;
-const { arrayBuffer: nativeArrayBuffer, slice: nativeSlice } = blobPrototype;
-const { get: sizeOf } = Object.getOwnPropertyDescriptor(blobPrototype, 'size');
-
-function partSize(part) {
-  if (typeof part === 'string') return part.length;
-  if (part instanceof ArrayBuffer || ArrayBuffer.isView(part)) return part.byteLength;
-  return part instanceof NativeBlob ? sizeOf.call(part) : 0;
-}
-
-/** Return the parts of a large blob with large texts as bytes. Throws RangeError if the blob does not fit into memory. */
-function checkedParts(name, parts, options) {
-  let total = 0, capacity = 0, sizes = [];
-  const checked = parts.map((part) => {
-    const isText = typeof part === 'string' && part.length >= LARGE && options?.endings !== 'native';
-    const value = isText ? new TextEncoder().encode(part) : part;
-    total += partSize(value);
-    if (total > capacity) {
-      // The engine's buffer grows to a power of two, and exists twice while it is copied.
-      const grown = 2 ** Math.ceil(Math.log2(total));
-      sizes = [capacity, grown];
-      capacity = grown;
-    }
-    return value;
-  });
-  svcReserve(name, ...sizes);
-  return checked;
-}
-
-function isLarge(parts) {
-  return Array.isArray(parts) && parts.reduce((sum, part) => sum + partSize(part), 0) >= LARGE;
-}
-
 /** Replace a global class by one whose constructor calls `check(args)` first, which may replace arguments. */
 export function checkConstructor(name, check) {
   const Native = globalThis[name];
@@ -71,15 +37,6 @@ export function checkConstructor(name, check) {
   Native.prototype.constructor = checking;
   define(globalThis, { [name]: checking });
 }
-
-for (const [name, at] of [['Blob', 1], ['File', 2]]) {
-  checkConstructor(name, (args) => {
-    const type = args[at]?.type;
-    if (type?.length >= LARGE) svcReserve(name, type.length, type.length, type.length, type.length);
-    if (isLarge(args[0])) args[0] = checkedParts(name, args[0], args[at]);
-  });
-}
-if (Object.getPrototypeOf(NativeFile) === NativeBlob) Object.setPrototypeOf(NativeFile, Blob);
 
 const { decode: nativeDecode } = TextDecoder.prototype;
 
@@ -119,31 +76,4 @@ define(TextEncoder.prototype, {
   },
 });
 
-/** Return how many bytes slice() copies, 0 for arguments that are not numbers. */
-function sliceLength(size, start = 0, end = size) {
-  const place = (at) => (at < 0 ? Math.max(size + at, 0) : Math.min(at, size));
-  const length = typeof start === 'number' && typeof end === 'number' ? place(end) - place(start) : 0;
-  return Math.max(length, 0);
-}
-
-async function text() {
-  return new TextDecoder().decode(await this.arrayBuffer());
-}
-
-define(blobPrototype, {
-  async arrayBuffer() {
-    svcReserve('arrayBuffer()', sizeOf.call(this));
-    return nativeArrayBuffer.call(this);
-  },
-  async bytes() {
-    svcReserve('bytes()', sizeOf.call(this));
-    return new Uint8Array(await nativeArrayBuffer.call(this));
-  },
-  text,
-  slice(...args) {
-    svcReserve('slice()', sliceLength(sizeOf.call(this), ...args));
-    return nativeSlice.apply(this, args);
-  },
-});
-
-compile(svcReserve, isLarge, partSize, checkedParts, decode);
+compile(svcReserve, decode);

@@ -1,23 +1,19 @@
 // `process`: the variables of the run, and what packages expect beside them.
 import { getEnvironment } from 'wasi:cli/environment@0.2.10';
+import { svcCurrent } from './current.js';
 import { svcFail } from './failure.js';
 
 // The environment is read once per request, at the first access. It is empty while the module is evaluated, because
 // a deploy build evaluates it without any environment.
 let variables = {};
-let answering = false;
+let isRead = false;
 
 function loaded() {
-  if (answering) {
-    answering = false;
+  if (!isRead && svcCurrent.request) {
+    isRead = true;
     variables = Object.fromEntries(getEnvironment());
   }
   return variables;
-}
-
-/** Let the environment be read from now on. */
-export function svcBeginRequest() {
-  answering = true;
 }
 
 export const svcEnv = new Proxy({}, {

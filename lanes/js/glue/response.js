@@ -4,7 +4,9 @@
 // - clone() and Response.error() are missing.
 // - A body whose stream fails ends as if it were complete.
 // - Compressed responses of fetch() are not decoded.
+import { svcBlobHeaders, svcIsLargeBlob } from './blob.js';
 import { svcDefineReading, svcWasUsed } from './body.js';
+import { svcCurrent } from './current.js';
 import { compile, define, defineGetter } from './define.js';
 import { svcFail } from './failure.js';
 import { svcBody } from './form_data.js';
@@ -14,19 +16,27 @@ import { checkFields, checkText } from './texts.js';
 const NativeResponse = Response;
 const { get: nativeHeaders } = Object.getOwnPropertyDescriptor(NativeResponse.prototype, 'headers');
 
-/** Responses whose `headers` still have the content-length that the engine added. */
-const measured = new WeakSet();
-/** Content-lengths that were removed from `headers`, by response. */
-const lengths = new WeakMap();
-/** After clone(): the native response that has the body of a response. */
-const bodies = new WeakMap();
-const errors = new WeakSet();
-/** Responses with a stream of JavaScript as body. */
-const streamed = new WeakSet();
-/** Responses of fetch() with a compressed body that was not read yet. */
-const compressed = new WeakMap();
-/** Headers of responses whose body was decoded; those of the engine are immutable. */
-const decodedHeaders = new WeakMap();
+/**
+ * What the engine does not know of a response, by response. Most have nothing.
+ *
+ * - `hasOwnLength`: a content-length in `headers` is not one that the engine added.
+ * - `length`: the content-length that was removed from `headers`.
+ * - `message`: the native response that has the body, after clone() and for a decoded body.
+ * - `isError`: it is from Response.error().
+ * - `isStreamed`: its body is a stream of JavaScript.
+ * - `format`: its body, from fetch(), is compressed and was not read yet.
+ * - `headers`: those of a decoded body; the engine's are immutable.
+ */
+const states = new WeakMap();
+
+function stateOf(response) {
+  const known = states.get(response);
+  if (known) return known;
+  const state = {};
+  states.set(response, state);
+  return state;
+}
+
 const FORMATS = { br: 'brotli', deflate: 'deflate', gzip: 'gzip', 'x-gzip': 'gzip' };
 
 /** Return the format of a content coding; undefined if the bundle cannot decode it. */
@@ -45,13 +55,6 @@ function formatOf(coding) {
 export function svcAcceptable(text) {
   const known = ([coding]) => coding === 'identity' || formatOf(coding);
   return text.split(',').filter((item) => known(item.trim().toLowerCase().split(/\s*;/))).join(',').trim() || 'identity';
-}
-
-let incoming = null;
-
-/** Pass the body of this request on to a response as it is. */
-export function svcReceive(request) {
-  incoming = request;
 }
 
 function guarded(stream) {
@@ -73,9 +76,8 @@ function guarded(stream) {
   }, { highWaterMark: 0 });
 }
 
-/** Return whether the headers of a response's options include a content-length. */
+/** Return whether headers of a response's options include a content-length. */
 function hasLength(headers) {
-  if (!headers) return false;
   if (headers instanceof Headers) return headers.has('content-length');
   const names = headers[Symbol.iterator] ? Array.from(headers, ([name]) => name) : Object.keys(headers);
   return names.some((name) => String(name).toLowerCase() === 'content-length');
@@ -86,51 +88,69 @@ function checkStatusText(text) {
   if (text && !/^[\t\x20-\x7e\x80-\xff]*$/.test(text)) throw new TypeError('Response: statusText is not a reason phrase');
 }
 
+/** Replace a body in arguments of Response that the engine does not take, and return the state of the response. */
+function prepared(args) {
+  if (args[0] instanceof FormData) args[0] = svcBody(args[0]);
+  const [body, init] = args;
+  if (svcIsLargeBlob(body)) {
+    args[0] = body.stream();
+    args[1] = { ...init, headers: svcBlobHeaders(init?.headers, body, ['content-type']) };
+    return { isStreamed: true, length: String(body.size) };
+  }
+  if (body.byteLength >= LARGE) svcReserve('Response', body.byteLength);
+  // The body of the incoming request is passed on as it is.
+  return body instanceof ReadableStream && body !== svcCurrent.request?.body ? { isStreamed: true } : undefined;
+}
+
+// Most responses are a text, for which the engine does all but the content-length. Each call takes time here.
 const handler = {
   construct(target, args, newTarget) {
-    const stream = args[0] instanceof ReadableStream;
-    checkStatusText(args[1]?.statusText);
-    if (args[0] instanceof FormData) args[0] = svcBody(args[0]);
-    if (args[0]?.byteLength >= LARGE) svcReserve('Response', args[0].byteLength);
-    if (args[1]?.headers) checkFields(args[1].headers);
-    const response = Reflect.construct(target, args, newTarget === globalThis.Response ? target : newTarget);
-    if (stream && args[0] !== incoming?.body) streamed.add(response);
-    if (!stream && !hasLength(args[1]?.headers)) measured.add(response);
+    const body = args[0], state = typeof body === 'object' && body ? prepared(args) : undefined, init = args[1];
+    if (init) checkStatusText(init.statusText);
+    const headers = init?.headers;
+    if (headers) checkFields(headers);
+    const response = construct(target, args, newTarget === replaced ? target : newTarget);
+    if (state) states.set(response, state);
+    if (headers && hasLength(headers)) stateOf(response).hasOwnLength = true;
     return response;
   },
 };
-globalThis.Response = new Proxy(NativeResponse, handler);
+const { construct } = Reflect;
+const replaced = new Proxy(NativeResponse, handler);
+globalThis.Response = replaced;
 
 const { prototype } = NativeResponse;
-prototype.constructor = globalThis.Response;
+prototype.constructor = replaced;
 
 /** Return the native response that has the decoded body of a response. */
 function readable(response) {
-  const format = compressed.get(response);
+  const state = states.get(response);
+  if (!state) return response;
+  const { format } = state;
   if (format) {
-    compressed.delete(response);
+    state.format = undefined;
     const headers = new Headers(response.headers), { body } = response;
     headers.delete('content-encoding');
     headers.delete('content-length');
-    decodedHeaders.set(response, headers);
-    if (body) bodies.set(response, new NativeResponse(body.pipeThrough(new DecompressionStream(format))));
+    state.headers = headers;
+    if (body) state.message = new NativeResponse(body.pipeThrough(new DecompressionStream(format)));
   }
-  return bodies.get(response) ?? response;
+  return state.message ?? response;
 }
 
 /** Return a response of the engine's fetch(), which decodes its body when it is read. */
 export function svcFetched(response) {
-  const format = formatOf(nativeHeaders.call(response).get('content-encoding'));
-  if (format) compressed.set(response, format);
+  states.set(response, { hasOwnLength: true, format: formatOf(nativeHeaders.call(response).get('content-encoding')) });
   return response;
 }
 
 defineGetter(prototype, 'headers', function () {
-  const headers = decodedHeaders.get(this) ?? nativeHeaders.call(this);
-  if (measured.delete(this)) {
+  const own = nativeHeaders.call(this), state = stateOf(this), headers = state.headers ?? own;
+  if (!state.hasOwnLength) {
+    state.hasOwnLength = true;
     const length = headers.get('content-length');
     if (length !== null) {
-      lengths.set(this, length);
+      state.length = length;
       headers.delete('content-length');
     }
   }
@@ -140,24 +160,23 @@ const { get: nativeBody } = Object.getOwnPropertyDescriptor(prototype, 'body');
 const { get: nativeBodyUsed } = Object.getOwnPropertyDescriptor(prototype, 'bodyUsed');
 defineGetter(prototype, 'body', function () { return nativeBody.call(readable(this)); });
 
-function bodyUsed() {
-  const response = bodies.get(this) ?? this;
-  return nativeBodyUsed.call(response) || svcWasUsed(response, nativeBody);
+function isUsed(message) {
+  return nativeBodyUsed.call(message) || svcWasUsed(message, nativeBody);
 }
-defineGetter(prototype, 'bodyUsed', bodyUsed);
+defineGetter(prototype, 'bodyUsed', function () { return isUsed(states.get(this)?.message ?? this); });
 svcDefineReading(prototype, (response) => {
   if (readable(response) !== response) return null;
-  return lengths.get(response) ?? nativeHeaders.call(response).get('content-length');
+  return states.get(response)?.length ?? nativeHeaders.call(response).get('content-length');
 });
 
 function clone() {
   if (this.bodyUsed || this.body?.locked) throw new TypeError('clone(): the body is already used');
-  if (errors.has(this)) return Response.error();
+  if (states.get(this)?.isError) return Response.error();
   const { status, statusText, headers, body, type, url, redirected } = this;
   const [own, other] = body ? body.tee() : [null, null];
-  if (body) bodies.set(this, new NativeResponse(own));
-  const response = new NativeResponse(other, { status, statusText, headers });
-  if (lengths.has(this)) lengths.set(response, lengths.get(this));
+  const state = stateOf(this), response = new NativeResponse(other, { status, statusText, headers });
+  if (body) state.message = new NativeResponse(own);
+  states.set(response, { hasOwnLength: true, length: state.length });
   define(response, { type, url, redirected });
   return response;
 }
@@ -167,7 +186,7 @@ define(NativeResponse, {
   error() {
     const response = new NativeResponse(null);
     define(response, { type: 'error', status: 0, ok: false });
-    errors.add(response);
+    states.set(response, { hasOwnLength: true, isError: true });
     return response;
   },
 });
@@ -176,22 +195,27 @@ for (const name of ['json', 'redirect']) {
   define(NativeResponse, {
     [name](...args) {
       checkText(`Response.${name}`, args[0]);
-      const response = native.apply(NativeResponse, args);
-      if (!hasLength(args[1]?.headers)) measured.add(response);
+      const response = native.apply(NativeResponse, args), headers = args[1]?.headers;
+      if (headers && hasLength(headers)) stateOf(response).hasOwnLength = true;
       return response;
     },
   });
 }
 
-/** Return the native response to send for the one that a handler returned, or undefined if it is not one. */
-export function svcSendable(response) {
-  if (!(response instanceof NativeResponse)) return undefined;
-  if (errors.has(response)) throw new TypeError('fetch() returned Response.error()');
-  const length = lengths.get(response), replaced = bodies.get(response);
+/** Return the native response to send for the one that the handler of `entry` returned. Throws TypeError. */
+export function svcSendable(response, entry) {
+  if (!(response instanceof NativeResponse)) {
+    throw new TypeError(`${entry}: fetch() returned ${response === null ? 'null' : typeof response}, not a Response`);
+  }
+  const state = states.get(response), message = state?.message ?? response;
+  if (isUsed(message)) throw new TypeError(`${entry}: fetch() returned a Response whose body was read already`);
+  if (!state) return response;
+  const { isError, isStreamed, length } = state;
+  if (isError) throw new TypeError(`${entry}: fetch() returned Response.error()`);
   if (length !== undefined && !response.headers.has('content-length')) response.headers.set('content-length', length);
-  if (!replaced && !streamed.has(response)) return response;
-  const { status, statusText, headers } = response, body = nativeBody.call(replaced ?? response);
+  if (message === response && !isStreamed) return response;
+  const { status, statusText, headers } = response, body = nativeBody.call(message);
   return new NativeResponse(body && guarded(body), { status, statusText, headers });
 }
 
-compile(handler.construct, checkStatusText, hasLength, bodyUsed);
+compile(handler.construct, checkStatusText, isUsed, prepared);

@@ -2,19 +2,19 @@
 import { ask } from 'svc:doors/call@0.1.0';
 import './crypto/subtle.js';
 import './events.js';
-import { svcIncoming } from './fetch.js';
+import './fetch.js';
 import './form_data.js';
 import './globals.js';
 import './streams.js';
 import './byte_streams.js';
 import './pipe.js';
 import './file_reader.js';
+import { svcCurrent } from './current.js';
 import { compile } from './define.js';
-import { svcHosting } from './crypto/host.js';
 import { svcFail } from './failure.js';
-import { svcBeginRequest, svcEnv } from './process.js';
-import { svcReceive, svcSendable } from './response.js';
-import { svcAnswers, svcFlush } from './telemetry.js';
+import { svcEnv } from './process.js';
+import { svcSendable } from './response.js';
+import { svcFlush } from './telemetry.js';
 
 // Doors, for '@svc/guest' and compat/crypto.cjs.
 globalThis[Symbol.for('svc.doors')] = ask;
@@ -29,37 +29,27 @@ export function svcCheck(app, entry) {
   return app;
 }
 
-async function answer(event, load, begin) {
+const context = {
+  waitUntil: (promise) => svcCurrent.event.waitUntil(promise),
+  passThroughOnException() {},
+};
+
+async function answer(event, load) {
   try {
-    begin();
-    svcHosting.begun = true;
-    svcHosting.waiting?.forEach((resume) => resume());
-    svcAnswers(event);
-    const { app, entry } = load();
-    svcBeginRequest();
-    svcCheck(app, entry);
-    const { request } = event;
-    svcReceive(request);
-    svcIncoming(request);
-    const context = { waitUntil: (promise) => event.waitUntil(promise), passThroughOnException() {} };
+    svcCurrent.event = event;
+    svcCurrent.waiting?.forEach((resume) => resume());
+    const { app, entry } = load(), request = (svcCurrent.request = event.request);
     const response = await app.fetch(request, svcEnv, context);
     svcFlush();
-    const sendable = svcSendable(response);
-    if (!sendable) {
-      throw new TypeError(`${entry}: fetch() returned ${response === null ? 'null' : typeof response}, not a Response`);
-    }
-    if (response.bodyUsed) throw new TypeError(`${entry}: fetch() returned a Response whose body was read already`);
-    return sendable;
+    return svcSendable(response, entry);
   } catch (error) {
     svcFail(error);
   }
 }
 
-/**
- * Answer requests. `load` returns the user's default export and the name of its file; `begin` runs before it.
- */
-export function svcServe(load, begin) {
-  const listener = (event) => event.respondWith(answer(event, load, begin));
-  compile(answer, listener, load, begin, svcAnswers, svcBeginRequest, svcCheck, svcReceive, svcIncoming, svcFlush, svcSendable);
+/** Answer requests. `load` returns the user's default export, as `svcCheck` does, and the name of its file. */
+export function svcServe(load) {
+  const listener = (event) => event.respondWith(answer(event, load));
+  compile(answer, listener, load, svcFlush, svcSendable);
   addEventListener('fetch', listener);
 }

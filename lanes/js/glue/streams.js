@@ -1,29 +1,72 @@
 // What the Streams and Encoding standards define and the engine lacks.
 import { define, defineMissing } from './define.js';
 
-async function* iterate(stream, preventCancel) {
-  const reader = stream.getReader();
-  let complete = false;
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) {
-        complete = true;
-        return;
+const { cancel, read, releaseLock } = ReadableStreamDefaultReader.prototype;
+const AsyncIteratorPrototype = Object.getPrototypeOf(Object.getPrototypeOf((async function* () {}).prototype));
+
+/** The iterator of a stream. Its calls run one after the other. */
+class StreamIterator {
+  #reader;
+  #preventCancel;
+  #ongoing;
+  #done = false;
+
+  constructor(reader, preventCancel) {
+    this.#reader = reader;
+    this.#preventCancel = preventCancel;
+  }
+
+  #then(step) {
+    const result = this.#ongoing ? this.#ongoing.then(step, step) : step();
+    const end = () => {
+      if (this.#ongoing === result) this.#ongoing = undefined;
+    };
+    this.#ongoing = result;
+    result.then(end, end);
+    return result;
+  }
+
+  #release() {
+    this.#done = true;
+    releaseLock.call(this.#reader);
+  }
+
+  next() {
+    return this.#then(async () => {
+      if (this.#done) return { done: true, value: undefined };
+      try {
+        const { done, value } = await read.call(this.#reader);
+        if (done) this.#release();
+        return { done, value };
+      } catch (error) {
+        this.#release();
+        throw error;
       }
-      yield value;
-    }
-  } catch (error) {
-    complete = true;
-    throw error;
-  } finally {
-    if (!complete && !preventCancel) await reader.cancel();
-    reader.releaseLock();
+    });
+  }
+
+  return(value) {
+    return this.#then(async () => {
+      if (!this.#done) {
+        const canceled = this.#preventCancel ? undefined : cancel.call(this.#reader, value);
+        this.#release();
+        await canceled;
+      }
+      return { done: true, value };
+    });
   }
 }
+const { next: iteratorNext, return: iteratorReturn } = StreamIterator.prototype;
+Object.setPrototypeOf(StreamIterator.prototype, AsyncIteratorPrototype);
+delete StreamIterator.prototype.constructor;
+for (const [name, value] of Object.entries({ next: iteratorNext, return: iteratorReturn })) {
+  Object.defineProperty(StreamIterator.prototype, name, { value, writable: true, enumerable: true, configurable: true });
+}
+
+const { getReader } = ReadableStream.prototype;
 
 function values({ preventCancel = false } = {}) {
-  return iterate(this, preventCancel);
+  return new StreamIterator(getReader.call(this), preventCancel);
 }
 
 function from(iterable) {
@@ -77,6 +120,7 @@ class TextDecoderStream extends TransformPair {
     const decoder = new TextDecoder(label, options);
     super({
       transform(chunk, controller) {
+        if (chunk === undefined) throw new TypeError('TextDecoderStream: a chunk is undefined, not bytes');
         const text = decoder.decode(chunk, { stream: true });
         if (text) controller.enqueue(text);
       },

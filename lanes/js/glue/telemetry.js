@@ -1,11 +1,11 @@
 // Sends records to the telemetry Door, in batches and synchronously. fetch() would need turns of the event loop,
 // which a program that fails or computes does not reach.
 import { ask } from 'svc:doors/call@0.1.0';
+import { svcCurrent } from './current.js';
 
 const SVC_FULL = 8 << 10; // maximum size of a batch in characters
 const SVC_OLD = 20; // milliseconds
 
-let svcEvent = null;
 let svcRecords = [];
 let svcSize = 0;
 let svcTimer;
@@ -15,7 +15,7 @@ let svcSent;
 function svcBegin() {
   svcTimer = setTimeout(svcFlush, SVC_OLD);
   try {
-    svcEvent?.waitUntil(new Promise((sent) => (svcSent = sent)));
+    svcCurrent.event?.waitUntil(new Promise((sent) => (svcSent = sent)));
   } catch {
     // The event has ended, so the program soon ends too.
   }
@@ -32,14 +32,10 @@ export function svcFlush() {
   ask('telemetry', '/v1/logs', text);
 }
 
-export function svcAnswers(event) {
-  svcEvent = event;
-}
-
 // For compat/features/rejections.js.
 globalThis[Symbol.for('svc.wait')] = (promise) => {
   try {
-    svcEvent?.waitUntil(promise);
+    svcCurrent.event?.waitUntil(promise);
   } catch {
     // The event has ended.
   }

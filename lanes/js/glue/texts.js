@@ -1,4 +1,5 @@
 // Functions of the engine that end the program when a copy of a long text does not fit: they throw RangeError here.
+import { svcIsLargeBlob } from './blob.js';
 import { compile, define } from './define.js';
 import { checkConstructor, LARGE, svcReserve } from './memory.js';
 
@@ -126,13 +127,10 @@ for (const name of ['append', 'set']) {
   const native = FormData.prototype[name];
   define(FormData.prototype, {
     [name](field, value, ...filename) {
-      const isCopied = value instanceof Blob && (filename.length > 0 || !(value instanceof File));
-      if (isCopied && value.size >= LARGE) {
-        // The buffer of the copy is a power of two.
-        const size = 2 ** Math.ceil(Math.log2(value.size));
-        svcReserve('FormData', size, size);
-      }
-      return native.apply(this, arguments);
+      const isCopied = svcIsLargeBlob(value) && (filename.length > 0 || !(value instanceof File));
+      if (!isCopied) return native.apply(this, arguments);
+      const { type, lastModified } = value;
+      return native.call(this, field, new File([value], filename[0] ?? 'blob', { type, lastModified }));
     },
   });
 }

@@ -120,7 +120,7 @@ async function bundle(request) {
     const result = features.any ? await build(request, features) : plain;
     const text = (end) => result.outputFiles.find((file) => file.path.endsWith(end)).text;
     const map = text('svc-app.js.map');
-    const { code, before } = withoutPropertyEscapes(withClassNames(text('svc-app.js'), map));
+    const { code, before } = await withoutPropertyEscapes(withClassNames(text('svc-app.js'), map));
     return {
       // On the first line, so that the source map stays valid.
       ...nameable(request, code.replace(STRICT, (strict) => strict + before), map),

@@ -10,6 +10,7 @@ const matches = (pattern) => (code) => pattern.test(code);
 /** Files in `compat/features`, by what text they define or replace. */
 const FILES = {
   brotli: (code) => /["'`]brotli["'`]/.test(code) || (/accept-encoding/i.test(code) && BR.test(code)),
+  globals: matches(/\b(?:Buffer|(?:clear|set)Immediate)\b/),
   normalize: matches(/["'`]NFK?[CD]["'`]|\.normalize\(\)/),
   rejections: matches(/\b(?:on)?(?:unhandledrejection|rejectionhandled)\b/),
   urlpattern: matches(/\bURLPattern\b/),
@@ -31,7 +32,7 @@ export function featuresOf({ metafile, outputFiles }, { root, compat }) {
 export function featureOptions({ files = [], lower = false } = {}, compat) {
   const lowered = lower ? ASYNC_SYNTAX.map((name) => [name, false]) : [];
   return {
-    inject: [...files.map((name) => join(compat, 'features', `${name}.js`)), join(compat, 'globals.js')],
+    inject: files.map((name) => join(compat, 'features', `${name}.js`)),
     // import() of a computed name becomes a function that rejects. The engine would end the program.
     supported: { 'dynamic-import': false, 'top-level-await': false, ...Object.fromEntries(lowered) },
   };

@@ -9,12 +9,14 @@ import { mkdtempSync, openSync, readFileSync, readdirSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
+import { tuneCollector } from './collector.mjs';
 
 process.emitWarning = () => {}; // node calls its WASI experimental
 const { WASI } = await import('node:wasi');
 
-// Initialization runs once, so optimized code costs more than it saves.
+// Initialization runs once, so optimized code costs more than it saves. It calls few functions of a known engine.
 setFlagsFromString('--liftoff-only');
+setFlagsFromString('--wasm-lazy-validation');
 
 const CLOCK = 946_684_800_000_000_000n; // 2000-01-01T00:00:00Z
 const REALTIME = 0; // the clock that starts at CLOCK; the others start at 0
@@ -22,61 +24,75 @@ const TICK = 1000n; // ns between two readings of a clock
 const FILESTAT_VARYING = [0, 8, 40, 48, 56]; // offsets of dev, ino and the times in a filestat
 const GLOBAL = 'svc:global:';
 const PAGE = 65536;
-const GAP = 16; // a shorter run of zeros is smaller than the header of another segment
+const GAP = 64; // a shorter run of zeros costs less than another segment: the compiler reads each
 const MAX_SEGMENTS = 100_000; // the limit of WebAssembly engines
+const SEGMENT_HEADER = 13; // maximum bytes: a flag, the constant of the address, and the size
 const SECTION = { memory: 5, global: 6, export: 7, start: 8, data: 11, dataCount: 12 };
-const STATE = [SECTION.memory, SECTION.global, SECTION.dataCount, SECTION.data];
 const COMPONENT_MODULE = 1; // the id of a section of a component that holds a core module
-// The first words of SpiderMonkey's GCSchedulingTunables: bytes of the heap, the nursery and thresholds.
-const COLLECTOR = [32, 0.25, 64, 27, 100, 500].map((mib) => mib * 2 ** 20);
-const FULL_PERIOD_AT = 30; // the index of minLastDitchGCPeriod
-const FULL_PERIOD = [0xf8475800, 0xd]; // 60 s in ns
 const PREAMBLE = 8; // bytes before the first section
 
 /**
- * Initialize a module and return its snapshot.
+ * Initialize a module and return its snapshot, as parts of the binary.
  *
  * `folders` are pairs of a path inside the module and a folder of the host, `input` is what the module reads
- * from stdin, `env` its environment, and `init` the name of the exported function to call. Throws what the
- * module throws.
+ * from stdin, `env` its environment, `init` the name of the exported function to call, and `heap` the maximum MiB of
+ * objects. Throws what the module throws.
  */
-export function snapshot(bytes, { init, folders, input, env }) {
+export function snapshot(bytes, run) {
   const sections = sectionsOf(bytes);
   if (sections.some(([id]) => id === SECTION.start)) throw new Error('the module has a start function');
   checkSegments(bodyOf(sections, SECTION.data));
-  const globals = globalsOf(bodyOf(sections, SECTION.global));
-  const exports = initialize(exposeGlobals(bytes, sections, globals), { init, folders, input, env });
-  const memory = new Uint8Array(exports.memory.buffer);
-  collectWheneverFull(exports.memory.buffer);
-  const data = segments(memory);
-  const replaced = {
-    [SECTION.memory](body) {
-      const reader = new Reader(body, 1), flags = reader.byte();
-      reader.number();
-      return Buffer.from([1, flags, ...leb(memory.length / PAGE), ...reader.take(body.length - reader.at)]);
-    },
-    [SECTION.global]: () => vector(globals.map(({ mutable, entry }, index) => mutable
-      ? Buffer.from([0x7f, 1, ...constant(exports[GLOBAL + index].value)])
-      : entry)),
-    [SECTION.export]: (body) => vector(exportsOf(body)
-      .filter(({ name }) => name !== init && name !== '_initialize')
-      .map(({ entry }) => entry)),
-    [SECTION.dataCount]: () => Buffer.from(leb(data.length)),
-    [SECTION.data]: () => vector(data),
-  };
-  const module = encode(bytes, sections.map(([id, body]) => [id, replaced[id]?.(body) ?? body]));
-  const check = exports.check_init();
-  if (check !== 0) throw new Error(`the module's exports could not be bound (${check})`);
-  return module;
+  const state = initialState(withGlobals(bytes), run);
+  const hidden = [run.init, '_initialize'];
+  state.set(SECTION.export, vector(exportsOf(bodyOf(sections, SECTION.export))
+    .filter(({ name }) => !hidden.includes(name))
+    .map(({ entry }) => entry)));
+  return replaced(bytes, sections, state);
+}
+
+/** Return the binary of a module that also exports its mutable globals, as GLOBAL + index. */
+export function withGlobals(bytes) {
+  const sections = sectionsOf(bytes);
+  const added = globalsOf(bodyOf(sections, SECTION.global)).flatMap(({ mutable }, index) => {
+    const name = Buffer.from(`${GLOBAL}${index}`);
+    return mutable ? [Buffer.from([name.length, ...name, 3, ...leb(index)])] : [];
+  });
+  const exports = [...exportsOf(bodyOf(sections, SECTION.export)).map(({ entry }) => entry), ...added];
+  return Buffer.concat(replaced(bytes, sections, new Map([[SECTION.export, vector(exports)]])));
 }
 
 /**
- * Return `component` with the memory and the globals of `module` instead of those of its main module.
- *
- * The main module is the largest one. Both modules must be snapshots of one module.
+ * Initialize a module of `withGlobals` as `snapshot` does; return the sections with its memory and globals, by id.
  */
-export function withState(component, module) {
-  const state = new Map(sectionsOf(module).filter(([id]) => STATE.includes(id)));
+export function initialState(bytes, { heap, ...run }) {
+  const sections = sectionsOf(bytes);
+  const exports = initialize(bytes, run);
+  const memory = new Uint8Array(exports.memory.buffer);
+  tuneCollector(exports.memory.buffer, heap);
+  const reader = new Reader(bodyOf(sections, SECTION.memory), 1), flags = reader.byte();
+  reader.number();
+  const maximum = reader.rest();
+  const globals = globalsOf(bodyOf(sections, SECTION.global)).map(({ mutable, entry }, index) => mutable
+    ? Buffer.from([0x7f, 1, ...constant(exports[GLOBAL + index].value)])
+    : entry);
+  const ranges = rangesOf(memory), count = leb(ranges.length / 2);
+  const state = new Map([
+    [SECTION.memory, Buffer.from([1, flags, ...leb(memory.length / PAGE), ...maximum])],
+    [SECTION.global, vector(globals)],
+    [SECTION.dataCount, Buffer.from(count)],
+    [SECTION.data, segments(memory, ranges, count)],
+  ]);
+  const check = exports.check_init();
+  if (check !== 0) throw new Error(`the module's exports could not be bound (${check})`);
+  return state;
+}
+
+/**
+ * Return the parts of `component` with the state of its main module, which is the largest one.
+ *
+ * The main module must be a snapshot of the module that the state is of.
+ */
+export function withState(component, state) {
   const sections = sectionsOf(component);
   const modules = sections.filter(([id]) => id === COMPONENT_MODULE);
   const main = modules.reduce((a, b) => (b[1].length > a[1].length ? b : a));
@@ -85,8 +101,10 @@ export function withState(component, module) {
   if (count(bodyOf(inner, SECTION.global)) !== count(state.get(SECTION.global))) {
     throw new Error('the template has other globals than the snapshot');
   }
-  main[1] = encode(main[1], inner.map(([id, body]) => [id, state.get(id) ?? body]));
-  return encode(component, sections);
+  const module = replaced(main[1], inner, state), size = module.reduce((sum, { length }) => sum + length, 0);
+  return [component.subarray(0, PREAMBLE), ...sections.flatMap((section) => section === main
+    ? [header(COMPONENT_MODULE, size), ...module]
+    : [header(section[0], section[1].length), section[1]])];
 }
 
 class Reader {
@@ -106,6 +124,7 @@ class Reader {
     return value;
   }
   take(count) { return this.bytes.subarray(this.at, (this.at += count)); }
+  rest() { return this.take(this.bytes.length - this.at); }
   name() { return Buffer.from(this.take(this.number())).toString(); }
 }
 
@@ -138,10 +157,14 @@ function sectionsOf(bytes) {
 
 function bodyOf(sections, id) { return sections.find(([each]) => each === id)[1]; }
 
-/** Return the binary of sections, with the preamble of `original`. */
-function encode(original, sections) {
-  const parts = sections.flatMap(([id, body]) => [Buffer.from([id, ...leb(body.length)]), body]);
-  return Buffer.concat([original.subarray(0, PREAMBLE), ...parts]);
+function header(id, size) { return Buffer.from([id, ...leb(size)]); }
+
+/** Return the parts of `original` with other bodies of some sections, by id. They are not copied: it has 12 MB. */
+function replaced(original, sections, bodies) {
+  return [original.subarray(0, PREAMBLE), ...sections.flatMap(([id, old]) => {
+    const body = bodies.get(id) ?? old;
+    return [header(id, body.length), body];
+  })];
 }
 
 function exportsOf(body) {
@@ -177,51 +200,38 @@ function checkSegments(body) {
   }
 }
 
-/**
- * Let SpiderMonkey collect garbage each time its heap is full.
- *
- * By default it does not for 60 s after the last time. So the objects that a program released when it caught the error
- * would occupy the heap, and each allocation would fail. StarlingMonkey has no option for that parameter.
- */
-function collectWheneverFull(buffer) {
-  const words = new Uint32Array(buffer), found = [];
-  for (let at = words.indexOf(COLLECTOR[0]); at >= 0; at = words.indexOf(COLLECTOR[0], at + 1)) {
-    const has = (values, from) => values.every((value, index) => words[from + index] === value);
-    if (has(COLLECTOR, at) && has(FULL_PERIOD, at + FULL_PERIOD_AT)) found.push(at + FULL_PERIOD_AT);
-  }
-  if (found.length !== 1) throw new Error('the parameters of garbage collection are not where they were');
-  words.fill(0, found[0], found[0] + FULL_PERIOD.length);
-}
-
-/** Return the encoded data segments of a memory: everything that is not a run of at least `gap` zeros. */
-function segments(memory, gap = GAP) {
-  const encoded = [], words = new Uint32Array(memory.buffer, 0, memory.length / 4);
+/** Return where the data segments of a memory begin and end, in turn: all that is not a run of `gap` zeros. */
+function rangesOf(memory, gap = GAP) {
+  const ranges = [], words = new Uint32Array(memory.buffer, 0, memory.length / 4);
   let begin = -1, end = 0;
-  const close = () => {
-    const data = memory.subarray(begin, end);
-    encoded.push(Buffer.concat([Buffer.from([0]), constant(begin), Buffer.from(leb(data.length)), data]));
-  };
   for (let word = 0; word < words.length; word++) {
     if (!words[word]) continue;
     if (begin >= 0 && word * 4 - end >= gap) {
-      close();
+      ranges.push(begin, end);
       begin = -1;
     }
     if (begin < 0) begin = word * 4;
     end = word * 4 + 4;
   }
-  if (begin >= 0) close();
-  return encoded.length > MAX_SEGMENTS ? segments(memory, gap * 4) : encoded;
+  if (begin >= 0) ranges.push(begin, end);
+  return ranges.length / 2 > MAX_SEGMENTS ? rangesOf(memory, gap * 4) : ranges;
 }
 
-/** Return the binary of a module that also exports its mutable globals, as GLOBAL + index. */
-function exposeGlobals(bytes, sections, globals) {
-  const added = globals.flatMap(({ mutable }, index) => {
-    const name = Buffer.from(`${GLOBAL}${index}`);
-    return mutable ? [Buffer.from([name.length, ...name, 3, ...leb(index)])] : [];
-  });
-  return encode(bytes, sections.map(([id, body]) =>
-    [id, id === SECTION.export ? vector([...exportsOf(body).map(({ entry }) => entry), ...added]) : body]));
+/** Return the body of the data section with segments of a memory. */
+function segments(memory, ranges, count) {
+  const body = Buffer.allocUnsafe(count.length + ranges.length * SEGMENT_HEADER / 2 + memory.length);
+  let at = 0;
+  const put = (bytes) => { for (const byte of bytes) body[at++] = byte; };
+  put(count);
+  for (let index = 0; index < ranges.length; index += 2) {
+    const begin = ranges[index], end = ranges[index + 1];
+    put([0]);
+    put(constant(begin));
+    put(leb(end - begin));
+    body.set(memory.subarray(begin, end), at);
+    at += end - begin;
+  }
+  return body.subarray(0, at);
 }
 
 function* randomBytes(seed) {

@@ -4,11 +4,12 @@
 //   wizer.mjs [--mapdir=GUEST::HOST] [--dir=FOLDER] --init-func NAME -o=OUT IN < INPUT
 //
 // It stores in SVC_TEMPLATE what later snapshots need, and writes the snapshot of this run.
-import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, openSync, readFileSync, writeFileSync, writevSync } from 'node:fs';
 import { join } from 'node:path';
-import { snapshot } from './snapshot.mjs';
+import { snapshot, withGlobals } from './snapshot.mjs';
 
 const SCRIPTS = '/svc-init'; // the path of componentize-js's scripts inside the module
+const HEAP = 32; // MiB of objects in the component of the template, whose memory each build replaces
 const VARIABLES = /^(DEBUG|SOURCE_NAME|(EXPORT|IMPORT|FEATURE)[A-Z0-9_]*)$/;
 
 // Functions of componentize-js's script with faster ones of the same result. Its own encoder reads each character
@@ -48,7 +49,8 @@ mkdirSync(join(folder, 'scripts'));
 const script = join(scripts, 'initializer.js');
 writeFileSync(script, faster(readFileSync(script, 'utf8')));
 copyFileSync(script, join(folder, 'scripts', 'initializer.js'));
-copyFileSync(options.at(-1), join(folder, 'module.wasm'));
+const module = readFileSync(options.at(-1));
+writeFileSync(join(folder, 'module.wasm'), withGlobals(module));
 writeFileSync(join(folder, 'run.json'), JSON.stringify({ ...run, scripts: SCRIPTS, sources: guest }));
 const folders = [[SCRIPTS, scripts], [guest, host]];
-writeFileSync(option('-o='), snapshot(readFileSync(options.at(-1)), { ...run, folders }));
+writevSync(openSync(option('-o='), 'w'), snapshot(module, { ...run, folders, heap: HEAP }));

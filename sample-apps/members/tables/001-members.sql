@@ -8,7 +8,7 @@ create table members (
 
 -- The id is the SHA-256 of the token in the cookie, so a copy of this table opens no session.
 create table sessions (
-  id text primary key,
+  id text not null primary key,
   member integer not null references members (id) on delete cascade,
   expires timestamp not null default (strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+30 days'))
 );

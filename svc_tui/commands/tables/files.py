@@ -46,7 +46,7 @@ def load(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import rows of CSV, JSON or JSON Lines into a table, or the tables of an SQL dump or SQLite file."""
+    """Import a file. CSV, JSON and JSON Lines have rows of one table; SQL dumps and SQLite files, tables."""
     if len(words) > 2:
         raise InvalidUsage("import takes one table and one file", "svc tables import users users.csv")
     name = words[-1]
@@ -139,7 +139,7 @@ def save(
     format: Format = "",
     everything: Annotated[bool, typer.Option("--all", help="Export all tables, as sql or db.")] = False,
 ) -> None:
-    """Export a table, or with --all every table: svc tables export users users.csv"""
+    """Export a table, or with --all every table. Example: svc tables export users users.csv"""
     arguments = list(words or ())
     if not everything and not arguments:
         raise InvalidUsage("no table was given", "Use svc tables export TABLE [FILE], or --all [FILE].")

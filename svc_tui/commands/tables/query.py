@@ -44,7 +44,7 @@ def query(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a row.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
-    """Run one SQL statement: svc tables query 'select * from users where id = $1' 7"""
+    """Run one SQL statement. Example: svc tables query 'select * from users where id = $1' 7"""
     if as_json and as_csv:
         raise InvalidUsage("--json and --csv exclude each other", "Pass one of them.")
     as_grid = stdout.is_terminal() and not as_json and not as_csv

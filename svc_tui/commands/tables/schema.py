@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from doors.tables.migrations import FOLDER, find
+from doors.tables.migrations import MIGRATIONS_FOLDER, find
 from engine.errors import InvalidUsage, SvcError
 from svc_tui.column_types import ColumnTypes
 from svc_tui.commands.options import AsJson, Yes
@@ -30,7 +30,7 @@ def create(
     ],
     note: Annotated[str, typer.Option(metavar="TEXT", help="Note on the table.")] = "",
 ) -> None:
-    """Create a table: svc tables create users 'id integer primary key, joined date default now()'"""
+    """Create a table. Example: svc tables create users 'id integer primary key, joined date'"""
     with open_tables(context) as tables:
         columns = parse_columns(" ".join(words), _types(tables))
         _change(tables, [{"op": "create-table", "table": table, "columns": columns, "note": note}])
@@ -45,7 +45,7 @@ def alter(
     ],
     yes: Yes = False,
 ) -> None:
-    """Alter a table in one transaction: svc tables alter users add age integer, rename name to full_name"""
+    """Alter a table in one transaction. Example: svc tables alter users add age integer, drop mail"""
     with open_tables(context) as tables:
         current = tables.get("table", name=table)
         changes = parse_changes(current, " ".join(words), _types(tables))
@@ -61,7 +61,7 @@ def rename(
     table: Table,
     name: Annotated[str, typer.Argument(metavar="NAME", help="New name.")],
 ) -> None:
-    """Rename a table, and update the views, triggers and foreign keys that use it."""
+    """Rename a table. Views, triggers and foreign keys that use it change with it."""
     with open_tables(context) as tables:
         _change(tables, [{"op": "rename-table", "table": table, "name": name}])
     stderr.note(f"renamed {table} to {name}")
@@ -121,7 +121,7 @@ def migrate(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Apply pending migrations in the order of their names, in one transaction."""
+    """Apply pending migrations in one transaction. They run in the order of their names."""
     with open_tables(context) as tables:
         files = [{"name": file.name, "sql": file.sql} for file in find(tables.root)]
         pending = tables.post("migrations", {"files": files, "plan": plan})["applied"]
@@ -132,7 +132,7 @@ def migrate(
     for name in pending:
         stdout.line(name)
     if not files:
-        stderr.note(f"the project has no migrations; the first one is a file {FOLDER}/0001-name.sql")
+        stderr.note(f"the project has no migrations; the first is a file {MIGRATIONS_FOLDER}/0001-name.sql")
     elif not pending:
         stderr.note(f"no pending migrations; {len(names)} applied before")
     else:

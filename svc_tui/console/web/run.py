@@ -66,7 +66,7 @@ async def serve_page(
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    lost: list[SvcError] = []
+    errors: list[SvcError] = []
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
     info = engine.info
@@ -78,7 +78,7 @@ async def serve_page(
     loop.add_signal_handler(signal.SIGINT, _interrupted, page, stop)
 
     def on_lost(error: SvcError) -> None:
-        lost.append(error)
+        errors.append(error)
         stop.set()
 
     def watch_access() -> None:
@@ -95,8 +95,8 @@ async def serve_page(
             await stop.wait()
     finally:
         await asyncio.to_thread(engine.stop)
-    if lost:
-        raise lost[0]
+    if errors:
+        raise errors[0]
 
 
 def _interrupted(page: Page, stop: asyncio.Event) -> None:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from doors.crypto.door import QUICK_BYTES, CryptoDoor
 from engine.door import DoorResponse
 from engine.fair_threads import FairThreads, QueueFull
-from tests.doors.crypto.conftest import Post, answered, opened, request
+from tests.doors.crypto.crypto_door import Post, answered, opened, request
 
 PBKDF2 = {"algorithm": "PBKDF2", "hash": "SHA-256", "key": "", "salt": "", "length": 32}
 ARGON2 = "$argon2id$v=19$m={m},t={t},p={p}$MTIzNDU2Nzg$q2r4nE/9eAbLwUzpOuKDtw"
@@ -56,6 +56,17 @@ def test_excessive_parameter_is_refused_at_once(post: Post, path: str, members: 
     assert time.process_time() - began < 1
 
 
+@pytest.mark.parametrize("values", [b"[],", b"1,", b"{},", b"[" * 3])
+def test_large_document_of_many_values_is_refused_before_it_is_parsed(
+    values: bytes,
+) -> None:
+    body = b'{"hash":"SHA-256","data":"","more":[' + values * 300_000 + b"1]}"
+    began = time.process_time()
+    answer = asyncio.run(answered(opened(), request("digest", body)))
+    assert answer.status == 413 and json.loads(answer.body)["code"] == "too-large"
+    assert time.process_time() - began < 1
+
+
 def test_rsa_key_of_16384_bits_is_refused(post: Post) -> None:
     n = (1 << 16383) + 1
     spki = (
@@ -68,7 +79,7 @@ def test_rsa_key_of_16384_bits_is_refused(post: Post) -> None:
     assert problem["detail"] == "the RSA key has 16384 bits; the maximum is 8192"
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"[" * 100_000, b"\xff", b'{"algorithm": 1}'])
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"[" * 60_000, b"\xff", b'{"algorithm": 1}'])
 def test_body_of_another_form_is_a_bad_request(body: bytes) -> None:
     response = asyncio.run(answered(opened(), request("sign", body)))
     assert (response.status, json.loads(response.body)["code"]) == (400, "bad-request")

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_der_private_key,
 )
 
-from tests.doors.crypto.conftest import BLOCK, KEY, Data, Post, raw, unpadded, url
+from tests.doors.crypto.crypto_door import BLOCK, KEY, Data, Post, raw, unpadded, url
 
 ES256_KEY = {
     "kty": "EC",

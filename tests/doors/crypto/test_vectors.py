@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from tests.doors.crypto.conftest import BLOCK, KEY, Data, Post, raw
+from tests.doors.crypto.crypto_door import BLOCK, KEY, Data, Post, raw
 
 VECTORS: dict[str, tuple[str, dict[str, Any], str]] = {
     "md5": ("digest", {"hash": "MD5", "data": b""}, "d41d8cd98f00b204e9800998ecf8427e"),

@@ -20,20 +20,20 @@ MOST = 2_000
 async def fill(tables: Tables) -> tuple[int, set[str]]:
     """Insert from several guests until all are refused; return the count of rows and the error codes."""
     codes = set()
-    held = 0
+    stored = 0
 
     async def guest() -> None:
-        nonlocal held
+        nonlocal stored
         for _ in range(MOST):
             answer: Answer = await tables.exec_async("insert into t (a, b) values ($1, $1)", TEXT)
             if answer.status != 200:
                 codes.add(answer.code)
                 return
-            held += 1
+            stored += 1
         raise AssertionError("the disk takes everything")
 
     await asyncio.gather(*(guest() for _ in range(AT_ONCE)))
-    return held, codes
+    return stored, codes
 
 
 def main(folder: Path, *, limited: bool) -> None:
@@ -45,20 +45,20 @@ def main(folder: Path, *, limited: bool) -> None:
     tables.schema("create table t (id integer primary key, a text, b text)")
     if limited:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
-    held, codes = loop.run_until_complete(fill(tables))
+    stored, codes = loop.run_until_complete(fill(tables))
     assert codes <= {"storage-full", "storage"}, codes
     check = "select count(*) as n, sum(length(a) = 10000 and a = b) as whole from t"
-    assert tables.query(check).rows == [{"n": held, "whole": held}], (tables.query(check).text, held)
+    assert tables.query(check).rows == [{"n": stored, "whole": stored}], (tables.query(check).text, stored)
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     ballast.unlink()
     assert tables.exec("insert into t (a, b) values ('y', 'y')").status == 200
     tables.close()
     second = Tables(folder, loop, TablesDoor())
-    assert second.query("select count(*) as n from t").rows == [{"n": held + 1}]
+    assert second.query("select count(*) as n from t").rows == [{"n": stored + 1}]
     second.close()
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
-    print("whole", held, *sorted(codes), *(record.body for record in tables.records))
+    print("whole", stored, *sorted(codes), *(record.body for record in tables.records))
 
 
 if __name__ == "__main__":

@@ -139,10 +139,10 @@ def test_write_waits_for_writer_in_another_process(tables: Tables) -> None:
     async def write_after_other() -> Answer:
         owner.execute("begin immediate")
         owner.execute(insert("theirs"))
-        ours = asyncio.ensure_future(tables.exec_async(insert("ours")))
+        insertion = asyncio.ensure_future(tables.exec_async(insert("ours")))
         await asyncio.sleep(0)
         owner.execute("commit")
-        return await ours
+        return await insertion
 
     assert tables.run(write_after_other()).status == 200
     assert names(tables) == ["theirs", "ours"]

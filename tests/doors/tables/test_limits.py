@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
+import apsw
 import pytest
 
 from doors.tables.guest import reader, writer
@@ -65,6 +66,31 @@ def test_computed_value_over_size_limit_is_refused(tables: Tables, sql: str) -> 
     assert tables.query(sql, *params).code == "too-large"
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        "json_group_array(printf('%.900000c', 'x'))",
+        "jsonb_group_object(i, printf('%.900000c', 'x'))",
+        "median(i), percentile(-i, 1), percentile_cont(i * 2, 0.1), percentile_disc(i * 3, 0.1)",
+    ],
+)
+@pytest.mark.parametrize("write", [False, True])
+def test_values_collected_in_memory_above_limit_are_refused(
+    tables: Tables, function: str, write: bool
+) -> None:
+    apsw.memory_high_water(True)
+    before = apsw.memory_used()
+    sql = f"{FOREVER} select {function} from n"
+    answer = tables.exec(f"insert into users (name) select 1 from ({sql})") if write else tables.query(sql)
+    assert (answer.status, answer.code) == (413, "too-large")
+    assert "the statement collected more than 64 MiB" in answer.document["detail"]
+    assert apsw.memory_high_water() - before < 512 << 20
+    assert tables.query("select count(*) as n from users").rows == [{"n": 0}]
+    assert tables.query(
+        f"{NUMBERS} select json_array_length(json_group_array(i)) as n from n", 90_000
+    ).rows == [{"n": 90_000}]
+
+
 def test_parameter_over_size_limit_is_refused(tables: Tables) -> None:
     assert tables.query("select length($1) as n", "x" * (MAX_VALUE - 100)).rows == [{"n": MAX_VALUE - 100}]
     for answer in (
@@ -72,6 +98,26 @@ def test_parameter_over_size_limit_is_refused(tables: Tables) -> None:
         tables.exec("insert into users (name) values ($1)", "x" * (MAX_VALUE + 1)),
     ):
         assert (answer.status, answer.code) == (413, "too-large")
+
+
+@pytest.mark.parametrize("value", [b"[],", b"1,", b"{},", b'"",'])
+def test_request_of_too_many_values_is_refused_outside_the_event_loop(tables: Tables, value: bytes) -> None:
+    body = b'{"sql":"select 1","params":[' + value * 1_000_000 + b"1]}"
+    answer = tables.send("/v1/query", body)
+    assert (answer.status, answer.code, answer.synchronous) == (413, "too-large", False)
+    assert "400,000 values" in answer.document["detail"]
+
+
+def test_large_batch_of_many_values_is_stored(tables: Tables) -> None:
+    rows = ", ".join(f"(${number})" for number in range(1, 101))
+    sql = f"insert into users (name) values {rows}"
+    names = [f"user, {number} [x]" for number in range(30_000)]
+    answer = tables.batch(*((sql, *names[at : at + 100]) for at in range(0, len(names), 100)))
+    assert (answer.status, answer.synchronous) == (200, False)
+    assert tables.query("select count(*) as n, count(distinct name) as m from users").rows == [
+        {"n": 30_000, "m": 30_000}
+    ]
+    assert tables.send("/v1/query", b'{"sql":"select 1","params":[' + b"1," * 50_000 + b"NaN]}").status == 400
 
 
 def test_statement_over_length_limit_is_refused(tables: Tables) -> None:

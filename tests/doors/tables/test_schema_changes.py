@@ -75,8 +75,8 @@ def test_read_of_dropped_table_is_complete_or_fails(tables: Tables) -> None:
         return [await each for each in reads]
 
     for answer in tables.run(read_and_drop()):
-        gone = answer.status == 400 and answer.document["detail"] == "no such table: users"
-        assert gone or len(answer.rows) == 9000
+        dropped = answer.status == 400 and answer.document["detail"] == "no such table: users"
+        assert dropped or len(answer.rows) == 9000
     owner.close()
 
 

@@ -139,7 +139,7 @@ def test_values_of_other_type_are_returned_unconverted(kinds: Tables) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stored", "given"),
+    ("stored", "returned"),
     [
         ("2026-01-31 12:00:00", "2026-01-31T12:00:00.000Z"),
         ("2026-01-31 12:00:00.5", "2026-01-31T12:00:00.500Z"),
@@ -148,9 +148,9 @@ def test_values_of_other_type_are_returned_unconverted(kinds: Tables) -> None:
         ("2026-01-31", "2026-01-31"),
     ],
 )
-def test_timestamps_are_returned_in_iso_8601(kinds: Tables, stored: str, given: str) -> None:
+def test_timestamps_are_returned_in_iso_8601(kinds: Tables, stored: str, returned: str) -> None:
     kinds.exec("insert into kinds (at) values ($1)", stored)
-    assert kinds.query("select at from kinds").rows == [{"at": given}]
+    assert kinds.query("select at from kinds").rows == [{"at": returned}]
 
 
 def test_now_is_constant_within_request(kinds: Tables) -> None:

@@ -9,7 +9,7 @@ from google.protobuf import json_format
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from engine.door import LogEntry
-from tests.doors.telemetry.conftest import CALLER, GOLDEN, OpenTelemetry, length_prefixed
+from tests.doors.telemetry.telemetry_door import CALLER, GOLDEN, OpenTelemetry, length_prefixed
 
 JSON = "application/json"
 PROTOBUF = "application/x-protobuf"

@@ -16,7 +16,7 @@ from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
 
 from engine.door import DoorResponse
-from tests.doors.telemetry.conftest import CALLER, OpenTelemetry
+from tests.doors.telemetry.telemetry_door import CALLER, OpenTelemetry
 
 
 class Server:

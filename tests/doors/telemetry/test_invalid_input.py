@@ -22,7 +22,7 @@ from doors.telemetry.otlp_json import MAX_VALUES
 from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
 from doors.telemetry.record import MAX_ATTRIBUTES, MAX_BODY_BYTES, MAX_PARTS, MAX_VALUE_BYTES
 from engine.door import Caller
-from tests.doors.telemetry.conftest import OpenTelemetry, attributes, length_prefixed, logs
+from tests.doors.telemetry.telemetry_door import OpenTelemetry, attributes, length_prefixed, logs
 
 PROTOBUF = "application/x-protobuf"
 GOOD = {"body": {"stringValue": "good"}}
@@ -254,15 +254,6 @@ def test_resource_attributes_are_limited_per_record(telemetry: OpenTelemetry) ->
     assert sum(len(key) + len(text) for key, text in entry.attributes.items()) <= 8192
 
 
-def test_metrics_are_dropped_with_one_warning(telemetry: OpenTelemetry) -> None:
-    for _ in range(3):
-        answer = telemetry.post(b"anything", PROTOBUF, path="/v1/metrics")
-        assert (answer.status, answer.body) == (200, b"")
-    (entry,) = telemetry.logged
-    assert (entry.severity, entry.body.split()[1]) == ("WARN", "metrics")
-    assert telemetry.post(b"{}", path="/v1/metrics").body == b"{}"
-
-
 def test_close_waits_for_concurrent_requests(telemetry: OpenTelemetry) -> None:
     large = json.dumps(logs(*[GOOD] * 400)).encode()
 
@@ -299,8 +290,8 @@ def test_records_of_canceled_request_are_stored(telemetry: OpenTelemetry) -> Non
     async def main() -> None:
         requests = [asyncio.ensure_future(telemetry.send(large)) for _ in range(3)]
         await asyncio.sleep(0)
-        for one in requests:
-            one.cancel()
+        for request in requests:
+            request.cancel()
         await asyncio.wait(requests)
         await telemetry.door.aclose()
 

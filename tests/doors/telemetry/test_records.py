@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine.door import Caller
-from tests.doors.telemetry.conftest import CALLER, NOW_NS, OpenTelemetry, attributes, logs
+from tests.doors.telemetry.telemetry_door import CALLER, NOW_NS, OpenTelemetry, attributes, logs
 
 DAY_NS = 24 * 3600 * 10**9
 

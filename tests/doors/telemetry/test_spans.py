@@ -13,7 +13,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from doors.telemetry.span import MAX_SPAN_ATTRIBUTES
 from engine.trace import MAX_CALLS, Call, RequestTrace
-from tests.doors.telemetry.conftest import CALLER, NOW_NS, OpenTelemetry, attributes
+from tests.doors.telemetry.telemetry_door import CALLER, NOW_NS, OpenTelemetry, attributes
 
 PROTOBUF = "application/x-protobuf"
 SPAN: dict[str, Any] = {"traceId": "a" * 32, "spanId": "1" * 16, "name": "work"}

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,12 +7,10 @@ import pytest
 
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Bucket
+from tests.support.buckets import Scenario, Use
 
 BACKENDS: dict[str, Callable[[Path], Bucket]] = {"folder": FolderBucket}
 """The function that opens the bucket of a test, by backend."""
-
-Scenario = Callable[[Bucket], Awaitable[Any]]
-Use = Callable[[Scenario], Any]
 
 
 @pytest.fixture(params=BACKENDS)

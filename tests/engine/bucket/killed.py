@@ -64,18 +64,18 @@ async def check(root: Path, acks: set[str]) -> None:
     blobs = {info.digest async for info in bucket.blobs.list()}
     for digest in blobs:
         await bucket.blobs.get(digest)
-    there = {"put": name(PUT), "chunks": name(CHUNKS), "sent": name(SENT)}
-    expected = {digest for word, digest in there.items() if word in acks}
+    digests = {"put": name(PUT), "chunks": name(CHUNKS), "sent": name(SENT)}
+    expected = {digest for word, digest in digests.items() if word in acks}
     if "delete" in acks:
         assert blobs == expected - {name(PUT)}
     elif "others" in acks:
         assert expected - {name(PUT)} <= blobs <= expected
     else:
-        assert expected <= blobs <= set(there.values())
+        assert expected <= blobs <= set(digests.values())
     if "half" in acks and name(SENT) not in blobs:
         assert await bucket.blobs.received(name(SENT)) >= HALF
-    begun = await bucket.blobs.received(name(SENT))
-    assert await bucket.blobs.upload(name(SENT), len(SENT), begun, pieces(SENT[begun:])) == len(SENT)
+    received = await bucket.blobs.received(name(SENT))
+    assert await bucket.blobs.upload(name(SENT), len(SENT), received, pieces(SENT[received:])) == len(SENT)
     assert await bucket.blobs.get(name(SENT)) == SENT
 
     cell = await bucket.kv.get("cell")

@@ -11,8 +11,8 @@ import pytest
 
 from engine.bucket.errors import BadName, BlobMissing, DigestMismatch, UploadBusy
 from engine.bucket.protocols import Bucket, Digest, StaleRevision, as_digest
-from tests.engine.bucket.conftest import Use
 from tests.support.blobs import exists, put
+from tests.support.buckets import Use
 
 NEVER = Digest("0" * 64)
 FUTURE = 1 << 62

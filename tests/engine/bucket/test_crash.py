@@ -51,9 +51,9 @@ async def check(root: Path, acknowledged: set[tuple[str, int]]) -> None:
     cells = {cell.key: cell.value for cell in await bucket.kv.list("")}
     for key, value in cells.items():
         assert value == content(int(key.removeprefix("cell ")))
-    there = {
+    exists = {
         "blob": lambda number: sha256(content(number)).hexdigest() in blobs,
         "cell": lambda number: f"cell {number}" in cells,
     }
-    assert [(kind, number) for kind, number in acknowledged if not there[kind](number)] == []
+    assert [(kind, number) for kind, number in acknowledged if not exists[kind](number)] == []
     await bucket.aclose()

@@ -126,12 +126,12 @@ def test_invalid_version_file_raises(root: Path, text: str) -> None:
 
 
 def test_older_layout_is_migrated_once_in_order(root: Path) -> None:
-    taken = []
-    steps = {version: lambda _root, version=version: taken.append(version) for version in (1, 2)}
+    applied = []
+    steps = {version: lambda _root, version=version: applied.append(version) for version in (1, 2)}
     opened(root)
     layout.prepare(root, current=3, steps=steps)
     layout.prepare(root, current=3, steps=steps)
-    assert taken == [1, 2]
+    assert applied == [1, 2]
     assert (root / layout.VERSION).read_text() == "svc bucket, layout 3\n"
 
 
@@ -142,9 +142,9 @@ def test_failed_layout_migration_is_repeated(root: Path) -> None:
     opened(root)
     with pytest.raises(BucketError, match="No space left"):
         layout.prepare(root, current=2, steps={1: fails})
-    taken: list[Path] = []
-    layout.prepare(root, current=2, steps={1: taken.append})
-    assert taken == [root]
+    applied: list[Path] = []
+    layout.prepare(root, current=2, steps={1: applied.append})
+    assert applied == [root]
 
 
 @pytest.fixture
@@ -218,9 +218,9 @@ def test_modified_blob_is_never_returned_and_is_uploaded_again(
                     async for chunk in bucket.blobs.read(name):
                         observed += chunk
             assert len(observed) < max(len(content), 1)
-            aside = root / layout.DAMAGED / name
-            assert str(aside) in exc_info.value.message
-            assert aside.read_bytes() == change(content)
+            quarantined = root / layout.DAMAGED / name
+            assert str(quarantined) in exc_info.value.message
+            assert quarantined.read_bytes() == change(content)
             assert not await exists(bucket.blobs, name)
             with pytest.raises(BlobMissing):
                 await bucket.blobs.get(name)

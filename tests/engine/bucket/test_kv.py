@@ -6,8 +6,8 @@ import pytest
 
 from engine.bucket.errors import BadName, BucketClosed, TooLarge
 from engine.bucket.protocols import MAX_NAME_LENGTH, MAX_VALUE_BYTES, Bucket, StaleRevision, VersionedValue
-from tests.engine.bucket.conftest import Use
 from tests.support.blobs import put
+from tests.support.buckets import Use
 
 
 def test_cas_requires_current_revision(use: Use) -> None:

@@ -86,12 +86,12 @@ def develop(
     """Run a test against a project in development."""
 
     async def main() -> None:
-        async with developed(root, asyncio.Event(), cache, workers) as there:
-            session = {"authorization": f"Bearer {there.presence.token}"}
+        async with developed(root, asyncio.Event(), cache, workers) as running:
+            session = {"authorization": f"Bearer {running.presence.token}"}
             async with (
-                httpx.AsyncClient(base_url=f"http://localhost:{there.port}", timeout=60) as public,
-                httpx.AsyncClient(base_url=there.presence.url, headers=session, timeout=60) as control,
+                httpx.AsyncClient(base_url=f"http://localhost:{running.port}", timeout=60) as public,
+                httpx.AsyncClient(base_url=running.presence.url, headers=session, timeout=60) as control,
             ):
-                await asyncio.wait_for(test(Shop(there.port, public, control)), 60)
+                await asyncio.wait_for(test(Shop(running.port, public, control)), 60)
 
     asyncio.run(main())

@@ -166,7 +166,7 @@ def test_concurrent_password_checks_are_limited() -> None:
 
     results = asyncio.run(main())
     assert results.count(True) == MAX_CONCURRENT + MAX_WAITING
-    assert sum(isinstance(one, TooManyAttempts) for one in results) == 5
+    assert sum(isinstance(result, TooManyAttempts) for result in results) == 5
 
 
 def test_unknown_user_check_takes_as_long_as_wrong_password() -> None:

@@ -92,7 +92,7 @@ def test_invalid_token_is_unauthenticated(presence: ControlEndpoint, token: str)
 def test_health_without_session_reports_version(presence: ControlEndpoint) -> None:
     with Client(presence.url, "") as client:
         health = client.call("GET", "/v1/health")
-        assert health == {"status": "ok", "api": "1", "version": version()}
+        assert health == {"status": "ok", "api": "1", "version": version(), "fleet": False}
 
 
 def test_error_preserves_message_hint_and_code(client: Client) -> None:

@@ -100,7 +100,7 @@ class Shop:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Shop]:
-    routes = logs.blueprint(SingleProject("shop", tmp_path), STRETCH)
+    routes = logs.blueprint(SingleProject("shop", tmp_path), scan_records=STRETCH)
     with (
         run_in_background(lambda _: serve_local(tmp_path, [routes], announce=False), "control") as presence,
         Client(presence.url, presence.token) as client,
@@ -213,8 +213,8 @@ def test_follow_waits_for_missing_timeline(shop: Shop) -> None:
     assert next(lines) == {"first": 1, "last": 0}
     assert next(lines) == {"position": 0}
     shop.write(PlatformRecord(NOW, "web", "INFO", "built"))
-    came = next(line for line in lines if "offsets" in line)
-    assert came["offsets"] == [1] and came["position"] == came["after"] + 1
+    first_line = next(line for line in lines if "offsets" in line)
+    assert first_line["offsets"] == [1] and first_line["position"] == first_line["after"] + 1
 
 
 def test_follow_reports_removed_records(shop: Shop) -> None:

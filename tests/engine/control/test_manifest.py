@@ -37,6 +37,7 @@ secrets = ["KEY"]
 WEB: dict[str, Any] = {
     "name": "web",
     "lane": "static",
+    "tone": "dim",
     "kind": "image",
     "public": True,
     "mounts": [{"pattern": "/api/*", "target": "api"}],

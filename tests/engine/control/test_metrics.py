@@ -25,8 +25,8 @@ def scrape(hosted: Hosted, token: str) -> dict[tuple[str, str], float]:
 
 
 def token(client: Client, name: str, **payload: Any) -> str:
-    made = client.call("POST", "/v1/tokens", {"name": name, "role": "viewer", "days": 1} | payload)
-    return str(made["token"])
+    created = client.call("POST", "/v1/tokens", {"name": name, "role": "viewer", "days": 1} | payload)
+    return str(created["token"])
 
 
 def test_metrics_have_the_projects_of_the_token(tmp_path: Path) -> None:

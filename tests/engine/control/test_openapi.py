@@ -41,6 +41,7 @@ PART_OF = "/v1/projects/{project}"
 UNGENERATED = {
     *GUESSES,
     ("DELETE", "/v1/tokens/{token}"),
+    ("DELETE", "/v1/fleet/nodes/{node}"),
     ("GET", "/v1/fleet"),
     ("GET", f"{PART_OF}/grid/{{grid}}"),
     ("GET", f"{PART_OF}/grid/{{grid}}/cell"),
@@ -48,6 +49,7 @@ UNGENERATED = {
     ("GET", f"{PART_OF}/grid/{{grid}}/rows"),
     ("GET", f"{PART_OF}/logs/records"),
     ("GET", f"{PART_OF}/table"),
+    ("POST", "/v1/fleet/drain"),
     ("POST", f"{PART_OF}/deployments"),
     ("POST", f"{PART_OF}/grid"),
     ("POST", f"{PART_OF}/import"),
@@ -59,8 +61,9 @@ UNGENERATED = {
     ("POST", f"{PART_OF}/rows"),
     ("POST", f"{PART_OF}/schema"),
     ("POST", f"{PART_OF}/sql"),
+    ("PUT", f"{PART_OF}/blobs/{{digest}}"),
 }
-"""Routes that need a fleet, or content such as tables and revisions, to succeed; own tests have these."""
+"""Routes that need a fleet, or content such as tables and digests, to succeed; own tests have these."""
 Route = tuple[str, str]
 
 
@@ -115,8 +118,8 @@ def developed(tmp_path: Path) -> Iterator[Developed]:
     root = tmp_path / "shop ü"
     (root / "site").mkdir(parents=True)
     (root / "svc.toml").write_text(MANIFEST)
-    with run_in_background(lambda stop: developing.developed(root, stop), "development") as there:
-        yield Developed(there.presence)
+    with run_in_background(lambda stop: developing.developed(root, stop), "development") as running:
+        yield Developed(running.presence)
 
 
 @pytest.fixture
@@ -223,9 +226,10 @@ def _compare_route(api: Owned | Developed, route: Route, requests: Any, mode: Ge
             case.query.pop("follow", None)
         if route not in FREE and count == 1:
             assert case.call(base_url=api.url, timeout=30).status_code == 401
-        response = case.call_and_validate(
-            base_url=api.url, headers=api.headers(route), checks=CHECKS, timeout=30
-        )
+        response = case.call(base_url=api.url, headers=api.headers(route), timeout=30)
+        if response.status_code == 431:
+            return  # The server refuses a head of more than 32 KiB, before the API.
+        case.validate_response(response, checks=CHECKS)
         assert response.status_code != 401 or route in GUESSES, "the session has ended"
         statuses.add(response.status_code)
 

@@ -31,3 +31,27 @@ def test_calls_of_one_project_leave_threads_to_others_and_to_the_loop() -> None:
         assert await asyncio.gather(*slow) == [True] * count
 
     asyncio.run(main())
+
+
+def test_caller_that_is_canceled_twice_waits_until_its_call_ends() -> None:
+    started, release = threading.Event(), threading.Event()
+
+    def work() -> None:
+        started.set()
+        release.wait(60)
+
+    async def main() -> None:
+        caller = asyncio.create_task(ProjectThreads("test").of("shop")(work))
+        await asyncio.to_thread(started.wait)
+        for _ in range(2):
+            caller.cancel()
+            done, _ = await asyncio.wait({caller}, timeout=0.05)
+            assert not done
+        release.set()
+        await asyncio.wait({caller})
+        assert caller.cancelled()
+
+    try:
+        asyncio.run(main())
+    finally:
+        release.set()

@@ -20,7 +20,7 @@ def refused(service: Service, token: str, method: str, path: str, body: Any = No
     return exc_info.value
 
 
-def made(service: Service, owner: str, **payload: Any) -> str:
+def create_token(service: Service, owner: str, **payload: Any) -> str:
     payload = {"name": "ci", "role": "deployer", "projects": ["shop"]} | payload
     return str(service.call(owner, "POST", "/v1/tokens", payload)["token"])
 
@@ -52,13 +52,13 @@ def test_used_session_expires_at_maximum_age(service: Service, owner: str) -> No
 
 
 def test_token_expires(service: Service, owner: str) -> None:
-    token = made(service, owner, days=2)
+    token = create_token(service, owner, days=2)
     service.clock.advance(2 * DAY - 1)
     assert service.call(token, "GET", "/v1/whoami")["token"] == "ci"
     service.clock.advance(2)
     assert refused(service, token, "GET", "/v1/whoami").code == "unauthenticated"
     assert service.call(owner, "GET", "/v1/tokens") == {"tokens": []}
-    made(service, owner)
+    create_token(service, owner)
 
 
 def test_session_survives_small_clock_step_back(service: Service, owner: str) -> None:
@@ -68,14 +68,14 @@ def test_session_survives_small_clock_step_back(service: Service, owner: str) ->
 
 def test_session_created_far_in_future_is_invalid(service: Service, owner: str) -> None:
     service.clock.advance(10 * 365 * DAY)
-    ahead = service.call("", "POST", "/v1/login", {"user": "ann", "password": PASSWORD})["token"]
+    future_token = service.call("", "POST", "/v1/login", {"user": "ann", "password": PASSWORD})["token"]
     service.clock.advance(-10 * 365 * DAY)
-    assert refused(service, ahead, "GET", "/v1/whoami").code == "unauthenticated"
+    assert refused(service, future_token, "GET", "/v1/whoami").code == "unauthenticated"
 
 
 def test_token_roles_are_limited_by_roles_of_user(service: Service, owner: str) -> None:
     bob = service.add(owner, "bob", shop="owner", blog="deployer")
-    token = made(service, bob, projects=["shop", "blog"])
+    token = create_token(service, bob, projects=["shop", "blog"])
     assert principal_of(service, token) == Principal("bob/ci", {"shop": "deployer", "blog": "deployer"})
     service.call(owner, "PUT", "/v1/users/bob/roles/blog", {"role": "viewer"})
     assert principal_of(service, token) == Principal("bob/ci", {"shop": "deployer", "blog": "viewer"})
@@ -85,9 +85,9 @@ def test_token_roles_are_limited_by_roles_of_user(service: Service, owner: str) 
 
 def test_token_for_all_projects_limits_each_role(service: Service, owner: str) -> None:
     bob = service.add(owner, "bob", **{"*": "deployer", "shop": "owner"})
-    every = made(service, bob, projects=["*"])
+    every = create_token(service, bob, projects=["*"])
     assert principal_of(service, every) == Principal("bob/ci", {"*": "deployer", "shop": "deployer"})
-    one = made(service, bob, name="one", projects=["blog"], role="viewer")
+    one = create_token(service, bob, name="one", projects=["blog"], role="viewer")
     assert principal_of(service, one) == Principal("bob/one", {"blog": "viewer"})
 
 
@@ -131,7 +131,7 @@ def test_concurrent_tokens_of_one_name_create_one(service: Service, owner: str) 
 
 
 def test_revoked_token_is_invalid_at_once(service: Service, owner: str) -> None:
-    token = made(service, owner)
+    token = create_token(service, owner)
     assert refused(service, owner, "POST", "/v1/tokens", _payload()).code == "conflict"
     assert service.call(token, "GET", "/v1/whoami")["user"] == "ann"
     assert service.call(owner, "DELETE", "/v1/tokens/ci") == {"revoked": 1}
@@ -140,7 +140,7 @@ def test_revoked_token_is_invalid_at_once(service: Service, owner: str) -> None:
 
 
 def test_token_cannot_manage_tokens_passwords_or_users(service: Service, owner: str) -> None:
-    token = made(service, owner, role="owner", projects=["*"])
+    token = create_token(service, owner, role="owner", projects=["*"])
     service.add(owner, "bob")
     for method, path, body in (
         ("GET", "/v1/tokens", None),
@@ -159,7 +159,7 @@ def test_token_cannot_manage_tokens_passwords_or_users(service: Service, owner: 
 
 
 def test_token_list_omits_secrets(service: Service, owner: str) -> None:
-    token = made(service, owner, days=1)
+    token = create_token(service, owner, days=1)
     (shown,) = service.call(owner, "GET", "/v1/tokens")["tokens"]
     assert shown["name"] == "ci" and shown["role"] == "deployer" and shown["projects"] == ["shop"]
     assert shown["created"] < shown["expires"] and token not in str(shown)

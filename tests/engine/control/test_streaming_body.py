@@ -22,7 +22,7 @@ def subject(may_read: threading.Event) -> Blueprint:
 
     @routes.post("/whole")
     @public_route
-    async def whole() -> str:
+    async def read_all() -> str:
         return str(len(await request.get_data(as_text=False)))
 
     @routes.post("/stream")

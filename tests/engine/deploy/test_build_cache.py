@@ -22,11 +22,11 @@ BUILD = "mkdir -p dist && cat src/* > dist/page.txt && echo >> ../runs"
 
 @dataclass
 class Prepared(StaticLane):
-    """The static lane with a configurable identity, or a lane that builds `made` from `read`."""
+    """The static lane with a configurable identity, or a lane that builds `prebuilt` from `read`."""
 
     stated: str = "one"
     read: frozenset[Path] = frozenset()
-    made: Path | None = None
+    prebuilt: Path | None = None
     builds: int = 0
 
     def __post_init__(self) -> None:
@@ -37,10 +37,10 @@ class Prepared(StaticLane):
 
     async def build(self, request: BuildRequest) -> Artifact:  # type: ignore[override]
         self.builds += 1
-        if self.made is None:
+        if self.prebuilt is None:
             return await super().build(request)
         return ComponentArtifact(
-            self.made, content_digest(self.made), "script ü", b'{"version":3}', self.read
+            self.prebuilt, content_digest(self.prebuilt), "script ü", b'{"version":3}', self.read
         )
 
 
@@ -174,8 +174,8 @@ def test_file_created_by_build_rebuilds_once(project: Project) -> None:
 
 def test_inputs_outside_workdir_are_tracked(project: Project) -> None:
     shared = project.write("shared.js", "one")
-    project.lane.made = project.write("made.wasm", "")
-    project.lane.made.write_bytes(component())
+    project.lane.prebuilt = project.write("made.wasm", "")
+    project.lane.prebuilt.write_bytes(component())
     project.lane.read = frozenset({shared})
     first, _ = project.go()
     assert project.go() == (first, False)
@@ -189,10 +189,10 @@ def test_inputs_outside_workdir_are_tracked(project: Project) -> None:
 
 
 def test_missing_component_is_rebuilt(project: Project) -> None:
-    project.lane.made = project.write("made.wasm", "x")
+    project.lane.prebuilt = project.write("made.wasm", "x")
     assert project.rebuilt()
     for damaged in ("other", "y"):
-        project.lane.made.write_text(damaged)
+        project.lane.prebuilt.write_text(damaged)
         assert project.rebuilt()
 
 

@@ -15,7 +15,7 @@ from engine.deploy.history import DeploymentHistory
 from engine.deploy.package import COMPONENT, PackageError
 from engine.deploy.package_store import unpack
 from engine.wasm.compile.code_cache import compile_component, evict_code
-from engine.wasm.execution.config import Compiler, code_key
+from engine.wasm.compile.compilers import Compiler, code_key
 from tests.engine.deploy.packing import component_artifact, deployment, opened, stored
 from tests.support.blobs import exists
 
@@ -85,13 +85,13 @@ def test_gc_retains_package_unpacked_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [".new-abc", ".gone-0123"])
 def test_gc_removes_partial_folders_of_killed_process(tmp_path: Path, name: str) -> None:
     async def scenario(bucket: FolderBucket) -> None:
-        left = tmp_path / "unpacked" / name
-        (left / "blobs").mkdir(parents=True)
-        (left / "blobs" / "file").write_text("half")
-        assert (await collect_garbage(bucket, time.time_ns(), unpacked=left.parent)).unpacked == 0
-        age(left, 2 * GRACE_NS)
-        assert (await collect_garbage(bucket, time.time_ns(), unpacked=left.parent)).unpacked == 1
-        assert list(left.parent.iterdir()) == []
+        leftover = tmp_path / "unpacked" / name
+        (leftover / "blobs").mkdir(parents=True)
+        (leftover / "blobs" / "file").write_text("half")
+        assert (await collect_garbage(bucket, time.time_ns(), unpacked=leftover.parent)).unpacked == 0
+        age(leftover, 2 * GRACE_NS)
+        assert (await collect_garbage(bucket, time.time_ns(), unpacked=leftover.parent)).unpacked == 1
+        assert list(leftover.parent.iterdir()) == []
 
     opened(tmp_path / "bucket", scenario)
 

@@ -25,12 +25,12 @@ FOREVER = 1 << 62
 
 def test_record_round_trips_without_paths_of_builder(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
-        made = await deployment(bucket, component_artifact(tmp_path), "01a")
-        record = made.encode()
-        assert decode(record) == made
+        deployed = await deployment(bucket, component_artifact(tmp_path), "01a")
+        record = deployed.encode()
+        assert decode(record) == deployed
         assert b"somewhere" not in record
         served = decode(record).served(tmp_path / "unpacked")
-        package = made.resources["web"].package
+        package = deployed.resources["web"].package
         assert served.name == "shop"
         assert served.resources == {"web": replace(RESOURCE, workdir=tmp_path / "unpacked" / package)}
 
@@ -72,9 +72,9 @@ def test_deployments_are_listed_newest_first_per_project(tmp_path: Path) -> None
 
     async def look(bucket: FolderBucket) -> None:
         history = DeploymentHistory(bucket)
-        assert [made.id for made in await history.deployments("shop")] == ["02", "01"]
+        assert [each.id for each in await history.deployments("shop")] == ["02", "01"]
         assert await history.deployments("other") == []
-        assert {made.id for made in await history.all()} == {"01", "02", "03", "04"}
+        assert {each.id for each in await history.all()} == {"01", "02", "03", "04"}
         assert (await history.get("shop", "01")).message == "a message\n"
         for project, id_ in (("shop", "03"), ("other", "01"), ("shop", "")):
             with pytest.raises(DeploymentError, match="has no deployment"):
@@ -138,7 +138,7 @@ def test_forget_old_retains_last_activated_deployments_after_the_clock_was_set_b
             assert isinstance(live, Live)
             revision = live.revision
         assert await history.forget_old("shop", limit=2) == ["07"]
-        assert [made.id for made in await history.deployments("shop")] == ["09", "08", "02", "01"]
+        assert [each.id for each in await history.deployments("shop")] == ["09", "08", "02", "01"]
 
     opened(tmp_path / "bucket", scenario)
 
@@ -151,7 +151,7 @@ def test_forget_old_retains_newest_and_live_deployments(tmp_path: Path) -> None:
         await history.activate("shop", "01", at_ns=1, by="a", revision=None)
         assert await history.forget_old("shop", limit=2) == ["00", "02", "03"]
         assert await history.forget_old("shop", limit=2) == []
-        assert [made.id for made in await history.deployments("shop")] == ["05", "04", "01"]
+        assert [each.id for each in await history.deployments("shop")] == ["05", "04", "01"]
 
     opened(tmp_path / "bucket", scenario)
 

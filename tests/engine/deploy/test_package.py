@@ -27,7 +27,7 @@ from tests.support.blobs import put
 FOREVER = 1 << 62
 
 
-def made(kind: str, folder: Path) -> Artifact:
+def build_artifact(kind: str, folder: Path) -> Artifact:
     if kind == "image":
         return image_artifact(folder)
     script, source_map = ("run('ü')", b'{"version":3}\xff') if kind == "js" else (None, None)
@@ -58,7 +58,7 @@ def check_same(found: Artifact, artifact: Artifact) -> None:
 
 @pytest.mark.parametrize("kind", ["image", "js", "go"])
 def test_artifact_round_trips_through_package(tmp_path: Path, kind: str) -> None:
-    artifact = made(kind, tmp_path / "build ü")
+    artifact = build_artifact(kind, tmp_path / "build ü")
 
     async def scenario(bucket: FolderBucket) -> None:
         package = (await stored(bucket, artifact)).package
@@ -73,10 +73,10 @@ def test_artifact_round_trips_through_package(tmp_path: Path, kind: str) -> None
 
 @pytest.mark.parametrize("kind", ["image", "js", "go"])
 def test_equal_artifacts_share_package_and_are_sent_once(tmp_path: Path, kind: str) -> None:
-    one, two = pack(made(kind, tmp_path / "one")), pack(made(kind, tmp_path / "two"))
+    one, two = pack(build_artifact(kind, tmp_path / "one")), pack(build_artifact(kind, tmp_path / "two"))
     assert one.package.encode() == two.package.encode()
 
-    name = made(kind, tmp_path / "three").digest  # type: ignore[union-attr]
+    name = build_artifact(kind, tmp_path / "three").digest  # type: ignore[union-attr]
 
     async def scenario(bucket: FolderBucket) -> None:
         assert await missing(bucket.blobs, one.package) == one.package.digests
@@ -118,7 +118,7 @@ def test_pack_of_changed_or_missing_artifact_raises(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["image", "js", "go"])
 def test_unpack_of_missing_or_corrupt_blobs_raises(tmp_path: Path, kind: str) -> None:
-    artifact = made(kind, tmp_path / "build")
+    artifact = build_artifact(kind, tmp_path / "build")
 
     async def scenario(bucket: FolderBucket) -> None:
         package = (await stored(bucket, artifact)).package
@@ -142,14 +142,14 @@ def test_unpack_of_missing_or_corrupt_blobs_raises(tmp_path: Path, kind: str) ->
 
 
 def test_modified_unpacked_package_is_unpacked_again(tmp_path: Path) -> None:
-    artifact = made("image", tmp_path / "build")
+    artifact = build_artifact("image", tmp_path / "build")
 
     async def scenario(bucket: FolderBucket) -> None:
         package = (await stored(bucket, artifact)).package
         root = tmp_path / "unpacked" / package
-        for gone in ("index.json", "blobs"):
+        for name in ("index.json", "blobs"):
             check_same(await unpack(bucket.blobs, package, root.parent), artifact)
-            (root / gone).rename(tmp_path / gone)
+            (root / name).rename(tmp_path / name)
         check_same(await unpack(bucket.blobs, package, root.parent), artifact)
 
     opened(tmp_path / "bucket", scenario)
@@ -157,7 +157,7 @@ def test_modified_unpacked_package_is_unpacked_again(tmp_path: Path) -> None:
 
 def test_unpack_into_unwritable_folder_raises(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
-        package = (await stored(bucket, made("js", tmp_path / "build"))).package
+        package = (await stored(bucket, build_artifact("js", tmp_path / "build"))).package
         (tmp_path / "file").write_text("a file")
         with pytest.raises(PackageError, match=r"cannot unpack package sha256:.* to "):
             await unpack(bucket.blobs, package, tmp_path / "file")
@@ -184,7 +184,7 @@ def test_image_with_missing_or_wrong_blob_is_rejected(
 def test_oversized_document_index_or_script_is_rejected_before_it_is_parsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    artifacts = [made(kind, tmp_path / kind) for kind in ("image", "js")]
+    artifacts = [build_artifact(kind, tmp_path / kind) for kind in ("image", "js")]
 
     async def scenario(bucket: FolderBucket) -> None:
         packages = [await stored(bucket, artifact) for artifact in artifacts]

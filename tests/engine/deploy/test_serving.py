@@ -28,7 +28,7 @@ from lanes.rust.lane import RustLane
 from lanes.static.lane import StaticLane
 from tests.engine.deploy.packing import opened, store
 from tests.engine.exchanges import CollectingExchange
-from tests.engine.wasm.conftest import Client
+from tests.support.guest_client import Client
 from tests.support.toolchains import rust_and_go
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]

@@ -9,9 +9,9 @@ import pytest
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.errors import NatsServerFailed
 from engine.fleet.nats_server import find_program
-from tests.engine.bucket.conftest import Scenario, Use
 from tests.engine.fleet import cluster as clusters
 from tests.engine.fleet.cluster import Cluster
+from tests.support.buckets import Scenario, Use
 
 
 @pytest.hookimpl(wrapper=True)

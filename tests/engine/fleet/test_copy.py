@@ -7,8 +7,8 @@ import pytest
 from engine.bucket.copy import CopyReport, copy_bucket
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Bucket
-from tests.engine.bucket.conftest import Use
 from tests.support.blobs import put
+from tests.support.buckets import Use
 
 
 class Interrupted(Exception): ...

@@ -15,10 +15,10 @@ from engine.fleet.connection import NatsConnection
 from engine.fleet.errors import Unavailable
 from engine.fleet.lease import Lease
 from engine.fleet.stream import JetStream
-from tests.engine.bucket.conftest import Use
 from tests.engine.bucket.test_blobs import FUTURE, LARGE, LARGE_NAME, pieces
 from tests.engine.fleet.cluster import Cluster
 from tests.support.blobs import exists, put
+from tests.support.buckets import Use
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -52,9 +52,9 @@ def test_acknowledged_writes_survive_kills_of_every_node(
                 answer = await bucket.kv.cas("n", b"%d" % (number + 1), value.revision if value else None)
                 acknowledged += isinstance(answer, int)
 
-        async def progress(wanted: int) -> None:
+        async def progress(minimum: int) -> None:
             await asyncio.to_thread(
-                until, lambda: acknowledged >= wanted or any(task.done() for task in counting)
+                until, lambda: acknowledged >= minimum or any(task.done() for task in counting)
             )
             for task in counting:
                 if task.done():
@@ -148,19 +148,19 @@ def test_batch_is_stored_once_or_not_at_all(cluster: Cluster, use: Use) -> None:
         assert [message.content async for message in stream.messages("a", 1)] == contents
 
         request = connection._client.request
-        lost = 0
+        failures = 0
 
         async def lose_an_answer(subject: str, *args: object, **kwargs: object) -> object:
-            nonlocal lost
+            nonlocal failures
             answer = await request(subject, *args, **kwargs)  # type: ignore[arg-type]
-            if subject == "test-batches.main.a" and not lost:
-                lost += 1
+            if subject == "test-batches.main.a" and not failures:
+                failures += 1
                 raise TimeoutError
             return answer
 
         connection._client.request = lose_an_answer  # type: ignore[method-assign, assignment]
         assert await stream.publish_batch("a", contents, expected=31) == 61
-        assert lost == 1
+        assert failures == 1
         assert len([message async for message in stream.messages("a")]) == 61
         with pytest.raises(TooLarge):
             await stream.publish_batch("a", [b""] * 1001, expected=61)
@@ -250,9 +250,9 @@ def test_lease_is_exclusive_until_released_or_expired(use: Use, monkeypatch: pyt
     monkeypatch.setattr("engine.fleet.lease.EXPIRES_SECONDS", 0.8)
 
     async def scenario(bucket: Bucket) -> None:
-        lost: list[str] = []
+        errors: list[str] = []
         first = await Lease.acquire(bucket.kv, "first")
-        renewing = asyncio.ensure_future(first.renew(lambda error: lost.append(error.message)))
+        renewing = asyncio.ensure_future(first.renew(lambda error: errors.append(error.message)))
         with pytest.raises(BucketInUse, match="in use by first"):
             await Lease.acquire(bucket.kv, "second")
         await cancel([renewing])
@@ -261,8 +261,8 @@ def test_lease_is_exclusive_until_released_or_expired(use: Use, monkeypatch: pyt
             while second is None:
                 with suppress(BucketInUse):  # A renewal in flight may be stored late.
                     second = await Lease.acquire(bucket.kv, "second")
-        await first.renew(lambda error: lost.append(error.message))
-        assert lost == ["the bucket is in use by second"]
+        await first.renew(lambda error: errors.append(error.message))
+        assert errors == ["the bucket is in use by second"]
         await second.release()
         await Lease.acquire(bucket.kv, "third")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.fleet.errors import FleetError
-from engine.fleet.node import FILE, NodeAddress, create_fleet, load_node
+from engine.fleet.node import NODE_FILE, NodeAddress, create_fleet, load_node
 from tests.engine.fleet.cluster import Cluster, free_addresses
 from tests.support.service import environ_of, run, svc
 
@@ -77,8 +77,8 @@ def test_files_of_a_fleet_are_private_and_are_not_overwritten(tmp_path: Path) ->
 )
 def test_unusable_node_folder_is_named(tmp_path: Path, content: str | None, message: str) -> None:
     if content is not None:
-        (tmp_path / FILE).write_text(content)
-    with pytest.raises(FleetError, match=f"{FILE} {message}"):
+        (tmp_path / NODE_FILE).write_text(content)
+    with pytest.raises(FleetError, match=f"{NODE_FILE} {message}"):
         load_node(tmp_path)
 
 
@@ -86,6 +86,6 @@ def test_run_names_a_port_that_is_taken(tmp_path: Path) -> None:
     addresses = free_addresses(3)
     create_fleet(tmp_path / "keys", addresses)
     with socket.create_server(("127.0.0.1", addresses[0].port)):
-        taken = run(tmp_path, environ_of(tmp_path / "home"), "fleet", "run", "keys/node1")
-    assert taken.returncode == 1
-    assert f"cannot listen on {addresses[0]}: Address already in use" in taken.stderr
+        result = run(tmp_path, environ_of(tmp_path / "home"), "fleet", "run", "keys/node1")
+    assert result.returncode == 1
+    assert f"cannot listen on {addresses[0]}: Address already in use" in result.stderr

@@ -14,12 +14,12 @@ import pytest
 from engine.bucket import layout
 from engine.bucket.errors import BucketError
 from engine.fleet.token import JoinToken
-from tests.engine.fleet.cluster import Cluster, free_addresses
+from tests.engine.fleet.cluster import Cluster
+from tests.support.fleet import FleetNodes
 from tests.support.service import (
     ANY_PORTS,
     Server,
     environ_of,
-    login,
     prepare,
     run,
     static_project,
@@ -30,45 +30,18 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.slow
 
 
-class Machines:
+class Machines(FleetNodes):
     """Three services, which tests use in the order of this file."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self.environ = environ_of(root / "home")
-        self.project = static_project(root / "shop")
-        self.addresses = free_addresses(4)
-        self.servers = [Server(root / "m1", self.environ)]
-        login(self.servers[0], self.project, self.environ)
-        prepare(self.project, self.environ, "deploy")
+        super().__init__(root, static_project(root / "shop"), environ_of(root / "home"))
         prepare(self.project, self.environ, "secret", "set", "KEY", text="value")
-        self.tokens: list[str] = []
-        self.api_token = ""
 
     def fleet(self, *arguments: str, node: int = 1) -> dict[str, object]:
         """Run `svc fleet` with the data directory of a node, and return its JSON document."""
-        data = ("--data", str(self.root / f"m{node}"))
-        done = run(self.project, self.environ, "fleet", *arguments, *data, "--json")
+        done = run(self.project, self.environ, "fleet", *arguments, *self.data(node), "--json")
         assert done.returncode == 0, done.stderr
         return dict(json.loads(done.stdout))
-
-    def join(self, number: int, token: str) -> Server:
-        """Start the service of a node; returns once it serves."""
-        return Server(self.root / f"m{number}", self.environ, *self.joining(number, token))
-
-    def joining(self, number: int, token: str) -> tuple[str, ...]:
-        """Return the options of a node that joins."""
-        return ("--join", token, "--fleet-listen", str(self.addresses[number - 1]))
-
-    def state(self, number: int) -> str:
-        """Return the state in the file of a node."""
-        document = json.loads((self.root / f"m{number}" / "fleet" / "fleet.json").read_bytes())
-        return str(document["state"])
-
-    def close(self) -> None:
-        for server in self.servers:
-            server.process.kill()
-            server.process.communicate()
 
 
 @pytest.fixture(scope="module")
@@ -87,11 +60,11 @@ def test_start_creates_tokens_and_the_service_continues(machines: Machines) -> N
     assert missing.returncode == 1
     assert "not part of a fleet" in missing.stderr
     with socket.create_server(("127.0.0.1", machines.addresses[0].port)):
-        taken = run(
+        result = run(
             project, environ, "fleet", "start", "--data", data, "--listen", str(machines.addresses[0])
         )
-    assert taken.returncode == 1
-    assert f"cannot listen on {machines.addresses[0]}: Address already in use" in taken.stderr
+    assert result.returncode == 1
+    assert f"cannot listen on {machines.addresses[0]}: Address already in use\n" in result.stderr
 
     started = run(project, environ, "fleet", "start", "--data", data, "--listen", str(machines.addresses[0]))
     assert started.returncode == 0, started.stderr
@@ -127,6 +100,12 @@ def test_unsuitable_machines_are_refused(machines: Machines) -> None:
     )  # fmt: skip
     assert refused.returncode == 1
     assert f"cannot listen on {machines.addresses[0].join}" in refused.stderr
+    refused = run(
+        project, environ, "serve", "--data", str(machines.root / "x"), "--join", machines.tokens[0],
+        "--fleet-listen", address, "--workers", "2", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0",
+    )  # fmt: skip
+    assert refused.returncode == 1
+    assert "a node of a fleet serves with one process, not with --workers 2" in refused.stderr
 
 
 def test_fleet_serves_from_the_third_node_on_although_two_nodes_are_killed(machines: Machines) -> None:
@@ -135,6 +114,13 @@ def test_fleet_serves_from_the_third_node_on_although_two_nodes_are_killed(machi
         [*svc(), *arguments, *ANY_PORTS], env=machines.environ, stderr=subprocess.DEVNULL
     )
     until(lambda: len(machines.fleet("status")["nodes"]) == 2)  # type: ignore[arg-type]
+    assert (
+        "keeper  0.1.0    joined"
+        in run(machines.project, machines.environ, "fleet", "status", *machines.data(1)).stdout
+    )
+    until(lambda: (machines.root / "m2" / "fleet" / "fleet.json").exists())
+    waiting = run(machines.project, machines.environ, "fleet", "status", *machines.data(2))
+    assert "waits until the fleet has enough nodes" in waiting.stderr
     interrupted.kill()
     interrupted.wait()
     assert machines.servers[0].get().text == "one"
@@ -153,30 +139,23 @@ def test_fleet_serves_from_the_third_node_on_although_two_nodes_are_killed(machi
     assert (state["serving"], state["healthy"], len(state["nodes"])) == (True, True, 3)  # type: ignore[arg-type]
 
 
-def as_user_of(machines: Machines, server: Server) -> dict[str, str]:
-    """Return an environment that uses another node with the same session."""
-    return {**machines.environ, "SVC_URL": server.control, "SVC_TOKEN": machines.api_token}
-
-
 def change_page(machines: Machines, text: str) -> None:
     (machines.project / "site" / "index.html").write_text(text)
 
 
 def test_deploy_on_any_node_is_served_by_all(machines: Machines) -> None:
-    first, second, third = machines.servers
-    created = run(machines.project, machines.environ, "token", "create", "ci", "--role", "owner")
-    machines.api_token = created.stdout.split()[-1]
+    first, _, third = machines.servers
     change_page(machines, "two")
-    deployed = run(machines.project, as_user_of(machines, second), "deploy")
+    deployed = run(machines.project, machines.environ_at(2), "deploy")
     assert deployed.returncode == 0, deployed.stderr
     for server in (first, third):
         until(lambda server=server: server.get().text == "two", 5)
-    names = run(machines.project, as_user_of(machines, third), "secret", "list")
+    names = run(machines.project, machines.environ_at(3), "secret", "list")
     assert names.stdout.split() == ["KEY"]
 
 
 def test_two_nodes_that_change_one_project_at_once_activate_one(machines: Machines) -> None:
-    headers = {"authorization": f"Bearer {machines.api_token}"}
+    headers = {"authorization": f"Bearer {machines.token}"}
     with ThreadPoolExecutor() as threads, httpx.Client(headers=headers, timeout=60) as client:
         controls = [server.control for server in machines.servers]
         listed = client.get(f"{controls[0]}/v1/projects/shop/deployments").json()
@@ -199,7 +178,7 @@ def test_fourth_node_is_an_agent_that_serves_and_deploys(machines: Machines) -> 
         assert agent.get().text == "one"
         assert not (machines.root / "m4" / "fleet" / "nats").exists()
         change_page(machines, "agent")
-        deployed = run(machines.project, as_user_of(machines, agent), "deploy")
+        deployed = run(machines.project, {**machines.environ_at(1), "SVC_URL": agent.control}, "deploy")
         assert deployed.returncode == 0, deployed.stderr
         for server in machines.servers:
             until(lambda server=server: server.get().text == "agent", 5)
@@ -220,11 +199,11 @@ def test_failed_logins_count_on_all_nodes(machines: Machines) -> None:
 
 
 def test_fleet_continues_when_a_node_is_killed_and_takes_it_back(machines: Machines) -> None:
-    first, second, third = machines.servers
+    first, _, third = machines.servers
     first.process.send_signal(signal.SIGKILL)
     first.process.communicate()
     change_page(machines, "three")
-    deployed = run(machines.project, as_user_of(machines, second), "deploy")
+    deployed = run(machines.project, machines.environ_at(2), "deploy")
     assert deployed.returncode == 0, deployed.stderr
     until(lambda: third.get().text == "three", 30)
     until(lambda: [node["present"] for node in machines.fleet("status", node=2)["nodes"]].count(False) == 2)

@@ -3,8 +3,11 @@
 import asyncio
 import os
 import signal
+import socket
+import ssl
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,16 +15,17 @@ import pytest
 from engine.bucket.protocols import Bucket
 from engine.fleet.errors import NatsServerFailed
 from engine.fleet.nats_server import LOG, NatsServer, configuration
-from tests.engine.bucket.conftest import Use
 from tests.engine.fleet.cluster import Cluster, create_nodes, process_state
 from tests.support.blobs import put
+from tests.support.buckets import Use
+from tests.support.full_disk import on_small_disk
 from tests.support.waiting import until
 
 PARENT = """
 import asyncio, sys
 from pathlib import Path
 from engine.fleet.nats_server import NatsServer
-from tests.engine.bucket.conftest import Use
+from tests.support.buckets import Use
 from tests.engine.fleet.cluster import create_nodes
 
 async def main():
@@ -58,6 +62,29 @@ def test_killed_server_restarts_and_becomes_healthy(cluster: Cluster) -> None:
     assert (node.settings.folder / LOG).read_text().count("Server is ready") >= 2
 
 
+def test_missing_node_is_not_reported_at_each_attempt_to_connect(cluster: Cluster) -> None:
+    node = cluster.nodes[2]
+    for _ in range(3):  # Each pause before a restart is longer.
+        before = node.pid
+        assert before is not None
+        os.kill(before, signal.SIGKILL)
+        until(lambda before=before: node.pid != before)  # type: ignore[misc]
+    cluster.wait()
+    assert not [line for line in cluster.log if "(attempt 2)" in line]
+
+
+def test_client_that_only_checks_the_port_is_not_reported(cluster: Cluster) -> None:
+    host, _, port = cluster.settings[0].listen.rpartition(":")
+    socket.create_connection((host, int(port))).close()
+    without_certificate = ssl._create_unverified_context()
+    with socket.create_connection((host, int(port)), timeout=30) as client:
+        assert client.recv(10_000).startswith(b"INFO")
+        with suppress(OSError), without_certificate.wrap_socket(client) as encrypted:
+            encrypted.recv(1)
+    until(lambda: any("TLS handshake error" in line for line in cluster.log))
+    assert not [line for line in cluster.log if line.endswith(("EOF", "reset by peer"))]
+
+
 def test_configuration_encrypts_store_without_containing_the_key(cluster: Cluster) -> None:
     for settings in cluster.settings:
         assert settings.store_key not in configuration(settings)
@@ -89,3 +116,9 @@ def test_lone_node_of_a_cluster_reports_that_it_is_not_healthy(cluster: Cluster,
             await server.stop()
 
     asyncio.run(main())
+
+
+@pytest.mark.slow
+def test_server_with_a_full_disk_catches_up_once_there_is_space(cluster: Cluster, tmp_path: Path) -> None:
+    """`cluster` skips the test without nats-server. The majority stores values meanwhile."""
+    on_small_disk("tests.engine.fleet.full_disk", tmp_path, "small", 64)

@@ -11,7 +11,7 @@ from engine.bucket.folder import FolderBucket
 from engine.fleet.authority import Authority, fingerprint, signing_request
 from engine.fleet.errors import FleetError
 from engine.fleet.node import NodeAddress
-from engine.fleet.registry import JoinRequest, Registry
+from engine.fleet.registry import JoinRequest, Registry, new_member
 from engine.fleet.token import PREFIX, JoinToken
 
 HOUR_NS = 3600 * 10**9
@@ -96,8 +96,54 @@ def test_token_text_is_complete_and_checked() -> None:
 def test_authority_signs_requests_of_joining_nodes() -> None:
     authority = Authority.create("test")
     pair = signing_request()
-    certificate = authority.sign(pair.certificate, "n2-abc", ["127.0.0.1"], 1)
+    certificate = authority.sign(pair.certificate, "n2-abc", ["127.0.0.1"])
     assert certificate.startswith(b"-----BEGIN CERTIFICATE")
-    assert authority.fingerprint == fingerprint(authority.pair.certificate)
+    assert fingerprint(certificate) != fingerprint(authority.pair.certificate)
     with pytest.raises(ValueError):
-        authority.sign(b"nothing", "n2-abc", [], 1)
+        authority.sign(b"nothing", "n2-abc", [])
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        ("1.0", None),
+        ("1.1.3", None),
+        ("1.2", r"this machine has svc 1\.2, the node n2-abc 1\.0"),
+        ("2.0", r"this machine has svc 2\.0, the node n2-abc 1\.0"),
+    ],
+)
+def test_node_starts_with_a_version_next_to_that_of_the_others(
+    tmp_path: Path, version: str, message: str | None
+) -> None:
+    async def test(registry: Registry, clock: Clock) -> None:
+        address = NodeAddress("10.0.0.1")
+        await registry.add(new_member("n1-abc", address, "1.0", keeper=True))
+        await registry.add(new_member("n2-abc", address, "1.0", keeper=True))
+        started = Registry(registry._kv, version)
+        if message is None:
+            await started.check_version("n1-abc")
+            assert [member.version for member in await registry.members()] == [version, "1.0"]
+        else:
+            with pytest.raises(FleetError, match=message):
+                await started.check_version("n1-abc")
+        await registry.remove("n1-abc")
+        with pytest.raises(FleetError, match="n1-abc was removed from the fleet"):
+            await started.check_version("n1-abc")
+
+    registered(tmp_path, test)
+
+
+def test_token_for_a_keeper_admits_up_to_five(tmp_path: Path) -> None:
+    async def test(registry: Registry, clock: Clock) -> None:
+        async def join(number: int, *, keeper: bool) -> bool:
+            token = JoinToken.create(TOKEN.addresses, TOKEN.authority)
+            await registry.add_token(token, HOUR_NS, keeper=keeper)
+            request = replace(REQUEST, secret=token.secret, signing_request=str(number), port=4222 + number)
+            return (await registry.admit(request)).keeper
+
+        assert [await join(number, keeper=False) for number in range(4)] == [True, True, True, False]
+        assert [await join(number, keeper=True) for number in (4, 5)] == [True, True]
+        with pytest.raises(FleetError, match="the fleet has 5 keepers, the maximum"):
+            await join(6, keeper=True)
+
+    registered(tmp_path, test)

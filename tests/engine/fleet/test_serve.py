@@ -10,7 +10,7 @@ from engine.errors import InvalidUsage
 from svc_tui.serve.bucket_location import ClusterKeys, ClusterLocation, parse_location
 from svc_tui.serve.systemd_units import service_unit
 from tests.engine.fleet.cluster import Cluster
-from tests.support.service import Server, environ_of, login, prepare, run, static_project
+from tests.support.service import ANY_PORTS, Server, environ_of, login, prepare, run, static_project
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_service_on_cluster_moves_between_machines_and_folders(
             assert first.get().text == "one"
         cluster.wait()
 
-        second = run(project, environ, "serve", "--data", str(tmp_path / "second"), *place)
+        second = run(project, environ, "serve", "--data", str(tmp_path / "second"), *ANY_PORTS, *place)
         assert second.returncode == 1
         assert "the bucket is in use by svc serve on " in second.stderr
         assert "Stop that service first" in second.stderr

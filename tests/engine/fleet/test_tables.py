@@ -1,23 +1,36 @@
 """Tables on three services that have become a fleet. Tests use them in the order of this file."""
 
+import json
+import secrets
+import shutil
 import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
+from pathlib import Path
 
 import httpx
 import pytest
 
+from doors.tables.sqlite.connections import is_replica, open_owner, open_replica
+from engine.bucket.protocols import Bucket
+from svc_tui.serve.bucket_location import ClusterKeys, ClusterLocation, FolderLocation
+from svc_tui.serve.table_copies import check_tables, copy_tables
 from tests.engine.fleet.cluster import Cluster
 from tests.engine.fleet.machines import Machines
 from tests.engine.fleet.machines import machines as started
-from tests.support.service import run
+from tests.support.buckets import Use
+from tests.support.fleet import kill_servers
+from tests.support.service import Server, run
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 INSERT = "INSERT INTO entries (text) VALUES ($1)"
 TEXTS = "SELECT text FROM entries"
+LARGE = "SELECT count(*) AS n, sum(length(text)) AS size FROM large"
+ROWS, TEXT = 60_000, 1_000
+"""Rows of a large transaction, and the characters of their texts: 30 MB after compression."""
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +87,41 @@ def test_import_and_migration_on_one_node_are_on_all(machines: Machines) -> None
     assert "imported" not in texts(machines)
 
 
+def test_migration_of_many_messages_is_on_all_nodes(machines: Machines) -> None:
+    numbers = f"WITH n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS}) SELECT i"
+    (machines.project / "tables" / "0003-large.sql").write_text(
+        "CREATE TABLE large (id INTEGER PRIMARY KEY, text TEXT NOT NULL);\n"
+        f"INSERT INTO large {numbers}, hex(randomblob({TEXT // 2})) FROM n;\n"
+    )
+    deployed = run(machines.project, machines.environ_at(2), "deploy")
+    assert deployed.returncode == 0, deployed.stderr
+    machines.everywhere("SELECT id, text FROM large WHERE id % 1000 = 0")
+    assert machines.everywhere(LARGE) == [{"n": ROWS, "size": ROWS * TEXT}]
+
+
+def test_import_of_many_messages_is_whole_or_absent_when_its_node_is_killed(machines: Machines) -> None:
+    lines = b"".join(b"%s\n" % secrets.token_hex(TEXT // 2).encode() for _ in range(ROWS))
+    store = machines.root / "m1" / "fleet" / "nats"
+
+    def size() -> int:
+        return sum(file.stat().st_size for file in store.rglob("*.blk") if file.exists())
+
+    def send() -> None:
+        url = f"{machines.servers[2].control}/v1/projects/shop/import?format=csv&table=large"
+        with suppress(httpx.TransportError):
+            machines.client.post(url, content=b"text\n" + lines)
+
+    with ThreadPoolExecutor() as threads:
+        before = size()
+        sending = threads.submit(send)
+        until(lambda: size() > before + (2 << 20) or sending.done())
+        machines.kill(3)
+    found = machines.everywhere(LARGE, (1, 2))
+    assert found in ([{"n": times * ROWS, "size": times * ROWS * TEXT}] for times in (1, 2))
+    machines.restart(3)
+    assert machines.everywhere(LARGE) == found
+
+
 def test_writes_of_all_nodes_at_once_are_present_once_although_one_is_killed(machines: Machines) -> None:
     acknowledged: list[str] = []
     killed = threading.Event()
@@ -99,3 +147,57 @@ def test_writes_of_all_nodes_at_once_are_present_once_although_one_is_killed(mac
     assert [text for text in set(found) if "-" in text and found.count(text) != 1] == []
     machines.restart(3)
     assert sorted(found) == texts(machines)
+
+
+def test_backup_has_the_tables_of_the_fleet_and_serves_them(machines: Machines, tmp_path: Path) -> None:
+    expected = texts(machines)
+    node, copy = str(machines.root / "m2" / "fleet"), tmp_path / "copy"
+    saved = run(tmp_path, machines.environ, "bucket", "backup", node, str(copy), "--json")
+    assert saved.returncode == 0, saved.stderr
+    assert json.loads(saved.stdout)["projects_with_tables"] == 1
+    for place in (node, str(copy)):
+        checked = run(tmp_path, machines.environ, "bucket", "verify", place)
+        assert checked.returncode == 0, checked.stderr
+        assert "tables of 1 project" in checked.stdout
+    again = run(tmp_path, machines.environ, "bucket", "migrate", str(copy), str(tmp_path / "again"))
+    assert again.returncode == 0, again.stderr
+    shutil.copy(machines.root / "m2" / "secrets.key", tmp_path / "again")
+    server = Server(tmp_path / "again", machines.environ)
+    try:
+        answer = machines.client.post(f"{server.control}/v1/projects/shop/sql", json={"sql": TEXTS})
+        assert sorted(str(row["text"]) for row in answer.json()["rows"]) == expected
+        written = {"sql": INSERT, "params": ["after the restore"], "write": True}
+        assert machines.client.post(f"{server.control}/v1/projects/shop/sql", json=written).status_code == 200
+    finally:
+        kill_servers([server])
+    tables = copy / "projects" / "shop" / "tables" / "tables.db"
+    tables.write_bytes(tables.read_bytes()[:4096] + b"damaged" * 1000)
+    corrupt = run(tmp_path, machines.environ, "bucket", "verify", str(copy))
+    assert corrupt.returncode == 1
+    assert "corrupt  tables of shop" in corrupt.stdout
+    refused = run(tmp_path, machines.environ, "bucket", "restore", str(tmp_path / "again"), node)
+    assert refused.returncode == 1
+    assert "serves projects already" in refused.stderr
+
+
+def test_tables_of_a_backup_are_in_a_fleet_that_is_new(use: Use, tmp_path: Path) -> None:
+    tables = tmp_path / "copy" / "projects" / "shop" / "tables"
+    tables.mkdir(parents=True)
+    with closing(open_owner(tables / "tables.db")) as connection:
+        connection.execute("CREATE TABLE entries (text TEXT); INSERT INTO entries VALUES ('one'), ('two')")
+    source, target = FolderLocation(tmp_path / "copy"), FolderLocation(tmp_path / "back")
+    fleet = ClusterLocation((), "svc", True, ClusterKeys(), "f1")
+
+    async def scenario(cluster: Bucket) -> None:
+        copied: list[None] = []
+        for _ in range(2):  # A copy that was interrupted is repeated.
+            await copy_tables(source, cluster, fleet, cluster, lambda: copied.append(None))
+        assert await check_tables(fleet, cluster) == (1, [])
+        await copy_tables(fleet, cluster, target, cluster, lambda: copied.append(None))
+        assert len(copied) == 3
+
+    use(scenario)
+    path = tmp_path / "back" / "projects" / "shop" / "tables" / "tables.db"
+    with closing(open_replica(path)) as connection:
+        assert connection.execute("SELECT text FROM entries").fetchall() == [("one",), ("two",)]
+        assert not is_replica(connection)

@@ -23,7 +23,7 @@ API = Resource("api", "js", ROOT)
 PUBLIC_API = Resource("api", "js", ROOT, public=True)
 
 
-def alone(version: Any, test: Any, **options: Any) -> Any:
+def with_api(version: Any, test: Any, **options: Any) -> Any:
     return with_site([PUBLIC_API], {"api": version}, test, **options)
 
 
@@ -98,16 +98,16 @@ def test_mounted_request_records_two_spans_of_one_trace(files: StaticResponder) 
     with_site([FRONT, API], {"front": files, "api": echo()}, test)
 
 
-@pytest.mark.parametrize(("scheme", "seen"), [("", "http"), ("https", "https")])
-def test_guest_scheme_is_configured_and_ignores_forwarded_header(scheme: str, seen: str) -> None:
+@pytest.mark.parametrize(("scheme", "expected"), [("", "http"), ("https", "https")])
+def test_guest_scheme_is_configured_and_ignores_forwarded_header(scheme: str, expected: str) -> None:
     async def body(request: GuestRequest) -> RunReport:
         return await reply(request, request.scheme.encode())
 
     async def test(site: Site) -> None:
         spoofed = {"x-forwarded-proto": "gopher"}
-        assert (await site.ask("/", "api--shop.localhost", headers=spoofed)).text == seen
+        assert (await site.ask("/", "api--shop.localhost", headers=spoofed)).text == expected
 
-    alone(Scripted(body), test, scheme=scheme)
+    with_api(Scripted(body), test, scheme=scheme)
 
 
 def test_guest_receives_request_ids_and_no_hop_by_hop_fields() -> None:
@@ -128,7 +128,7 @@ def test_guest_receives_request_ids_and_no_hop_by_hop_fields() -> None:
         assert exchange.env["TRACEPARENT"].encode() in dict(exchange.headers)[b"traceparent"]
         assert "connection" not in answer.headers
 
-    alone(Scripted(body), test)
+    with_api(Scripted(body), test)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_failure_before_response_returns_problem(outcome: Any, status: int) -> N
         assert head.status_code == status and head.content == b""
         assert site.spans[0].code == outcome
 
-    alone(Scripted(body), test)
+    with_api(Scripted(body), test)
 
 
 def test_dev_error_page_shows_message_and_stack_of_guest() -> None:
@@ -176,7 +176,7 @@ def test_dev_error_page_shows_message_and_stack_of_guest() -> None:
         line = next(r for r in site.records if isinstance(r, LineRecord))
         assert line.text.startswith("    at fetch")
 
-    alone(Scripted(body), test, dev=True)
+    with_api(Scripted(body), test, dev=True)
 
 
 def test_failed_build_page_shows_code_frame_in_dev_only() -> None:
@@ -189,8 +189,8 @@ def test_failed_build_page_shows_code_frame_in_dev_only() -> None:
         assert answer.status_code == 503
         return answer.text
 
-    assert "src/i.js:3:7" in alone(NotReady(error), test, dev=True)
-    assert "src/i.js" not in alone(NotReady(error), test)
+    assert "src/i.js:3:7" in with_api(NotReady(error), test, dev=True)
+    assert "src/i.js" not in with_api(NotReady(error), test)
 
 
 @pytest.mark.parametrize("outcome", ["guest-failed", "run-limit", "memory-limit"])
@@ -205,7 +205,7 @@ def test_failure_after_head_truncates_response(outcome: Any) -> None:
         assert b"4\r\npart\r\n" in answer and not answer.endswith(b"0\r\n\r\n")
         assert (await site.ask("/", "missing")).status_code == 404
 
-    alone(Scripted(body), test)
+    with_api(Scripted(body), test)
 
 
 def test_failure_after_complete_response_is_recorded_only() -> None:
@@ -217,7 +217,7 @@ def test_failure_after_complete_response_is_recorded_only() -> None:
         assert (await site.ask("/", "api--shop.localhost")).text == "whole"
         assert site.spans[0].code == "guest-failed"
 
-    alone(Scripted(body), test)
+    with_api(Scripted(body), test)
 
 
 def test_content_length_above_limit_returns_413_at_once() -> None:
@@ -225,7 +225,7 @@ def test_content_length_above_limit_returns_413_at_once() -> None:
         request = b"POST / HTTP/1.1\r\nhost: api--shop.localhost\r\ncontent-length: 9999999\r\n\r\n"
         assert b" 413 " in (await site.raw(request)).split(b"\r\n")[0]
 
-    alone(echo(), test)
+    with_api(echo(), test)
 
 
 def test_mount_loop_returns_508() -> None:
@@ -249,7 +249,7 @@ def test_internal_error_returns_500_and_is_logged() -> None:
         assert "/some/path" not in answer.text
         assert any("KeyError" in getattr(record, "text", "") for record in site.records)
 
-    alone(Scripted(body), test)
+    with_api(Scripted(body), test)
 
 
 def test_response_chunks_are_sent_at_once() -> None:
@@ -269,7 +269,7 @@ def test_response_chunks_are_sent_at_once() -> None:
             go_on.set()
             assert await anext(chunks) == b"two"
 
-    alone(Scripted(body), test)
+    with_api(Scripted(body), test)
 
 
 def test_connection_field_cannot_remove_fields_that_proxies_set() -> None:

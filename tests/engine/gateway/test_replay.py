@@ -52,7 +52,7 @@ def stored(body: bytes = b"question", *headers: tuple[bytes, bytes]) -> Recorded
     return to_exchange(recording)
 
 
-async def whole(run: GuestRequest) -> bytes:
+async def read_body(run: GuestRequest) -> bytes:
     """Return the body of a request."""
     read = b""
     while part := await run.exchange.body.read():
@@ -64,7 +64,7 @@ def test_replay_sends_recorded_request_with_new_trace() -> None:
     async def answer(run: GuestRequest) -> RunReport:
         run.on_line("stdout", "hello")
         headers = b" ".join(name for name, _ in run.headers if name != b"traceparent")
-        text = f"{run.method} {run.target} {run.authority}|".encode() + headers + b"|" + await whole(run)
+        text = f"{run.method} {run.target} {run.authority}|".encode() + headers + b"|" + await read_body(run)
         return await reply(run, text, 201)
 
     async def main() -> None:
@@ -120,7 +120,7 @@ def test_replay_of_endless_response_times_out() -> None:
     assert isinstance(span := result.records[-1], RequestRecord) and span.code == "client-gone"
 
 
-def test_cancelled_replay_ends_run() -> None:
+def test_canceled_replay_ends_run() -> None:
     async def main() -> None:
         site = Site(endless)
         replaying = asyncio.create_task(site.replayer.replay(stored(), NONE))

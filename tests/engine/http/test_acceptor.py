@@ -113,10 +113,10 @@ def test_stalled_tls_handshakes_time_out_and_delay_no_other_client(
     trust = ssl.create_default_context()
     trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
 
-    async def stall(port: int, begun: bytes, rest: bytes) -> float:
+    async def stall(port: int, beginning: bytes, rest: bytes) -> float:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         began = time.monotonic()
-        writer.write(begun)
+        writer.write(beginning)
         reading = asyncio.ensure_future(reader.read(-1))
         for at in range(len(rest)):
             done, _ = await asyncio.wait([reading], timeout=0.05)

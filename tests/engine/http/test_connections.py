@@ -170,13 +170,13 @@ def test_shutdown_answers_current_request_with_connection_close() -> None:
 
 def test_client_disconnect_ends_wait_for_body() -> None:
     async def main() -> str:
-        left: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        disconnected: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
             message = await receive()
             while message["type"] == "http.request" and message["more_body"]:
                 message = await receive()
-            left.set_result(message["type"])
+            disconnected.set_result(message["type"])
 
         async with served(app) as (port, _):
             _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -184,7 +184,7 @@ def test_client_disconnect_ends_wait_for_body() -> None:
             writer.write(head)
             await writer.drain()
             writer.close()
-            return await asyncio.wait_for(left, PATIENCE)
+            return await asyncio.wait_for(disconnected, PATIENCE)
 
     assert asyncio.run(main()) == "http.disconnect"
 

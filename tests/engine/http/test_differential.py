@@ -9,6 +9,7 @@ import h11
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from engine.http.connection import PendingWrites
 from engine.http.exchange import BodyInterrupted
 from engine.http.h1 import Http1Connection, Http1Exchange
 from tests.support.examples import examples
@@ -56,6 +57,7 @@ class Manager:
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
+        self.pending_writes = PendingWrites()
 
     def opened(self, connection: Any) -> None:
         pass
@@ -203,11 +205,11 @@ def normalized(messages: list[Message]) -> Iterator[Message]:
 def test_request_is_rejected_or_parsed_as_by_h11(conversation: tuple[bytes, list[float]]) -> None:
     data, cuts = conversation
     places = [0, *sorted(int(cut * len(data)) for cut in cuts), len(data)]
-    here = list(normalized(read_here([data[start:end] for start, end in pairwise(places)])))
-    assert here == list(normalized(read_by_h11(data)))[: len(here)]
+    parsed = list(normalized(read_here([data[start:end] for start, end in pairwise(places)])))
+    assert parsed == list(normalized(read_by_h11(data)))[: len(parsed)]
 
 
 def test_valid_requests_are_parsed_as_by_h11() -> None:
     data = b"".join((SEEDS[0], SEEDS[1], SEEDS[2], SEEDS[4], SEEDS[3]))
-    here = list(normalized(read_here([data])))
-    assert len(here) == 5 and here == list(normalized(read_by_h11(data)))
+    parsed = list(normalized(read_here([data])))
+    assert len(parsed) == 5 and parsed == list(normalized(read_by_h11(data)))

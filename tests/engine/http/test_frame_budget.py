@@ -171,10 +171,10 @@ def test_connections_with_many_frames_take_turns_in_different_iterations() -> No
                 order.append((iteration, name))
 
         counting = asyncio.create_task(count())
-        gone = asyncio.create_task(connection("gone"))
+        closed = asyncio.create_task(connection("gone"))
         connections = [asyncio.create_task(connection(name)) for name in "abc"]
         await asyncio.sleep(0)
-        gone.cancel()
+        closed.cancel()
         await asyncio.gather(*connections)
         counting.cancel()
         assert {name for _, name in order[-9:-6]} == {"a", "b", "c"}

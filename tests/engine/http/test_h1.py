@@ -12,7 +12,7 @@ from engine.http.asgi import asgi_handler
 from engine.http.messages import HEADER_BYTES, MalformedRequest, RequestHead, ResponseEncoder
 from engine.http.server import serve
 from engine.http.sockets import bind
-from tests.engine.uploading import whole
+from tests.engine.uploading import read_body
 
 HOST = b"host: x\r\n"
 App = Callable[[Any, Any, Any], Awaitable[None]]
@@ -26,15 +26,15 @@ def exchange(app: App, *sent: bytes, end: bool = True) -> bytes:
         port, stop = sockets[0].getsockname()[1], asyncio.Event()
         server = asyncio.create_task(serve(asgi_handler(app), sockets, stop=stop, grace=0.2))
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        came = b""
+        received = b""
         try:
             for number, data in enumerate(sent):
                 writer.write(data)
                 if end and number == len(sent) - 1:
                     writer.write_eof()
                 else:
-                    came += await asyncio.wait_for(reader.read(65536), 30)
-            return came + await asyncio.wait_for(reader.read(), 30)
+                    received += await asyncio.wait_for(reader.read(65536), 30)
+            return received + await asyncio.wait_for(reader.read(), 30)
         finally:
             writer.close()
             stop.set()
@@ -61,7 +61,7 @@ def answering(*messages: dict[str, Any]) -> App:
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
     """Respond with method, target and body."""
-    data = await whole(receive)
+    data = await read_body(receive)
     text = b"%b %b?%b %b" % (scope["method"].encode(), scope["raw_path"], scope["query_string"], data)
     await send(start((b"content-length", b"%d" % len(text))))
     await send(body(text))
@@ -275,7 +275,7 @@ def test_next_request_is_answered_while_last_application_runs() -> None:
 
 def test_slow_client_applies_backpressure() -> None:
     async def main() -> None:
-        held = asyncio.Event()
+        blocked = asyncio.Event()
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
             await send(start())
@@ -283,7 +283,7 @@ def test_slow_client_applies_backpressure() -> None:
                 try:
                     await asyncio.wait_for(send(body(bytes(1 << 16), more=True)), 1)
                 except TimeoutError:
-                    held.set()
+                    blocked.set()
                     raise
 
         sockets = bind("localhost", 0)
@@ -291,7 +291,7 @@ def test_slow_client_applies_backpressure() -> None:
         server = asyncio.create_task(serve(asgi_handler(app), sockets, stop=stop, grace=0.2))
         with socket.create_connection(("127.0.0.1", sockets[0].getsockname()[1])) as client:
             client.sendall(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
-            await asyncio.wait_for(held.wait(), 30)
+            await asyncio.wait_for(blocked.wait(), 30)
         stop.set()
         await server
 

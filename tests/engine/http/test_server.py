@@ -33,10 +33,10 @@ def asking() -> h2.connection.H2Connection:
     return connection
 
 
-async def until_ended(port: int, begun: bytes, *more: bytes) -> bytes:
+async def until_ended(port: int, beginning: bytes, *more: bytes) -> bytes:
     """Send the start of a request and then more bytes repeatedly; return the complete response."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(begun)
+    writer.write(beginning)
 
     async def drip() -> None:
         with contextlib.suppress(ConnectionError):
@@ -57,10 +57,10 @@ async def until_ended(port: int, begun: bytes, *more: bytes) -> bytes:
 
 
 def test_taken_port_raises_with_free_port_in_hint() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as occupied:
+        occupied.bind(("127.0.0.1", 0))
+        occupied.listen()
+        port = occupied.getsockname()[1]
         with pytest.raises(PortInUse) as exc_info:
             bind("localhost", port)
     assert str(port) in exc_info.value.message
@@ -130,7 +130,7 @@ def test_http2_failed_response_resets_stream() -> None:
         writer.write(connection.data_to_send())
         events: list[Any] = []
         while not any(isinstance(e, h2.events.StreamReset | h2.events.StreamEnded) for e in events):
-            data = await asyncio.wait_for(reader.read(65536), 5)
+            data = await asyncio.wait_for(reader.read(65536), 30)
             assert data
             events += connection.receive_data(data)
         writer.close()
@@ -214,13 +214,13 @@ def test_http2_shutdown_sends_goaway_before_requests_end() -> None:
     with_site([PUBLIC_API], {"api": Scripted(body)}, test, grace=30)
 
 
-@pytest.mark.parametrize("begun", [b"GET / HTTP/1.1\r\n", KEEP_ALIVE + b"GET / HTTP/1.1\r\n"])
-def test_slow_head_closes_connection(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("beginning", [b"GET / HTTP/1.1\r\n", KEEP_ALIVE + b"GET / HTTP/1.1\r\n"])
+def test_slow_head_closes_connection(beginning: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeouts, "HEADER_SECONDS", 0.3)
 
     async def test(site: Site) -> None:
-        answer = await until_ended(site.port, begun, b"x: y\r\n")
-        assert answer.count(b"HTTP/1.1 200") == begun.count(b"host:")
+        answer = await until_ended(site.port, beginning, b"x: y\r\n")
+        assert answer.count(b"HTTP/1.1 200") == beginning.count(b"host:")
 
     with_site([PUBLIC_API], {"api": echo()}, test)
 
@@ -234,7 +234,7 @@ PING = b"\0\0\x08\6\0\0\0\0\0--------"
 
 
 @pytest.mark.parametrize(
-    ("begun", "drop"),
+    ("beginning", "drop"),
     [
         (PREFACE[:-2], b""),
         (PREFACE + SETTINGS[:4], b""),
@@ -244,12 +244,12 @@ PING = b"\0\0\x08\6\0\0\0\0\0--------"
     ids=["preface", "frame", "block", "part of a block"],
 )
 def test_http2_unfinished_frames_close_connection(
-    begun: bytes, drop: bytes, monkeypatch: pytest.MonkeyPatch
+    beginning: bytes, drop: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timeouts, "HEADER_SECONDS", 0.3)
 
     async def test(site: Site) -> None:
-        await until_ended(site.port, begun, drop)
+        await until_ended(site.port, beginning, drop)
 
     with_site([PUBLIC_API], {"api": echo()}, test)
 

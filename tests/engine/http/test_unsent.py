@@ -58,7 +58,9 @@ class Servers(list[server.Server]):
     @property
     def streams(self) -> list[Any]:
         """The HTTP/2 connections' stream buffers."""
-        connections = [each for one in self for each in one._connections if isinstance(each, Http2Connection)]
+        connections = [
+            each for server in self for each in server._connections if isinstance(each, Http2Connection)
+        ]
         return [buffer for each in connections for buffer in each._protocol.stream_buffers.values()]
 
 
@@ -129,16 +131,16 @@ def test_windows_of_zero_bound_the_bytes_of_their_connections(servers: Servers) 
             slowest = max(slowest, time.monotonic() - began)
         size = await settled(lambda: servers.project)
         buffered = sum(len(buffer.buffer) for buffer in servers.streams)
-        grown, whole = resident.read() - before, await read_all(site)
+        grown, body = resident.read() - before, await read_all(site)
         for writer in writers:
             writer.transport.abort()
         await settled(lambda: servers.project)
         assert servers.project == 0
         assert buffered == size
-        return size, buffered, grown, slowest, whole
+        return size, buffered, grown, slowest, body
 
-    size, _, grown, slowest, whole = serve(test)
-    assert whole == CHUNK * CHUNKS
+    size, _, grown, slowest, body = serve(test)
+    assert body == CHUNK * CHUNKS
     assert 0 < size <= CONNECTIONS * (CONNECTION_BYTES + len(CHUNK) + STREAMS * SMALL_PART_BYTES)
     assert grown < 80 * MIB  # Buffers of 256 KiB for each stream took 230 MB.
     assert slowest < 1
@@ -156,15 +158,15 @@ def test_clients_that_do_not_read_share_the_limit_of_address_and_project(
         open_client = stalled_http1 if version == "1.1" else stalled_http2
         writers = [await open_client(site.port) for _ in range(clients)]
         size = await settled(lambda: getattr(servers, scope))
-        whole = await read_all(site)
+        body = await read_all(site)
         for writer in writers:
             writer.transport.abort()
         await settled(lambda: getattr(servers, scope))
         assert getattr(servers, scope) == 0
-        return size, whole
+        return size, body
 
-    size, whole = serve(test, limiter=ConnectionLimiter(local_is_free=False))
-    assert whole == CHUNK * CHUNKS
+    size, body = serve(test, limiter=ConnectionLimiter(local_is_free=False))
+    assert body == CHUNK * CHUNKS
     responses = clients if version == "1.1" else clients * STREAMS
     assert (
         limit
@@ -189,15 +191,15 @@ def test_large_file_is_read_ahead_for_clients_that_read(
     async def test(site: Site) -> tuple[int, bytes]:
         writers = [await stalled_http2(site.port, path="/large.bin") for _ in range(CONNECTIONS)]
         size = await settled(lambda: servers.project)
-        whole = (await site.ask("/large.bin", HOST)).content
+        body = (await site.ask("/large.bin", HOST)).content
         for writer in writers:
             writer.transport.abort()
         await settled(lambda: servers.project)
         assert servers.project == 0
-        return size, whole
+        return size, body
 
-    size, whole = with_site([PUBLIC_API], {"api": StaticResponder(FolderArtifact(tmp_path))}, test)
-    assert whole == content
+    size, body = with_site([PUBLIC_API], {"api": StaticResponder(FolderArtifact(tmp_path))}, test)
+    assert body == content
     # A file is read ahead by up to 1 MiB; 900 of them took as many MiB.
     assert size <= MIB + MIB + CONNECTIONS * STREAMS * 2 * SMALL_PART_BYTES < PROJECT_BYTES
 

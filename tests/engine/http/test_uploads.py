@@ -62,8 +62,8 @@ def received(requests: Conversation, cuts: list[float], unsent: int) -> tuple[li
             parts = [data[begin:end] for begin, end in pairwise(places)]
             return await converse(port, parts)
 
-    came = asyncio.run(main())
-    return messages, re.sub(rb"(?im)^(date|connection): .*\r\n", b"", came)
+    response = asyncio.run(main())
+    return messages, re.sub(rb"(?im)^(date|connection): .*\r\n", b"", response)
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -114,9 +114,9 @@ def test_requests_with_and_without_bodies_share_connection() -> None:
         async with served(echo) as (port, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(asked)
-            came = [(await answered(reader))[1] for _ in range(8)]
+            bodies = [(await answered(reader))[1] for _ in range(8)]
             writer.close()
-            return came
+            return bodies
 
     expected = [b"POST /%d [%b]" % (n, b"x" * n) if n % 2 else b"GET /0 []" for n in range(8)]
     assert asyncio.run(main()) == expected

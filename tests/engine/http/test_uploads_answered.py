@@ -41,19 +41,19 @@ def test_response_with_unread_body_retains_connection() -> None:
     async def main() -> list[bytes]:
         async with served(app) as (port, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            came = []
+            bodies = []
             for number in range(5):
                 writer.write(upload(1000, b"/%d" % number) + bytes(1000))
-                came.append((await answered(reader))[1])
+                bodies.append((await answered(reader))[1])
             writer.close()
-            return came
+            return bodies
 
     assert asyncio.run(main()) == [b"/%d" % number for number in range(5)]
 
 
 def test_body_can_be_read_after_response() -> None:
     async def main() -> int:
-        taken: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        received: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
             size = 0
@@ -69,7 +69,7 @@ def test_body_can_be_read_after_response() -> None:
                     message = await receive()
                     size += len(message["body"])
                 assert (await receive())["type"] == "http.disconnect"
-                taken.set_result(size)
+                received.set_result(size)
             else:
                 await answer(send, b"second")
 
@@ -80,7 +80,7 @@ def test_body_can_be_read_after_response() -> None:
             writer.write(upload(5, b"/second") + b"hello")
             assert (await answered(reader))[1] == b"second"
             writer.close()
-            return await asyncio.wait_for(taken, PATIENCE)
+            return await asyncio.wait_for(received, PATIENCE)
 
     assert asyncio.run(main()) == 50_000
 

@@ -99,12 +99,12 @@ def hosted(
 
 @dataclass
 class Answer:
-    """A response; `whole` is whether it ended properly."""
+    """A response; `complete` is whether it ended properly."""
 
     status: int = 0
     headers: dict[bytes, bytes] = field(default_factory=dict)
     body: bytearray = field(default_factory=bytearray)
-    whole: bool = False
+    complete: bool = False
 
 
 Body = AsyncIterator[bytes] | None
@@ -187,7 +187,7 @@ class Http1(Client):
             else:
                 while part := await self.part():
                     answer.body += part
-            answer.whole = True
+            answer.complete = True
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         return answer
@@ -261,7 +261,7 @@ class Http2(Client):
                     self.connection.acknowledge_received_data(event.flow_controlled_length, self.stream)
                     self.flush()
                 elif isinstance(event, h2.events.StreamEnded):
-                    answer.whole = True
+                    answer.complete = True
                     return answer
                 elif isinstance(event, h2.events.StreamReset | h2.events.ConnectionTerminated):
                     return answer

@@ -38,9 +38,9 @@ def test_projects_take_turns_once_guests_have_computed_long() -> None:
         hogs = [asyncio.create_task(run(turns, "hog")) for _ in range(60)]
         await asyncio.sleep(0)
         await run(turns, "other")
-        cancelled = asyncio.create_task(run(turns, "third"))
+        canceled = asyncio.create_task(run(turns, "third"))
         await asyncio.sleep(0)
-        cancelled.cancel()
+        canceled.cancel()
         await asyncio.gather(*hogs)
 
     asyncio.run(main())

@@ -43,7 +43,7 @@ def test_successful_run_returns_complete_response(cache: Path) -> None:
     async def test(site: Hosted) -> None:
         for version in ("1.1", "2"):
             answer = await ask(version, site.port, "/h")
-            assert (answer.status, bytes(answer.body), answer.whole) == (200, b"hello\n", True)
+            assert (answer.status, bytes(answer.body), answer.complete) == (200, b"hello\n", True)
 
     hosted(cache, test)
 
@@ -58,7 +58,7 @@ def test_run_limit_before_head_returns_504(cache: Path, version: str, path: str)
         return answer, await site.recorded()
 
     answer, record = hosted(cache, test, run_limit_secs=1)
-    assert (answer.status, code(answer), answer.whole) == (504, "run-limit", True)
+    assert (answer.status, code(answer), answer.complete) == (504, "run-limit", True)
     assert (record.status, record.code) == (504, "run-limit") and within(record, 1)
 
 
@@ -70,7 +70,7 @@ def test_run_limit_after_head_truncates_response(cache: Path, version: str, path
         return answer, await site.recorded()
 
     answer, record = hosted(cache, test, run_limit_secs=1)
-    assert answer.status == 200 and answer.body and not answer.whole
+    assert answer.status == 200 and answer.body and not answer.complete
     assert (record.status, record.code) == (200, "run-limit") and within(record, 1)
 
 
@@ -106,7 +106,7 @@ def test_body_above_limit_after_head_truncates_response(cache: Path, version: st
     # A client of HTTP/1.1 sends more than the smaller limit before the guest has responded.
     max_body = 1_000_000 if version == "1.1" else 100_000
     answer, record = hosted(cache, test, max_body=max_body)
-    assert (answer.status, answer.whole) == (200, False)
+    assert (answer.status, answer.complete) == (200, False)
     assert (record.status, record.code) == (200, "body-too-large")
 
 
@@ -151,7 +151,7 @@ def test_guest_above_memory_limit_is_ended(cache: Path, version: str, path: str,
         return answer, await site.recorded(), await ask(version, site.port, "/h")
 
     answer, record, after = hosted(cache, test, memory_limit_mb=16)
-    assert (answer.status, answer.whole) == (status, status == 500)
+    assert (answer.status, answer.complete) == (status, status == 500)
     assert code(answer) == "memory-limit" if status == 500 else bytes(answer.body) == b"hello\n"
     assert (record.status, record.code) == (status, "memory-limit") and "memory_limit_mb" in record.detail
     assert bytes(after.body) == b"hello\n"
@@ -174,7 +174,7 @@ def test_handles_of_run_are_limited(cache: Path) -> None:
 
     answer, record = hosted(cache, test, run_limit_secs=30)
     assert (answer.status, record.code) == (500, "guest-failed")
-    assert "more than" in record.detail
+    assert "it holds more" in record.detail
 
 
 @both
@@ -193,9 +193,9 @@ def test_client_disconnect_ends_run(cache: Path, version: str, path: str) -> Non
         disconnected_at = loop.time()
         return await site.recorded(), loop.time() - disconnected_at
 
-    record, took = hosted(cache, test, run_limit_secs=30)
+    record, elapsed = hosted(cache, test, run_limit_secs=30)
     assert record.code == "client-gone"
-    assert took < 5
+    assert elapsed < 5
 
 
 @both
@@ -212,6 +212,6 @@ def test_client_disconnect_during_unread_upload_ends_run(cache: Path, version: s
         disconnected_at = loop.time()
         return await site.recorded(), loop.time() - disconnected_at
 
-    record, took = hosted(cache, test, run_limit_secs=30, max_body=1 << 30)
+    record, elapsed = hosted(cache, test, run_limit_secs=30, max_body=1 << 30)
     assert record.code == "client-gone"
-    assert took < 10
+    assert elapsed < 10

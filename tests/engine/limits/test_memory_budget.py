@@ -101,7 +101,7 @@ def shared(limit_mib: int) -> Pool:
     return Pool(PoolSettings(instances=64, warm=0), 64, budget)
 
 
-def held(pool: Pool, project: str, mib: int) -> tuple[int | None, RunMemory]:
+def admit(pool: Pool, project: str, mib: int) -> tuple[int | None, RunMemory]:
     memory = RunMemory(MemoryProfile(mib * MIB))
     return pool.try_acquire(project, ComponentUsage(), memory), memory
 
@@ -109,13 +109,13 @@ def held(pool: Pool, project: str, mib: int) -> tuple[int | None, RunMemory]:
 def test_project_that_holds_less_memory_passes_one_that_waits() -> None:
     async def main() -> None:
         pool = shared(100)
-        runs = [held(pool, "hog", 25)[1] for _ in range(3)]
+        runs = [admit(pool, "hog", 25)[1] for _ in range(3)]
         large = RunMemory(MemoryProfile(30 * MIB))
         waiting = asyncio.create_task(pool.acquire("hog", ComponentUsage(), large, Disconnected()))
         await asyncio.sleep(0)
-        kind, small = held(pool, "small", 2)
+        kind, small = admit(pool, "small", 2)
         assert kind == 0  # It does not wait behind the hog.
-        assert held(pool, "hog", 2)[0] is None  # The hog does.
+        assert admit(pool, "hog", 2)[0] is None  # The hog does.
         pool.release(0, "hog", runs[0])
         assert await waiting == 0
         pool.release(0, "small", small)
@@ -129,12 +129,12 @@ def test_project_that_holds_less_memory_passes_one_that_waits() -> None:
 def test_project_that_waits_for_its_first_run_is_not_passed() -> None:
     async def main() -> None:
         pool = shared(100)
-        runs = [held(pool, "many", 20)[1] for _ in range(4)]
+        runs = [admit(pool, "many", 20)[1] for _ in range(4)]
         large = RunMemory(MemoryProfile(90 * MIB))
         waiting = asyncio.create_task(pool.acquire("large", ComponentUsage(), large, Disconnected()))
         await asyncio.sleep(0)
         for memory in runs:
-            assert held(pool, "many", 1)[0] is None
+            assert admit(pool, "many", 1)[0] is None
             pool.release(0, "many", memory)
             await asyncio.sleep(0)
         assert await waiting == 0
@@ -184,7 +184,7 @@ def test_project_that_holds_half_of_the_memory_leaves_an_eighth_to_others() -> N
     async def main() -> list[int]:
         pool = shared(160)
         return [
-            sum(held(pool, project, 5)[0] is not None for _ in range(40))
+            sum(admit(pool, project, 5)[0] is not None for _ in range(40))
             for project in ("hog", "other", "third")
         ]
 
@@ -211,13 +211,13 @@ def test_forty_runs_of_80_mb_fit_1_gib_and_delay_another_project_little(cache: P
 
         async def latency(until: "asyncio.Future[Any]") -> float:
             """Return the 99th percentile of what a hello of the other project takes, in seconds."""
-            took = []
+            times = []
             while not until.done():
                 began = time.perf_counter()
                 assert (await other.run(guest_request(target="/h"))).outcome == "ok"
-                took.append(time.perf_counter() - began)
+                times.append(time.perf_counter() - began)
                 await asyncio.sleep(0.002)
-            return quantiles(took, n=100)[98]
+            return quantiles(times, n=100)[98]
 
         try:
             await hog.run(guest_request(target="/G80"))

@@ -318,10 +318,10 @@ def same_around(before: str, after: str) -> tuple[str, str]:
     return before[start : len(before) - end], after[start : len(after) - end]
 
 
-def alike(one: str, other: str) -> int:
+def alike(first: str, second: str) -> int:
     """Return the length of the common prefix of two texts."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 @UNHURRIED
@@ -332,8 +332,8 @@ def test_added_mount_preserves_all_other_bytes(
     text, before = manifest
     root = tmp_path_factory.mktemp("project")
     after = edited(root, text, ADD)
-    gone, come = same_around(text, after)
-    assert gone == "" and '"/x"' in after and len(come) < 60
+    removed, added = same_around(text, after)
+    assert removed == "" and '"/x"' in after and len(added) < 60
     assert mounts(root) == before | {"/x": "api"}
     assert ("\r\n" in text) == ("\r\n" in after) and after.count("\r") in {0, after.count("\n")}
     assert edited(root, after, RemoveMount("front", "/x")) == text or "mounts = {" in text
@@ -349,8 +349,8 @@ def test_removed_mount_preserves_all_other_comments(
     root = tmp_path_factory.mktemp("project")
     for pattern in data.draw(st.permutations(list(before))):
         after = edited(root, text, RemoveMount("front", pattern))
-        gone, come = same_around(text, after)
-        assert come == "" and gone.count("\n") <= 1
+        removed, added = same_around(text, after)
+        assert added == "" and removed.count("\n") <= 1
         assert comments(after) == comments(text)
         del before[pattern]
         assert mounts(root) == before
@@ -366,8 +366,8 @@ def test_changed_mount_changes_own_line_only(
     root = tmp_path_factory.mktemp("project")
     for pattern in data.draw(st.permutations(list(before))):
         after = edited(root, text, ChangeMount("front", pattern, f"/z{pattern}", "new"))
-        gone, come = same_around(text, after)
-        assert "\n" not in gone + come
+        removed, added = same_around(text, after)
+        assert "\n" not in removed + added
         before[f"/z{pattern}"] = "new"
         del before[pattern]
         assert mounts(root) == before

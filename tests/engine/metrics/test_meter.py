@@ -8,7 +8,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from engine.metrics import meter as meter_module
 from engine.metrics.families import Family, PoolState, ServiceState, families
 from engine.metrics.meter import OTHER, ServiceMeter
-from engine.metrics.openmetrics import text_of
+from engine.metrics.openmetrics import exposition
 from engine.trace import Call
 from tests.engine.timeline.records import LINE, REQUEST, STRUCTURED
 
@@ -17,7 +17,7 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 def samples(meter: ServiceMeter, state: ServiceState | None = None) -> Samples:
     """Return the samples of the document by name and labels."""
-    body, _ = text_of(families(meter.read(), state))
+    body, _ = exposition(families(meter.read(), state))
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(body.decode())
@@ -40,6 +40,7 @@ def test_requests_and_their_calls_are_counted() -> None:
         Call("wait", "wait for an instance", 0, wall_ns=40_000_000),
         Call("fetch", "GET http://a", 0, wall_ns=1, status=204, details={"bytes_in": 5, "bytes_out": 7}),
         Call("fetch", "GET http://b", 0, wall_ns=1, code="denied"),
+        Call("fetch", "GET http://c", 0, wall_ns=1, status=999),
         Call("span", "mine", 0, wall_ns=1, span_id="a" * 16, details={"bytes_in": "text"}),
     )
     follow(replace(REQUEST, calls=calls))
@@ -63,6 +64,7 @@ def test_requests_and_their_calls_are_counted() -> None:
     assert of(found, "svc_queue_wait_seconds_bucket", le="0.05") == 1
     assert (of(found, "svc_sql_duration_seconds_count"), of(found, "svc_sql_failures_total")) == (2, 1)
     assert of(found, "svc_egress_requests_total", status="2xx") == 1
+    assert of(found, "svc_egress_requests_total", status="9xx") == 1
     assert of(found, "svc_egress_requests_total", status="denied") == 1
     assert (of(found, "svc_egress_received_bytes_total"), of(found, "svc_egress_sent_bytes_total")) == (5, 7)
     assert of(found, "svc_log_records_total", severity="WARN") == 1
@@ -82,7 +84,7 @@ def test_state_of_processes_is_summed() -> None:
 
 def test_every_metric_is_in_the_reference() -> None:
     page = (Path(__file__).parents[3] / "docs" / "reference" / "metrics.md").read_text()
-    body, _ = text_of(families({}, ServiceState()))
+    body, _ = exposition(families({}, ServiceState()))
     names = [
         family.name + ("_total" if family.type == "counter" else "")
         for family in text_string_to_metric_families(body.decode())

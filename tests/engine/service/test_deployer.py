@@ -106,7 +106,7 @@ class Gate:
     """Blocks publication to worker processes until it is opened."""
 
     def __init__(self) -> None:
-        self.seen: list[str] = []
+        self.events: list[str] = []
         self.inside = 0
         self.reached = asyncio.Event()
         self.opened = asyncio.Event()
@@ -117,7 +117,7 @@ class Gate:
         assert self.inside == 1, "two changes of one project at once"
         self.reached.set()
         await self.opened.wait()
-        self.seen.append(publication.deployment)
+        self.events.append(publication.deployment)
         self.inside -= 1
 
 
@@ -148,10 +148,10 @@ def test_activation_excludes_other_changes_even_after_disconnect(tmp_path: Path,
         async with asyncio.timeout(20):
             while not await running.bucket.kv.list("secrets/"):  # noqa: ASYNC110 - a bucket has no events
                 await asyncio.sleep(0.01)
-        assert gate.seen == [older.id, newer.id]
+        assert gate.events == [older.id, newer.id]
         gate.opened.set()
         await asyncio.gather(secret, forward, *(() if leave else (back,)))
-        assert gate.seen[2] == older.id and gate.seen[-1] == forward.result().id
+        assert gate.events[2] == older.id and gate.events[-1] == forward.result().id
         assert (await running.get()).text == "two"
 
     served(tmp_path, scenario, gate.publish)
@@ -171,7 +171,7 @@ def test_secret_is_applied_after_client_disconnect(tmp_path: Path) -> None:
             await setting
         gate.opened.set()
         await running.service.aclose()
-        assert gate.seen == [deployed.id, deployed.id]
+        assert gate.events == [deployed.id, deployed.id]
 
     served(tmp_path, scenario, gate.publish)
 
@@ -183,9 +183,13 @@ def test_concurrent_deploys_activate_one(tmp_path: Path) -> None:
         await running.deploy(await running.order(STATIC, {"web": artifacts[0]}))
         orders = [await running.order(STATIC, {"web": each}, by=each.digest) for each in artifacts[1:]]  # type: ignore[union-attr]
         results = await asyncio.gather(*map(running.deploy, orders), return_exceptions=True)
-        lost = [result for result in results if isinstance(result, RevisionConflict)]
+        conflicts = [result for result in results if isinstance(result, RevisionConflict)]
         won = [result for result in results if not isinstance(result, BaseException)]
-        assert len(lost) == len(won) == 1 and won[0].id in lost[0].message and won[0].by in lost[0].message
+        assert (
+            len(conflicts) == len(won) == 1
+            and won[0].id in conflicts[0].message
+            and won[0].by in conflicts[0].message
+        )
         live = await running.service.history.live("shop")
         assert live is not None and live.deployment == won[0].id and len(live.activations) == 2
 

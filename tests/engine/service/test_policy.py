@@ -19,7 +19,7 @@ MANIFEST = '[project]\nname = "shop"\n[resource.api]\nlane = "rust"\n'
 RANDOM, SOCKETS = "wasi:random/random@0.2.3", "wasi:sockets/tcp@0.2.3"
 
 
-def made(folder: Path, *imports: str) -> ComponentArtifact:
+def component_artifact(folder: Path, *imports: str) -> ComponentArtifact:
     content = component(imports)
     path = folder / f"{len(imports)}.wasm"
     path.write_bytes(content)
@@ -35,7 +35,7 @@ def test_capabilities_are_imported_foreign_packages() -> None:
 
 
 def test_new_capability_requires_confirmation(tmp_path: Path) -> None:
-    before, after = made(tmp_path, RANDOM), made(tmp_path, RANDOM, SOCKETS)
+    before, after = component_artifact(tmp_path, RANDOM), component_artifact(tmp_path, RANDOM, SOCKETS)
 
     async def scenario(running: Served) -> None:
         await running.deploy(await running.order(MANIFEST, {"api": before}))
@@ -56,7 +56,7 @@ def test_new_capability_requires_confirmation(tmp_path: Path) -> None:
 def test_capabilities_without_record_or_package_are_new(
     tmp_path: Path,
 ) -> None:
-    before, after = made(tmp_path, RANDOM), made(tmp_path, RANDOM, SOCKETS)
+    before, after = component_artifact(tmp_path, RANDOM), component_artifact(tmp_path, RANDOM, SOCKETS)
     new = Change("api", "imports", "", "wasi:sockets", new_capability=True)
 
     async def scenario(running: Served) -> None:

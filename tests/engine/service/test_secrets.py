@@ -7,7 +7,7 @@ import pytest
 from engine.bucket.copy import copy_bucket
 from engine.bucket.folder import FolderBucket
 from engine.service.secrets import SecretStore
-from engine.service.secrets_key import FILE, SecretsKey, SecretsKeyError
+from engine.service.secrets_key import KEY_FILE, SecretsKey, SecretsKeyError
 from tests.engine.deploy.packing import opened
 
 VALUE = "a secret value ü"
@@ -26,7 +26,7 @@ def test_bucket_has_sealed_values_only(tmp_path: Path) -> None:
             assert await store.values(project) == {"KEY": VALUE}
 
     opened(tmp_path / "bucket", scenario)
-    assert (tmp_path / FILE).stat().st_mode & 0o077 == 0
+    assert (tmp_path / KEY_FILE).stat().st_mode & 0o077 == 0
     for folder in ("bucket", "copy"):
         assert not [
             path
@@ -55,8 +55,8 @@ def test_bucket_has_sealed_values_only(tmp_path: Path) -> None:
 
 
 def test_corrupt_key_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text("no key")
+    (tmp_path / KEY_FILE).write_text("no key")
     with pytest.raises(SecretsKeyError, match=r"secrets\.key is corrupt"):
         SecretsKey.open(tmp_path)
-    (tmp_path / FILE).write_text(SecretsKey.create().text + SecretsKey.create().text)
+    (tmp_path / KEY_FILE).write_text(SecretsKey.create().text + SecretsKey.create().text)
     assert len(SecretsKey.open(tmp_path).text.split()) == 2

@@ -10,8 +10,9 @@ import pytest
 from engine.files import sqlite_file
 from engine.timeline import query
 from engine.timeline.database import CorruptTimeline, TimelineError, timeline_path
-from engine.timeline.query import PAGE_BYTES, RecordFilter, TimelineReader
+from engine.timeline.query import PAGE_BYTES, TimelineReader
 from engine.timeline.record import Record
+from engine.timeline.record_filter import RecordFilter
 from engine.timeline.selection import RecordRange, select
 from engine.timeline.store import Retention, TimelineStore
 from tests.engine.timeline.records import BEGAN, LINE, PLATFORM, REQUEST, SECOND, STRUCTURED, line
@@ -44,9 +45,9 @@ def reader(path: Path) -> Iterator[TimelineReader]:
     reading.close()
 
 
-def found(reader: TimelineReader, wanted: RecordFilter) -> list[Record]:
-    forwards = reader.after(0, wanted).entries
-    assert reader.tail(1000, wanted) == forwards
+def found(reader: TimelineReader, filter: RecordFilter) -> list[Record]:
+    forwards = reader.after(0, filter).entries
+    assert reader.tail(1000, filter) == forwards
     return [entry.record for entry in forwards]
 
 
@@ -105,14 +106,14 @@ def many(path: Path) -> Iterator[TimelineReader]:
 
 
 def test_pages_continue_at_last_cursor(many: TimelineReader) -> None:
-    for wanted, count in (
+    for filter, count in (
         (RecordFilter(), 5000),
         (RecordFilter(resource="api"), 500),
         (RecordFilter(pattern=re.compile("^..0$")), 90),
     ):
         cursor, texts = 0, []
         while cursor < many.bounds()[1]:
-            page = many.after(cursor, wanted, limit=70)
+            page = many.after(cursor, filter, limit=70)
             assert page.position > cursor
             texts += [entry.record.time_ns for entry in page.entries]
             cursor = page.position

@@ -13,8 +13,9 @@ from engine.errors import SvcError
 from engine.timeline.bus import TimelineBus
 from engine.timeline.database import timeline_path
 from engine.timeline.follow import TimelineFollower
-from engine.timeline.query import RecordFilter, TimelineReader
+from engine.timeline.query import TimelineReader
 from engine.timeline.record import LineRecord, PlatformRecord, Record
+from engine.timeline.record_filter import RecordFilter
 from engine.timeline.recorder import TimelineRecorder
 from engine.timeline.store import TimelineStore
 from tests.engine.timeline.records import BEGAN, LINE, REQUEST, STRUCTURED, line
@@ -142,10 +143,10 @@ def test_corrupt_file_is_quarantined_and_replaced(path: Path, reported: Reported
     timeline.append(LINE)
     recorder.close()
     assert stored(path) == [LINE]
-    (aside,) = path.parent.glob("timeline-damaged-*.db")
-    assert aside.read_bytes() == b"not a database at all" * 100
+    (quarantined,) = path.parent.glob("timeline-damaged-*.db")
+    assert quarantined.read_bytes() == b"not a database at all" * 100
     (error,) = reported.errors
-    assert "corrupt" in error.message and aside.name in error.hint
+    assert "corrupt" in error.message and quarantined.name in error.hint
 
 
 def test_file_corrupted_while_open_is_quarantined(path: Path, reported: ReportedErrors) -> None:
@@ -218,10 +219,10 @@ def test_pending_records_are_bounded_and_losses_reported(path: Path, reported: R
         timeline.append(replace(line(number), text="x" * 488))
     path.parent.unlink()
     recorder.close()
-    *waited, lost = stored(path)
+    *waited, warning = stored(path)
     assert [record.time_ns - BEGAN for record in waited] == list(range(100))
-    assert isinstance(lost, PlatformRecord) and lost.level == "WARN"
-    assert lost.text.startswith("900 records were lost")
+    assert isinstance(warning, PlatformRecord) and warning.level == "WARN"
+    assert warning.text.startswith("900 records were lost")
 
 
 def test_full_disk_warns_once_and_loses_nothing(path: Path, tmp_path: Path) -> None:
@@ -239,7 +240,7 @@ def test_append_takes_microseconds(path: Path, reported: ReportedErrors) -> None
     began = time.thread_time()
     for _ in range(20_000):
         timeline.append(REQUEST)
-    taken = time.thread_time() - began
+    cpu_seconds = time.thread_time() - began
     recorder.close()
-    assert taken / 20_000 < 100e-6
+    assert cpu_seconds / 20_000 < 100e-6
     assert len(stored(path)) == 20_000

@@ -131,8 +131,8 @@ def test_oldest_recordings_are_removed_above_limit(path: Path) -> None:
         recording("02"),
         retention=Retention(max_age_seconds=1e12, max_recording_bytes=10 * MAX_BODY_BYTES),
     )
-    left = stored(path, *ids, "02")
-    assert left == [*ids[-len(left) + 1 :], "02"] and 7 <= len(left) <= 10
+    remaining = stored(path, *ids, "02")
+    assert remaining == [*ids[-len(remaining) + 1 :], "02"] and 7 <= len(remaining) <= 10
 
 
 def test_older_file_without_recordings_accepts_them(path: Path) -> None:

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from engine.timeline.database import timeline_path
-from engine.timeline.query import PAGE_RECORDS, RecordFilter, RecordPage, TimelineReader
+from engine.timeline.query import PAGE_RECORDS, RecordPage, TimelineReader
+from engine.timeline.record_filter import RecordFilter
 from engine.timeline.selection import RecordRange, select
 from engine.timeline.store import Retention, TimelineStore
 from tests.engine.timeline.records import BEGAN, SECOND, line
@@ -29,12 +30,12 @@ def ends(path: Path) -> tuple[int, int]:
         reader.close()
 
 
-def pages(path: Path, stretch: RecordRange, wanted: RecordFilter | None = None) -> list[RecordPage]:
-    return list(select(path, wanted or RecordFilter(), stretch))
+def pages(path: Path, stretch: RecordRange, filter: RecordFilter | None = None) -> list[RecordPage]:
+    return list(select(path, filter or RecordFilter(), stretch))
 
 
-def numbers(path: Path, stretch: RecordRange, wanted: RecordFilter | None = None) -> list[int]:
-    result = [entry.record for page in pages(path, stretch, wanted) for entry in page.entries]
+def numbers(path: Path, stretch: RecordRange, filter: RecordFilter | None = None) -> list[int]:
+    result = [entry.record for page in pages(path, stretch, filter) for entry in page.entries]
     return [record.time_ns - BEGAN for record in result]
 
 

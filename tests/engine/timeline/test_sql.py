@@ -6,12 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from engine.errors import SvcError
 from engine.grant import Grant
 from engine.timeline import sql
 from engine.timeline.database import timeline_path
+from engine.timeline.sql import _Percentile
 from engine.timeline.store import TimelineStore
 from engine.trace import Call
 from tests.engine.timeline.records import BEGAN, LINE, PLATFORM, REQUEST, SECOND, STRUCTURED
@@ -149,6 +151,46 @@ def test_long_statement_is_stopped(path: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(SvcError) as raised:
         sql.run(path, endless)
     assert raised.value.code == "timeout"
+    condition = raised.value.hint.partition(": ")[2].removesuffix(".")
+    monkeypatch.undo()
+    assert rows(path, f"select count(*) as n from spans {condition}") == [{"n": 200}]
+
+
+NUMBERS = "with recursive n(i) as (select 1 union all select i + 1 from n limit {})"
+
+
+def test_percentiles_of_many_values_are_exact_and_leave_turns_to_others(path: Path) -> None:
+    count = 300_000
+    values = sorted(number * 7919 % count - 1000.5 for number in range(1, count + 1))
+    columns = f"p50(i * 7919 % {count} - 1000.5) as p50, p99(-i * 1e300) as p99"
+    statement = f"{NUMBERS.format(count)} select {columns} from n"
+    sorting = _Percentile(0.5)
+    for number in range(1, count + 1):
+        sorting.step(number * 7919 % count - 1000.5)
+    assert all(len(part) <= 10_000 for part in sorting._sorted)
+    (row,) = rows(path, statement)
+    assert row["p50"] == round((values[count // 2 - 1] + values[count // 2]) / 2, 6)
+    assert row["p99"] == pytest.approx(-(1 + 0.01 * (count - 1)) * 1e300)
+    assert rows(path, "select p50(a) as p from (select 1e999 as a union all select 2)") == [{"p": 2.0}]
+
+
+@pytest.mark.parametrize(
+    "function",
+    ["json_group_array(printf('%.500000c', 'x'))", "json_group_object(i, printf('%.500000c', 'x'))"],
+)
+def test_values_collected_in_memory_above_limit_are_refused(path: Path, function: str) -> None:
+    apsw.memory_high_water(True)
+    with pytest.raises(SvcError, match="the statement collected more than 64 MiB"):
+        rows(path, f"{NUMBERS.format(-1)} select {function} from n")
+    assert apsw.memory_high_water() < 512 << 20
+    assert rows(path, "select json_group_array(level) as levels from records") == [
+        {"levels": '["WARN","INFO"]'}
+    ]
+
+
+@pytest.mark.parametrize("index", ["null", "1e400", "'x'", "x'00'"])
+def test_span_of_an_invalid_call_is_null(path: Path, index: str) -> None:
+    assert rows(path, f"select call_id('00f067aa0ba902b7', {index}) as id") == [{"id": None}]
 
 
 def test_missing_timeline_is_reported(tmp_path: Path) -> None:

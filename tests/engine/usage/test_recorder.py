@@ -125,10 +125,10 @@ def test_corrupt_usage_file_is_quarantined_and_replaced(path: Path) -> None:
     timeline.append(OK)
     recorder.close()
     assert stored(path)[1000, "web"].requests == 1
-    (aside,) = path.parent.glob("usage-damaged-*.db")
-    assert aside.read_bytes() == b"not a database at all" * 100
+    (quarantined,) = path.parent.glob("usage-damaged-*.db")
+    assert quarantined.read_bytes() == b"not a database at all" * 100
     (warning,) = warnings
-    assert str(path) in warning.message and "corrupt" in warning.message and str(aside) in warning.hint
+    assert str(path) in warning.message and "corrupt" in warning.message and str(quarantined) in warning.hint
 
 
 def test_internally_corrupt_usage_file_is_quarantined_when_detected(path: Path) -> None:

@@ -51,8 +51,10 @@ CALLS = {
 }
 DROPS = {"drop-output": ("io/streams", "output-stream"), "drop-pollable": ("io/poll", "pollable")}
 BASE = 0x20000
+PAGES = 8
+"""Pages of the guest's memory."""
 MAIN = f"""
-  (memory (export "memory") 8)
+  (memory (export "memory") {PAGES})
   (global $place (mut i32) (i32.const 0))
   (func (export "realloc") (param i32 i32 i32) (param $size i32) (result i32)
     (local $at i32)
@@ -61,6 +63,7 @@ MAIN = f"""
     (i32.store8 (i32.sub (local.get $at) (i32.const 1)) (i32.const 0xa5))
     (i32.store8 (i32.add (local.get $at) (local.get $size)) (i32.const 0xa5))
     (local.get $at))
+  (func (export "trapping-realloc") (param i32 i32 i32 i32) (result i32) unreachable)
   (func $intact (param $at i32) (param $size i32)
     (if (i32.ne (local.get $at) (i32.add (i32.const {BASE}) (global.get $place))) (then unreachable))
     (if (i32.ne (i32.load8_u (i32.sub (local.get $at) (i32.const 1))) (i32.const 0xa5)) (then unreachable))
@@ -151,10 +154,11 @@ MAIN = f"""
 
 
 @cache
-def echo_component(*, understood: bool = True, direct: bool = False) -> bytes:
-    """Return the component; `understood=False` gives it a fixup module that the analysis rejects.
+def echo_component(*, direct: bool = False, two_reallocs: bool = False) -> bytes:
+    """Return the component.
 
-    `direct` has the fixup module take its table from the shim's instance, not from a bundle.
+    `direct` has the fixup module take its table from the shim's instance, not from a bundle. `two_reallocs`
+    gives functions other than reads a `realloc` that traps.
     """
     called: dict[str, set[str]] = {}
     for interface, function, _, _ in CALLS.values():
@@ -177,7 +181,7 @@ def echo_component(*, understood: bool = True, direct: bool = False) -> bytes:
     )
     lowered = nl.join(
         f'(core func $low-{i} (canon lower (func {instance(CALLS[name][0])} "{CALLS[name][1]}") '
-        "(memory $memory) (realloc $realloc)))"
+        f"(memory $memory) (realloc ${'other' if two_reallocs and 'read' not in name else 'realloc'})))"
         for i, name in enumerate(names)
     )
     drops = nl.join(
@@ -185,7 +189,7 @@ def echo_component(*, understood: bool = True, direct: bool = False) -> bytes:
         f"(core func ${name} (canon resource.drop $type-{name}))"
         for name, (interface, resource) in DROPS.items()
     )
-    given = " ".join(
+    exports = " ".join(
         [f'(export "{name}" (func $shim "{i}"))' for i, name in enumerate(names)]
         + [f'(export "{name}" (func ${name}))' for name in DROPS]
     )
@@ -201,14 +205,14 @@ def echo_component(*, understood: bool = True, direct: bool = False) -> bytes:
 (core module $shim-module (table (export "table") {len(names)} {len(names)} funcref) {shim})
 (core instance $shim (instantiate $shim-module))
 (core module $main-module {imported} {MAIN})
-(core instance $main (instantiate $main-module (with "host" (instance {given}))))
+(core instance $main (instantiate $main-module (with "host" (instance {exports}))))
 (alias core export $main "memory" (core memory $memory))
 (alias core export $main "realloc" (core func $realloc))
+(alias core export $main "trapping-realloc" (core func $other))
 {lowered}
 (core module $fixup
   (import "{table}" "table" (table {len(names)} funcref))
   {nl.join(f'(import "" "{i}" (func $f{i} {kind}))' for i, kind in enumerate(types))}
-  {"" if understood else "(func)"}
   (elem (i32.const 0) func {" ".join(f"$f{i}" for i in range(len(names)))}))
 (core instance (instantiate $fixup
   {'(with "shim" (instance $shim))' if direct else ""}

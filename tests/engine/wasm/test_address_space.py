@@ -5,7 +5,8 @@ PROGRAM = """
 import gc, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]) << 30,) * 2)
 from engine.errors import SvcError
-from engine.wasm.execution.config import Compiler, PoolSettings, create_engine
+from engine.wasm.compile.compilers import Compiler
+from engine.wasm.execution.config import PoolSettings, create_engine
 from engine.wasm.execution.pool import fit_pool
 try:
     settings = fit_pool(PoolSettings(instances=2048))

@@ -12,14 +12,14 @@ from engine.wasm.execution.config import PoolSettings
 from engine.wasm.execution.memory_budget import MemoryBudget, MemoryProfile, RunMemory
 from engine.wasm.execution.pool import ClientDisconnected, Pool
 from engine.wasm.execution.warm_slots import ComponentUsage
-from tests.engine.wasm.conftest import Answer, Client
+from tests.support.guest_client import Answer, Client
 
 pytestmark = pytest.mark.slow
 Serve = Callable[..., Any]
 
 
 @pytest.fixture
-def one(serve: Serve) -> Serve:
+def one_slot(serve: Serve) -> Serve:
     """Return `one(body)`: run `await body(guest)` on a runner with one slot and a queue."""
 
     def start(body: Callable[..., Any], *, queue: int = 1) -> Any:
@@ -33,11 +33,11 @@ class Streaming:
     """A run that holds the only slot until its client disconnects."""
 
     def __init__(self, guest: Any) -> None:
-        self.begun = asyncio.Event()
+        self.started = asyncio.Event()
         self.leave = asyncio.Event()
 
         async def begin() -> None:
-            self.begun.set()
+            self.started.set()
 
         self.call = asyncio.create_task(Client(leave=self.leave, pause=begin).call(guest, "/forever"))
 
@@ -50,10 +50,10 @@ async def queued(guest: Any, client: Client | None = None, target: str = "/hello
     return call
 
 
-def test_queue_is_first_in_first_out(one: Serve) -> None:
+def test_queue_is_first_in_first_out(one_slot: Serve) -> None:
     async def body(guest: Any) -> list[int]:
         holder, order = Streaming(guest), []
-        await holder.begun.wait()
+        await holder.started.wait()
         calls = [await queued(guest) for _ in range(6)]
         for number, call in enumerate(calls):
             call.add_done_callback(lambda _, number=number: order.append(number))  # type: ignore[misc]
@@ -62,32 +62,32 @@ def test_queue_is_first_in_first_out(one: Serve) -> None:
         await asyncio.sleep(0)
         return order
 
-    assert one(body, queue=6) == [0, 1, 2, 3, 4, 5]
+    assert one_slot(body, queue=6) == [0, 1, 2, 3, 4, 5]
 
 
-def test_queued_client_disconnect_frees_place_at_once(one: Serve) -> None:
+def test_queued_client_disconnect_frees_place_at_once(one_slot: Serve) -> None:
     async def body(guest: Any) -> list[str]:
         holder = Streaming(guest)
-        await holder.begun.wait()
+        await holder.started.wait()
         leave = asyncio.Event()
         waiting = await queued(guest, Client(leave=leave))
         refused = (await (await queued(guest))).report.outcome
         leave.set()
-        gone = (await asyncio.wait_for(waiting, 30)).report
-        assert not holder.call.done() and gone.status is None
+        report = (await asyncio.wait_for(waiting, 30)).report
+        assert not holder.call.done() and report.status is None
         after = await queued(guest)
         holder.leave.set()
         (wait,) = (await after).calls
         assert (wait.kind, wait.code) == ("wait", "") and wait.wall_ns > 0
-        return [refused, gone.outcome, (await after).report.outcome]
+        return [refused, report.outcome, (await after).report.outcome]
 
-    assert one(body) == ["overloaded", "client-gone", "ok"]
+    assert one_slot(body) == ["overloaded", "client-gone", "ok"]
 
 
-def test_cancelled_queued_request_releases_place_and_slot(one: Serve) -> None:
+def test_canceled_queued_request_releases_place_and_slot(one_slot: Serve) -> None:
     async def body(guest: Any) -> list[str]:
         holder = Streaming(guest)
-        await holder.begun.wait()
+        await holder.started.wait()
         for _ in range(3):
             waiting = await queued(guest)
             waiting.cancel()
@@ -99,7 +99,7 @@ def test_cancelled_queued_request_releases_place_and_slot(one: Serve) -> None:
         await asyncio.gather(waiting, return_exceptions=True)
         return [(await Client().call(guest, "/hello")).report.outcome for _ in range(3)]
 
-    assert one(body) == ["ok"] * 3
+    assert one_slot(body) == ["ok"] * 3
 
 
 def test_project_with_endless_runs_does_not_starve_others(serve: Serve, artifact: ComponentArtifact) -> None:
@@ -109,7 +109,7 @@ def test_project_with_endless_runs_does_not_starve_others(serve: Serve, artifact
         )
         holders = [Streaming(slow) for _ in range(7)]
         for holder in holders:
-            await holder.begun.wait()
+            await holder.started.wait()
         crowd = [await queued(slow) for _ in range(3)]
         answers = [(await Client().call(quick, "/hello")).report.outcome for _ in range(3)]
         waiting = sum(not call.done() for call in crowd)
@@ -123,17 +123,17 @@ def test_project_with_endless_runs_does_not_starve_others(serve: Serve, artifact
 
 
 @pytest.mark.parametrize("size", [1, 1000, 50_000])
-def test_queued_upload_arrives_complete(one: Serve, size: int) -> None:
+def test_queued_upload_arrives_complete(one_slot: Serve, size: int) -> None:
     pieces = [bytes([number]) * size for number in range(20)]
 
     async def body(guest: Any) -> Answer:
         holder = Streaming(guest)
-        await holder.begun.wait()
+        await holder.started.wait()
         waiting = await queued(guest, Client(pieces), "/echo")
         holder.leave.set()
         return await waiting
 
-    answer = one(body)
+    answer = one_slot(body)
     assert answer.body == b"".join(pieces)
     assert answer.report.bytes_in == 20 * size
 

@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 
 from engine.wasm.execution.buffers import (
     BUFFER_BYTES,
-    MAX_LIST_BYTES,
     InputBuffer,
     LineSplitter,
     OutputBuffer,
@@ -29,11 +28,7 @@ def test_input_buffer_joins_small_parts() -> None:
     flow = InputBuffer()
     for _ in range(5000):
         flow.feed(b"x")
-    assert [len(flow.take(limit)) for limit in (10, 1 << 63, 1 << 63)] == [
-        10,
-        MAX_LIST_BYTES,
-        5000 - 10 - 4096,
-    ]
+    assert [len(flow.take(limit)) for limit in (10, 4096, 1 << 63)] == [10, 4096, 5000 - 10 - 4096]
 
 
 def test_input_buffer_is_ready_for_bytes_end_or_error() -> None:
@@ -73,7 +68,6 @@ def test_output_buffer_returns_every_byte_in_order(chunks: list[bytes]) -> None:
     flow = OutputBuffer()
     for chunk in chunks:
         flow.put(chunk)
-    assert flow.total == sum(map(len, chunks))
     assert flow.drain() == b"".join(chunks)
     assert flow.empty and flow.room() == BUFFER_BYTES
 

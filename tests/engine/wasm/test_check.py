@@ -3,15 +3,16 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from wasmtime import Engine, wat2wasm
+from wasmtime import Engine
 from wasmtime.component import Component
 
 from engine.wasm.capi.linker import LinkedComponent
-from engine.wasm.compile.check import check_component, error_context
+from engine.wasm.compile.check import check_component
 from engine.wasm.compile.code_cache import CodeCacheError, CompiledComponent, compile_component
-from engine.wasm.compile.component_file import ComponentRejected
+from engine.wasm.compile.compilers import Compiler, code_key
+from engine.wasm.compile.component_file import ComponentRejected, error_context
 from engine.wasm.compile.limits import MAX_COMPONENT_BYTES
-from engine.wasm.execution.config import Compiler, code_key
+from engine.wasm.weave.interface import HOST_INTERFACE
 from tests.lanes.components import HANDLER, component
 
 
@@ -46,6 +47,7 @@ def test_fast_compilation_prefers_baseline_compiler(tmp_path: Path, code: str, c
             component(["acme:db/store@1.0.0", "wasi:nn/graph@0.2.0"]),
             "acme:db/store@1.0.0, wasi:nn/graph@0.2.0",
         ),
+        (component([HOST_INTERFACE]), HOST_INTERFACE),
         (component(["wasi:io/error@0.3.0"]), "wasi:io/error@0.3.0"),
         (component(exports=["wasi:cli/run@0.2.3"]), "it exports wasi:cli/run@0.2.3"),
         (component(exports=[]), "it exports nothing"),
@@ -64,7 +66,7 @@ def test_unsupported_component_is_rejected_by_name_before_compilation(
 
 
 def test_all_but_the_binary_format_of_components_is_rejected(tmp_path: Path) -> None:
-    text = b'(component (export "\\73vc-metered-handle" (component)))'
+    text = b"(component)"
     for data in (b"\0asm\x01\0\0\0", b"rubbish", b"", b"\0asm\x0d\0\x01", b"\0asm\x0e\0\x01\0", text):
         with pytest.raises(ComponentRejected, match="is not the binary of a WebAssembly component"):
             compiled(written(tmp_path, data), tmp_path)
@@ -95,32 +97,14 @@ def test_unwritable_cache_raises_code_cache_error(tmp_path: Path, folder: bool) 
     assert str(tmp_path) not in exc_info.value.public_message
 
 
-def test_reserved_handler_name_is_rejected(tmp_path: Path) -> None:
-    path = tmp_path / "posing.wasm"
-    path.write_bytes(posing())
-    with pytest.raises(ComponentRejected, match="svc-metered-handle"):
-        check_component(path)
-
-
-def test_metering_export_of_another_type_is_rejected(tmp_path: Path) -> None:
+def test_machine_code_without_the_entry_point_is_rejected() -> None:
     engine = Engine()
-    with pytest.raises(ComponentRejected, match="svc-metered-handle"):
-        LinkedComponent(Component(engine, posing()), engine, {})
+    with pytest.raises(ComponentRejected, match="the machine code has no entry point"):
+        LinkedComponent(Component(engine, component()), engine, {})
 
 
-def posing() -> bytes:
-    """Return a component with a function that uses the host's reserved name."""
-    return bytes(
-        wat2wasm(
-            f"""(component
-            (core module $module
-              (func (export "f"))
-              (func (export "g") (result i32) (loop (br 0)) (i32.const 1)))
-            (core instance $core (instantiate $module))
-            (func $f (canon lift (core func $core "f")))
-            (instance $instance (export "handle" (func $f)))
-            (export "{HANDLER}" (instance $instance))
-            (func $g (result u32) (canon lift (core func $core "g")))
-            (export "svc-metered-handle" (func $g)))"""
-        )
-    )
+def test_reason_of_the_weaver_and_of_wasmtime_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(ComponentRejected, match="structure that svc cannot run: its handler is not a core"):
+        compiled(written(tmp_path, component(exports=[HANDLER, f"{HANDLER}1"])), tmp_path)
+    with pytest.raises(ComponentRejected, match="type mismatch"):
+        compiled(written(tmp_path, component(code="(func (result i32))")), tmp_path)

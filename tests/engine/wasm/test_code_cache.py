@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.sealed import is_sealed, write_sealed
+from engine.files.sealed import is_sealed, read_sealed, write_sealed
 from engine.wasm.execution.runner import Guest, Runner
-from tests.engine.wasm.conftest import Client
 from tests.engine.wasm.text_guest import serve
+from tests.support.guest_client import Client
 
 
 def hello(cache: Path) -> bytes:
@@ -30,7 +30,7 @@ def flipped(data: bytes, position: int) -> bytes:
 def test_damaged_machine_code_is_compiled_again(tmp_path: Path) -> None:
     expected = hello(tmp_path)
     path = machine_code(tmp_path)
-    whole = path.read_bytes()
+    content = path.read_bytes()
     damages: list[Callable[[bytes], bytes]] = [
         lambda data: b"",
         lambda data: data[: len(data) // 2],
@@ -40,10 +40,10 @@ def test_damaged_machine_code_is_compiled_again(tmp_path: Path) -> None:
         lambda data: flipped(data, len(data) - 1),
     ]
     for damage in damages:
-        path.write_bytes(damage(whole))
+        path.write_bytes(damage(content))
         assert not is_sealed(path)
         assert hello(tmp_path) == expected
-        assert path.read_bytes() == whole
+        assert path.read_bytes() == content
 
 
 def test_machine_code_that_wasmtime_rejects_is_compiled_again(tmp_path: Path) -> None:
@@ -56,9 +56,14 @@ def test_machine_code_that_wasmtime_rejects_is_compiled_again(tmp_path: Path) ->
 
 def test_sealed_file_of_any_size_is_verified(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    assert not is_sealed(path)
+    assert not is_sealed(path) and read_sealed(path) is None
     for size in (0, 1, 1 << 20, (1 << 20) + 1):
-        write_sealed(path, bytes(size))
+        write_sealed(path, bytes(size // 2), bytes(size - size // 2))
         assert is_sealed(path) and path.stat().st_mode & 0o777 == 0o600
+        assert read_sealed(path) == bytes(size)
+        sealed = path.read_bytes()
+        for damaged in (b"", sealed[:-1], sealed + b"\0", flipped(sealed, len(sealed) - 1)):
+            path.write_bytes(damaged)
+            assert not is_sealed(path) and read_sealed(path) is None
     with pytest.raises(OSError):
         is_sealed(tmp_path)

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from wasmtime import Engine, WasmtimeError
 from wasmtime.component import Component
 
-from engine.wasm.binary.fast_streams import add_fast_streams
 from engine.wasm.binary.memory_image import split_memory
 from engine.wasm.binary.memory_limits import declared_limits
-from engine.wasm.binary.memory_probe import add_probe
 from engine.wasm.binary.preinit.module import ModuleBinary
 from engine.wasm.binary.preinit.run import preinitialize
 from engine.wasm.binary.reader import read_outline
 from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.compile import compiler
 from engine.wasm.compile.check import ComponentRejected, check_component
-from engine.wasm.execution.config import Compiler, compile_config
+from engine.wasm.compile.compilers import Compiler
+from engine.wasm.execution.config import compile_config
+from engine.wasm.weave.weaver import weave
 from engine.wasm_binary import COMPONENT_HEADER, MODULE_HEADER, UnsupportedBinary, name, section, uleb, vector
 from tests.engine.wasm import generated, text_guest
 from tests.engine.wasm.test_preinit import guest as preinitialized_guest
@@ -61,7 +61,7 @@ def bounded() -> Iterator[None]:
 @given(BINARIES)
 def test_generated_component_is_scanned_in_bounded_time(binary: bytes) -> None:
     with bounded():
-        for analyze in (read_outline, declared_limits, split_memory):
+        for analyze in (read_outline, declared_limits, split_memory, weave):
             with suppress(UnsupportedBinary):
                 analyze(binary)
         with TemporaryDirectory() as folder, suppress(ComponentRejected):
@@ -82,11 +82,17 @@ def test_generated_module_is_parsed_in_bounded_time(binary: bytes) -> None:
 @settings(max_examples=examples(12), deadline=None)
 @given(BINARIES)
 def test_generated_component_is_compiled_or_rejected(binary: bytes) -> None:
-    """Nothing but `WasmtimeError` leaves the compiler, whose process reports it, or the linker."""
-    with bounded(), TemporaryDirectory() as folder, suppress(WasmtimeError):
-        compiler._machine_code(ENGINE, binary, Path(folder) / "a-b.cwasm", ahead=True)
-    with bounded(), suppress(WasmtimeError, ComponentRejected):
-        LinkedComponent(Component(ENGINE, add_fast_streams(add_probe(binary))), ENGINE, {})
+    """The compiler, whose process reports them, raises no other errors. What it compiles can be linked."""
+    with TemporaryDirectory() as folder, suppress(WasmtimeError, UnsupportedBinary):
+        with bounded():
+            code = compiler._machine_code(ENGINE, binary, Path(folder) / "a-b.cwasm", preinit=True)
+        with bounded():
+            LinkedComponent(Component.deserialize(ENGINE, b"".join(code)), ENGINE, {})
+
+
+def woven(binary: bytes) -> None:
+    with suppress(UnsupportedBinary):
+        weave(binary)
 
 
 def repeated_module(size: int, instances: int) -> bytes:
@@ -100,7 +106,7 @@ def repeated_module(size: int, instances: int) -> bytes:
     )
 
 
-@pytest.mark.parametrize("read", [declared_limits, add_fast_streams, preinitialize])
+@pytest.mark.parametrize("read", [declared_limits, woven, preinitialize])
 def test_module_with_many_instances_is_read_once(read: object) -> None:
     binary = repeated_module(8 << 20, 900)
     tracemalloc.start()

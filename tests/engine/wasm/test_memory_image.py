@@ -12,7 +12,9 @@ from engine.files.sealed import SEAL_BYTES
 from engine.wasm.binary import memory_image
 from engine.wasm.binary.memory_image import MAX_IMAGE_BYTES, MIN_IMAGE_BYTES, SplitComponent, split_memory
 from engine.wasm.compile.code_cache import compile_component
-from engine.wasm.execution.config import Compiler, compile_config
+from engine.wasm.compile.compilers import Compiler
+from engine.wasm.execution.config import compile_config
+from engine.wasm.weave.weaver import weave
 from engine.wasm_binary import (
     COMPONENT_HEADER,
     MODULE_HEADER,
@@ -53,18 +55,18 @@ def shared_codes(folder: Path) -> int:
 def test_components_that_differ_in_memory_are_compiled_once_to_their_own_machine_code(tmp_path: Path) -> None:
     for text in (FILL, FILL.upper(), FILL.replace("s", "\\00")):
         binary = with_data((PAGE, text))
-        assert compiled(binary, tmp_path) == bytes(Component(ENGINE, binary).serialize())
+        assert compiled(binary, tmp_path) == bytes(Component(ENGINE, weave(binary)).serialize())
         assert shared_codes(tmp_path) == 1
 
 
 def test_damaged_shared_machine_code_is_compiled_again(tmp_path: Path) -> None:
     compiled(with_data((PAGE, FILL)), tmp_path)
     (shared,) = (tmp_path / "compiled").glob("code-*.cwasm")
-    whole = shared.read_bytes()
-    shared.write_bytes(whole[:-1000])
+    content = shared.read_bytes()
+    shared.write_bytes(content[:-1000])
     binary = with_data((PAGE, FILL.upper()))
-    assert compiled(binary, tmp_path) == bytes(Component(ENGINE, binary).serialize())
-    assert shared.read_bytes() == whole
+    assert compiled(binary, tmp_path) == bytes(Component(ENGINE, weave(binary)).serialize())
+    assert shared.read_bytes() == content
 
 
 def test_components_of_other_code_or_size_share_no_machine_code(tmp_path: Path) -> None:
@@ -96,7 +98,7 @@ def test_components_of_other_code_or_size_share_no_machine_code(tmp_path: Path) 
 )
 def test_component_that_does_not_fit_is_compiled_whole(tmp_path: Path, binary: bytes) -> None:
     with pytest.raises(UnsupportedBinary):
-        split_memory(binary)
+        split_memory(weave(binary))
     compiled(binary, tmp_path)
     assert shared_codes(tmp_path) == 0
 
@@ -109,7 +111,7 @@ def test_machine_code_without_one_place_for_the_memory_raises(machine_code: byte
 
 def test_machine_code_has_the_memory_instead_of_the_placeholder() -> None:
     memory = b"m" * len(HOLE)
-    assert SplitComponent(b"", memory).with_memory(b"<" + HOLE + b">") == b"<" + memory + b">"
+    assert SplitComponent(b"", memory).with_memory(b"<" + HOLE + b">") == (b"<", memory, b">")
 
 
 @settings(max_examples=examples(20))

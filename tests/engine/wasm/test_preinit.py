@@ -7,7 +7,8 @@ from wasmtime import Engine, Store, wat2wasm
 from wasmtime.component import Component, Linker
 
 from engine.wasm.binary.preinit.run import preinitialize
-from engine.wasm.execution.config import Compiler, compile_config
+from engine.wasm.compile.compilers import Compiler
+from engine.wasm.execution.config import compile_config
 
 IMPORTS = """
   (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
@@ -87,17 +88,17 @@ class Running:
 
 
 def test_instance_starts_with_captured_memory_and_globals() -> None:
-    begun = Running(preinitialize(guest()))
-    assert [begun.ask("byte", at) for at in (11, 12, 13, 14)] == [97, 98, 99, 0]
-    assert [begun.ask("byte", at) for at in (65540, 65543, 65544)] == [4, 1, 0]
-    assert begun.ask("pages") == 4
-    assert begun.ask("count") == 1212
-    assert begun.ask("long") == -9_000_000_000
+    running = Running(preinitialize(guest()))
+    assert [running.ask("byte", at) for at in (11, 12, 13, 14)] == [97, 98, 99, 0]
+    assert [running.ask("byte", at) for at in (65540, 65543, 65544)] == [4, 1, 0]
+    assert running.ask("pages") == 4
+    assert running.ask("count") == 1212
+    assert running.ask("long") == -9_000_000_000
 
 
 def test_startup_randomness_is_from_compile_time() -> None:
-    begun = [Running(preinitialize(guest())) for _ in range(3)]
-    assert len({tuple(each.ask("byte", at) for at in range(8, 11)) for each in begun}) > 1
+    instances = [Running(preinitialize(guest())) for _ in range(3)]
+    assert len({tuple(each.ask("byte", at) for at in range(8, 11)) for each in instances}) > 1
 
 
 def test_memory_of_any_pattern_is_captured_exactly() -> None:
@@ -105,8 +106,8 @@ def test_memory_of_any_pattern_is_captured_exactly() -> None:
     stored = {dice.randrange(20, 131_000): dice.randrange(256) for _ in range(300)}
     stored |= {131_071: 1, 15: 0, 16: 255, 40: 0}
     stores = "".join(f"(i32.store8 (i32.const {at}) (i32.const {value}))" for at, value in stored.items())
-    begun = Running(preinitialize(guest(stores)))
-    assert {at: begun.ask("byte", at) for at in stored} == stored
+    running = Running(preinitialize(guest(stores)))
+    assert {at: running.ask("byte", at) for at in stored} == stored
 
 
 LEFT = {

@@ -15,7 +15,7 @@ import pytest
 from engine.artifact import ComponentArtifact
 from engine.wasm.execution.buffers import BUFFER_BYTES
 from engine.wasm.execution.config import MIB, PoolSettings
-from tests.engine.wasm.conftest import Answer, Client
+from tests.support.guest_client import Answer, Client
 
 pytestmark = pytest.mark.slow
 Serve = Callable[..., Any]
@@ -232,13 +232,13 @@ def test_burst_of_requests_is_answered_in_turn(serve: Serve) -> None:
 
 def test_two_hundred_streams_share_threads(serve: Serve) -> None:
     async def crowd(guest: Any, _runner: Any) -> tuple[list[Answer], int]:
-        begun: set[int] = set()
+        started: set[int] = set()
         everyone = asyncio.Event()
 
         def client(number: int) -> Client:
             async def first() -> None:
-                begun.add(number)
-                if len(begun) == 200:
+                started.add(number)
+                if len(started) == 200:
                     everyone.set()
 
             return Client(pause=first)

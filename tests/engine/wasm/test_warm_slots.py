@@ -89,9 +89,9 @@ def test_exhausted_slot_kind_falls_back_to_other_kind() -> None:
     )
     memory = RunMemory(MemoryProfile(0))
     for _ in range(PROMOTE_AFTER):
-        taken = pool.try_acquire("one", often, memory)
-        assert taken is not None
-        pool.release(taken, "one", memory)
+        slot = pool.try_acquire("one", often, memory)
+        assert slot is not None
+        pool.release(slot, "one", memory)
     assert [pool.try_acquire("one", often, memory) for _ in range(3)] == [0, 0, 1]
     assert pool.try_acquire("one", seldom, memory) == 1
     pool.release(0, "one", memory)

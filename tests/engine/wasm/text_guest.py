@@ -34,6 +34,7 @@ _CALLS = {
     "finish": (HTTP, "[static]outgoing-body.finish", "(param i32 i32 i32 i32)"),
     "read": (STREAMS, "[method]input-stream.blocking-read", "(param i32 i64 i32)"),
     "flush": (STREAMS, f"{_STREAM}blocking-write-and-flush", "(param i32 i32 i32 i32)"),
+    "send": (STREAMS, f"{_STREAM}flush", "(param i32 i32)"),
     "permit": (STREAMS, f"{_STREAM}check-write", "(param i32 i32)"),
     "write": (STREAMS, f"{_STREAM}write", "(param i32 i32 i32 i32)"),
     "now": (CLOCK, "now", "(result i64)"),
@@ -197,7 +198,8 @@ _CODE = """
 (func $say (param $from i32) (param $size i32)
   (if (i32.eqz (global.get $kept)) (then (call $begin)))
   (call $flush (global.get $out) (local.get $from) (local.get $size) (i32.const 256))
-  (if (i32.load8_u (i32.const 256)) (then unreachable)))
+  (if (i32.load8_u (i32.const 256)) (then unreachable))
+  (call $send (global.get $out) (i32.const 256)))
 (func $end
   (call $drop-output (global.get $out))
   (call $finish (global.get $kept) (i32.const 0) (i32.const 0) (i32.const 256)))
@@ -214,6 +216,7 @@ _CODE = """
   (if (local.get $bad) (then (call $say (local.get $letter) (i32.const 1)))))
 (func $inspect (local $end i32)
   (if (i32.eqz (global.get $kept)) (then (call $begin)))
+  (call $send (global.get $out) (i32.const 256))
   (local.set $end (i32.shl (memory.size) (i32.const 16)))
   (call $tell (i32.const 520) (call $zeroes (i32.const 131072) (i32.const 2097152)))
   (call $tell (i32.const 521) (i32.or
@@ -264,7 +267,7 @@ def component() -> bytes:
     imported = "\n".join(
         f'(import "host" "{name}" (func ${name} {signature}))' for name, signature in signatures.items()
     )
-    given = " ".join(f'(export "{name}" (func ${name}))' for name in signatures)
+    exports = " ".join(f'(export "{name}" (func ${name}))' for name in signatures)
     routes = "\n".join(
         f"(if (i32.eq (local.get $letter) (i32.const {ord(letter)})) (then {code} (call $end) return))"
         for letter, (_, code) in ROUTES.items()
@@ -303,7 +306,7 @@ def component() -> bytes:
     {routes}
     unreachable))
 (core instance $main-instance (instantiate $main
-  (with "host" (instance {given})) (with "memory" (instance $memory-instance))))
+  (with "host" (instance {exports})) (with "memory" (instance $memory-instance))))
 (alias export {hosted.instances[HTTP]} "incoming-request" (type $handled))
 (alias export {hosted.instances[HTTP]} "response-outparam" (type $answered))
 (func $handle (param "request" (own $handled)) (param "response-out" (own $answered))

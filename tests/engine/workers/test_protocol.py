@@ -32,15 +32,15 @@ def test_errors_round_trip_through_pickle(error: SvcError) -> None:
 def test_channel_delivers_messages_and_end() -> None:
     async def talk() -> list[object]:
         ours, theirs = socket.socketpair()
-        here, there = await Channel.open(ours), await Channel.open(theirs)
-        here.send(Published(7))
-        here.send("x" * 1_000_000)
-        received = [await there.receive(), await there.receive()]
-        here.close()
-        received.append(await there.receive())
-        there.send(Published(8))
-        await there.drain()
-        there.close()
+        first, second = await Channel.open(ours), await Channel.open(theirs)
+        first.send(Published(7))
+        first.send("x" * 1_000_000)
+        received = [await second.receive(), await second.receive()]
+        first.close()
+        received.append(await second.receive())
+        second.send(Published(8))
+        await second.drain()
+        second.close()
         return received
 
     assert asyncio.run(talk()) == [Published(7), "x" * 1_000_000, None]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.artifact import ComponentArtifact
-from tests.lanes.go.conftest import Module
+from tests.lanes.go.module import Module
 
 PROGRAM = """\
 package main

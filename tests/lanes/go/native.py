@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from lanes.go.toolchain import Go
-from tests.lanes.go.conftest import Module, Reply
+from tests.lanes.go.module import Module, Reply
 
 
 @contextmanager

@@ -271,7 +271,7 @@ func clients() {
 		body, err := io.ReadAll(response.Body)
 		fmt.Fprint(w, string(body), errors.Is(err, context.DeadlineExceeded))
 	})
-	handle("/cancelled", func(w http.ResponseWriter, r *http.Request, url string) {
+	handle("/canceled", func(w http.ResponseWriter, r *http.Request, url string) {
 		ctx, cancel := context.WithCancel(r.Context())
 		time.AfterFunc(50*time.Millisecond, cancel)
 		request, _ := http.NewRequestWithContext(ctx, "GET", url, nil)

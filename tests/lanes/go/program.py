@@ -7,7 +7,7 @@ import pytest
 
 from engine.artifact import ComponentArtifact
 from lanes.go.toolchain import Go
-from tests.lanes.go.conftest import Module
+from tests.lanes.go.module import Module
 from tests.lanes.go.native import running
 from tests.support.peer import Peer, peer
 

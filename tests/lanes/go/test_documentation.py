@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lanes.go.toolchain import Go
-from tests.lanes.go.conftest import GUEST, Module
+from tests.lanes.go.module import GUEST, Module
 
 PAGE = (GUEST.parents[2] / "docs" / "guides" / "build" / "go.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"^```go\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

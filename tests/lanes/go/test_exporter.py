@@ -7,7 +7,7 @@ import pytest
 
 from engine.lane import BuildMode
 from engine.manifest.model import Resource
-from tests.lanes.go.conftest import Module
+from tests.lanes.go.module import Module
 from tests.lanes.logged import run
 
 pytestmark = pytest.mark.slow

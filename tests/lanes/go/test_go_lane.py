@@ -14,7 +14,7 @@ from engine.manifest.model import Resource
 from lanes.go.lane import GoLane
 from lanes.go.toolchain import Go
 from lanes.go.workspace import LIBRARY
-from tests.lanes.go.conftest import HELLO, LITE, MANIFEST, Module
+from tests.lanes.go.module import HELLO, LITE, MANIFEST, Module
 from tests.lanes.test_command import dies
 from tests.support.waiting import until
 
@@ -49,8 +49,8 @@ def test_later_build_does_not_change_an_earlier_artifact(module: Module) -> None
 
 def test_equal_projects_in_different_folders_build_equal_components(module: Module, tmp_path: Path) -> None:
     elsewhere = Module(tmp_path / "else where", module.cache)
-    for one in (module, elsewhere):
-        one.program(LITE)
+    for each in (module, elsewhere):
+        each.program(LITE)
     assert module.build().digest == elsewhere.build().digest
 
 
@@ -294,7 +294,7 @@ def test_build_that_exceeds_its_time_limit_is_stopped(module: Module, started: P
     assert all(dies(pid) for pid in processes(started))
 
 
-def test_cancelled_build_leaves_no_process_and_the_next_build_works(
+def test_canceled_build_leaves_no_process_and_the_next_build_works(
     module: Module, started: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> list[int]:
@@ -335,8 +335,8 @@ def test_build_command_of_the_resource_is_used(module: Module) -> None:
         build=f"cp '{artifact.component}' own.wasm",
         output=module.workdir / "own.wasm",
     )
-    taken = asyncio.run(GoLane().build(replace(module.request(), resource=resource)))
-    assert taken.digest == artifact.digest
+    prebuilt = asyncio.run(GoLane().build(replace(module.request(), resource=resource)))
+    assert prebuilt.digest == artifact.digest
 
 
 def test_unwritable_cache_is_reported(module: Module, tmp_path: Path, go: Go) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from engine.artifact import ComponentArtifact
-from tests.lanes.go.conftest import Module, Reply
+from tests.lanes.go.module import Module, Reply
 from tests.lanes.go.program import artifact, module
 from tests.support.forms import multipart
 from tests.support.peer import Peer, peer
@@ -192,7 +192,7 @@ def test_denied_fetch_reports_egress(ask: Ask, other: Peer) -> None:
     for route in ("fetch", "own-transport"):
         message = ask(f"/{route}?url={quote(other.origin, safe='')}").text
         assert "HTTP-request-denied" in message and "`egress` of svc.toml" in message
-    assert other.seen == []
+    assert other.requests == []
 
 
 def test_unreachable_host_is_reported(ask: Ask) -> None:

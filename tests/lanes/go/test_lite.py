@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.artifact import ComponentArtifact
-from tests.lanes.go.conftest import HELLO, Module, Reply
+from tests.lanes.go.module import HELLO, Module, Reply
 from tests.lanes.go.native import natively
 from tests.lanes.go.program import artifact, module, native, other
 from tests.support.peer import Peer
@@ -107,9 +107,9 @@ def test_fetch_returns_the_response_of_another_server(ask: Ask, other: Peer) -> 
 
 
 def test_fetch_sends_body_and_fields(ask: Ask, other: Peer) -> None:
-    other.seen.clear()
+    other.requests.clear()
     assert ask("/post/to/URL/x", method="POST", body=[b"a ", b"body"]).text == "200 peer POST /x a body <nil>"
-    ((_, _, fields, _),) = other.seen
+    ((_, _, fields, _),) = other.requests
     assert [value for name, value in fields if name.lower() == "x-many"] == ["a", "b"]
 
 

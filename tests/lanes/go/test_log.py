@@ -8,7 +8,7 @@ import pytest
 
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
-from tests.lanes.go.conftest import Module
+from tests.lanes.go.module import Module
 from tests.lanes.go.program import artifact, module
 from tests.lanes.logged import Logged, run
 

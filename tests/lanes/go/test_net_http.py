@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from engine.artifact import ComponentArtifact
-from tests.lanes.go.conftest import Module, Reply
+from tests.lanes.go.module import Module, Reply
 from tests.lanes.go.native import natively
 from tests.lanes.go.program import artifact, module, native, other
 from tests.support.forms import multipart
@@ -211,9 +211,9 @@ def test_goroutines_timers_and_locks_work(ask: Ask) -> None:
 
 
 def test_fetch_returns_the_response_of_another_server(ask: Ask, other: Peer) -> None:
-    other.seen.clear()
+    other.requests.clear()
     assert ask("/fetch?url=URL/a%20%C3%BC%3Fq%23f").text == "200 peer 18 GET /a%20%C3%BC?q  <nil>"
-    ((_, _, fields, _),) = other.seen
+    ((_, _, fields, _),) = other.requests
     assert [value for name, value in fields if name.lower() == "x-many"] == ["a", "b"]
     assert [value for name, value in fields if name.lower() == "host"] == [other.origin[7:]]
     assert [value for name, value in fields if name.lower() == "user-agent"] == ["Go-http-client/1.1"]
@@ -229,13 +229,13 @@ def test_fetch_of_head_has_no_body(ask: Ask) -> None:
 
 
 def test_fetch_sends_bodies(ask: Ask, other: Peer) -> None:
-    other.seen.clear()
+    other.requests.clear()
     assert ask("/sized?url=URL/x").text == "200 peer 14 POST /x a body <nil>"
     assert ask("/empty?url=URL/x").text == "200 peer 8 POST /x  <nil>"
     pieces = [b"x" * 70_000, b"y" * 70_001]
     assert "POST /x " + "x" * 70_000 + "y" in ask("/chunked?url=URL/x", method="POST", body=pieces).text
-    assert other.seen[2][3] == b"".join(pieces)
-    lengths = [[v for k, v in fields if k.lower() == "content-length"] for _, _, fields, _ in other.seen]
+    assert other.requests[2][3] == b"".join(pieces)
+    lengths = [[v for k, v in fields if k.lower() == "content-length"] for _, _, fields, _ in other.requests]
     assert lengths == [["6"], ["0"], []]
 
 
@@ -252,11 +252,11 @@ def test_fetch_ends_at_its_deadline(ask: Ask) -> None:
     assert ask("/deadline?url=URL/never").text == "true context deadline exceeded"
     assert ask("/client-timeout?url=URL/never").text == "true true"
     assert ask("/body-timeout?url=URL/half").text == "halftrue"
-    assert ask("/cancelled?url=URL/never").text == "true"
+    assert ask("/canceled?url=URL/never").text == "true"
 
 
 def test_gzip_response_is_unpacked_as_in_net_http(ask: Ask, other: Peer) -> None:
-    other.seen.clear()
+    other.requests.clear()
     packed = len(gzip.compress(COMPRESSED.encode()))
     assert ask("/gzip?url=URL/gzip").text.splitlines() == [
         '"" true -1 <nil>',
@@ -264,7 +264,8 @@ def test_gzip_response_is_unpacked_as_in_net_http(ask: Ask, other: Peer) -> None
         *[f'"gzip" false {packed} <nil>'] * 3,
     ]
     encodings = [
-        [value for name, value in fields if name.lower() == "accept-encoding"] for *_, fields, _ in other.seen
+        [value for name, value in fields if name.lower() == "accept-encoding"]
+        for *_, fields, _ in other.requests
     ]
     assert encodings == [["gzip"], [], ["gzip"], ["gzip"]]
 
@@ -282,9 +283,9 @@ def test_response_bodies_may_be_read_late_closed_early_or_truncated(ask: Ask) ->
 
 
 def test_failing_upload_does_not_arrive_as_complete(ask: Ask, other: Peer) -> None:
-    other.seen.clear()
+    other.requests.clear()
     assert "error: " in ask("/broken-upload?url=URL/x").text
-    assert other.seen == []
+    assert other.requests == []
 
 
 def test_unsendable_upload_is_closed(ask: Ask) -> None:

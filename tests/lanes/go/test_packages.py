@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from engine.artifact import ComponentArtifact
 from lanes.go.toolchain import Go
-from tests.lanes.go.conftest import Module, Reply
+from tests.lanes.go.module import Module, Reply
 from tests.lanes.tables import Guests
 from tests.support.forms import multipart
 from tests.support.toolchains import GO_PROXY

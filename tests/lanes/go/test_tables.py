@@ -12,7 +12,7 @@ from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed
 from lanes.go.toolchain import Go
 from tests.lanes import tables
-from tests.lanes.go.conftest import GUEST, Module
+from tests.lanes.go.module import GUEST, Module
 from tests.lanes.tables import Guests
 
 pytestmark = pytest.mark.slow

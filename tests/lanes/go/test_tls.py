@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.lanes.go.conftest import HELLO, Module
+from tests.lanes.go.module import HELLO, Module
 
 pytestmark = pytest.mark.slow
 HANDSHAKE = b"crypto/tls.(*Conn).clientHandshake"

@@ -13,7 +13,7 @@ from lanes.go.lane import GoLane
 from lanes.go.overlay import overlay
 from lanes.go.pin import GO
 from lanes.go.toolchain import Go, find
-from tests.lanes.go.conftest import GUEST, LITE, Module
+from tests.lanes.go.module import GUEST, LITE, Module
 
 
 def fake(folder: Path, script: str) -> str:

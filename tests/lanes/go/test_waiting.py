@@ -1,7 +1,7 @@
 """Host calls of a waiting program: a single call if no other goroutine can run."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,33 +13,30 @@ from engine.http.exchange import RequestBody
 from engine.manifest.model import Resource
 from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.execution.runner import Runner
-from engine.wasm.wasi.registry import FUNCTIONS
+from engine.wasm.host.registry import FUNCTIONS
 from tests.engine.exchanges import CollectingExchange, guest_request
 from tests.lanes.go.deployed import artifact, program
 
 __all__ = ["artifact", "program"]
 pytestmark = pytest.mark.slow
-READ, POLL = "svc:bytes/streams#blocking-read", "wasi:io/poll#poll"
-Waits = dict[str, int]
+WAIT = "svc:run/host#wait"
+NEVER = (1 << 64) - 1
+Waits = list[tuple[bytes, bool]]
 
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[Waits]:
-    """Count the blocking calls of a guest to each of the two functions."""
-    result = {READ: 0, POLL: 0}
+    """Record the waits of a guest: the sources that it waits for, and whether it waits for a timer, too."""
+    result: Waits = []
+    wait = FUNCTIONS[WAIT].body
 
-    def watched(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
-        def called(*arguments: Any) -> Any:
-            value = body(*arguments)
-            result[name] += isinstance(value, Suspend)
-            return value
+    def watched(run: Any, sources: bytes, deadline: int) -> Any:
+        value = wait(run, sources, deadline)
+        if isinstance(value, Suspend):
+            result.append((sources.partition(b"|")[0].strip(), deadline != NEVER))
+        return value
 
-        return called
-
-    for name in result:
-        monkeypatch.setitem(
-            FUNCTIONS, name, replace(FUNCTIONS[name], body=watched(name, FUNCTIONS[name].body))
-        )
+    monkeypatch.setitem(FUNCTIONS, WAIT, replace(FUNCTIONS[WAIT], body=watched))
     yield result
 
 
@@ -73,20 +70,20 @@ def upload(artifact: ComponentArtifact, cache: Path, path: str, *, with_head: bo
     return sent[0]
 
 
-def test_single_wait_blocks_in_the_read(artifact: ComponentArtifact, cache: Path, waits: Waits) -> None:
+def test_program_waits_once_for_its_input(artifact: ComponentArtifact, cache: Path, waits: Waits) -> None:
     assert upload(artifact, cache, "/upload", with_head=False) == b"200000 <nil>"
-    assert waits == {READ: 1, POLL: 0}
+    assert waits == [(b"r0", False)]
 
 
-def test_wait_beside_a_timer_blocks_in_the_poll(
+def test_program_waits_once_for_its_input_and_a_timer(
     artifact: ComponentArtifact, cache: Path, waits: Waits
 ) -> None:
     assert upload(artifact, cache, "/timer", with_head=False) == b"200000 <nil>"
-    assert waits == {READ: 0, POLL: 1}
+    assert waits == [(b"r0", True)]
 
 
 def test_body_that_arrived_with_the_head_needs_no_wait(
     artifact: ComponentArtifact, cache: Path, waits: Waits
 ) -> None:
     assert upload(artifact, cache, "/upload", with_head=True) == b"200000 <nil>"
-    assert waits == {READ: 0, POLL: 0}
+    assert waits == []

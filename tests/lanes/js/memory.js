@@ -8,17 +8,22 @@ const endless = (mib) => {
   return new ReadableStream({ pull: (c) => (left-- ? c.enqueue(new Uint8Array(65536).fill(97)) : c.close()) });
 };
 
+const sized = async (stream) => {
+  let size = 0;
+  for await (const chunk of stream) size += chunk.length;
+  return { size };
+};
+
 const routes = {
+  '/streamed': () => sized(endless(100)),
+  '/compressed': () => sized(endless(100).pipeThrough(new CompressionStream('gzip')).pipeThrough(new DecompressionStream('gzip'))),
+  '/graph': () => Array.from({ length: 4e5 }, (_, a) => ({ a, b: [a], c: `x${a}` })),
   '/array': () => new Uint8Array(200 * MIB),
   '/blob': () => new Blob([bytes(40), bytes(20)]),
   '/blobs': () => Array.from({ length: 200 }, () => new Blob([new Uint8Array(2 * MIB)])),
   '/file': () => new File([bytes(40), bytes(20)], 'a'),
   '/blob-text': () => new Blob([text(50)]),
-  '/blob-array-buffer': () => new Blob([bytes(32)]).arrayBuffer().then((buffer) => [buffer, bytes(32)]),
-  '/slice': () => {
-    const blob = new Blob([bytes(32)]);
-    return [blob.slice(0), blob.slice(1), blob.slice(2)];
-  },
+  '/blob-array-buffer': () => new Blob([bytes(40)]).arrayBuffer().then((buffer) => [buffer, bytes(40)]),
   '/response': () => [bytes(30), 1, 2, 3].map((_, index, [all]) => index && new Response(all)),
   '/array-buffer': () => new Response(bytes(40)).arrayBuffer(),
   '/bytes': () => new Response(endless(120)).bytes(),
@@ -71,8 +76,8 @@ const routes = {
   '/base': () => new URL('b', `http://a/${text(40)}`),
   '/type': () => new Blob([], { type: text(60) }),
   '/form': () => {
-    const form = new FormData(), file = new Blob([bytes(20)]);
-    for (;;) form.append('a', file, 'name');
+    const form = new FormData();
+    for (;;) form.append('a', new Blob([bytes(20)]), 'name');
   },
   '/redirect': () => Response.redirect(`http://a/${text(40)}`),
   '/log': () => console.log(text(60)),

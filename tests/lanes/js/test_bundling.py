@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from tests.engine.wasm.conftest import Answer
-from tests.lanes.js.conftest import MODES, Sources
+from tests.lanes.js.sources import MODES, Sources
 from tests.lanes.js.test_crypto import answers_with_crypto
+from tests.support.guest_client import Answer
 
 pytestmark = pytest.mark.slow
 MISSING = '"{}" is a module of Node.js, which the js lane does not have; the package packages loads it'

@@ -11,7 +11,7 @@ from bench.compat.guest import Laboratory, Results
 from bench.compat.report import compare, reasons
 from bench.compat.upstream import upstream
 from bench.compat.workspace import PackagesMissing, installed, node, workspace
-from tests.lanes.js.conftest import MODES
+from tests.lanes.js.sources import MODES
 
 pytestmark = [pytest.mark.slow(seconds=60), pytest.mark.timeout(900)]
 PACKAGES = ("hono", "jose", "marked", "zod", "iron-session", "react-dom", "graphql-yoga", "date-fns-tz")

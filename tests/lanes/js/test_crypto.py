@@ -14,10 +14,11 @@ from engine.door import DOMAIN, DoorContext
 from engine.manifest.model import Resource
 from engine.wasm.execution.runner import Runner
 from engine.wasm.outbound.door_calls import DoorBinding
-from tests.engine.wasm.conftest import Answer, Client
-from tests.lanes.js.conftest import MODES, Programs, Sources
 from tests.lanes.js.npm import node_modules
+from tests.lanes.js.programs import Programs
+from tests.lanes.js.sources import MODES, Sources
 from tests.lanes.workdir import compiles_fast
+from tests.support.guest_client import Answer, Client
 
 pytestmark = pytest.mark.slow
 SIGNATURES = ("ECDSAP-256", "ECDSAP-521", "Ed25519", "RSASSA-PKCS1-v1_5", "RSA-PSS")

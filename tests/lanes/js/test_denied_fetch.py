@@ -10,8 +10,8 @@ from doors.tables.door import TablesDoor
 from engine.door import DoorContext
 from engine.wasm.execution.runner import Runner
 from engine.wasm.outbound.door_calls import DoorBinding
-from tests.engine.wasm.conftest import Answer, Client
-from tests.lanes.js.conftest import Sources, ask
+from tests.lanes.js.sources import Sources, ask
+from tests.support.guest_client import Answer, Client
 
 pytestmark = pytest.mark.slow
 BODIES = ["/none", "/empty", "/text", "/bytes", "/large", "/stream"]

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from engine.wasm.execution.runner import Runner
-from tests.engine.wasm.conftest import Answer, Client
-from tests.lanes.js.conftest import MODES, Programs
+from tests.lanes.js.programs import Programs
+from tests.lanes.js.sources import MODES
+from tests.support.guest_client import Answer, Client
 
 pytestmark = pytest.mark.slow
 DETAILS = {
@@ -64,10 +65,10 @@ def test_failure_is_reported_with_the_users_message(
 
 @pytest.mark.parametrize("target", [*DETAILS, *BODIES])
 def test_dev_and_deploy_fail_alike(answers: dict[str, dict[str, Answer]], target: str) -> None:
-    def seen(answer: Answer) -> object:
+    def comparable(answer: Answer) -> object:
         return answer.status, answer.headers, answer.body, answer.ended, printed(answer), answer.report.detail
 
-    assert seen(answers["dev"][target]) == seen(answers["deploy"][target])
+    assert comparable(answers["dev"][target]) == comparable(answers["deploy"][target])
 
 
 @pytest.mark.parametrize("target", BODIES)

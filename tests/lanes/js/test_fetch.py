@@ -12,9 +12,9 @@ import pytest
 
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
-from tests.engine.wasm.conftest import Answer
-from tests.lanes.js.conftest import MODES, Sources
+from tests.lanes.js.sources import MODES, Sources
 from tests.lanes.workdir import answers
+from tests.support.guest_client import Answer
 from tests.support.peer import COMPRESSED, as_json, peer
 
 pytestmark = pytest.mark.slow
@@ -28,6 +28,7 @@ async function* failing(how) {
 async function answer(input, init, read) {
   if (init?.codings) init.headers = { 'accept-encoding': globalThis.CODINGS };
   if (init?.stream) init.body = ReadableStream.from([new TextEncoder().encode(init.stream)]);
+  if (init?.blob) init.body = new Blob([init.blob, 'a'.repeat(3 << 20)], { type: 'text/tea' });
   if (init?.failing) init.body = ReadableStream.from(failing(init.failing));
   const response = await (init?.request ? fetch(new Request(input, init)) : fetch(input, init));
   if (read === 'pass') return response;
@@ -52,6 +53,8 @@ export default {
 };
 """
 # A program with these words contains the decoder of brotli, which each request to a dev build evaluates.
+CLOSED = "http://127.0.0.1:1"
+"""An origin that the program may call, and where nothing listens."""
 CODINGS = "globalThis.CODINGS = ['accept-encoding', 'br, gzip;q=0.5, zstd, *;q=0.1'][1];\n"
 
 
@@ -96,7 +99,8 @@ def decoder(
     """The program with the decoder of brotli."""
     sources = Sources(tmp_path_factory.mktemp("fetch ü").resolve(), cache)
     sources.write("index.js", PROGRAM + CODINGS)
-    return Program(cache, replace(sources.resource, egress=tuple(origins)), sources.build(request.param))
+    allowed = (*origins, CLOSED)
+    return Program(cache, replace(sources.resource, egress=allowed), sources.build(request.param))
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +159,17 @@ def test_redirect_sends_the_body_of_a_request_again(program: Program, origins: l
     assert json.loads(answer["text"])[3] == "tea"
 
 
+@pytest.mark.parametrize("is_request", [True, False])
+def test_large_blob_is_sent_with_its_length_and_type_and_sent_again(
+    program: Program, origins: list[str], is_request: bool
+) -> None:
+    init = {"method": "POST", "blob": "tea", "request": is_request}
+    for answer in program.fetch((f"{origins[0]}/", init), (redirect(origins[0], "/end", 307), init)):
+        _, _, headers, body = json.loads(answer["text"])
+        assert (headers["content-type"], headers["content-length"]) == ("text/tea", str((3 << 20) + 3))
+        assert body == "tea" + "a" * (3 << 20)
+
+
 def test_manual_redirect_returns_the_response(program: Program, origins: list[str]) -> None:
     calls = [
         (redirect(origins[0], "/end"), {"redirect": "manual", "request": is_request})
@@ -185,7 +200,8 @@ def test_failing_redirect_raises_type_error(program: Program, origins: list[str]
 FAILING_URLS = {
     "/path": '"/path" is not an absolute URL',
     "ftp://a.example/": "the scheme of ftp://a.example/ is not http, https or data",
-    "http://127.0.0.1:1/": "http://127.0.0.1:1 did not answer",
+    "http://127.0.0.1:2/": "http://127.0.0.1:2 did not answer, or egress in svc.toml does not allow it",
+    f"{CLOSED}/": f"{CLOSED} did not answer",
     "data:none": "has no comma",
 }
 

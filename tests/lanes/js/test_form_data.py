@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from engine.artifact import ComponentArtifact
-from tests.engine.wasm.conftest import Answer
-from tests.lanes.js.conftest import MODES, Sources
+from tests.lanes.js.sources import MODES, Sources
 from tests.lanes.workdir import answers
+from tests.support.guest_client import Answer
 
 pytestmark = pytest.mark.slow
 MULTIPART = "multipart/form-data; boundary=----limit"

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.engine.wasm.conftest import Answer
-from tests.lanes.js.conftest import MODES, Programs, ask
+from tests.lanes.js.programs import Programs
+from tests.lanes.js.sources import MODES, ask
+from tests.support.guest_client import Answer
 
 pytestmark = pytest.mark.slow
 TARGETS = [
@@ -43,13 +44,13 @@ def answers(programs: Programs) -> dict[str, dict[str, Answer]]:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_dev_and_deploy_answer_alike(answers: dict[str, dict[str, Answer]], target: str) -> None:
-    def seen(answer: Answer) -> Any:
+    def comparable(answer: Answer) -> Any:
         # The length is known when the whole body was there before the head left: a matter of time.
         headers = {name: value for name, value in answer.headers.items() if name != b"content-length"}
         body = re.sub(rb"(:\n\n)+", b"", answer.body)  # So is the number of pings.
         return answer.status, headers, body, answer.ended, answer.lines, answer.report.detail
 
-    assert seen(answers["dev"][target]) == seen(answers["deploy"][target])
+    assert comparable(answers["dev"][target]) == comparable(answers["deploy"][target])
 
 
 def test_json_has_type_status_and_body(answers: dict[str, dict[str, Answer]]) -> None:

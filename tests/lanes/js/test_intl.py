@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.lane import BuildMode
-from tests.lanes.js.conftest import MODES, Sources, ask
+from tests.lanes.js.sources import MODES, Sources, ask
 
 pytestmark = pytest.mark.slow
 RESULTS = {

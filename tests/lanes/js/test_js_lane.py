@@ -11,11 +11,11 @@ from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildMode
 from engine.wasm.binary.memory_image import split_memory
 from lanes.js.component import GLUE_MODULE, SnapshotSpec, component
-from lanes.js.lane import JsLane
+from lanes.js.lane import DEFAULT_HEAP, JsLane
 from lanes.js.toolchain import SCRIPTS, ensure, packages_folder
 from lanes.process import run
-from tests.engine.wasm.conftest import Answer
-from tests.lanes.js.conftest import MODES, Sources, ask
+from tests.lanes.js.sources import MODES, Sources, ask
+from tests.support.guest_client import Answer
 
 pytestmark = pytest.mark.slow
 HELLO = "export default { fetch: () => new Response('hello') };\n"
@@ -171,10 +171,10 @@ def test_dev_and_deploy_answer_alike(sources: Sources) -> None:
         "/nowhere",
     )
 
-    def seen(answer: Answer) -> Any:
+    def comparable(answer: Answer) -> Any:
         return answer.status, answer.headers, answer.body, answer.ended, answer.lines, answer.report.detail
 
-    dev, deploy = ([seen(a) for a in ask(sources, sources.build(mode), *targets)] for mode in MODES)
+    dev, deploy = ([comparable(a) for a in ask(sources, sources.build(mode), *targets)] for mode in MODES)
     assert dev == deploy
 
 
@@ -209,8 +209,8 @@ def test_concurrent_builds_of_one_bundle_share_one_component(sources: Sources) -
     assert sum(line.startswith("waiting") for line in sources.reported) == 1
 
 
-def test_cancelled_build_leaves_no_files_and_the_next_build_works(sources: Sources) -> None:
-    sources.write("index.js", HELLO.replace("hello", f"cancelled {sources.root}"))
+def test_canceled_build_leaves_no_files_and_the_next_build_works(sources: Sources) -> None:
+    sources.write("index.js", HELLO.replace("hello", f"canceled {sources.root}"))
 
     async def twice(lane: JsLane) -> ComponentArtifact:
         started = asyncio.Event()
@@ -284,6 +284,7 @@ def test_component_from_the_template_equals_that_of_componentize_js(sources: Sou
             write=write,
             report=print,
             activity="making the component",
+            heap=DEFAULT_HEAP,
         )
         ours, _ = await component(spec)
         script, wit = toolchain.script("template.mjs"), str(toolchain.wit / "service")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.artifact import ComponentArtifact
-from tests.lanes.js.conftest import Sources
+from tests.lanes.js.sources import Sources
 from tests.lanes.logged import Logged, run
 
 pytestmark = pytest.mark.slow

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from engine.lane import BuildMode
-from tests.lanes.js.conftest import Sources, ask
 from tests.lanes.js.npm import node_modules
+from tests.lanes.js.sources import Sources, ask
 from tests.lanes.logged import run
 
 pytestmark = pytest.mark.slow

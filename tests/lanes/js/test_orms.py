@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.lanes import tables
-from tests.lanes.js.conftest import INDEX, MODES, Sources
 from tests.lanes.js.npm import node_modules
+from tests.lanes.js.programs import INDEX
+from tests.lanes.js.sources import MODES, Sources
 from tests.lanes.tables import Guests
 
 pytestmark = pytest.mark.slow

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from engine.artifact import ComponentArtifact
-from tests.engine.wasm.conftest import Answer
-from tests.lanes.js.conftest import MODES, Sources, ask
 from tests.lanes.js.npm import node_modules
+from tests.lanes.js.sources import MODES, Sources, ask
+from tests.support.guest_client import Answer
 
 pytestmark = pytest.mark.slow
 TYPED = """\

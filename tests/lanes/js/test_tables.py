@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.lanes import tables
-from tests.lanes.js.conftest import MODES, Programs, Sources
+from tests.lanes.js.programs import Programs
+from tests.lanes.js.sources import MODES, Sources
 from tests.lanes.tables import Guests
 
 pytestmark = pytest.mark.slow
@@ -70,10 +71,10 @@ def test_d1_has_the_results_of_workers(guests: Guests) -> None:
 
 def test_bundle_without_tables_excludes_the_library(sources: Sources) -> None:
     sources.write("index.js", NEITHER)
-    alone = sources.build()
+    without_tables = sources.build()
     sources.write("index.js", f"import {{ log }} from '@svc/guest';\n{NEITHER}")
     with_library = sources.build()
-    assert alone.script is not None and with_library.script is not None
+    assert without_tables.script is not None and with_library.script is not None
     assert "SVC_TABLES_ENDPOINT" not in with_library.script
 
 

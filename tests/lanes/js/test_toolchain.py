@@ -9,7 +9,7 @@ from engine.lane import ToolchainMissing
 from lanes.js.node import find
 from lanes.js.pin import NODE
 from lanes.js.toolchain import ensure, packages_folder, tools
-from tests.lanes.js.conftest import Sources
+from tests.lanes.js.sources import Sources
 
 pytestmark = pytest.mark.slow
 HELLO = "export default { fetch: () => new Response('hello') };\n"
@@ -139,8 +139,8 @@ def test_concurrent_installs_share_one_and_remove_partial_ones(
     (tmp_path / "bin" / "npm").write_text(f"#!/bin/sh\ntest $1 = install || exit 0\n{install}")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
     empty = tmp_path / "empty cache"
-    left = empty / "toolchains" / f".installing-{real.name}-killed"
-    left.mkdir(parents=True)
+    leftover = empty / "toolchains" / f".installing-{real.name}-killed"
+    leftover.mkdir(parents=True)
     lines: list[str] = []
 
     async def both() -> tuple[object, object]:
@@ -149,5 +149,5 @@ def test_concurrent_installs_share_one_and_remove_partial_ones(
     first, second = asyncio.run(both())
     assert first == second
     assert runs.read_text() == "run\n"
-    assert not left.exists()
+    assert not leftover.exists()
     assert any("waiting" in line for line in lines)

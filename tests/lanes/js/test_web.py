@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from engine.lane import BuildMode
-from tests.engine.wasm.conftest import Answer
-from tests.lanes.js.conftest import MODES, Programs
+from tests.lanes.js.programs import Programs
+from tests.lanes.js.sources import MODES
+from tests.support.guest_client import Answer
 
 pytestmark = pytest.mark.slow
 VALUES: dict[str, Any] = {
@@ -23,6 +24,15 @@ VALUES: dict[str, Any] = {
     "content-length": [None, None, ["content-type"], "3", "3", "3"],
     "stream-from": [[1, 2], "TypeError"],
     "stream-iteration-cancels": [True, False],
+    "wrong-content-length": [2 << 20] * 4,
+    "stream-iteration-ends-early": [
+        "TypeError",
+        False,
+        {"done": True, "value": "stop"},
+        ["stop"],
+        {"done": True},
+        True,
+    ],
     "stream-iteration-fails": "RangeError",
     "text-encoder-stream": [[97], [240, 159, 152, 128, 98], [239, 191, 189]],
     "text-decoder-stream": ["üa", "utf-8", True, False],
@@ -112,4 +122,7 @@ def test_response_is_sent_as_made(answers: dict[str, dict[str, Answer]], mode: s
 @pytest.mark.parametrize("mode", MODES)
 def test_error_response_fails_the_request(answers: dict[str, dict[str, Answer]], mode: str) -> None:
     report = answers[mode]["/error-returned"].report
-    assert (report.outcome, report.detail) == ("guest-failed", "TypeError: fetch() returned Response.error()")
+    assert (report.outcome, report.detail) == (
+        "guest-failed",
+        "TypeError: api/index.js: fetch() returned Response.error()",
+    )

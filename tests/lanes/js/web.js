@@ -86,6 +86,18 @@ const checks = {
     for await (const _ of stream) break;
     return [cancelled, stream.locked];
   },
+  async 'wrong-content-length'() {
+    const bytes = new Uint8Array(2 << 20).fill(97), lengths = [1 << 20, (2 << 20) + 1, 2 << 20, 5];
+    const read = (length) => new Response(new Blob([bytes]).stream(), { headers: { 'content-length': `${length}` } }).bytes();
+    const text = (all) => new TextDecoder().decode(all);
+    return (await Promise.all(lengths.map(read))).map((all) => text(all) === 'a'.repeat(all.length) && all.length);
+  },
+  async 'stream-iteration-ends-early'() {
+    const reasons = [], stream = new ReadableStream({ cancel: (reason) => void reasons.push(reason) });
+    const iterator = stream.values(), locked = await thrown(() => stream.values());
+    const returned = iterator.return('stop');
+    return [locked, stream.locked, await returned, reasons, await iterator.next(), iterator[Symbol.asyncIterator]() === iterator];
+  },
   async 'stream-iteration-fails'() {
     const stream = new ReadableStream({ start: (controller) => controller.error(new RangeError('no')) });
     return thrown(async () => { for await (const _ of stream); });

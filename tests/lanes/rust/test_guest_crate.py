@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lanes.rust.cargo import TARGET
-from tests.lanes.rust.conftest import GUEST, HELLO, MANIFEST, Crate
+from tests.lanes.rust.crate import GUEST, HELLO, MANIFEST, Crate
 
 pytestmark = pytest.mark.slow
 PAGES = [GUEST.parents[2] / "docs" / "guides" / "build" / name for name in ("rust.md", "tables.md")]

@@ -13,8 +13,8 @@ from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
 from engine.wasm.execution.runner import Runner
 from lanes.rust.world import BINARY, assemble
-from tests.engine.wasm.conftest import Answer, Client
-from tests.lanes.rust.conftest import GUEST, Crate
+from tests.lanes.rust.crate import GUEST, Crate
+from tests.support.guest_client import Answer, Client
 
 pytestmark = pytest.mark.slow
 SOURCE = Path(__file__).with_name("program.rs").read_text()
@@ -167,7 +167,7 @@ class Peer:
     """A server that guests may call; it responds when `together` requests have arrived."""
 
     def __init__(self, together: int = 1) -> None:
-        self.seen: list[bytes] = []
+        self.bodies: list[bytes] = []
         self._together = together
         self._all = asyncio.Event()
         self._calls: list[asyncio.Task[None]] = []
@@ -188,8 +188,8 @@ class Peer:
                 body += (await reader.readexactly(size + 2))[:-2]
         elif b"content-length: " in head.lower():
             body = await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split()[0]))
-        self.seen.append(head + body)
-        if len(self.seen) >= self._together:
+        self.bodies.append(head + body)
+        if len(self.bodies) >= self._together:
             self._all.set()
         await self._all.wait()
         name = head.split()[1] + b" " + body
@@ -229,7 +229,7 @@ def test_fetch_sends_method_headers_and_body(crate: Crate, artifact: ComponentAr
     peer = Peer()
     answer = calling(crate, artifact, peer, "/fetch?url=URL/a%20%C3%BC%3Fq%23f")
     assert answer.body == b'200 peer /a%20%C3%BC?q {"n":1}'
-    assert b"x-a: b" in peer.seen[0] and b"content-type: application/json" in peer.seen[0]
+    assert b"x-a: b" in peer.bodies[0] and b"content-type: application/json" in peer.bodies[0]
 
 
 def test_upload_is_streamed_to_another_server(crate: Crate, artifact: ComponentArtifact) -> None:

@@ -9,7 +9,7 @@ import pytest
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
 from tests.lanes.logged import Logged, run
-from tests.lanes.rust.conftest import Crate, handler
+from tests.lanes.rust.crate import Crate, handler
 
 pytestmark = pytest.mark.slow
 SOURCE = handler("""

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from engine.artifact import ComponentArtifact
-from tests.engine.wasm.conftest import Answer
-from tests.lanes.rust.conftest import GUEST, Crate
+from tests.lanes.rust.crate import GUEST, Crate
+from tests.support.guest_client import Answer
 
 pytestmark = [pytest.mark.slow(seconds=60), pytest.mark.timeout(1200)]
 SOURCES = Path(__file__).with_name("packages")

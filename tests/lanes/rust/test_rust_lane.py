@@ -12,7 +12,7 @@ from engine.lane import BuildFailed
 from engine.manifest.model import Resource
 from lanes.rust.lane import RustLane
 from svc_tui.terminal import stderr
-from tests.lanes.rust.conftest import HELLO, MANIFEST, Crate, handler
+from tests.lanes.rust.crate import HELLO, MANIFEST, Crate, handler
 from tests.lanes.test_command import dies
 from tests.support.waiting import until
 
@@ -229,7 +229,7 @@ def processes(crate: Crate) -> list[int]:
     return [int(pid) for pid in started.read_text().split()]
 
 
-def test_cancelled_build_leaves_no_process_and_the_next_build_works(crate: Crate) -> None:
+def test_canceled_build_leaves_no_process_and_the_next_build_works(crate: Crate) -> None:
     crate.program(HELLO)
     crate.write("build.rs", BUILD_SCRIPT)
 
@@ -329,5 +329,5 @@ def test_build_command_of_the_resource_is_used(crate: Crate) -> None:
         build=f"cp '{artifact.component}' own.wasm",
         output=crate.workdir / "own.wasm",
     )
-    taken = asyncio.run(RustLane().build(replace(crate.request(), resource=resource)))
-    assert taken.digest == artifact.digest
+    prebuilt = asyncio.run(RustLane().build(replace(crate.request(), resource=resource)))
+    assert prebuilt.digest == artifact.digest

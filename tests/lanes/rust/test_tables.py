@@ -8,7 +8,7 @@ import pytest
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed
 from tests.lanes import tables
-from tests.lanes.rust.conftest import Crate, handler
+from tests.lanes.rust.crate import Crate, handler
 from tests.lanes.tables import Guests
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from lanes.rust.cargo import TARGET
 from lanes.rust.lane import RustLane
 from lanes.rust.toolchain import error_line
 from svc_tui.main import run
-from tests.lanes.rust.conftest import HELLO, Crate
+from tests.lanes.rust.crate import HELLO, Crate
 
 
 def program(folder: Path, name: str, script: str) -> Path:
@@ -100,6 +100,7 @@ def test_doctor_shows_the_error_of_a_tool_without_its_backtrace(
     out = capsys.readouterr().out
     assert "does not work: error: rustup could not choose a version of cargo" in out
     assert "__libc_start_main" not in out
+    assert "rustup default stable" in out
 
 
 @pytest.mark.slow

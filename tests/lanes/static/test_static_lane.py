@@ -185,18 +185,20 @@ def test_unchanged_files_are_not_compressed_again(shop: Workshop) -> None:
 
 
 @pytest.mark.parametrize("coding", ["br", "identity"])
-@pytest.mark.parametrize("damage", [lambda whole: b"", lambda whole: bytes(len(whole))], ids=["cut", "zeros"])
+@pytest.mark.parametrize(
+    "damage", [lambda content: b"", lambda content: bytes(len(content))], ids=["cut", "zeros"]
+)
 def test_damaged_cached_file_is_made_again(
     shop: Workshop, coding: str, damage: Callable[[bytes], bytes]
 ) -> None:
     shop.write("a.js", "function a() {}\n" * 300)
     image = shop.image()
     path = blob_path(image.folder, shop.files(image)["a.js"].encodings[coding][0])
-    whole = path.read_bytes()
+    content = path.read_bytes()
     path.chmod(0o644)
-    path.write_bytes(damage(whole))
+    path.write_bytes(damage(content))
     assert shop.image() == image
-    assert path.read_bytes() == whole
+    assert path.read_bytes() == content
 
 
 def test_dev_compresses_quicker_than_deploy(shop: Workshop) -> None:

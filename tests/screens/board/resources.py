@@ -8,6 +8,7 @@ def resource(name: str, lane: str, *, public: bool = True) -> BoardResource:
     return BoardResource(
         name=name,
         lane=lane,
+        tone="dim",
         kind="image" if lane == "static" else "component",
         public=public,
         run_limit_secs=30,

@@ -12,9 +12,9 @@ from textual.app import App
 from screens.board.render import Hit
 from screens.project_client import ConnectionInfo, ProjectClient
 from svc_tui.client import Client
-from tests.screens.board.conftest import Board, board, run, select
-from tests.screens.conftest import OpenApp, idle
+from tests.screens.board.board import Board, board, run, select
 from tests.screens.dev_project import SHOP, Shop, developed
+from tests.support.screens import OpenApp, idle
 
 pytestmark = pytest.mark.slow
 Snapshot = Callable[[App[Any]], None]

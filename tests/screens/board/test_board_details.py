@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.screens.board.conftest import Board, run, select
-from tests.screens.conftest import OpenApp
+from tests.screens.board.board import Board, run, select
 from tests.screens.dev_project import SHOP, Shop
+from tests.support.screens import OpenApp
 
 pytestmark = pytest.mark.slow
 

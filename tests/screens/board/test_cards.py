@@ -7,6 +7,7 @@ from rich.cells import cell_len
 
 from screens.board.cards import (
     ASCII_SIGNS,
+    NARROW,
     TALL_CARD_LINES,
     UNICODE_SIGNS,
     door_card,
@@ -42,6 +43,7 @@ RESOURCES = st.builds(
     BoardResource,
     name=NAMES,
     lane=st.sampled_from(["static", "go", "rust", "js"]),
+    tone=st.sampled_from(["dim", "yellow", "teal"]),
     kind=st.sampled_from(["image", "component"]),
     public=st.booleans(),
     run_limit_secs=st.integers(1, 900),
@@ -66,6 +68,12 @@ def test_resource_card_fills_node_width(
     assert widths(resource_card(resource, health, room[0], signs)) == {room[0]}
     tall = resource_card(resource, health, room[0], signs, TALL_CARD_LINES)
     assert widths(tall) == {room[0]} and len(tall) == TALL_CARD_LINES
+
+
+@given(RESOURCES, HEALTHS)
+def test_resource_card_shows_lane_in_its_tone(resource: BoardResource, health: Health) -> None:
+    first = resource_card(resource, health, max(NARROW, cell_len(resource.name) + 12), UNICODE_SIGNS)[0]
+    assert first[-1] == (resource.lane, resource.tone)
 
 
 @given(NAMES, st.none() | st.integers(0, 10**6), st.none() | st.floats(0, 1e6), st.sampled_from(WIDTHS))

@@ -15,9 +15,9 @@ from screens.project_client import ConnectionInfo, ProjectClient
 from svc_tui.client import Client
 from svc_tui.client.credentials import Credentials, NotLoggedIn
 from svc_tui.console.deployer import ConsoleDeployer, ProjectFiles
-from tests.screens.board.conftest import Board, board
-from tests.screens.conftest import OpenApp, idle
+from tests.screens.board.board import Board, board
 from tests.screens.dev_project import Shop
+from tests.support.screens import OpenApp, idle
 from tests.svc_tui.hosted import Hosted
 
 pytestmark = pytest.mark.slow
@@ -82,6 +82,9 @@ def test_deploy_shows_plan_and_starts_on_enter(
         assert "http://web--shop.apps.example:8080" in ui.text
         assert "private, mounted at web:/docs/*" in ui.text
         assert hosted.get().text == "one" and desk.belongs == [hosted.control]
+        (done,) = screen.client.activity.lines()
+        assert screen.deploy_log.live is not None
+        assert done[-1] == (f"deployed: {screen.deploy_log.live.deployment} is live", "good")
         await ui.press("escape")
         assert ui.app.screen is ui.screen
 

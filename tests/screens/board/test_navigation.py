@@ -15,7 +15,7 @@ DIRECTIONS = cast(tuple[Direction, ...], get_args(Direction))
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def made(
+def layout_of(
     lanes: dict[str, str], *mounts: tuple[str, str, str], users: frozenset[str] = frozenset()
 ) -> Diagram:
     resources = {name: resource(name, lane) for name, lane in lanes.items()}
@@ -23,7 +23,7 @@ def made(
     return build_diagram(manifest, (), {"tables": users, "telemetry": frozenset()}, 100)
 
 
-PULSE = made(
+PULSE = layout_of(
     {"web": "static", "api": "js", "ticks": "go"}, ("web", "/api/*", "api"), ("web", "/events", "ticks")
 )
 API, EVENTS = Hit("edge", "web /api/* api"), Hit("edge", "web /events ticks")
@@ -35,7 +35,7 @@ def node(name: str) -> Hit:
 
 def test_first_node_is_first_resource() -> None:
     assert first_node(PULSE) == next_in_direction(PULSE, None, "left") == node("web")
-    assert first_node(made({})).__class__ is Hit and first_node(made({})) == node("door tables")
+    assert first_node(layout_of({})).__class__ is Hit and first_node(layout_of({})) == node("door tables")
 
 
 def test_arrows_follow_edges_and_columns() -> None:
@@ -62,7 +62,7 @@ def test_tab_cycles_through_edges() -> None:
 
 
 def test_tab_without_edges_cycles_through_nodes() -> None:
-    plain = made({"web": "static", "api": "js"})
+    plain = layout_of({"web": "static", "api": "js"})
     assert next_edge(plain, node("web"), 1) != node("web")
 
 
@@ -78,7 +78,7 @@ def projects(draw: st.DrawFn) -> tuple[dict[str, str], list[tuple[str, str]]]:
 def test_keys_reach_every_item(project: tuple[dict[str, str], list[tuple[str, str]]]) -> None:
     lanes, mounts = project
     mounted = ((source, f"/{target}/*", target) for source, target in mounts)
-    result = made(lanes, *mounted, users=frozenset(source for source, _ in mounts))
+    result = layout_of(lanes, *mounted, users=frozenset(source for source, _ in mounts))
     reached: set[Hit] = set()
     begin = first_node(result)
     assert begin is not None

@@ -4,8 +4,21 @@ from base64 import b64decode, b64encode
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from screens.logs.body_colors import MAX_COLORED, color_body
 from screens.logs.exchange import curl_command, exchange_lines, parse_request, request_text
+
+CONTENT_TYPES = (
+    "application/json",
+    "application/problem+json",
+    "image/svg+xml",
+    "text/css",
+    "text/html; charset=utf-8",
+    "text/javascript",
+    "text/plain",
+)
 
 
 def message(body: bytes, **more: Any) -> dict[str, Any]:
@@ -29,6 +42,28 @@ def test_exchange_shows_fields_and_bodies_of_both_messages() -> None:
     assert "  cookie          [redacted]" in text
     assert '    "a": "ü"' in text
     assert text[-1] == "  no body" and "response  204" in text
+
+
+def test_bodies_have_the_colors_of_their_content_type() -> None:
+    (_, *lines) = exchange_lines({"request": request(b'{"a": ["b", 1.5, null]}'), "response": None})
+    pieces = [piece for line in lines for piece in line]
+    assert ('"a"', "accent") in pieces and ('"b"', "good") in pieces
+    assert ("1.5", "teal") in pieces and ("null", "violet") in pieces
+    html = color_body(["<!-- old", "-->", '<a href="x">b</a>'], "text/html; charset=utf-8")
+    assert html[0] == [("<!-- old", "dim")] and ("href", "yellow") in [
+        (text.strip("="), t) for text, t in html[2]
+    ]
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\n\r"))), st.sampled_from(CONTENT_TYPES))
+def test_colors_change_no_text(lines: list[str], content_type: str) -> None:
+    colored = color_body(lines, content_type)
+    assert ["".join(text for text, _ in line) for line in colored] == lines
+
+
+def test_long_and_unknown_bodies_have_no_colors() -> None:
+    assert color_body(["1" * (MAX_COLORED + 1)], "application/json")[0][0][1] == ""
+    assert color_body(["1"], "text/plain") == color_body(["1"], "") == [[("1", "")]]
 
 
 def test_exchange_without_response_says_so() -> None:

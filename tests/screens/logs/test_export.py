@@ -9,8 +9,8 @@ import pytest
 from screens.dialog import ConfirmDialog
 from screens.form import Form
 from tests.screens.dev_project import Shop
-from tests.screens.logs.conftest import fill
 from tests.screens.logs.test_screen import Logs, open_logs
+from tests.screens.logs.timelines import fill
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 

@@ -8,8 +8,9 @@ from rich.cells import cell_len
 from engine.timeline.json_format import to_json
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.stored_record import StoredRecord
-from screens.logs.format import COLUMNS, clock, duration, highlight, row
-from screens.widgets.columns import COLUMN_GAP, fit_cell, layout_columns
+from screens.logs.format import COLUMNS, highlight, row
+from screens.widgets.columns import COLUMN_GAP, fit_cell, layout_columns, merge_empty
+from svc_tui.terminal.units import clock, duration
 from tests.engine.timeline.records import REQUEST
 
 NOON = 1_795_262_400_000_000_000
@@ -34,8 +35,7 @@ def shown(record: Record, *below: RequestRecord, room: int = 120) -> str:
     cells = row(doc(record), [doc(span) for span in below], UTC).cells
     assert len(cells) == len(COLUMNS)
     line = (" " * COLUMN_GAP).join(
-        "".join(text for text, _ in fit_cell(cell, column))
-        for cell, column in zip(cells, placed, strict=True)
+        "".join(text for text, _ in fit_cell(cell, column)) for _, cell, column in merge_empty(cells, placed)
     )
     assert cell_len(line) == room
     return line
@@ -51,7 +51,7 @@ def tones(record: Record, cell: int) -> list[str]:
 
 def test_row_of_request_shows_target_and_usage() -> None:
     line = " ".join(shown(SPAN).split())
-    assert line == f"12:00:00.008 POST web /api/entries 201 8.2 ms 5.1 ms cpu 3.0 MiB {REQUEST_ID[-8:]}"
+    assert line == f"12:00:00.008 POST web 201 8.2 ms /api/entries 5.1 ms cpu 3.0 MiB {REQUEST_ID[-8:]}"
 
 
 def test_row_of_mounted_request_shows_route_and_target_usage() -> None:
@@ -106,14 +106,14 @@ def test_request_numbers_are_aligned() -> None:
 
 @pytest.mark.parametrize(("status", "tone"), [(204, "good"), (304, "notice"), (404, "warn"), (502, "bad")])
 def test_status_tone_depends_on_class(status: int, tone: str) -> None:
-    assert tones(replace(SPAN, status=status), 4)[0] == tone
+    assert tones(replace(SPAN, status=status), 3)[0] == tone
 
 
 def test_failure_code_precedes_target() -> None:
     failed = replace(SPAN, status=504, code="run-limit", target="/" + "long/" * 50)
     assert "run-limit /long/" in shown(failed)
-    assert tones(failed, 1) == ["bad"] and tones(failed, 3)[0] == "bad"
-    assert tones(replace(SPAN, code="client-gone"), 3)[0] == "dim"
+    assert tones(failed, 1) == ["bad"] and tones(failed, 4)[0] == "bad"
+    assert tones(replace(SPAN, code="client-gone"), 4)[0] == "dim"
 
 
 def test_log_record_shows_severity_text_and_attributes() -> None:
@@ -129,13 +129,13 @@ def test_log_record_shows_severity_text_and_attributes() -> None:
     )
     line = shown(record)
     assert "12:00:00.000  WARN    api" in line
-    assert "entry saved" in line and 'id=12407 mood="rather sunny" x=""' in line
-    assert tones(record, 1) == ["warn"] and tones(record, 3) == [""]
+    assert 'entry saved  id=12407 mood="rather sunny" x=""' in line
+    assert tones(record, 1) == ["warn"] and tones(record, 4) == ["", "", "dim"]
 
 
 @pytest.mark.parametrize("level", ["ERROR", "FATAL"])
 def test_error_text_has_error_tone(level: Any) -> None:
-    assert tones(PlatformRecord(NOON, "api", level, "build failed"), 3) == ["bad"]
+    assert tones(PlatformRecord(NOON, "api", level, "build failed"), 4)[0] == "bad"
 
 
 def test_output_line_shows_stream_name() -> None:

@@ -11,7 +11,7 @@ from screens.logs.record_source import RecordSource
 from screens.project_client import ProjectClient
 from svc_tui.client import SvcError, Unreachable
 from tests.screens.dev_project import Shop
-from tests.screens.logs.conftest import fill
+from tests.screens.logs.timelines import fill
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ def link(shop: Shop) -> Iterator[ProjectClient]:
     link.shut_down()
 
 
-def begun(link: ProjectClient, filter: RecordSelection = MESSAGES) -> RecordSource:
+def start_source(link: ProjectClient, filter: RecordSelection = MESSAGES) -> RecordSource:
     failures: list[SvcError] = []
     timeline = RecordSource(link, filter, failures.append)
     timeline.start()
@@ -49,16 +49,16 @@ def settled(timeline: RecordSource) -> RecordSource:
 
 def test_newest_records_load_before_history(shop: Shop, link: ProjectClient) -> None:
     fill(shop.root, MANY)
-    timeline = begun(link)
+    timeline = start_source(link)
     until(lambda: timeline.ready)
     at_first = timeline.count()
     assert 0 < at_first < MANY
     last = timeline.cursor(at_first - 1)
-    came = 0
+    added = 0
     while not timeline.complete:
-        came += timeline.merge_history()
-    assert came == MANY - at_first
-    assert timeline.cursor(at_first - 1 + came) == last
+        added += timeline.merge_history()
+    assert added == MANY - at_first
+    assert timeline.cursor(at_first - 1 + added) == last
     assert ordered(timeline)
     timeline.stop()
 
@@ -66,7 +66,7 @@ def test_newest_records_load_before_history(shop: Shop, link: ProjectClient) -> 
 def test_records_added_while_loading_appear_once(shop: Shop, link: ProjectClient) -> None:
     fill(shop.root, MANY)
     writer = threading.Thread(target=fill, args=(shop.root, 20_000, MANY))
-    timeline = begun(link)
+    timeline = start_source(link)
     writer.start()
     settled(timeline)
     writer.join()
@@ -77,23 +77,23 @@ def test_records_added_while_loading_appear_once(shop: Shop, link: ProjectClient
 
 def test_rare_match_is_found_in_old_records(shop: Shop, link: ProjectClient) -> None:
     fill(shop.root, MANY)
-    timeline = settled(begun(link, RecordSelection(text="said 17")))
+    timeline = settled(start_source(link, RecordSelection(text="said 17")))
     rows = timeline.window(0, 1)
-    assert rows[0].cells[3] == (("said 17", ""),)
+    assert rows[0].cells[4][0] == ("said 17", "")
     timeline.stop()
 
 
 def test_empty_timeline_is_complete_at_once_and_grows(shop: Shop, link: ProjectClient) -> None:
-    timeline = settled(begun(link))
-    there = timeline.count()
+    timeline = settled(start_source(link))
+    count = timeline.count()
     fill(shop.root, 3)
-    until(lambda: timeline.count() == there + 3)
+    until(lambda: timeline.count() == count + 3)
     timeline.stop()
 
 
 def test_interrupted_stream_resumes_at_position(shop: Shop, link: ProjectClient) -> None:
     fill(shop.root, MANY)
-    timeline = begun(link)
+    timeline = start_source(link)
     until(lambda: timeline.ready)
     timeline.stop()
     fill(shop.root, 1000, MANY)
@@ -108,9 +108,9 @@ def test_rows_are_limited_to_maximum(
     shop: Shop, link: ProjectClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_RECORDS", 1000)
-    timeline = settled(begun(link))
-    there = timeline.count()
-    fill(shop.root, 1001 - there)
+    timeline = settled(start_source(link))
+    count = timeline.count()
+    fill(shop.root, 1001 - count)
     until(lambda: timeline.count() == 1001)
     last = timeline.cursor(1000)
     assert timeline.merge_history() == -500
@@ -122,15 +122,15 @@ def test_pause_preserves_rows_and_limits_new_ones(
     shop: Shop, link: ProjectClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_RECORDS", 1000)
-    timeline = settled(begun(link))
+    timeline = settled(start_source(link))
     fill(shop.root, 100)
     until(lambda: timeline.count() >= 100)
-    there = timeline.count()
+    count = timeline.count()
     timeline.pause(True)
     fill(shop.root, 1001, 100)
     until(lambda: timeline.waiting() == 1001)
     assert timeline.merge_history() == 0
-    assert timeline.count() == there and timeline.waiting() == 501 and timeline.dropped == 500
+    assert timeline.count() == count and timeline.waiting() == 501 and timeline.dropped == 500
     timeline.stop()
 
 

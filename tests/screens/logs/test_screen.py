@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal
 
 import httpx
@@ -79,7 +80,7 @@ async def test_scrolling_up_counts_new_records_until_following(shop: Shop) -> No
     for _ in range(30):
         shop.get("/")
     async with open_logs(shop) as logs:
-        await logs.shows("GET")
+        await logs.until(lambda: logs.screen.rows.count == 33)
         await logs.press("g")
         await logs.shows("G follows")
         for _ in range(3):
@@ -95,7 +96,7 @@ async def test_sql_groups_the_requests(shop: Shop) -> None:
     for path in ("/", "/missing", "/missing"):
         shop.get(path)
     async with open_logs(shop) as logs:
-        await logs.shows("/missing")
+        await logs.shows("6 records")
         await logs.press("Q")
         await logs.shows("SQL of the logs", "handler")
         await logs.press("ctrl+s")
@@ -138,28 +139,30 @@ async def test_cursor_stays_on_record_when_filter_is_removed(shop: Shop) -> None
     async with open_logs(shop) as logs:
         await logs.shows("/39")
         logs.screen.navigate(["GET", "/docs/x"])
-        await logs.shows("1 records", "/docs/x")
+        await logs.shows("1 record ", "/docs/x")
         await logs.press("k", "x")
         await logs.until(lambda: "/docs/x" in at(logs) and "/6" in logs.text)
         await logs.shows("G follows")
 
 
+@pytest.fixture
+def old_record(root: Path) -> None:
+    """Write a record before the first one of the shop."""
+    at = time.time_ns() - 2 * 3600 * 1_000_000_000
+    store = TimelineStore(timeline_path(root))
+    store.append([LineRecord(at, "", "web", "stdout", "two hours ago")], at)
+    store.close()
+
+
+@pytest.mark.usefixtures("old_record")
 async def test_filter_with_until_does_not_follow(shop: Shop) -> None:
-    record_past_hour(shop)
     async with open_logs(shop) as logs:
         logs.screen.navigate(["since:3h", "until:1h"])
-        await logs.shows("until:1h ×", "two hours ago", "1 records")
+        await logs.shows("until:1h ×", "two hours ago", "1 record ")
         await logs.hides("following")
         await asyncio.to_thread(shop.get, "/now")
         await logs.press("x")
         await logs.shows("/now", "following ●")
-
-
-def record_past_hour(shop: Shop) -> None:
-    at = time.time_ns() - 2 * 3600 * 1_000_000_000
-    store = TimelineStore(timeline_path(shop.root))
-    store.append([LineRecord(at, "", "web", "stdout", "two hours ago")], at)
-    store.close()
 
 
 async def test_search_highlights_matches_until_back(shop: Shop) -> None:
@@ -253,7 +256,7 @@ async def test_replay_runs_against_working_copy(shop: Shop) -> None:
 async def test_replay_of_unsafe_method_asks_first(shop: Shop) -> None:
     async with open_logs(shop) as logs:
         await asyncio.to_thread(httpx.post, f"http://127.0.0.1:{shop.port}/docs/x")
-        await logs.shows("POST    web → docs      /docs/x")
+        await logs.shows("POST    web → docs      405")
         await logs.press("r")
         await logs.until(lambda: isinstance(logs.pilot.app.screen, ConfirmDialog))
         await logs.press("r", "n")
@@ -337,7 +340,7 @@ async def test_small_terminal_shows_essentials(shop: Shop) -> None:
         await asyncio.to_thread(shop.get, "/docs/x")
         await logs.shows("GET     web → docs    200 /docs/x")
         await logs.pilot.resize_terminal(120, 30)
-        await logs.shows("GET     web → docs      /docs/x  ")
+        await logs.shows("GET     web → docs      200  ")
         await logs.pilot.resize_terminal(80, 24)
         await logs.shows("GET     web → docs    200  ", "ms  /docs/x")
         assert isinstance(logs.screen.query_one("#state"), Static)
@@ -378,7 +381,7 @@ async def test_command_of_a_denial_is_copied(shop: Shop) -> None:
     store.close()
     async with open_logs(shop) as logs:
         await logs.shows("quota reached")
-        await logs.press("g", "A")
+        await logs.press("A")
         await logs.shows("A command allows this", command)
         await logs.press("y")
         await logs.until(lambda: logs.app.clipboard == command)

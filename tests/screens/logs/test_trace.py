@@ -2,12 +2,13 @@ import json
 from base64 import b64encode
 from typing import Any
 
-from screens.logs.format import began, clock
+from screens.logs.format import began
 from screens.logs.json_diff import compare_json
 from screens.logs.replay import body_lines, compare
 from screens.logs.trace import lines, record_details
 from screens.logs.waterfall import spans
 from screens.widgets.row_source import Line
+from svc_tui.terminal.units import clock
 
 ID = "01m7znz3zarc2z7c5f16ypj0h8"
 
@@ -66,8 +67,8 @@ RECORDS = [
 
 def test_spans_form_tree_in_any_order() -> None:
     assert [(span.document["resource"], span.depth) for span in spans(RECORDS)] == [("web", 0), ("api", 1)]
-    lost = [request("api", "b", "gone", 3.119, 6)]
-    assert [span.depth for span in spans(lost)] == [0]
+    orphan = [request("api", "b", "gone", 3.119, 6)]
+    assert [span.depth for span in spans(orphan)] == [0]
 
 
 def test_lines_show_span_tree_and_records() -> None:

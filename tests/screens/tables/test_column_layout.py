@@ -15,7 +15,7 @@ from textual.app import App
 from screens.external_editor import edit_text, editor_command
 from screens.tables.column_layout import MAX_WIDTH, MIN_WIDTH, ColumnLayout
 from svc_tui.client import SvcError
-from tests.screens.tables.conftest import Shop, tables
+from tests.screens.tables.tables_tab import Shop, tables
 
 Snapshot = Callable[[App[Any]], None]
 NAMES = ["a", "b", "c", "d"]
@@ -35,7 +35,7 @@ def test_column_layout_shows_at_least_one_column(done: list[tuple[int, str, int]
         else:
             arranged = arranged.widened(index, by, 10)
     assert sorted(each.name for each in arranged.columns) == NAMES
-    assert arranged.shown()
+    assert arranged.visible()
     assert all(each.width is None or MIN_WIDTH <= each.width <= MAX_WIDTH for each in arranged.columns)
 
 

@@ -10,7 +10,7 @@ from textual.app import App
 from textual.events import DescendantFocus
 
 from screens.tables.conflicts import Conflicts
-from tests.screens.tables.conftest import Shop, Tables, tables
+from tests.screens.tables.tables_tab import Shop, Tables, tables
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 Snapshot = Callable[[App[Any]], None]

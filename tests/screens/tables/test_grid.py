@@ -11,7 +11,7 @@ from textual.app import App
 from screens.project_client import ProjectClient
 from screens.tables.cell_input import CellInput
 from screens.widgets.row_source import Row
-from tests.screens.tables.conftest import SECONDS, Shop, tables
+from tests.screens.tables.tables_tab import SECONDS, Shop, tables
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 Snapshot = Callable[[App[Any]], None]

@@ -13,7 +13,7 @@ from screens.tables.grid import TableColumn
 from screens.tables.paste_screen import PasteScreen
 from screens.tables.text_screen import TextScreen
 from svc_tui.client import SvcError
-from tests.screens.tables.conftest import Shop, Tables, tables
+from tests.screens.tables.tables_tab import Shop, Tables, tables
 from tests.support.column_types import TYPES
 
 Snapshot = Callable[[App[Any]], None]

@@ -8,7 +8,7 @@ import pytest
 from textual.app import App
 
 from screens.tables.schema_forms import AlterForm
-from tests.screens.tables.conftest import Shop, tables
+from tests.screens.tables.tables_tab import Shop, tables
 
 Snapshot = Callable[[App[Any]], None]
 

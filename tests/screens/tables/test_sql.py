@@ -15,7 +15,7 @@ from screens.tables.sql_screen import SqlInput
 from screens.tables.sql_text import quoted_name
 from svc_tui.column_types import ColumnTypes
 from svc_tui.console.preferences import SqlHistory
-from tests.screens.tables.conftest import Shop, tables
+from tests.screens.tables.tables_tab import Shop, tables
 
 Snapshot = Callable[[App[Any]], None]
 

@@ -20,8 +20,8 @@ from screens.tables.files import format_of, read_beginning, read_chunks
 from screens.tables.import_form import ImportForm
 from screens.tables.preview import preview_lines
 from svc_tui.client import SvcError
-from tests.screens.conftest import idle
-from tests.screens.tables.conftest import Shop, tables
+from tests.screens.tables.tables_tab import Shop, tables
+from tests.support.screens import idle
 
 Snapshot = Callable[[App[Any]], None]
 
@@ -90,8 +90,8 @@ def test_unreadable_file_raises_error(files: Path) -> None:
 
 def test_beginning_of_long_file_has_whole_lines(files: Path) -> None:
     (files / "long.csv").write_bytes(b"a,b\n" + b"1,2\n" * 2_000_000)
-    result, whole = read_beginning(files / "long.csv", "csv")
-    assert not whole and result.endswith(b"1,2\n")
+    result, complete = read_beginning(files / "long.csv", "csv")
+    assert not complete and result.endswith(b"1,2\n")
     (files / "long.json").write_bytes(b" " * 5_000_000 + b"[]")
     assert read_beginning(files / "long.json", "json") == (b"", False)
 
@@ -267,7 +267,7 @@ async def test_import_of_other_columns_proposes_a_table_with_the_name_of_the_fil
         await ui.type("more.csv")
         await ui.shows("rows for people")
         await ui.press("enter")
-        await ui.until(lambda: "imported 1 rows" in ui.notifications)
+        await ui.until(lambda: "imported 1 row" in ui.notifications)
         await ui.shows("Dan")
 
 

@@ -5,7 +5,7 @@ import pytest
 from textual.app import App
 
 from screens.tables.widths import DEFAULT_MAX_WIDTH, MAX_WIDTH, Width, measure_widths
-from tests.screens.tables.conftest import Shop, tables
+from tests.screens.tables.tables_tab import Shop, tables
 from tests.support.column_types import TYPES
 
 Snapshot = Callable[[App[Any]], None]

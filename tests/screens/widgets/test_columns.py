@@ -13,6 +13,7 @@ from screens.widgets.columns import (
     fit_cell,
     layout_columns,
     line_width,
+    merge_empty,
     sanitize,
 )
 
@@ -50,6 +51,16 @@ def test_fit_cell_has_column_width(texts: list[str], width: int, right: bool) ->
 )
 def test_fit_cell_truncates_pads_and_sanitizes(text: str, width: int, expected: str) -> None:
     assert line(text, width) == expected
+
+
+def test_cell_takes_columns_of_empty_and_missing_cells_after_it() -> None:
+    placed = [PlacedColumn(0, 4, False), PlacedColumn(6, 5, True), PlacedColumn(13, 7, False)]
+    a, b = (("a", ""),), (("b", "dim"),)
+    assert list(merge_empty((a, b, a), placed)) == [(0, a, placed[0]), (1, b, placed[1]), (2, a, placed[2])]
+    assert list(merge_empty((a, (), b), placed)) == [(0, a, PlacedColumn(0, 11, False)), (2, b, placed[2])]
+    assert list(merge_empty((a, b), placed)) == [(0, a, placed[0]), (1, b, PlacedColumn(6, 14, True))]
+    assert list(merge_empty(((), (), b), placed)) == [(0, (), PlacedColumn(0, 11, False)), (2, b, placed[2])]
+    assert list(merge_empty((), placed)) == list(merge_empty((a,), [])) == []
 
 
 def test_right_column_aligns_right() -> None:
@@ -121,8 +132,11 @@ def test_remaining_width_goes_to_growing_columns() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 200)), min_size=1), st.integers(0, 500))
 def test_preferred_widths_are_bounded(bounds: list[tuple[int, int]], room: int) -> None:
-    columns = [ListColumn("", width, preferred=wanted) for width, wanted in bounds]
+    columns = [ListColumn("", width, preferred=preferred_width) for width, preferred_width in bounds]
     got = widths(columns, room)
     least = sum(width for width, _ in bounds) + COLUMN_GAP * (len(bounds) - 1)
     assert sum(got) + COLUMN_GAP * (len(got) - 1) <= max(room, least)
-    assert all(width <= each <= max(width, wanted) for each, (width, wanted) in zip(got, bounds, strict=True))
+    assert all(
+        width <= each <= max(width, preferred_width)
+        for each, (width, preferred_width) in zip(got, bounds, strict=True)
+    )

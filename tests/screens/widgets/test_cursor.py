@@ -7,8 +7,8 @@ from textual.pilot import Pilot
 
 from screens.widgets.virtual_list import GUTTER
 from screens.widgets.virtual_rows import VirtualRows
-from tests.screens.conftest import idle
-from tests.screens.widgets.conftest import MILLION, Numbers, grow, lines, wheel
+from tests.screens.widgets.virtual_lists import MILLION, Numbers, grow, lines, wheel
+from tests.support.screens import idle
 
 
 def test_keys_move_cursor_without_animation(drive: Any) -> None:
@@ -122,9 +122,9 @@ def test_cursor_row_and_cell_are_highlighted(drive: Any, cursor: str, lit: list[
             cells = (rows.render_line(line).crop(x, x + 1) for x in (GUTTER, GUTTER + 11, GUTTER + 23))
             return [style.bgcolor for cell in cells for _, style, _ in cell if style]
 
-        other, here = backgrounds(4), backgrounds(2)
-        assert len(here) == 3 and all(one != another for one, another in zip(here, other, strict=True))
-        assert [i for i in range(3) if here[i] != here[0]] == lit
+        other, styles = backgrounds(4), backgrounds(2)
+        assert len(styles) == 3 and all(one != another for one, another in zip(styles, other, strict=True))
+        assert [i for i in range(3) if styles[i] != styles[0]] == lit
 
     drive(case, cursor=cursor)
 

@@ -7,8 +7,8 @@ from textual import events
 from textual.pilot import Pilot
 
 from screens.widgets.virtual_rows import VirtualRows
-from tests.screens.conftest import idle, text
-from tests.screens.widgets.conftest import MILLION, Numbers, grow, lines, wheel
+from tests.screens.widgets.virtual_lists import MILLION, Numbers, grow, lines, wheel
+from tests.support.screens import idle, text
 
 
 def test_live_list_shows_last_and_new_rows(drive: Any, snapshot: Any) -> None:
@@ -71,12 +71,12 @@ def test_shift_rows_preserves_visible_rows(drive: Any, before: int, up: int) -> 
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         rows.action_move(-up)
         await idle(pilot)
-        seen, cursor, following = lines(pilot), rows.cursor_row, rows.following
+        visible, cursor, following = lines(pilot), rows.cursor_row, rows.following
         source.before += before
         source.length += before
         rows.shift_rows(before)
         await idle(pilot)
-        assert lines(pilot) == seen
+        assert lines(pilot) == visible
         assert (rows.cursor_row, rows.following, rows.unseen) == (cursor + before, following, 0)
 
     drive(case, live=True, count=1000)
@@ -120,6 +120,16 @@ def test_empty_live_list_follows_first_row(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         await grow(pilot, source, rows, 3)
         assert (rows.cursor_row, rows.following) == (2, True) and "row 2" in lines(pilot)[3]
+
+    drive(case, live=True, count=0)
+
+
+def test_empty_live_list_stays_at_first_row_after_top_key(drive: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        await pilot.press("g")
+        await grow(pilot, source, rows, 300)
+        assert (rows.cursor_row, rows.following, rows.unseen) == (0, False, 300)
+        assert "row 0" in lines(pilot)[1]
 
     drive(case, live=True, count=0)
 

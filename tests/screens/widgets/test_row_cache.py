@@ -39,8 +39,8 @@ def test_next_fetch_skips_cached_chunks() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 999_999), st.integers(1, 300)), max_size=40), st.integers(1, 8))
-def test_cache_has_visible_rows_within_limit(moves: list[tuple[int, int]], held: int) -> None:
-    chunks = RowCache(held)
+def test_cache_has_visible_rows_within_limit(moves: list[tuple[int, int]], limit: int) -> None:
+    chunks = RowCache(limit)
     for first, page in moves:
         end = min(first + page, 1_000_000)
         chunks.request(first, end, 1_000_000)
@@ -48,7 +48,7 @@ def test_cache_has_visible_rows_within_limit(moves: list[tuple[int, int]], held:
         assert [chunks.row(index) for index in range(first, end)] == [
             Row(("", i), ()) for i in range(first, end)
         ]
-        assert len(chunks) <= max(held, 8 + 2 * PREFETCH_CHUNKS)
+        assert len(chunks) <= max(limit, 8 + 2 * PREFETCH_CHUNKS)
 
 
 def test_least_recently_used_chunks_are_evicted() -> None:

@@ -7,8 +7,8 @@ from textual.pilot import Pilot
 from screens.widgets.columns import ListColumn
 from screens.widgets.row_cache import CHUNK_ROWS, MAX_CHUNKS, PREFETCH_CHUNKS
 from screens.widgets.virtual_rows import VirtualRows
-from tests.screens.conftest import idle, text
-from tests.screens.widgets.conftest import COLUMNS, MILLION, Numbers, lines
+from tests.screens.widgets.virtual_lists import COLUMNS, MILLION, Numbers, lines
+from tests.support.screens import idle, text
 
 
 def test_first_page_of_million_rows_takes_two_fetches(drive: Any, snapshot: Any) -> None:

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import struct
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -154,6 +155,22 @@ def test_directory_with_too_many_entries_is_refused_before_it_is_read(tmp_path: 
     assert "more than 10,000 files" in refused(path, tmp_path / "out").message
 
 
+def test_zip64_directory_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """Its end record has larger numbers than the usual one, which readers then ignore."""
+    count = 200_000
+    fields = (20, 3, 20, 0, 0, 0, 0, 33, 0, 0, 0, 1, *[0] * 6)
+    directory = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", *fields) + b"x"
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(directory), 0, 0)
+    size = count * len(directory)
+    end64 = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, count, count, size, 0)
+    locator = struct.pack("<4sLQL", b"PK\6\7", 0, size, 1)
+    path = tmp_path / "x"
+    path.write_bytes(directory * count + end64 + locator + end)
+    began = time.process_time()
+    assert "zip64" in refused(path, tmp_path / "out").message
+    assert time.process_time() - began < 1
+
+
 @pytest.mark.parametrize("content", [b"", b"PK", b"not a zip" * 100, b"PK\5\6" + bytes(18)])
 def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x"
@@ -162,14 +179,14 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
 
 
 def test_truncated_or_damaged_capsule_is_refused_at_every_length(tmp_path: Path) -> None:
-    whole = capsule(tmp_path / "whole").read_bytes()
-    for length in range(0, len(whole), 7):
+    content = capsule(tmp_path / "whole").read_bytes()
+    for length in range(0, len(content), 7):
         path = tmp_path / f"x{length}"
-        path.write_bytes(whole[:length])
+        path.write_bytes(content[:length])
         refused(path, tmp_path / f"out{length}")
-    for at in range(len(whole)):
+    for at in range(len(content)):
         path = tmp_path / "damaged"
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x5A]) + whole[at + 1 :])
+        path.write_bytes(content[:at] + bytes([content[at] ^ 0x5A]) + content[at + 1 :])
         folder = tmp_path / f"damaged{at}"
         folder.mkdir()
         try:

@@ -19,7 +19,7 @@ def test_confirm_of_anything_but_yes_fails_with_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
-    with pytest.raises(SvcError, match="cancelled; nothing was changed") as exc_info:
+    with pytest.raises(SvcError, match="canceled; nothing was changed") as exc_info:
         prompt.confirm("drop users?")
     assert stderr.exit_code(exc_info.value) == 1
 

@@ -18,11 +18,11 @@ from typing import Any
 
 from wasmtime import Engine, Func, FuncType, Instance, Memory, Module, Store, Trap, WasmtimeError
 
-from engine.wasm.binary.append import CORE_MODULE
 from engine.wasm.binary.preinit.module import FUNCTION, MEMORY, ModuleBinary, ModuleState
 from engine.wasm.binary.reader import ComponentOutline, CoreModule, read_outline
-from engine.wasm.execution.config import MIB, compile_config, compilers
-from engine.wasm_binary import UnsupportedBinary, section
+from engine.wasm.compile.compilers import compilers
+from engine.wasm.execution.config import MIB, compile_config
+from engine.wasm_binary import CORE_MODULE, UnsupportedBinary, section
 
 FREEZE_EXPORT, START_EXPORT, MEMORY_EXPORT = b"svc_freeze", b"_initialize", b"memory"
 TIMEOUT_SECONDS = 2.0

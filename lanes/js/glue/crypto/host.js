@@ -1,5 +1,6 @@
 // Calls of the crypto Door (docs/reference/crypto-api.md), and the errors of Web Crypto.
 import { ask } from 'svc:doors/call@0.1.0';
+import { svcCurrent } from '../current.js';
 
 const ERRORS = { 'data-error': 'DataError', 'not-supported': 'NotSupportedError' };
 
@@ -7,12 +8,9 @@ export function svcRefuse(name, message) {
   throw new DOMException(message, name);
 }
 
-/** Whether a request has begun, and the functions that continue operations which began before, at load. */
-export const svcHosting = { begun: false, waiting: null };
-
-/** Return a promise of the first request, or undefined after it has begun. */
+/** Return a promise of the request, or undefined after it has begun. */
 export function untilHosted() {
-  return svcHosting.begun ? undefined : new Promise((resolve) => (svcHosting.waiting ??= []).push(resolve));
+  return svcCurrent.event ? undefined : new Promise((resolve) => (svcCurrent.waiting ??= []).push(resolve));
 }
 
 const MAX_BYTES = 6 << 20;

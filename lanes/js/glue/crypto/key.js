@@ -1,4 +1,5 @@
 // CryptoKey: a key with its material, which only this folder can read.
+import { svcCopied, svcHasLargeBlobs, svcIsLargeBlob } from '../blob.js';
 
 const USAGES = ['encrypt', 'decrypt', 'sign', 'verify', 'deriveKey', 'deriveBits', 'wrapKey', 'unwrapKey'];
 const TOKEN = Symbol('CryptoKey');
@@ -51,9 +52,18 @@ export function usagesOf(usages) {
   return list;
 }
 
-/** Yield the path and the value of each key in plain objects and arrays. */
+function isReplaced(value) {
+  return value instanceof CryptoKey || svcIsLargeBlob(value);
+}
+
+function copyOf(value) {
+  if (!(value instanceof CryptoKey)) return svcCopied(value);
+  return createKey(value.type, value.extractable, value.algorithm, value.usages, read(value));
+}
+
+/** Yield the path and the value of each key and large blob in plain objects and arrays. */
 function* keysIn(value, path = [], seen = new Set()) {
-  if (value instanceof CryptoKey) {
+  if (isReplaced(value)) {
     yield [path, value];
   } else if (value !== null && typeof value === 'object' && !seen.has(value)) {
     seen.add(value);
@@ -62,12 +72,12 @@ function* keysIn(value, path = [], seen = new Set()) {
   }
 }
 
-/** Clone a value with `clone`, which makes other objects of keys, and put clones of its keys in their place. */
+/** Clone a value with `clone`, which makes other objects of keys and large blobs, and put copies in their place. */
 export function cloneWithKeys(value, clone) {
   const result = { value: clone(value) }, clones = new Map();
-  if (!created) return result.value;
+  if (!created && !svcHasLargeBlobs()) return result.value;
   for (const [path, key] of keysIn(value)) {
-    if (!clones.has(key)) clones.set(key, createKey(key.type, key.extractable, key.algorithm, key.usages, read(key)));
+    if (!clones.has(key)) clones.set(key, copyOf(key));
     const names = ['value', ...path], last = names.pop();
     names.reduce((object, name) => object[name], result)[last] = clones.get(key);
   }

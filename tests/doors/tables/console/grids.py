@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from svc_tui.client import ApiError
-from tests.doors.tables.console.conftest import Shop
+from tests.doors.tables.console.shop import Shop
 
 
 def open_grid(shop: Shop, table: str = "users", **more: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import pytest
 
 from doors.tables.sqlite.connections import open_owner
 from svc_tui.client import ApiError, Client
-from tests.doors.tables.console.conftest import Shop
 from tests.doors.tables.console.grids import create_many_rows, open_grid, refused_grid, window
+from tests.doors.tables.console.shop import Shop
 
 
 def names(shop: Shop, **more: Any) -> list[str]:

@@ -11,8 +11,8 @@ from doors.tables.grid import temporary_space
 from doors.tables.sqlite.connections import open_owner
 from engine.errors import SvcError
 from svc_tui.client import ApiError, Client
-from tests.doors.tables.console.conftest import Shop
 from tests.doors.tables.console.grids import create_many_rows, open_grid, refused_grid, window
+from tests.doors.tables.console.shop import Shop
 
 
 def test_concurrent_writes_mark_grid_stale_until_refresh(users: Shop) -> None:
@@ -41,8 +41,8 @@ def test_concurrent_writes_mark_grid_stale_until_refresh(users: Shop) -> None:
     }
     assert [row[1] for row in window(users, grid)["rows"]] == ["Aaron", "Ada", "Grace", "Zoe"]
     users.query("delete from users where id = 1", write=True)
-    gone = window(users, grid)
-    assert gone["rows"][1] is None and gone["keys"][1] is None and gone["stale"]
+    deleted = window(users, grid)
+    assert deleted["rows"][1] is None and deleted["keys"][1] is None and deleted["stale"]
     assert users.post(f"{path}/refresh", request)["rows"][0] == {"state": "deleted", "position": None}
 
 
@@ -58,10 +58,10 @@ def test_refresh_reports_state_of_full_window(shop: Shop) -> None:
         row[0] for row in window(shop, grid, 1000, 1000)["rows"]
     ]
     for (key,), became in zip(shown["keys"], result["rows"], strict=True):
-        there = key in now
+        exists = key in now
         assert became == {
-            "state": "unchanged" if there else "deleted",
-            "position": now.index(key) if there else None,
+            "state": "unchanged" if exists else "deleted",
+            "position": now.index(key) if exists else None,
         }
 
 

@@ -7,7 +7,7 @@ import pytest
 from doors.tables.api import row_routes
 from doors.tables.sqlite.connections import open_owner
 from svc_tui.client import ApiError, Client
-from tests.doors.tables.console.conftest import Shop
+from tests.doors.tables.console.shop import Shop
 
 
 def apply_changes(shop: Shop, *changes: dict[str, Any], table: str = "users", **more: Any) -> dict[str, Any]:

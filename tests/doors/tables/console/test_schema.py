@@ -7,7 +7,7 @@ import pytest
 
 from doors.tables.sqlite.connections import open_owner
 from svc_tui.client import ApiError
-from tests.doors.tables.console.conftest import USERS, Shop
+from tests.doors.tables.console.shop import USERS, Shop
 
 
 def test_reading_empty_project_creates_no_file(shop: Shop) -> None:

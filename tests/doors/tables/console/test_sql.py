@@ -11,7 +11,7 @@ from doors.tables.sqlite import connections
 from doors.tables.sqlite.connections import open_owner
 from engine.control.streaming_body import MAX_VALUES
 from svc_tui.client import ApiError, Client
-from tests.doors.tables.console.conftest import Shop
+from tests.doors.tables.console.shop import Shop
 
 
 def refused_query(shop: Shop, sql: str, *params: Any, **more: Any) -> ApiError:

@@ -13,7 +13,7 @@ import pytest
 from doors.tables.api import file_routes
 from engine.errors import SvcError
 from svc_tui.client import ApiError, Client
-from tests.doors.tables.console.conftest import Shop
+from tests.doors.tables.console.shop import Shop
 from tests.support.waiting import until
 
 

@@ -1,11 +1,12 @@
 """A log in memory, for tests of replication without a cluster."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 
 from engine.errors import SvcError
-from engine.replication import LogMessage
+from engine.replication import LogMessage, LogSnapshot, LogSnapshots
 
 
 class MemoryLogs:
@@ -14,8 +15,15 @@ class MemoryLogs:
     def __init__(self) -> None:
         self.messages: dict[str, list[LogMessage]] = {}
         self.listeners: list[tuple[str, Callable[[int], None]]] = []
+        self.snapshots: dict[str, LogSnapshots] = {}
+        self.files: dict[str, bytes] = {}
+        self.receivers: dict[str, Callable[[str, bytes], Awaitable[bytes | None]]] = {}
         self.sequence = 0
         self.available = True
+        self.loses_news = False
+        self.loses_calls = False
+        self.loses_answers = False
+        """Whether appends are stored and not acknowledged."""
 
     def node(self, name: str) -> "MemoryLog":
         """Return the logs as a node uses them."""
@@ -45,8 +53,10 @@ class MemoryLog:
             self._logs.sequence += 1
             messages.append(LogMessage(self._logs.sequence, content))
         for log, on_news in self._logs.listeners:
-            if log == name:
+            if log == name and not self._logs.loses_news:
                 on_news(self._logs.sequence)
+        if self._logs.loses_answers:
+            raise SvcError("the answer was lost", code="bucket-unavailable")
         return self._logs.sequence
 
     async def read(self, name: str, after: int) -> Sequence[LogMessage]:
@@ -73,3 +83,43 @@ class MemoryLog:
 
     def present(self, node: str) -> bool:
         return True
+
+    async def send(self, node: str, name: str, content: bytes) -> bytes | None:
+        answer = await self._logs.receivers[node](name, content) if node in self._logs.receivers else None
+        if self._logs.loses_calls:
+            raise SvcError("the answer was lost", code="bucket-unavailable")
+        return answer
+
+    def receive(
+        self, answer: Callable[[str, bytes], Awaitable[bytes | None]]
+    ) -> AbstractAsyncContextManager[None]:
+        @asynccontextmanager
+        async def receiving() -> AsyncIterator[None]:
+            self._logs.receivers[self.node] = answer
+            try:
+                yield
+            finally:
+                del self._logs.receivers[self.node]
+
+        return receiving()
+
+    async def snapshots(self, name: str) -> LogSnapshots:
+        self._check()
+        return self._logs.snapshots.get(name, LogSnapshots())
+
+    async def add_snapshot(self, name: str, snapshot: LogSnapshot, file: Path) -> None:
+        self._check()
+        old = self._logs.snapshots.get(name, LogSnapshots())
+        if old.stored and old.stored[0].sequence >= snapshot.sequence:
+            return
+        self._logs.files[snapshot.digest] = file.read_bytes()
+        trimmed = old.stored[0].sequence if old.stored else 0
+        self._logs.snapshots[name] = LogSnapshots((snapshot, *old.stored[:1]), trimmed)
+        messages = self._logs.messages[name]
+        self._logs.messages[name] = [each for each in messages if each.sequence > trimmed]
+
+    async def read_snapshot(self, name: str, snapshot: LogSnapshot, target: Path) -> bool:
+        self._check()
+        if snapshot.digest in self._logs.files:
+            target.write_bytes(self._logs.files[snapshot.digest])
+        return snapshot.digest in self._logs.files

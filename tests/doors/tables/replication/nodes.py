@@ -4,22 +4,30 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from doors.tables.door import ProjectTables, TablesDoor
 from doors.tables.replication.replicas import Replicas
 from doors.tables.sqlite.errors import transaction
 from doors.tables.sqlite.owner import database_path, open_for_reading, open_for_writing
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse
+from engine.replication import ReplicatedLog
 from tests.doors.tables.replication.memory_log import MemoryLogs
 
 T = TypeVar("T")
 
 
+class Logs(Protocol):
+    """The logs of a fleet."""
+
+    def node(self, name: str) -> ReplicatedLog:
+        """Return the logs as a node uses them."""
+
+
 class Node:
     """The tables of the project `shop` on one node."""
 
-    def __init__(self, logs: MemoryLogs, root: Path, name: str) -> None:
+    def __init__(self, logs: Logs, root: Path, name: str) -> None:
         self.data = root / name / "shop"
         self.replicas = Replicas(logs.node(name), self.data.parent)
         self.replicas.start()
@@ -78,3 +86,26 @@ def run_nodes(
                 await node.close()
 
     return asyncio.run(main())
+
+
+async def content(node: Node) -> dict[str, Any]:
+    """Return the definition and the rows of all tables."""
+    names = await node.rows(
+        "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name <> '_svc_replica' ORDER BY name"
+    )
+    return {name: (sql, sorted(await node.rows(f'SELECT * FROM "{name}"'), key=repr)) for name, sql in names}
+
+
+def asides(node: Node) -> list[Path]:
+    """Return the files that the node has put aside, without their side files."""
+    files = node.path.parent.glob("*.aside-*")
+    return [path for path in files if not path.name.endswith(("-wal", "-shm"))]
+
+
+async def answer(node: Node, sql: str) -> list[dict[str, Any]]:
+    """Return the rows of a guest's query once the node answers it."""
+    while True:
+        status, document = await node.send("query", sql)
+        if status == 200:
+            return list(document["rows"])
+        await asyncio.sleep(0.1)

@@ -1,16 +1,17 @@
 """Random statements on two nodes: all nodes have the same rows, schema and counters."""
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from doors.tables.sqlite.connections import Error
 from doors.tables.sqlite.errors import TablesError
 from tests.doors.tables.replication.memory_log import MemoryLogs
-from tests.doors.tables.replication.nodes import Node, run_nodes
+from tests.doors.tables.replication.nodes import Node, asides, content, run_nodes
 from tests.support.examples import examples
 
 SCHEMA = (
@@ -45,12 +46,11 @@ STATEMENT = st.one_of(
 TRANSACTION = st.tuples(st.integers(0, 1), st.lists(STATEMENT, min_size=1, max_size=6))
 
 
-async def content(node: Node) -> dict[str, Any]:
-    """Return the definition and the rows of all tables."""
-    names = await node.rows(
-        "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name <> '_svc_replica' ORDER BY name"
-    )
-    return {name: (sql, sorted(await node.rows(f'SELECT * FROM "{name}"'), key=repr)) for name, sql in names}
+@pytest.fixture(autouse=True, scope="module")
+def frequent_snapshots() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("doors.tables.replication.snapshots.SNAPSHOT_BYTES", 15_000)
+        yield
 
 
 @given(transactions=st.lists(TRANSACTION, max_size=12))
@@ -70,9 +70,11 @@ def test_replica_after_random_statements_is_equal(transactions: list[tuple[int, 
             except (TablesError, Error):
                 continue
         first = await content(nodes[0])
-        for node in nodes[1:]:
+        late = Node(logs, nodes[0].data.parent.parent, "late")
+        for node in (*nodes[1:], late):
             assert await content(node) == first
-            assert not list(node.path.parent.glob("*.aside-*"))
+            assert not asides(node)
+        await late.close()
 
     with tempfile.TemporaryDirectory() as folder:
         run_nodes(Path(folder), scenario)

@@ -8,11 +8,14 @@ import pytest
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.seeding import Seeding
 from doors.tables.sqlite.connections import apsw, open_owner
-from tests.doors.tables.replication.memory_log import MemoryLogs
-from tests.doors.tables.replication.nodes import Node, run_nodes
+from tests.doors.tables.replication.memory_log import MemoryLog, MemoryLogs
+from tests.doors.tables.replication.nodes import Node, content, run_nodes
 
 TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, v TEXT)"
 ALL = "SELECT id, v FROM t ORDER BY id"
+COUNT_TO_A_MILLION = """
+    WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1000000)
+    SELECT 1 UNION ALL SELECT count(*) FROM numbers"""
 
 
 def test_write_on_any_node_is_read_on_all(tmp_path: Path) -> None:
@@ -150,3 +153,90 @@ def test_node_that_returns_catches_up(tmp_path: Path) -> None:
 
     asyncio.run(main())
     assert not list(tmp_path.rglob("*.aside-*"))
+
+
+def test_write_whose_answer_was_lost_is_applied_once_when_it_is_repeated_with_its_key(tmp_path: Path) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await nodes[0].change(TABLE)
+        insert = "INSERT INTO t (v) VALUES ($1) RETURNING id"
+        for number, (first, second) in enumerate([(0, 0), (0, 1), (2, 1)]):
+            key = {"idempotency_key": f"key {number}"}
+            logs.loses_answers = True
+            status, document = await nodes[first].send("exec", insert, "x", **key)
+            assert (status, document["code"]) == (503, "unavailable")
+            logs.loses_answers = False
+            for node in (nodes[second], *nodes):
+                status, document = await node.send("exec", insert, "x", **key)
+                assert (status, document["last_id"]) == (200, number + 1)
+        assert await nodes[2].rows("SELECT count(*) FROM t") == [(3,)]
+
+    run_nodes(tmp_path, scenario)
+
+
+def test_write_that_is_sent_to_all_nodes_at_once_is_applied_once(tmp_path: Path) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await nodes[0].change(TABLE)
+        insert = "INSERT INTO t (v) VALUES ($1)"
+        for number in range(10):
+            sent = [node.send("exec", insert, "x", idempotency_key=f"{number}") for node in nodes * 3]
+            answers = await asyncio.gather(*sent)
+            assert {document["last_id"] for _, document in answers} == {number + 1}, answers
+        assert await nodes[0].rows("SELECT count(*) FROM t") == [(10,)]
+
+    run_nodes(tmp_path, scenario)
+
+
+def test_write_without_effect_has_seen_all_writes_of_other_nodes(tmp_path: Path) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        first, second, third = nodes
+        await first.change("CREATE TABLE u (id INTEGER PRIMARY KEY, v TEXT UNIQUE)")
+        await asyncio.gather(*(node.rows("SELECT * FROM u") for node in nodes))
+        logs.loses_news = True
+        for number in range(5):
+            status, document = await first.send("exec", "INSERT INTO u VALUES ($1, 'x')", number)
+            assert (status, document["changes"]) == (200, 1), document
+            status, document = await second.send("exec", "UPDATE u SET v = 'y' WHERE id = $1", number)
+            assert (status, document["changes"]) == (200, 1), document
+            status, document = await third.send("exec", "INSERT INTO u VALUES (-1, 'y')")
+            assert (status, document["code"]) == (409, "constraint"), document
+            status, document = await third.send("exec", "UPDATE u SET v = NULL WHERE v = 'y'")
+            assert (status, document["changes"]) == (200, 1), document
+
+    run_nodes(tmp_path, scenario)
+
+
+def test_transaction_over_the_limit_of_the_log_is_refused_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryLog, "max_messages", 3)
+
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await nodes[0].change(TABLE)
+        with pytest.raises(ReplicationError, match="more than a transaction of a fleet can have") as refused:
+            await nodes[0].change(*["INSERT INTO t (v) VALUES (randomblob(900000))"] * 4)
+        assert refused.value.code == "too-large"
+        await nodes[0].change("INSERT INTO t (v) VALUES ('x')")
+        for node in nodes:
+            assert await node.rows(ALL) == [(1, "x")]
+
+    run_nodes(tmp_path, scenario)
+
+
+def test_close_waits_for_the_thread_that_uses_the_copy(tmp_path: Path) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        await nodes[0].change(TABLE)
+        assert await content(nodes[0])
+        follower = nodes[0].replicas.of(nodes[0].data)._copy
+        copy = follower._copy
+        assert copy is not None
+        started = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def read() -> None:
+            for _ in copy._connection.execute(COUNT_TO_A_MILLION):
+                loop.call_soon_threadsafe(started.set)
+
+        follower.spawn(follower.in_thread(read))
+        await started.wait()
+
+    run_nodes(tmp_path, scenario, "a")

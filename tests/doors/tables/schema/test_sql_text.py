@@ -63,9 +63,9 @@ TABLES = [
 
 @pytest.mark.parametrize("sql", TABLES)
 def test_parsed_definition_round_trips_to_same_table(sql: str) -> None:
-    def shape(made: str) -> object:
+    def shape(text: str) -> object:
         database = Connection(":memory:")
-        database.execute(made)
+        database.execute(text)
         queries = ["pragma table_xinfo(t)", "pragma foreign_key_list(t)", "pragma index_list(t)"]
         return [
             rows(database, query) for query in [*queries, "select wr, strict from pragma_table_list('t')"]

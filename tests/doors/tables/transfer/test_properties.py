@@ -69,9 +69,9 @@ def exported(database: Connection, format: Format) -> bytes:
 @settings(max_examples=examples(60), deadline=None)
 @given(tables(), st.sampled_from(FORMATS))
 def test_export_import_export_is_byte_identical(
-    made: tuple[CreateTable, list[tuple[Value, ...]]], format: Format
+    table_and_rows: tuple[CreateTable, list[tuple[Value, ...]]], format: Format
 ) -> None:
-    table, table_rows = made
+    table, table_rows = table_and_rows
     with TemporaryDirectory() as folder:
         first, second = open_owner(Path(folder) / "a.db"), open_owner(Path(folder) / "b.db")
         try:

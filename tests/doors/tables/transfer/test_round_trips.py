@@ -65,10 +65,10 @@ def exported(database: Connection, format: Format, *tables: str) -> bytes:
     return output.getvalue()
 
 
-def imported(path: Path, data: bytes, format: Format, table: str = "", *made: CreateTable) -> Connection:
+def imported(path: Path, data: bytes, format: Format, table: str = "", *tables: CreateTable) -> Connection:
     other = open_owner(path)
-    if made:
-        apply(other, made)
+    if tables:
+        apply(other, tables)
     for progress in load(other, io.BytesIO(data), format, table=table):
         assert progress.skipped == ()
     return other

@@ -173,11 +173,11 @@ def test_spa_without_index_page_returns_none(make, ask, site: Path) -> None:
 
 
 def test_bundle_serves_each_coding_with_own_etag(image: StaticBundle, ask, site) -> None:
-    responder, whole = StaticResponder(image), (site / "app.js").read_bytes()
+    responder, content = StaticResponder(image), (site / "app.js").read_bytes()
     etags = set()
     for coding, decode in (("br", brotli.decompress), ("gzip", gzip.decompress), ("identity", bytes)):
         answer = ask(responder, "/app.js", ("accept-encoding", coding))
-        assert decode(answer.body) == whole
+        assert decode(answer.body) == content
         assert answer.headers.get("content-encoding", "identity") == coding
         assert ("accept-ranges" in answer.headers) is (coding == "identity")
         etags.add(answer.headers["etag"])
@@ -196,15 +196,15 @@ def test_range_of_compressed_file_returns_complete_file(image: StaticBundle, ask
 
 
 def test_small_files_of_bundle_are_read_once(image: StaticBundle, ask, site) -> None:
-    responder, whole = StaticResponder(image), (site / "app.js").read_bytes()
-    assert ask(responder, "/app.js").body == whole
-    blob_path(image.folder, hashlib.sha256(whole).hexdigest()).unlink()
-    assert ask(responder, "/app.js").body == whole
+    responder, content = StaticResponder(image), (site / "app.js").read_bytes()
+    assert ask(responder, "/app.js").body == content
+    blob_path(image.folder, hashlib.sha256(content).hexdigest()).unlink()
+    assert ask(responder, "/app.js").body == content
 
 
 def test_missing_blob_raises_before_response(image: StaticBundle, ask, site) -> None:
-    responder, whole = StaticResponder(image), (site / "app.js").read_bytes()
-    blob_path(image.folder, hashlib.sha256(whole).hexdigest()).unlink()
+    responder, content = StaticResponder(image), (site / "app.js").read_bytes()
+    blob_path(image.folder, hashlib.sha256(content).hexdigest()).unlink()
     with pytest.raises(FileNotFoundError):
         ask(responder, "/app.js")
     assert ask(responder, "/").status == 200

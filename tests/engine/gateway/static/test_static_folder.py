@@ -152,31 +152,31 @@ def test_sparse_file_is_streamed_without_memory_growth(live, site: Path) -> None
     size = 256 * 1024 * 1024
     with (site / "huge.bin").open("wb") as file:
         file.truncate(size)
-    left = 0
+    received = 0
 
     def count(part: bytes) -> None:
-        nonlocal left
+        nonlocal received
         assert len(part) <= PIECE_BYTES
-        left += len(part)
+        received += len(part)
 
     exchange = CollectingExchange("/huge.bin", on_part=count)
     exchange.parts = deque(maxlen=1)  # type: ignore[assignment]
     assert asyncio.run(live.respond(exchange)) == (200, size)
-    assert left == size
+    assert received == size
 
 
 def _serve_while(live: StaticResponder, action: Any) -> int:
     """Ask for /big.bin and run `action` once the first piece has left; return the bytes that left."""
-    left = 0
+    received = 0
 
     def count(part: bytes) -> None:
-        nonlocal left
-        if part and not left:
+        nonlocal received
+        if part and not received:
             action()
-        left += len(part)
+        received += len(part)
 
     asyncio.run(live.respond(CollectingExchange("/big.bin", on_part=count)))
-    return left
+    return received
 
 
 def test_file_changed_during_response_raises(live, site: Path) -> None:

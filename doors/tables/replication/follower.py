@@ -1,0 +1,312 @@
+"""The local copy of one project's tables, which follows the log. A copy that does not fit is built again."""
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from doors.tables.replication.copy import Copy
+from doors.tables.replication.entry import Entry
+from doors.tables.replication.errors import CannotApply, ReplicationError, storage_failure
+from doors.tables.replication.log_position import LogPosition
+from doors.tables.replication.snapshots import SnapshotTaker, snapshot_file
+from doors.tables.sqlite.connections import Error, apsw
+from engine.cancellation import cancel, finish
+from engine.errors import SvcError
+from engine.files.database_files import move_database, remove_database
+from engine.replication import ReplicatedLog
+
+NEWS_SECONDS = 5.0
+"""How often a copy reads the log without news, which may be lost."""
+RETRY_SECONDS = 1.0
+APPLY_SECONDS = 10.0
+REBUILD_SECONDS = 60.0
+"""Minimum time between two builds of a copy that did not fit."""
+_log = logging.getLogger("svc.tables")
+_T = TypeVar("_T")
+
+
+class CopyFollower:
+    """Use on the event loop of the log."""
+
+    def __init__(
+        self,
+        log: ReplicatedLog,
+        name: str,
+        path: Path,
+        threads: Executor,
+    ) -> None:
+        """`threads` runs SQLite."""
+        self._log, self._name, self._path = log, name, path
+        self._new = path.with_name(path.name + ".new")
+        self._threads = threads
+        self._loop = asyncio.get_running_loop()
+        self._copy: Copy | None = None
+        self.log_position: LogPosition | None = None
+        """The position of the file; None until it is open."""
+        self.claims: dict[str, tuple[str, float]] = {}
+        """Node and time of the claims that no entry has ended, by id."""
+        self.last_writer = ""
+        """The node of the last entry."""
+        self._opened = False
+        self._announced = self._writing = 0
+        self._wake = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._rebuilt_at = -math.inf
+        self._damage = self._failure = ""
+        self._snapshots = SnapshotTaker(log, name, path, self.in_thread)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.spawn(self._follow())
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine until it ends or the follower closes."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def aclose(self) -> None:
+        """Stop following, and close the file."""
+        await cancel(self._tasks)
+        if self._copy is not None:
+            await self.in_thread(self._copy.close)
+
+    async def in_thread(self, work: Callable[..., _T], *arguments: Any) -> _T:
+        """Run a function that uses SQLite on another thread. A canceled caller waits: the file is in use."""
+        return await finish(self._loop.run_in_executor(self._threads, work, *arguments))
+
+    @property
+    def opened(self) -> bool:
+        """Return whether the copy can be read."""
+        return self._opened
+
+    @property
+    def position(self) -> int:
+        """Sequence of the last entry in the file; -1 until it is open."""
+        return self.log_position.sequence if self.log_position is not None else -1
+
+    @property
+    def changed(self) -> asyncio.Event:
+        """Is set at the next change of the state. Another event follows it."""
+        return self._changed
+
+    # -- following ---------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        reported = ""
+        while True:
+            try:
+                async with self._log.news(self._name, self.announce):
+                    while True:
+                        self._wake.clear()
+                        if not self._writing:
+                            await self._catch_up()
+                            reported = self._failure = ""
+                        with suppress(TimeoutError):
+                            async with asyncio.timeout(NEWS_SECONDS):
+                                await self._wake.wait()
+            except Exception as error:
+                failure = await self._handle(error)
+            if failure != reported:
+                _log.warning("the tables of %s are not up to date: %s; svc retries", self._name, failure)
+            reported = self._failure = failure
+            self._notify()
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _handle(self, error: Exception) -> str:
+        """Repair the copy if the error says that it does not fit; return why it is not up to date."""
+        try:
+            match error:
+                case apsw.NotADBError():
+                    await self._reopen()
+                case apsw.CorruptError() | CannotApply():
+                    if self.position < (await self._log.snapshots(self._name)).trimmed:
+                        await self._rebuild()
+                        return ""
+                    reason = f"the file is damaged: {error}" if isinstance(error, Error) else str(error)
+                    if time.monotonic() - self._rebuilt_at < REBUILD_SECONDS:
+                        return self._failure or reason
+                    await self._rebuild(reason)
+        except Exception as failed:
+            error = failed
+        match error:
+            case SvcError():
+                return error.message
+            case Error() | OSError():
+                return storage_failure(error)
+            case CannotApply():
+                return str(error)
+        _log.error("the tables of %s cannot be replicated", self._name, exc_info=error)
+        return repr(error)
+
+    def announce(self, sequence: int) -> None:
+        """Note that the log has an entry with a sequence, or more."""
+        self._announced = max(self._announced, sequence)
+        if not self._writing and self._announced > self.position:
+            self._wake.set()
+
+    async def _catch_up(self) -> None:
+        copy = self._copy
+        if copy is None:
+            copy = self._copy = await self.in_thread(self._open_file)
+        if self.log_position is None:
+            await self._check(copy)
+        if self._damage:
+            raise CannotApply(self._damage)
+        while messages := await self._log.read(self._name, max(self.position, copy.after)):
+            await self.in_thread(copy.apply, messages, self.position, self._on_entry_in_thread)
+        if not self._opened:
+            self._opened = True
+            self._notify()
+
+    def _open_file(self) -> Copy:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        for leftover in (self._new, snapshot_file(self._path)):
+            remove_database(leftover)
+        try:
+            return Copy(self._path, self._log.id)
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            aside = self._aside()
+            self._report_aside(aside, f"the file is damaged: {error}")
+            move_database(self._path, aside)
+            return Copy(self._path, self._log.id)
+
+    async def _reopen(self) -> None:
+        """Close the file, which is then opened and checked again."""
+        copy, self._copy, self.log_position = self._copy, None, None
+        if copy is not None:
+            await self.in_thread(copy.close)
+
+    async def _check(self, copy: Copy) -> None:
+        """Compare the file with the log; build the file again unless the log continues it."""
+        snapshots = await self._log.snapshots(self._name)
+        last = await self._log.last(self._name)
+        if copy.log_position is None:
+            await self._rebuild("the file does not belong to this fleet")
+        elif copy.log_position.sequence > last:
+            await self._rebuild(f"the file is at {copy.log_position.sequence}, the log ends at {last}")
+        elif copy.log_position.sequence < snapshots.trimmed:
+            await self._rebuild()
+        self.log_position = copy.log_position
+        self._snapshots.begin(snapshots)
+
+    def _on_entry_in_thread(self, log_position: LogPosition, entry: Entry) -> None:
+        self._loop.call_soon_threadsafe(self._on_entry, log_position, entry)
+
+    def _on_entry(self, log_position: LogPosition, entry: Entry) -> None:
+        if log_position.sequence > self.position:
+            self.log_position = log_position
+        self._note_claim(entry)
+        self._after_entry(log_position, entry.node)
+        self._notify()
+
+    def _after_entry(self, log_position: LogPosition, node: str) -> None:
+        self.last_writer = node
+        if self._snapshots.is_due(log_position, node):
+            self.spawn(self._snapshots.take())
+
+    def _note_claim(self, entry: Entry) -> None:
+        if entry.kind == "claim":
+            self.claims[entry.claim] = entry.node, time.monotonic()
+        else:
+            self.claims.pop(entry.claim, None)
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    # -- building the copy again -------------------------------------------------------------------------
+
+    def repair(self, reason: str) -> None:
+        """Build a file again that turned out to be damaged."""
+        self._damage = reason
+        self._wake.set()
+
+    async def _rebuild(self, reason: str = "") -> None:
+        """Build the content of the file from a snapshot and the log; put a copy of it aside for a reason."""
+        copy = self._copy
+        assert copy is not None
+        self._rebuilt_at = time.monotonic()
+        aside = self._aside()
+        if reason:
+            self._report_aside(aside, reason)
+        self.claims.clear()
+        built = await self._begin_build(self._new)
+        try:
+            while messages := await self._log.read(self._name, built.after):
+                await self.in_thread(built.apply, messages, 0, self._on_built_entry)
+            if reason:
+                await self.in_thread(copy.save_aside, aside)
+            await self.in_thread(copy.become, built)
+        finally:
+            await self.in_thread(built.close)
+            remove_database(self._new)
+        self.log_position, self._damage = copy.log_position, ""
+        self._notify()
+
+    async def _begin_build(self, path: Path) -> Copy:
+        """Return a new copy, at the newest snapshot that can be read."""
+        snapshots = await self._log.snapshots(self._name)
+        for snapshot in snapshots.stored:
+            remove_database(path)
+            if await self._log.read_snapshot(self._name, snapshot, path):
+                _log.info("the tables of %s begin with the snapshot at %d", self._name, snapshot.sequence)
+                return await self.in_thread(Copy.restored, path, self._log.id, snapshot)
+            _log.error("the snapshot of the tables of %s at %d is corrupt", self._name, snapshot.sequence)
+        if snapshots.trimmed:
+            raise ReplicationError("unavailable", f"the snapshots of the tables of {self._name} are corrupt")
+        remove_database(path)
+        return await self.in_thread(Copy, path, self._log.id)
+
+    def _on_built_entry(self, _log_position: LogPosition, entry: Entry) -> None:
+        self._loop.call_soon_threadsafe(self._note_claim, entry)
+
+    def _aside(self) -> Path:
+        return self._path.with_name(self._path.name + time.strftime(".aside-%Y%m%d-%H%M%S", time.gmtime()))
+
+    def _report_aside(self, aside: Path, reason: str) -> None:
+        _log.error(
+            "the tables of %s are put aside as %s and built from the log: %s", self._name, aside, reason
+        )
+
+    # -- for readers and writers -------------------------------------------------------------------------
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until a condition holds, which changes of the state may affect. Raises `ReplicationError`."""
+        end = self._loop.time() + APPLY_SECONDS
+        while not condition():
+            self._wake.set()
+            changed = self._changed
+            try:
+                async with asyncio.timeout_at(end):
+                    await changed.wait()
+            except TimeoutError:
+                raise ReplicationError(
+                    "unavailable",
+                    f"the tables on this node are not up to date: {self._failure or 'entries are missing'}",
+                    "Retry.",
+                ) from None
+
+    def begin_write(self) -> None:
+        """Stop applying entries: a transaction of this node holds the file and is being stored."""
+        self._writing += 1
+
+    def end_write(self, log_position: LogPosition | None, claim: str = "") -> None:
+        """Apply entries again. `log_position` is that of the file after the transaction, None if it lacks it.
+
+        `claim` is one that the transaction has ended.
+        """
+        self._writing -= 1
+        self.claims.pop(claim, None)
+        if log_position is None:
+            self._wake.set()
+            return
+        if log_position.sequence > self.position:
+            self.log_position = log_position
+        self._after_entry(log_position, self._log.node)
+        self.announce(0)
+        self._notify()

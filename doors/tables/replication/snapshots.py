@@ -1,0 +1,109 @@
+"""Snapshots of one project's tables, with which a copy begins instead of with the first entry of the log.
+
+The node whose entry makes the log large enough takes the next one. All nodes observe the same sizes.
+"""
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+from doors.tables.replication.errors import storage_failure
+from doors.tables.replication.log_position import LogPosition, read_log_position, schema_version
+from doors.tables.sqlite.connections import Connection, Error, open_replica
+from engine.errors import SvcError
+from engine.files.database_files import remove_database
+from engine.replication import LogSnapshot, LogSnapshots, ReplicatedLog
+
+SNAPSHOT_BYTES = 16 << 20
+"""Size of the log since the last snapshot at which another one is taken, or half the size of the file."""
+_log = logging.getLogger("svc.tables")
+
+
+class SnapshotTaker:
+    """Takes the snapshots of a file. Use on the event loop of the log."""
+
+    def __init__(
+        self, log: ReplicatedLog, name: str, path: Path, in_thread: Callable[..., Awaitable[Any]]
+    ) -> None:
+        """`in_thread` runs a function that uses SQLite."""
+        self._log, self._name, self._path, self._in_thread = log, name, path, in_thread
+        self._due = 0
+        self._busy = True
+
+    def begin(self, snapshots: LogSnapshots) -> None:
+        """Begin to observe the log, which has these snapshots."""
+        self._due = (snapshots.stored[0].logged if snapshots.stored else 0) + self._interval()
+        self._busy = False
+
+    def _interval(self) -> int:
+        try:
+            return max(SNAPSHOT_BYTES, self._path.stat().st_size // 2)
+        except OSError:
+            return SNAPSHOT_BYTES
+
+    def is_due(self, log_position: LogPosition, node: str) -> bool:
+        """Return whether to call `take` after an entry of a node."""
+        if self._busy or log_position.logged < self._due:
+            return False
+        if node == self._log.node:
+            return True
+        self._due += self._interval() // 2  # That node takes it, unless it fails.
+        return False
+
+    async def take(self) -> None:
+        """Store a snapshot, unless another node has done so. Log errors."""
+        if self._busy:
+            return
+        self._busy = True
+        file = snapshot_file(self._path)
+        try:
+            snapshots = await self._log.snapshots(self._name)
+            log_position, schema = await self._in_thread(_save, self._path, file)
+            last = snapshots.stored[0].logged if snapshots.stored else 0
+            if log_position.logged - last >= self._interval():
+                digest, size = await self._in_thread(_digest_of, file)
+                snapshot = LogSnapshot(
+                    sequence=log_position.sequence,
+                    schema=schema,
+                    logged=log_position.logged,
+                    digest=digest,
+                    size=size,
+                )
+                await self._log.add_snapshot(self._name, snapshot, file)
+                last = log_position.logged
+            self._due = last + self._interval()
+        except (SvcError, Error, OSError) as error:
+            reason = error.message if isinstance(error, SvcError) else storage_failure(error)
+            _log.warning("no snapshot of the tables of %s could be taken: %s", self._name, reason)
+            self._due += self._interval() // 2
+        finally:
+            self._busy = False
+            with suppress(OSError):
+                await self._in_thread(remove_database, file)
+
+
+def snapshot_file(path: Path) -> Path:
+    """Return the path of the snapshot of a database while it is taken."""
+    return path.with_name(path.name + ".snapshot")
+
+
+def _save(path: Path, target: Path) -> tuple[LogPosition, int]:
+    """Copy a database file in one transaction; return its position, and the log's schema version there."""
+    remove_database(target)
+    with closing(open_replica(path)) as source:
+        while True:
+            version = schema_version(source)
+            with closing(Connection(str(target))) as copy:
+                with copy.backup("main", source, "main") as backup:
+                    backup.step(-1)
+                log_position = read_log_position(copy)
+            if schema_version(source) == version:
+                return log_position, version + log_position.schema_shift
+
+
+def _digest_of(file: Path) -> tuple[str, int]:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest(), content.tell()

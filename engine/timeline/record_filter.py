@@ -1,0 +1,78 @@
+"""Conditions on the records of a timeline."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Any
+
+from engine.door import Severity
+from engine.timeline.stored_record import SEVERITY_NUMBERS, searchable
+
+_WILD = re.compile(r"[%_\\]")
+_SEARCHABLE_SQL = (
+    "case kind when 'request' then method || ' ' || target || ' ' || status || ' ' || code || ' ' || body"
+    " when 'structured' then body || ' ' || replace(replace(attributes, '\", \"', ' '), '\": \"', '=')"
+    " else body end"
+)
+"""SQL for approximately the result of `searchable`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFilter:
+    """Conditions on records; a record must meet all that are set.
+
+    `min_level` is the lowest level, `pattern` is searched in the result of `searchable`. `text` is searched
+    there by SQLite, case-insensitively for a-z; quotes and line ends in attributes appear as in JSON.
+    `statuses` are the lowest and highest status of a request. `roots` selects, of the spans of a request,
+    only the one that the client's request started.
+    """
+
+    resource: str | None = None
+    request_id: str | None = None
+    _: KW_ONLY
+    min_level: Severity | None = None
+    pattern: re.Pattern[str] | None = None
+    text: str | None = None
+    statuses: tuple[int, int] | None = None
+    roots: bool = False
+
+    def condition(self) -> tuple[str, list[str | int]]:
+        """Return the part that SQL evaluates, as an expression and its values."""
+        parts: list[str] = ["true"]
+        values: list[str | int] = []
+        if self.resource is not None:
+            parts.append("resource = ?")
+            values.append(self.resource)
+        if self.request_id is not None:
+            parts.append("request_id <> '' and request_id = ?")
+            values.append(self.request_id)
+        if self.min_level is not None:
+            parts.append("level >= ?")
+            values.append(SEVERITY_NUMBERS[self.min_level])
+        if self.text is not None:
+            parts.append(f"{_SEARCHABLE_SQL} like ? escape '\\'")
+            values.append("%" + _WILD.sub(r"\\\g<0>", self.text) + "%")
+        if self.statuses is not None:
+            parts.append("status between ? and ?")
+            values += self.statuses
+        if self.roots:
+            parts.append("(root = 1 or kind <> 'request')")
+        return " and ".join(parts), values
+
+    def matches(self, row: Sequence[Any]) -> bool:
+        """Return whether the remaining part holds, given the values of `FIELDS`."""
+        return self.pattern is None or self.pattern.search(searchable(row)) is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the conditions that are set, for `from_json`, without a pattern."""
+        document: dict[str, Any] = {
+            each.name: getattr(self, each.name) for each in fields(self) if each.name != "pattern"
+        }
+        return {name: value for name, value in document.items() if value not in (None, False)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "RecordFilter":
+        """Return the filter of a document. Raises `TypeError` and `ValueError` for an invalid one."""
+        statuses = document.get("statuses")
+        pair = None if statuses is None else (int(statuses[0]), int(statuses[1]))
+        return cls(**{**document, "statuses": pair})

@@ -1,0 +1,1 @@
+"""The WASI library inside components, in Rust: its sources, `library.wasm`, and the build."""

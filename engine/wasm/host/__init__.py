@@ -1,0 +1,1 @@
+"""Host functions: what guests and the WASI library inside their components call."""

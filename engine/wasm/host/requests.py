@@ -1,0 +1,79 @@
+"""Outgoing requests. The network part is in `engine/wasm/outbound/http.py`."""
+
+from engine.wasm.execution.run_state import MAX_CHANNELS, RunState, Trap
+from engine.wasm.host.registry import host
+from engine.wasm.host.texts import encode_error, encode_fields, parse_fields
+from engine.wasm.outbound.messages import (
+    MAX_CONCURRENT_REQUESTS,
+    FutureResponse,
+    IncomingResponse,
+    OutgoingRequest,
+    RequestRefused,
+)
+
+MAX_DESCRIPTION_CHARS = 200
+_HEAD_PARTS = 9
+
+
+@host("fetch")
+def fetch(run: RunState, text: bytes) -> bytes:
+    """Start a request; return the error code of a request without a body that is refused.
+
+    If the guest took the body, the future reports the refusal and writes to the body are discarded.
+    StarlingMonkey continues to write the body after an error here, then awaits the future that it did not
+    get. A closed stream would end its event loop. Raises Trap for too many requests; a `RequestRefused` of
+    the network part becomes the error code.
+    """
+    channel, request = _parse(run, text)
+    if len(run.pending) + len(run.inputs) >= MAX_CHANNELS or channel in run.pending:
+        raise Trap(f"it holds more than {MAX_CHANNELS} outgoing requests and responses")
+    path = request.path.partition("?")[0] or "/"
+    scheme = request.scheme or "https"
+    run.last_call = f"{request.method} {scheme}://{request.authority}{path}"[:MAX_DESCRIPTION_CHARS]
+    future = run.pending[channel] = FutureResponse()
+    run.waiting += 1
+    try:
+        if run.waiting > MAX_CONCURRENT_REQUESTS or len(run.tasks) >= MAX_CONCURRENT_REQUESTS:
+            run.notice("WARN", f"a call failed: {MAX_CONCURRENT_REQUESTS} others were in progress")
+            raise RequestRefused("connection-limit-reached")
+        run.fetch(run, request, future)
+    except RequestRefused as refusal:
+        future.settle(run, (refusal.code, None))
+        if request.body is None:
+            del run.pending[channel]
+            return encode_error((refusal.code, None))
+        request.body.discard()
+    return b""
+
+
+def _parse(run: RunState, text: bytes) -> tuple[int, OutgoingRequest]:
+    """Return channel and request of a text."""
+    *head, fields = text.split(b"\0", _HEAD_PARTS)
+    channel, has_body, method, scheme, authority, path, *timeouts = (each.decode() for each in head)
+    body = run.output(int(channel)) if has_body == "1" else None
+    connect, first_byte, between = (int(each) if each else None for each in timeouts)
+    return int(channel), OutgoingRequest(
+        method=method,
+        scheme=scheme,
+        authority=authority,
+        path=path,
+        headers=parse_fields(fields),
+        body=body,
+        connect_timeout=connect,
+        first_byte_timeout=first_byte,
+        between_bytes_timeout=between,
+    )
+
+
+@host("response")
+def response(run: RunState, channel: int) -> bytes:
+    """Return the head of a response once it is available, or its error code; then its body is an input."""
+    future = run.pending.get(channel)
+    result = future.result if future is not None else ("internal-error", None)
+    if result is None:
+        return b""
+    run.pending.pop(channel, None)
+    if not isinstance(result, IncomingResponse):
+        return b"-" + encode_error(result)
+    run.inputs[channel] = result.body
+    return b"+%d\0%b" % (result.status, encode_fields(result.headers))

@@ -1,1 +1,0 @@
-"""Host functions of WASI 0.2, one module per interface family."""

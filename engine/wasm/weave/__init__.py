@@ -1,0 +1,1 @@
+"""Weaving of the WASI library into components: the library runs beside the guest, in its instance."""

@@ -1,0 +1,141 @@
+"""`svc top`."""
+
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from engine.errors import InvalidUsage, SvcError
+from engine.manifest.load import find, load
+from engine.manifest.problems import did_you_mean
+from svc_tui.commands.options import AsJson
+from svc_tui.logs.options import AGE_EXAMPLES, ServiceOption, parse_age, resolve_target
+from svc_tui.logs.sql import TimelineSql, open_timeline
+from svc_tui.logs.top import MAX_RECORDS, SORTS, Activity, read_activity
+from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.stdout import Styled
+from svc_tui.terminal.table import Cell, format_table
+from svc_tui.terminal.units import duration, size
+
+REFRESH_SECONDS = 2.0
+MAX_SINCE = 3600
+"""Maximum seconds of the window."""
+_KEYS = {name[0]: name for name in SORTS}
+_HEADS = ("req/s", "p95", "failed", "cpu", "memory")
+_RIGHT = frozenset(range(1, len(_HEADS) + 1))
+_WIDE = 1 << 16
+_MIN_COLUMNS = 58
+"""Cells that the tables need."""
+
+
+def top(
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help=f"Length of the window: {AGE_EXAMPLES}; at most 1h.")
+    ] = "1m",
+    sort: Annotated[str, typer.Option(metavar="COLUMN", help=f"Order: {', '.join(SORTS)}.")] = "rate",
+    once: Annotated[bool, typer.Option("--once", help="Print the tables once and exit.")] = False,
+    service: ServiceOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show resources and routes by requests, duration, failures, CPU time and memory, live."""
+    seconds = parse_age(since)
+    if seconds > MAX_SINCE:
+        raise InvalidUsage(f"--since {since} is longer than 1h", "Use svc usage for longer periods.")
+    if sort not in SORTS:
+        hint = did_you_mean(sort, list(SORTS)) or f"Use {', '.join(SORTS)}."
+        raise InvalidUsage(f'unknown column "{sort}"', hint)
+    root = find(Path.cwd())
+    name = load(root).name
+    credentials = resolve_target(root, service)
+    where = f"{name} on {credentials.key}" if credentials is not None else f"{name} in svc dev"
+    with open_timeline(root, credentials) as timeline:
+        if as_json or once or not (stdout.is_terminal() and sys.stdin.isatty()):
+            activity = _read(timeline, seconds).sorted(sort)
+            if as_json:
+                stdout.data(asdict(activity))
+            else:
+                width = stdout.width() if stdout.is_terminal() else _WIDE
+                stdout.styled_lines([line for table in _tables(activity, width) for line in table])
+            _note(activity)
+            return
+        _live(timeline, seconds, sort, where)
+
+
+def _read(timeline: TimelineSql, seconds: int) -> Activity:
+    try:
+        return read_activity(timeline, seconds, time.time_ns())
+    except SvcError as error:
+        if error.code == "not-found":  # Nothing was recorded yet.
+            return Activity(seconds, [], [], partial=False)
+        raise
+
+
+def _note(activity: Activity) -> None:
+    if not activity.resources:
+        stderr.note(f"no requests in the last {_period(activity.seconds)}")
+    elif activity.partial:
+        stderr.warn(f"only the last {MAX_RECORDS:,} records were read", "Pass a shorter --since.")
+
+
+def _live(timeline: TimelineSql, seconds: int, sort: str, where: str) -> None:
+    from svc_tui.terminal.live import LiveScreen  # Not on Windows.
+
+    activity, problem, read_at = _read(timeline, seconds), "", time.monotonic()
+    with LiveScreen() as screen:
+        while True:
+            columns, lines = screen.size
+            screen.draw(_screen(activity.sorted(sort), sort, problem or where, columns, lines))
+            key = screen.key(max(0.0, read_at + REFRESH_SECONDS - time.monotonic()))
+            if key in ("q", "\x1b", "\x04"):
+                return
+            sort = _KEYS.get(key, sort)
+            if not key:
+                try:
+                    activity, problem = _read(timeline, seconds), ""
+                except SvcError as error:
+                    problem = error.message
+                read_at = time.monotonic()
+
+
+def _screen(activity: Activity, sort: str, title: str, columns: int, lines: int) -> list[Styled]:
+    """Return the lines of the screen: resources, and as many routes as fit."""
+    total = sum(row["requests"] for row in activity.routes) / activity.seconds
+    head = f"{total:.1f} req/s in {_period(activity.seconds)} by {sort}"
+    if activity.partial:
+        head += f", of the last {MAX_RECORDS:,} records"
+    foot = "  ".join(f"{key} {name}" for key, name in _KEYS.items()) + "  q quit"
+    resources, routes = _tables(activity, max(columns, _MIN_COLUMNS))
+    room = lines - 4
+    resources = resources[: max(room // 2, room - len(routes))]
+    body = [*resources, [], *routes][: room + 1]
+    body += [[]] * (room + 1 - len(body))
+    return [[(title[:columns], "bold")], [(head[:columns], "dim")], *body, [(foot[:columns], "dim")]]
+
+
+def _tables(activity: Activity, width: int) -> tuple[list[Styled], list[Styled]]:
+    """Return the table of the resources and that of the routes, with columns of the same widths."""
+    resources, routes = (_rows(rows, activity.seconds) for rows in (activity.resources, activity.routes))
+    heads: list[Cell] = [(head, "bold") for head in ("route", *_HEADS)]
+    lines = format_table(("resource", *_HEADS), [*resources, heads, *routes], width, _RIGHT)
+    return lines[: len(resources) + 1], lines[len(resources) + 1 :]
+
+
+def _rows(rows: list[dict[str, Any]], seconds: int) -> list[list[Cell]]:
+    return [
+        [
+            (row["name"], "cyan"),
+            (f"{row['requests'] / seconds:.1f}", ""),
+            (duration(round(row["p95_ms"] * 1e6)), ""),
+            (f"{row['failures'] / row['requests']:.0%}", "bold red" if row["failures"] else "dim"),
+            (f"{row['compute_ms'] / 10 / seconds:.1f}%", ""),
+            (size(row["peak_memory"]) if row["peak_memory"] else "", ""),
+        ]
+        for row in rows
+    ]
+
+
+def _period(seconds: int) -> str:
+    return f"{seconds} s" if seconds % 60 else f"{seconds // 60} min"

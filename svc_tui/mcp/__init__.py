@@ -1,0 +1,1 @@
+"""Tools for programs such as coding agents, over the Model Context Protocol."""

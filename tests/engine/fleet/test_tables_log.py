@@ -1,0 +1,364 @@
+"""Logs of tables and their snapshots on a cluster."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.bucket.protocols import Bucket, Digest
+from engine.fleet.blobs import StreamBlobs
+from engine.fleet.bucket import JetStreamBucket
+from engine.fleet.connection import NatsConnection, Patience
+from engine.fleet.errors import Unavailable
+from engine.fleet.stream import JetStream
+from engine.fleet.tables_log import CONFIRMATION, CONFIRMED_SECONDS, TablesLog
+from engine.replication import LogSnapshot
+from tests.doors.tables.replication.nodes import Node, content
+from tests.engine.fleet.cluster import Cluster
+from tests.engine.fleet.test_faults import opened, reopened
+from tests.support.buckets import Use
+
+pytestmark = pytest.mark.slow
+TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)"
+
+
+class FleetLogs:
+    """The logs of a bucket's namespace, as nodes use them on one connection."""
+
+    def __init__(self, bucket: JetStreamBucket) -> None:
+        self.bucket = bucket
+
+    def node(self, name: str) -> TablesLog:
+        return TablesLog(self.bucket.connection, self.bucket.namespace, "test", name, lambda: {"a", "b"})
+
+
+class Interrupted(Exception):
+    pass
+
+
+def snapshot_of(content: bytes, sequence: int) -> LogSnapshot:
+    digest = sha256(content).hexdigest()
+    return LogSnapshot(sequence=sequence, schema=1, logged=sequence, digest=digest, size=len(content))
+
+
+async def with_failing_request(
+    bucket: JetStreamBucket, number: int, work: Callable[[], Awaitable[None]]
+) -> bool:
+    """Do work that is interrupted after so many requests; return whether it was completed."""
+    connection = bucket.connection
+    request, left = connection.request, number
+
+    async def interrupt(
+        subject: str, content: bytes, patience: Patience, headers: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Interrupted
+        return await request(subject, content, patience, headers)
+
+    connection.request = interrupt  # type: ignore[method-assign]
+    try:
+        await work()
+    except Interrupted:
+        return False
+    finally:
+        del connection.request
+    return True
+
+
+def test_snapshot_that_is_interrupted_at_any_step_loses_nothing(
+    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        logs = FleetLogs(opened(bucket))
+        log = logs.node("x")
+        await log.create()
+        node = Node(logs, tmp_path, "a")
+        await node.change(TABLE)
+        taker = node.replicas.of(node.data)._copy._snapshots
+        monkeypatch.setattr(taker, "is_due", lambda *_: False)
+        monkeypatch.setattr(taker, "_interval", lambda: 1)
+        number = completed = 0
+        while completed < 3:
+            await node.change(f"INSERT INTO t (v) VALUES (hex(randomblob({number})))")
+            total = await with_failing_request(logs.bucket, number, taker.take)
+            taker._busy = False
+            late = Node(logs, tmp_path, f"late-{number}")
+            assert await content(late) == await content(node)
+            await late.close()
+            completed, number = completed + total, number + 1
+        assert number > 15
+        found = await log.snapshots("shop")
+        assert [each.sequence for each in found.stored][1:] == [found.trimmed]
+        first = (await log.read("shop", 0))[0]
+        assert first.sequence > found.trimmed > 0
+        monkeypatch.setattr("engine.fleet.tables_snapshots.UNUSED_NS", 0)
+        await node.change("INSERT INTO t (v) VALUES ('last')")
+        await taker.take()
+        blobs = log._snapshots._blobs("shop")
+        named = {each.digest for each in (await log.snapshots("shop")).stored}
+        assert {blob.digest async for blob in blobs.list()} == named
+        assert len(await blobs._contents.subjects(">")) == len(named) == 2
+        await node.close()
+
+    use(scenario)
+
+
+def test_snapshots_of_two_nodes_at_once_leave_two_that_can_be_read(use: Use, tmp_path: Path) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        logs = FleetLogs(opened(bucket))
+        other = FleetLogs(await reopened(bucket))
+        first, second = logs.node("a"), other.node("b")
+        await first.create()
+        sequence = 0
+        for number in range(12):
+            sequence = await first.append("shop", [b"x"], sequence) or 0
+            same = await first.append("shop", [b"x"], sequence) if number % 2 else sequence
+            assert same
+            contents = [b"%d" % number * 700_000, b"%d " % number * 700_000]
+            files = [tmp_path / f"{number}-{at}" for at in range(2)]
+            for file, data in zip(files, contents, strict=True):
+                file.write_bytes(data)
+            answers = await asyncio.gather(
+                first.add_snapshot("shop", snapshot_of(contents[0], sequence), files[0]),
+                second.add_snapshot("shop", snapshot_of(contents[1], same), files[1]),
+                return_exceptions=True,
+            )
+            assert answers == [None, None]
+            sequence = same
+            found = await first.snapshots("shop")
+            assert found.stored[0].sequence == sequence
+            for snapshot in found.stored:
+                copy = tmp_path / "copy"
+                assert await second.read_snapshot("shop", snapshot, copy)
+                assert copy.stat().st_size == snapshot.size
+                copy.unlink()
+            assert await first.last("shop") == sequence
+        await other.bucket.aclose()
+
+    use(scenario)
+
+
+def test_snapshot_whose_upload_grew_after_its_size_was_read_is_complete(
+    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages of an interrupted upload arrive late."""
+
+    async def scenario(bucket: Bucket) -> None:
+        log = FleetLogs(opened(bucket)).node("a")
+        await log.create()
+        sequence = await log.append("shop", [b"x"], 0)
+        assert sequence
+        content, file, copy = b"x" * 3_000_000, tmp_path / "file", tmp_path / "copy"
+        file.write_bytes(content)
+        snapshot = snapshot_of(content, sequence)
+
+        async def part() -> AsyncIterator[bytes]:
+            yield content[:1_000_000]
+
+        async def size_before(self: StreamBlobs, digest: Digest) -> int:
+            return 0
+
+        blobs = log._snapshots._blobs("shop")
+        assert await blobs.upload(Digest(snapshot.digest), len(content), 0, part()) == 1_000_000
+        monkeypatch.setattr(StreamBlobs, "received", size_before)
+        await log.add_snapshot("shop", snapshot, file)
+        assert await log.read_snapshot("shop", snapshot, copy)
+        assert copy.read_bytes() == content
+
+    use(scenario)
+
+
+def test_append_whose_answer_is_lost_is_stored_once_after_the_duplicate_window(use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        connection = opened(bucket).connection
+        stream = JetStream(connection, "test-window", "main")
+        await stream.create(allow_atomic=True, duplicate_window=10**8)
+        request, dropped = connection._client.request, 0
+
+        async def lose_an_answer(subject: str, *args: object, **kwargs: object) -> object:
+            nonlocal dropped
+            answer = await request(subject, *args, **kwargs)  # type: ignore[arg-type]
+            if subject == "test-window.main.a" and not dropped:
+                dropped += 1
+                await asyncio.sleep(1)  # The server forgets the id of the message.
+                raise TimeoutError
+            return answer
+
+        connection._client.request = lose_an_answer  # type: ignore[method-assign, assignment]
+        assert await stream.publish_batch("a", [b"one"], expected=0) == 1
+        dropped = 0
+        assert await stream.publish_batch("a", [b"two", b"three"], expected=1) == 3
+        assert [message.content async for message in stream.messages("a")] == [b"one", b"two", b"three"]
+        await connection.api("STREAM.DELETE.test-window", {})
+
+    use(scenario)
+
+
+@pytest.mark.parametrize("contents", [[b"mine"], [b"mine", b"more"]])
+def test_append_whose_answer_is_lost_and_that_was_trimmed_may_be_stored(
+    use: Use, contents: list[bytes]
+) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        connection = opened(bucket).connection
+        stream = JetStream(connection, "test-trimmed", "main")
+        await stream.create(allow_atomic=True, duplicate_window=10**8)
+        request = connection._client.request
+
+        async def lose_the_answer(subject: str, *args: object, **kwargs: object) -> object:
+            answer = await request(subject, *args, **kwargs)  # type: ignore[arg-type]
+            if subject == "test-trimmed.main.a":
+                connection._client.request = request  # type: ignore[method-assign]
+                for expected in (len(contents), len(contents) + 1):
+                    assert await stream.publish_batch("a", [b"others"], expected=expected)
+                await stream.purge("a", len(contents) + 1)
+                await asyncio.sleep(1)
+                raise TimeoutError
+            return answer
+
+        connection._client.request = lose_the_answer  # type: ignore[method-assign, assignment]
+        with suppress(KeyError), pytest.raises(Unavailable):
+            await stream.publish_batch("a", contents, expected=0)
+        assert [message.content async for message in stream.messages("a")] == [b"others"]
+        await connection.api("STREAM.DELETE.test-trimmed", {})
+
+    use(scenario)
+
+
+def test_leader_without_majority_does_not_answer_reads(cluster: Cluster, use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        created = FleetLogs(opened(bucket)).node("a")
+        await created.create()
+        info = await opened(bucket).connection.api("STREAM.INFO.svc-tables", {})
+        names = [settings.name for settings in cluster.settings]
+        leader = names.index(info["cluster"]["leader"])
+        address = replace(cluster.address, servers=(cluster.address.servers[leader],))
+        connection = await NatsConnection.open(address)
+        log = TablesLog(connection, opened(bucket).namespace, "test", "b", lambda: set())
+        sequence = await log.append("shop", [b"x"], 0)
+        assert await log.last("shop") == sequence
+        with ExitStack() as stack:
+            for number in {0, 1, 2} - {leader}:
+                stack.enter_context(cluster.paused(number))
+            await asyncio.sleep(CONFIRMED_SECONDS)
+            with pytest.raises(Unavailable):
+                await log.last("shop")
+        await asyncio.to_thread(cluster.wait)
+        assert await log.last("shop") == sequence
+        assert len(await log._stream.page(CONFIRMATION, 0)) == 1
+        await connection.aclose()
+
+    use(scenario)
+
+
+def test_connection_to_another_server_is_confirmed_before_it_answers_reads(use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        log = FleetLogs(opened(bucket)).node("a")
+        await log.create()
+        sequence = await log.append("shop", [b"x"], 0)
+        assert await log.last("shop") == sequence
+        assert await log._stream.page(CONFIRMATION, 0) == []
+        log._connection._client.stats["reconnects"] += 1
+        assert await log.last("shop") == sequence
+        assert len(await log._stream.page(CONFIRMATION, 0)) == 1
+
+    use(scenario)
+
+
+def test_call_of_another_node_returns_its_answer_or_says_that_it_may_have_been_taken(use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        other = await reopened(bucket)
+        nodes = {"a", "b"}
+        first, second = (
+            TablesLog(each.connection, other.namespace, "test", node, lambda: nodes)
+            for each, node in ((opened(bucket), "a"), (other, "b"))
+        )
+        taken: list[bytes] = []
+        waiting = asyncio.Event()
+
+        async def answer(name: str, content: bytes) -> bytes | None:
+            taken.append(content)
+            match content:
+                case b"fail":
+                    raise ValueError
+                case b"never":
+                    waiting.set()
+                    await asyncio.Event().wait()
+            return None if name == "unknown" else name.encode() + content
+
+        assert await first.send("b", "shop", b"early") is None
+        async with second.receive(answer):
+            large = b"\n" * 4_000_000
+            found = None
+            for _ in range(100):  # Until the server of the caller knows of the other one.
+                found = found or await first.send("b", "shop", large)
+                await asyncio.sleep(0 if found else 0.1)
+            assert found == b"shop" + large
+            assert await first.send("b", "unknown", b"x") is None
+            with pytest.raises(Unavailable):
+                await first.send("b", "shop", b"fail")
+            calling = asyncio.ensure_future(first.send("b", "shop", b"never"))
+            await waiting.wait()
+            nodes.remove("b")
+            with pytest.raises(Unavailable):
+                await calling
+        assert taken == [large, b"x", b"fail", b"never"]
+        await other.aclose()
+
+    use(scenario)
+
+
+def test_keyed_writes_are_applied_once_although_their_node_disappears(
+    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        present = {"a", "b", "c"}
+        buckets = {name: await reopened(bucket) for name in "abc"}
+
+        class NodeLogs:
+            def node(self, name: str) -> TablesLog:
+                each = buckets[name]
+                return TablesLog(each.connection, each.namespace, "test", name, lambda: present)
+
+        await NodeLogs().node("a").create()
+        nodes = {name: Node(NodeLogs(), tmp_path, name) for name in "abc"}
+        await nodes["a"].change(TABLE)
+        acknowledged: list[str] = []
+
+        async def write(name: str, text: str) -> None:
+            while True:
+                status, document = await nodes[name].send(
+                    "exec", "INSERT INTO t (v) VALUES ($1)", text, idempotency_key=text
+                )
+                if status == 200:
+                    acknowledged.append(text)
+                    return
+                assert document["code"] in ("unavailable", "busy"), document
+                name = "b" if name == "a" else "c"  # As a client that a balancer sends elsewhere.
+
+        async def client(name: str, number: int) -> None:
+            for at in range(25):
+                await write(name if name in present else "c", f"{name}{number}-{at}")
+
+        clients = [asyncio.ensure_future(client(name, number)) for name in "abc" for number in range(3)]
+        while len(acknowledged) < 60:
+            await asyncio.wait(clients, timeout=0.02)
+        monkeypatch.setattr("engine.fleet.connection.PATIENCE_SECONDS", 5.0)
+        await buckets["a"].connection._client.close()
+        present.remove("a")
+        await asyncio.gather(*clients)
+        rows = await nodes["b"].rows("SELECT v FROM t")
+        assert sorted(text for (text,) in rows) == sorted(acknowledged)
+        assert len(acknowledged) == 9 * 25
+        for node in nodes.values():
+            await node.close()
+        for each in buckets.values():
+            await each.aclose()
+
+    use(scenario)

@@ -1,0 +1,44 @@
+"""Check of the log of tables: its messages prove that each was appended after the one before."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from doors.tables.replication.entry import Assembler, Entry, chain_of
+from engine.fleet.connection import NatsConnection
+from engine.fleet.stream import BATCH, EXPECTED, JetStream
+from engine.fleet.subjects import token
+from engine.fleet.tables_log import STREAM
+from engine.replication import LogMessage
+
+
+@dataclass(frozen=True, slots=True)
+class LogReport:
+    """The number of entries, and a line for each that a correct log cannot have."""
+
+    entries: int = 0
+    flagged: Sequence[str] = ()
+
+
+async def check_log(connection: NatsConnection, namespace: str, project: str) -> LogReport:
+    """Read the log of a project. Raises `BucketError`."""
+    entries, flagged = 0, list[str]()
+    assembler, batches = Assembler(), set[str]()
+    last, chain, batch = 0, "", ""
+    async for message in JetStream(connection, STREAM, namespace).messages(token(project)):
+        headers = message.headers
+        if headers[BATCH] != batch:
+            batch = headers[BATCH]
+            # The first entry of a log that was trimmed follows one that is not there.
+            if last and headers.get(EXPECTED) != str(last):
+                flagged.append(f"{message.sequence} follows {last} and expected {headers.get(EXPECTED)}")
+            if batch in batches:
+                flagged.append(f"{message.sequence} repeats the batch {batch}")
+            batches.add(batch)
+        last = message.sequence
+        content = assembler.add(LogMessage(message.sequence, message.content))
+        if content is not None:
+            entry = Entry.decode(content)
+            if entries and entry.previous != chain:
+                flagged.append(f"{message.sequence} by {entry.node} does not continue the entry before")
+            entries, chain = entries + 1, chain_of(content)
+    return LogReport(entries, flagged)

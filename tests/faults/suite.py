@@ -1,0 +1,140 @@
+"""Runs faults one after another on a fleet, and checks each history."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from tests.engine.fleet.machines import Machines
+from tests.faults.cases import Case, Need
+from tests.faults.clients import Clients, Nodes
+from tests.faults.faulty_fleet import FaultyFleet
+from tests.faults.history import History, Verdict
+from tests.faults.log_check import LogReport
+from tests.support.fleet import MACHINES
+from tests.support.network import Network
+from tests.support.waiting import until
+
+STEADY_WRITES = 40
+"""Writes before a fault, and after its repair."""
+HEAL_SECONDS = 120.0
+SETTLE_SECONDS = 30.0
+DISK_MEGABYTES = 256
+ISOLATED = "SVC_TEST_ISOLATED"
+"""Variable of a process with namespaces of its own."""
+
+
+def isolate(arguments: list[str]) -> None:
+    """Run this program again with network and mounts of its own, where the machine permits that."""
+    if ISOLATED in os.environ or shutil.which("unshare") is None:
+        return
+    command = ["unshare", "--net", "--mount", *(["--user", "--map-root-user"] if os.geteuid() else [])]
+    if subprocess.run([*command, "ip", "link", "set", "lo", "up"], capture_output=True).returncode == 0:
+        command += ["sh", "-c", 'ip link set lo up && exec "$@"', "sh", sys.executable, "-m", "tests.faults"]
+        os.execvpe("unshare", [*command, *arguments], {**os.environ, ISOLATED: "1"})
+
+
+def lacking(need: Need) -> str:
+    """Return what this machine lacks for a fault, or an empty string."""
+    match need:
+        case "cc" | "strace":
+            return "" if shutil.which(need) else f"the program {need}"
+        case "network":
+            if ISOLATED not in os.environ:
+                return "network namespaces"
+            try:
+                Network(1, 0).close()
+            except OSError as error:
+                return f"TUN interfaces ({error.strerror or error})"
+        case "disks":
+            return "" if ISOLATED in os.environ else "mount namespaces"
+    return ""
+
+
+@contextmanager
+def faulty_fleet(root: Path, *, network: bool = False, disks: bool = False) -> Iterator[FaultyFleet]:
+    """Run a fleet of three nodes with a table: each on a network or a small disk of its own, if so."""
+    if disks:
+        for number in range(1, MACHINES + 1):
+            (root / f"m{number}").mkdir()
+            mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MEGABYTES}m", "svc", root / f"m{number}"]
+            subprocess.run(mount, check=True)
+    switch = Network(MACHINES, seed=1) if network else None
+    machines = Machines(root, switch)
+    try:
+        with machines.client:
+            machines.form()
+            yield FaultyFleet(machines, switch)
+    finally:
+        machines.close()
+        if switch is not None:
+            switch.close()
+        if disks:
+            for number in range(1, MACHINES + 1):
+                subprocess.run(["umount", root / f"m{number}"], check=True)
+
+
+def run_case(fleet: FaultyFleet, case: Case, seed: int, histories: Path) -> Verdict:
+    """Cause a fault under writes, repair it, and check; store the history unless all is well."""
+    history = History(case.name, seed)
+    problem, rows, report = "", list[list[str]](), LogReport()
+    try:
+        _write_under(fleet, case, history)
+        rows = _rows(fleet, history.run)
+        report = fleet.check_log()
+        problem = "\n".join(report.flagged)
+    except (AssertionError, subprocess.CalledProcessError):
+        problem = traceback.format_exc()
+    verdict = history.check(rows)
+    verdict.entries, verdict.flagged, verdict.problem = report.entries, len(report.flagged), problem
+    if not verdict.sound:
+        history.save(histories, verdict)
+    return verdict
+
+
+def _write_under(fleet: FaultyFleet, case: Case, history: History) -> None:
+    """Run clients while a fault is caused and repaired."""
+    nodes = Nodes(fleet.machines, fleet.alive)
+    clients = Clients(history, nodes)
+    try:
+        with clients.running():
+            until(lambda: clients.acked >= STEADY_WRITES, HEAL_SECONDS)
+            history.faults.append((time.monotonic(), case.what))
+            case.cause(fleet)
+            history.faults.append((time.monotonic(), "repaired"))
+            reached = clients.acked + STEADY_WRITES
+            until(lambda: clients.acked >= reached, HEAL_SECONDS)
+    finally:
+        nodes.close()
+
+
+def _rows(fleet: FaultyFleet, prefix: str) -> list[list[str]]:
+    """Return the texts with a prefix on each node, once all answer.
+
+    A write without an answer may still be stored meanwhile, so different rows are read again.
+    """
+    nodes = Nodes(fleet.machines, fleet.alive)
+    sql = "SELECT text FROM entries WHERE text GLOB $1 ORDER BY id"
+    found: list[list[str]] = []
+    equal_until = time.monotonic() + SETTLE_SECONDS
+
+    def all_answer() -> bool:
+        try:
+            rows = [nodes.rows(node, sql, f"{prefix}-*") for node in nodes.numbers]
+        except (AssertionError, httpx.TransportError, OSError):
+            return False
+        found[:] = [[str(row["text"]) for row in each] for each in rows]
+        return all(each == found[0] for each in found) or time.monotonic() > equal_until
+
+    try:
+        until(all_answer, HEAL_SECONDS)
+    finally:
+        nodes.close()
+    return found
