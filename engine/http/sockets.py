@@ -54,14 +54,7 @@ def bind(host: str, port: int) -> list[socket.socket]:
     Port 0 selects a free port, the same for both families. Raises `PortInUse`, or `SvcError` for an address
     that this machine does not have.
     """
-    tries = _PORTS_TRIED if port == 0 else 1
-    while True:
-        tries -= 1
-        try:
-            return _bind_all(resolve_localhost(host), port)
-        except PortInUse:
-            if not tries:
-                raise
+    return _bind_exclusive(host, port, listens=True)
 
 
 def bind_reuseport(host: str, port: int, count: int) -> list[list[socket.socket]]:
@@ -70,19 +63,33 @@ def bind_reuseport(host: str, port: int, count: int) -> list[list[socket.socket]
     The kernel spreads connections over them. Raises the errors of `bind`, even if another program of this
     user shares the port.
     """
-    first = bind(host, port)
+    # It does not listen, because its connections would be reset when it closes.
+    first = _bind_exclusive(host, port, listens=False)
     port = first[0].getsockname()[1]
     for listener in first:
         listener.close()
     return [_bind_all(resolve_localhost(host), port, shared=True) for _ in range(count)]
 
 
-def _bind_all(addresses: list[str], port: int, *, shared: bool = False) -> list[socket.socket]:
+def _bind_exclusive(host: str, port: int, *, listens: bool) -> list[socket.socket]:
+    tries = _PORTS_TRIED if port == 0 else 1
+    while True:
+        tries -= 1
+        try:
+            return _bind_all(resolve_localhost(host), port, listens=listens)
+        except PortInUse:
+            if not tries:
+                raise
+
+
+def _bind_all(
+    addresses: list[str], port: int, *, shared: bool = False, listens: bool = True
+) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     try:
         for host in addresses:
             number = sockets[0].getsockname()[1] if sockets else port
-            listener = _bind_one(host, number, optional=bool(sockets), shared=shared)
+            listener = _bind_one(host, number, optional=bool(sockets), shared=shared, listens=listens)
             if listener is not None:
                 sockets.append(listener)
     except BaseException:
@@ -92,7 +99,7 @@ def _bind_all(addresses: list[str], port: int, *, shared: bool = False) -> list[
     return sockets
 
 
-def _bind_one(host: str, port: int, *, optional: bool, shared: bool) -> socket.socket | None:
+def _bind_one(host: str, port: int, *, optional: bool, shared: bool, listens: bool) -> socket.socket | None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = None
     try:
@@ -104,7 +111,8 @@ def _bind_one(host: str, port: int, *, optional: bool, shared: bool) -> socket.s
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
         listener.bind((host, port))
-        listener.listen(BACKLOG)
+        if listens:
+            listener.listen(BACKLOG)
         listener.setblocking(False)
     except OSError as error:
         if listener is not None:

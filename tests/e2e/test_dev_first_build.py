@@ -56,7 +56,7 @@ def started(project: Path, home: Path, *options: str) -> Iterator[str]:
     try:
         end = time.monotonic() + 60
         while True:
-            with contextlib.suppress(httpx.ConnectError, httpx.RemoteProtocolError):
+            with contextlib.suppress(httpx.ConnectError):
                 httpx.get(f"http://localhost:{port}/", headers=BROWSER, timeout=60)
                 break
             assert time.monotonic() < end and process.poll() is None

@@ -310,9 +310,13 @@ def test_followed_logs_lose_and_repeat_nothing_while_nodes_are_killed(machines: 
         node = followed.missing[0]
         assert node.startswith("n")
         assert node in run(machines.project, machines.environ_at(2), "usage", "--service").stderr
-        listed = run(machines.project, machines.environ, "fleet", "status", *machines.data(2)).stdout
-        assert "2 of 3 nodes present, quorum yes" in listed
-        assert "away since " in listed
+        status = ("fleet", "status", *machines.data(2))
+
+        def listed() -> str:
+            return run(machines.project, machines.environ, *status).stdout
+
+        until(lambda: "2 of 3 nodes present, quorum yes" in listed())  # No quorum until a leader is elected.
+        assert "away since " in listed()
         sql = ("logs", "--service", "--sql", "select 1 as one")
         assert (
             f"the node {node} does not answer" in run(machines.project, machines.environ_at(2), *sql).stderr
