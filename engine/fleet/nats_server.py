@@ -38,7 +38,7 @@ READY_LINE = "] Server is ready"
 LOG = "nats-server.log"
 SHOWN_ATTEMPTS = {10, 100, 1000, 10_000, 100_000}
 _ATTEMPT = re.compile(r"\(attempt (\d+)\)")
-_DISCONNECT = re.compile(r"TLS handshake error: .*(?:EOF|reset by peer|broken pipe)$")
+_DISCONNECT = re.compile(r"TLS (?:route )?handshake error: .*(?:EOF|reset by peer|broken pipe)$")
 MAX_LOG_BYTES = 4 << 20
 """A longer log is renamed, and replaces the one renamed before."""
 
