@@ -144,7 +144,7 @@ docs: $(VENV)/.installed-dev
 
 # The Console's screens for the README and docs/guides/build/console.md, of the guestbook with traffic.
 pictures: $(VENV)/.installed-dev rust-target
-	@"$(BIN)/python" -m docs.pictures.draw
+	@PATH="$(SVC_TEST_CACHE)/rust-toolchain/bin:$$PATH" "$(BIN)/python" -m docs.pictures.draw
 
 soak: $(VENV)/.installed-dev
 	@"$(BIN)/python" -m bench.soak $(if $(HOURS),$$(awk 'BEGIN { print $(HOURS) * 3600 }'),$(SECONDS)) $(SEED)

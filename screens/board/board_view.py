@@ -16,6 +16,7 @@ from screens.board.canvas import Canvas
 from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS
 from screens.board.deploy_protocol import BoardDeployer
 from screens.board.deploy_screen import DeployScreen
+from screens.board.details import with_hint
 from screens.board.details_panel import DetailsPanel
 from screens.board.edits import DrawnMount
 from screens.board.fleet_line import FleetLine
@@ -39,6 +40,8 @@ MAX_HEIGHT_SHARE, MAX_TALL_SHARE = 0.5, 0.55
 """Maximum share of the screen height for spread-out nodes, also on a tall screen."""
 TALL_ROWS = 30
 """Minimum height of the screen for showing details by default, in rows."""
+KEYS_HINT, EDIT_HINT = "enter opens, 2 tables, 3 logs", "c draws a mount, "
+"""Shown in the status line until the user selects another item. The second needs an editable project."""
 REQUESTS = 50
 """Maximum number of requests in the details."""
 
@@ -63,6 +66,8 @@ class BoardView(ConsoleScreen):
         self._nodes_open = False
         self._shown_actions: dict[str, bool] = {}
         self._details_open: bool | None = None
+        self._first_selected: Hit | None = None
+        self._is_new = True
 
     def body(self) -> ComposeResult:
         """Compose the canvas, the hint, the panel and the status line."""
@@ -237,6 +242,8 @@ class BoardView(ConsoleScreen):
     def on_canvas_selected(self) -> None:
         """Show the selected item in the status line and the panel."""
         self._nodes_open = False
+        self._first_selected = self._first_selected or self.canvas.selected
+        self._is_new = self._is_new and self.canvas.selected == self._first_selected
         self._update_status()
         self._show_panel()
         self.refresh_bindings()
@@ -247,8 +254,14 @@ class BoardView(ConsoleScreen):
         await self._load_requests()
 
     def _update_status(self) -> None:
-        line = self._editor.status_line() or self._model.summary(self.canvas.selected)
-        self.query_one("#status", Static).update(to_content([line]))
+        status = self.query_one("#status", Static)
+        line = self._editor.status_line()
+        if not line:
+            line = self._model.summary(self.canvas.selected)
+            if self._is_new and (manifest := self._model.manifest) is not None:
+                hint = EDIT_HINT * manifest.editable + KEYS_HINT
+                line = with_hint(line, hint, status.content_size.width)
+        status.update(to_content([line]))
 
     def action_open(self) -> None:
         """Open the selected item."""

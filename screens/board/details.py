@@ -29,6 +29,8 @@ from svc_tui.terminal.units import duration, size
 
 _KEY = 11
 """Width of the labels in cells."""
+MIN_HINT_GAP = 3
+"""Minimum blank cells before a hint."""
 _PURPOSES = {True: "SQL tables for every resource", False: "logs and traces of every resource"}
 _STAGES: dict[Stage, str] = {
     "waiting": "waiting for its build",
@@ -213,6 +215,12 @@ def error_lines(message: str, hint: str) -> list[Line]:
     """Return the lines of an error and its hint."""
     lines: list[Line] = [((sanitize(line), "bad"),) for line in message.splitlines()]
     return lines + [((sanitize(line), "dim"),) for line in hint.splitlines()]
+
+
+def with_hint(line: Line, hint: str, width: int) -> Line:
+    """Return a line of a width with a hint at its right; without the hint if there is no room for both."""
+    gap = width - sum(cell_len(text) for text, _ in line) - cell_len(hint)
+    return (*line, (" " * gap, ""), (hint, "dim")) if gap >= MIN_HINT_GAP else line
 
 
 def _table(room: int, *rows: tuple[str, Sequence[Line]]) -> list[Line]:

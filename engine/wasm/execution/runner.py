@@ -120,7 +120,8 @@ class Runner:
     ) -> LoadedComponent:
         """Compile and link a component, once for all resources that share it; reuse compiled code on disk.
 
-        Warm slots reserve memory for each loaded component. Raises `ComponentRejected` and `CodeUnkept`.
+        Warm slots reserve memory for each loaded component. Raises `ComponentRejected`, `CodeCacheError` and
+        `CodeRejected`.
         """
         key = (artifact.digest, fast)
         async with self._loading.setdefault(key, asyncio.Lock()):

@@ -29,6 +29,19 @@ def test_board_shows_project_as_diagram(open_app: OpenApp, shop: Shop, snapshot:
     run(open_app, shop, test)
 
 
+def test_first_keys_show_until_another_item_is_selected(open_app: OpenApp, shop: Shop) -> None:
+    async def test(ui: Board) -> None:
+        await ui.shows("c draws a mount, enter opens, 2 tables, 3 logs")
+        select(ui, "edge", "web /docs/* docs")
+        await ui.pilot.pause()
+        assert "enter opens, 2 tables" not in ui.text
+        ui.screen.navigate(["web"])
+        await ui.pilot.pause()
+        assert "enter opens, 2 tables" not in ui.text
+
+    run(open_app, shop, test, size=(120, 40))
+
+
 def test_selected_edge_highlights_complete_route_on_shared_trunk(open_app: OpenApp, shop: Shop) -> None:
     async def test(ui: Board) -> None:
         shop.write(SHOP.replace('"/docs/*" = "docs"', '"/docs/*" = "docs", "/blog/*" = "blog"'))
