@@ -45,10 +45,10 @@ class ColumnLayout:
         columns.insert(max(0, min(index + by, len(columns) - 1)), columns.pop(index))
         return ColumnLayout(tuple(columns))
 
-    def widened(self, index: int, by: int, default: int) -> "ColumnLayout":
-        """Return the layout with a column wider or narrower by steps. `default` is its default width."""
+    def widened(self, index: int, by: int, displayed: int) -> "ColumnLayout":
+        """Return the layout with a column wider or narrower by steps. `displayed` is its width so far."""
         column = self.columns[index]
-        width = max(MIN_WIDTH, min((column.width or default) + by * STEP, MAX_WIDTH))
+        width = max(MIN_WIDTH, min((column.width or displayed) + by * STEP, MAX_WIDTH))
         return self._with(index, replace(column, width=width))
 
     def _with(self, index: int, column: LayoutColumn) -> "ColumnLayout":

@@ -68,7 +68,7 @@ class ColumnsScreen(ModalScreen[None]):
         columns: Mapping[str, tuple[str, int]],
         on_change: Callable[[ColumnLayout], None],
     ) -> None:
-        """Create the dialog. `columns` has type and default width of each column."""
+        """Create the dialog. `columns` has type and displayed width of each column."""
         super().__init__()
         self._widths = {name: width for name, (_, width) in columns.items()}
         self._columns = _ColumnRows(layout, {name: type for name, (type, _) in columns.items()})

@@ -132,9 +132,17 @@ class RemoteGrid:
         growing: list[tuple[int, int]] = []
         for at, (column, user_width) in enumerate(zip(self.visible_columns(), user_widths, strict=True), 1):
             measured = self.widths[self.column_index[column.name]]
-            width, preferred = user_width or measured.default, user_width or measured.longest
+            if user_width is not None:
+                measured = Width(user_width, user_width, user_width)
+            preferred = measured.longest
             columns.append(
-                ListColumn(column_title(column), width, column.type.align_right, preferred=preferred)
+                ListColumn(
+                    column_title(column),
+                    measured.default,
+                    column.type.align_right,
+                    preferred=preferred,
+                    comfortable=measured.comfortable,
+                )
             )
             is_wide = preferred > DEFAULT_MAX_WIDTH or at == len(user_widths)
             if user_width is None and column.type.is_long and is_wide:

@@ -146,8 +146,10 @@ class TablesScreen(TableEditor):
     def action_columns(self) -> None:
         """Open the dialog for columns."""
         if (grid := self._grid) is not None:
+            shown = [column.name for column in grid.visible_columns()]
+            displayed = dict(zip(shown, self.rows.column_widths[1:], strict=False))
             about = {
-                column.name: (column.type.name, width.default)
+                column.name: (column.type.name, displayed.get(column.name, width.default))
                 for column, width in zip(grid.columns, grid.widths, strict=True)
             }
             self.app.push_screen(ColumnsScreen(grid.layout, about, partial(self._apply_column_layout, grid)))

@@ -23,10 +23,11 @@ MAX_WIDTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """The default width of a column, and the width that shows its longest value."""
+    """The default width of a column, the width that shows its longest value, and one for longer values."""
 
     default: int
     longest: int
+    comfortable: int
 
 
 def measure_widths(
@@ -42,11 +43,11 @@ def measure_widths(
 
 def _width(title: str, type: TypeInfo, values: Sequence[Any]) -> Width:
     """Return the width of one column."""
-    min_width = max(cell_len(sanitize(title)), type.min_width)
+    title_width = cell_len(sanitize(title))
     if not values:
-        default = max(min_width, type.width)
-        return Width(default, default)
-    longest = min(
-        max(min_width, *(cell_len(sanitize(piece(value)[0][: MAX_WIDTH + 1])) for value in values)), MAX_WIDTH
-    )
-    return Width(min(longest, max(DEFAULT_MAX_WIDTH, min_width)), longest)
+        default = max(title_width, type.min_width, type.width)
+        return Width(default, default, default)
+    measured = (cell_len(sanitize(piece(value)[0][: MAX_WIDTH + 1])) for value in values)
+    longest = min(max(title_width, *measured), MAX_WIDTH)
+    default = min(longest, max(DEFAULT_MAX_WIDTH, title_width))
+    return Width(default, longest, max(longest, type.min_width))

@@ -22,7 +22,8 @@ _REPLACEMENTS = {"\n": "↵", "\t": " "}
 class ListColumn:
     """A column of at least `width` cells. `right` aligns it to the right.
 
-    Spare cells go first to columns with a `preferred` width, then to columns that `grow`.
+    Spare cells go first to columns with a `preferred` width, then to those with a larger `comfortable` one,
+    then to columns that `grow`.
     """
 
     title: str
@@ -30,6 +31,7 @@ class ListColumn:
     right: bool = False
     grow: bool = False
     preferred: int = 0
+    comfortable: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +47,12 @@ def layout_columns(columns: Sequence[ListColumn], room: int) -> tuple[PlacedColu
     """Return the positions of columns in a line of `room` cells. The result may be wider than that."""
     widths = [column.width for column in columns]
     spare = max(room - sum(widths) - COLUMN_GAP * max(len(columns) - 1, 0), 0)
-    lacks = {
-        i: column.preferred - column.width
-        for i, column in enumerate(columns)
-        if column.preferred > column.width
-    }
-    for lack in (lacks, dict.fromkeys((i for i, column in enumerate(columns) if column.grow), spare)):
+    for wanted in (
+        [column.preferred for column in columns],
+        [column.comfortable for column in columns],
+        [room if column.grow else 0 for column in columns],
+    ):
+        lack = {i: want - widths[i] for i, want in enumerate(wanted) if want > widths[i]}
         for remaining, i in zip(range(len(lack), 0, -1), sorted(lack, key=lack.__getitem__), strict=True):
             extra = min(lack[i], spare // remaining)
             widths[i], spare = widths[i] + extra, spare - extra

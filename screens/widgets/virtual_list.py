@@ -94,6 +94,11 @@ class VirtualList(ScrollView, can_focus=False):
         """The number of rows in the list. The source may have more until the next poll."""
         return self._count
 
+    @property
+    def column_widths(self) -> tuple[int, ...]:
+        """The displayed widths of the columns, in terminal cells."""
+        return tuple(column.width for column in self._placed)
+
     def row(self, index: int) -> Row | None:
         """Return a row, or None if it is not cached."""
         return self._cache.row(index)

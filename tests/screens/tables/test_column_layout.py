@@ -93,7 +93,7 @@ def test_editor_command_comes_from_environment() -> None:
 async def test_columns_are_hidden_moved_and_widened(people: Shop, snapshot: Snapshot) -> None:
     async with tables(people) as ui:
         await ui.press("C", "j", "j", "enter", "j", "K", "K", "K", "plus", "plus")
-        await ui.shows("20")
+        await ui.shows("48")
         snapshot(ui.app)
         await ui.press("escape")
         head = ui.text.splitlines()[2].split()

@@ -16,25 +16,25 @@ def width(type: str, *values: Any, title: str = "t") -> Width:
 
 
 def test_column_width_fits_texts_and_title() -> None:
-    assert width("text", "x" * 15, "y", None) == Width(15, 15)
-    assert width("text", "x", title="a title that is longer") == Width(22, 22)
-    assert width("integer", 1, 2, title="id") == Width(8, 8)
-    assert width("timestamp", "2026-11-21T09:14:03.120Z") == Width(24, 24)
+    assert width("text", "x" * 15, "y", None) == Width(15, 15, 15)
+    assert width("text", "x", title="a title that is longer") == Width(22, 22, 22)
+    assert width("integer", 1, 2, title="id") == Width(2, 2, 8)
+    assert width("timestamp", "2026-11-21T09:14:03.120Z") == Width(24, 24, 24)
 
 
 def test_long_text_has_bounded_preferred_width() -> None:
-    assert width("text", "x" * 60, "y") == Width(DEFAULT_MAX_WIDTH, 60)
-    assert width("text", "x" * 5_000_000) == Width(DEFAULT_MAX_WIDTH, MAX_WIDTH)
-    assert width("text", {"size": 5_000_000, "text": "x" * 300}) == Width(DEFAULT_MAX_WIDTH, MAX_WIDTH)
+    assert width("text", "x" * 60, "y") == Width(DEFAULT_MAX_WIDTH, 60, 60)
+    assert width("text", "x" * 5_000_000) == Width(DEFAULT_MAX_WIDTH, MAX_WIDTH, MAX_WIDTH)
+    assert width("text", {"size": 5_000_000, "text": "x" * 300}) == Width(DEFAULT_MAX_WIDTH, MAX_WIDTH, MAX_WIDTH)
 
 
 def test_wide_characters_count_two_cells() -> None:
-    assert width("text", "日本語" * 4) == Width(24, 24)
+    assert width("text", "日本語" * 4) == Width(24, 24, 24)
 
 
 def test_width_without_rows_depends_on_type() -> None:
-    assert width("timestamp") == Width(24, 24)
-    assert width("text", title="name") == Width(16, 16)
+    assert width("timestamp") == Width(24, 24, 24)
+    assert width("text", title="name") == Width(16, 16, 16)
 
 
 @pytest.mark.slow
