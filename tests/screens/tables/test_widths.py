@@ -25,7 +25,9 @@ def test_column_width_fits_texts_and_title() -> None:
 def test_long_text_has_bounded_preferred_width() -> None:
     assert width("text", "x" * 60, "y") == Width(DEFAULT_MAX_WIDTH, 60, 60)
     assert width("text", "x" * 5_000_000) == Width(DEFAULT_MAX_WIDTH, MAX_WIDTH, MAX_WIDTH)
-    assert width("text", {"size": 5_000_000, "text": "x" * 300}) == Width(DEFAULT_MAX_WIDTH, MAX_WIDTH, MAX_WIDTH)
+    assert width("text", {"size": 5_000_000, "text": "x" * 300}) == Width(
+        DEFAULT_MAX_WIDTH, MAX_WIDTH, MAX_WIDTH
+    )
 
 
 def test_wide_characters_count_two_cells() -> None:
