@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -131,6 +132,7 @@ class _SqlTimeline(TimelineDatabase):
         self._database.create_scalar_function("path_of", _path_of, 1, deterministic=True)
         self._database.create_scalar_function("call_id", _call_id, 2, deterministic=True)
         self._database.create_scalar_function("bucket", _bucket, 2, deterministic=True)
+        self._database.create_scalar_function("ago", _ago, 1)
         for percent in (50, 95, 99):
             self._database.create_aggregate_function(f"p{percent}", partial(_Percentile, percent / 100), 1)
         super()._prepare(write)
@@ -276,12 +278,14 @@ def _call_id(*values: Any) -> str | None:
     return call_id(str(span_id), index) if isinstance(index, int) else None
 
 
-def _bucket(*values: Any) -> str | None:
-    """Return the start of the time bucket of `width`, such as `5m`, that has a time."""
-    time_ns, width = values
-    if not isinstance(time_ns, int):
-        return None
-    text = str(width)
+def _ago(*values: Any) -> int:
+    """Return the time a duration ago, in nanoseconds of the Unix epoch."""
+    return time.time_ns() - _seconds(values[0]) * 1_000_000_000
+
+
+def _seconds(duration: Any) -> int:
+    """Return the seconds of a duration such as `5m`. Raises ValueError."""
+    text = str(duration)
     if not (
         text[:-1].isdecimal()
         and text[:-1].isascii()
@@ -290,7 +294,15 @@ def _bucket(*values: Any) -> str | None:
         and int(text[:-1])
     ):
         raise ValueError(f"{text[:20]!r} is not a duration such as 30s, 5m, 1h or 1d")
-    seconds = int(text[:-1]) * _UNITS[text[-1]]
+    return int(text[:-1]) * _UNITS[text[-1]]
+
+
+def _bucket(*values: Any) -> str | None:
+    """Return the start of the time bucket of `width`, such as `5m`, that has a time."""
+    time_ns, width = values
+    if not isinstance(time_ns, int):
+        return None
+    seconds = _seconds(width)
     start = time_ns // 1_000_000_000 // seconds * seconds
     return f"{datetime.fromtimestamp(start, UTC):%Y-%m-%dT%H:%M:%SZ}"
 

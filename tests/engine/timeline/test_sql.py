@@ -109,6 +109,14 @@ def test_buckets_group_by_time(path: Path) -> None:
     assert all(row["at"].endswith((":00:00Z", ":05:00Z", "0:00Z", "5:00Z")) for row in counts)
 
 
+def test_ago_is_comparable_to_the_time_of_records(path: Path) -> None:
+    before = time.time_ns()
+    [row] = rows(path, "select ago('90s') as at, ago('1h') as earlier")
+    assert before <= row["at"] + 90 * SECOND <= time.time_ns()
+    assert before <= row["earlier"] + 3600 * SECOND <= time.time_ns()
+    assert rows(path, "select count(*) as n from requests where time_ns < ago('1s')") == [{"n": 100}]
+
+
 def test_common_table_expressions_and_equal_names_work(path: Path) -> None:
     assert rows(path, "with n(i) as (select 1) select i, i as i from n") == [{"i": 1, "i:2": 1}]
 
@@ -134,6 +142,7 @@ def test_result_is_bounded(path: Path) -> None:
         ("select 1; select 2", "several statements"),
         ("select nope from requests", "no such column: nope"),
         ("select bucket(time_ns, '5 minutes') from requests", "is not a duration"),
+        ("select ago('yesterday')", "'yesterday' is not a duration"),
         ("select zeroblob(1000000000)", "too big"),
         (f"select {'1+' * 60_000}1", "more than"),
     ],
