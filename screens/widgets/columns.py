@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from rich.cells import cell_len, set_cell_size
 
@@ -29,6 +29,7 @@ class ListColumn:
     title: str
     width: int
     right: bool = False
+    _: KW_ONLY
     grow: bool = False
     preferred: int = 0
     comfortable: int = 0
@@ -47,12 +48,12 @@ def layout_columns(columns: Sequence[ListColumn], room: int) -> tuple[PlacedColu
     """Return the positions of columns in a line of `room` cells. The result may be wider than that."""
     widths = [column.width for column in columns]
     spare = max(room - sum(widths) - COLUMN_GAP * max(len(columns) - 1, 0), 0)
-    for wanted in (
+    for targets in (
         [column.preferred for column in columns],
         [column.comfortable for column in columns],
         [room if column.grow else 0 for column in columns],
     ):
-        lack = {i: want - widths[i] for i, want in enumerate(wanted) if want > widths[i]}
+        lack = {i: target - widths[i] for i, target in enumerate(targets) if target > widths[i]}
         for remaining, i in zip(range(len(lack), 0, -1), sorted(lack, key=lack.__getitem__), strict=True):
             extra = min(lack[i], spare // remaining)
             widths[i], spare = widths[i] + extra, spare - extra

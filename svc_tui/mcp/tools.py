@@ -97,7 +97,8 @@ class ProjectTools:
         code, failed, wall_ms, compute_ms, peak_memory, bytes_in, bytes_out), spans (also parent, kind, name,
         detail, attributes; calls of the code such as SQL statements), records (level, resource, request_id,
         body, attributes), lines (stream, text: output of the code), metrics (resource, name, kind, value).
-        Functions: p50, p95, p99, bucket(time_ns, '5m') and ago('1h'), a time_ns. Newest rows: order by cursor desc.
+        Functions: p50, p95, p99, bucket(time_ns, '5m') and ago('1h'), a time_ns. Newest rows: order by
+        cursor desc.
         """
         credentials = CredentialStore.from_environment(os.environ).get(self._root) if self._service else None
         with open_timeline(self._root, credentials) as timeline:
