@@ -13,7 +13,7 @@ from engine.errors import SvcError
 from engine.manifest import MANIFEST
 from engine.manifest.model import Project, Resource
 
-STEP_MS = 5
+STEP_MS = 3
 """Pause that ends a burst of changes."""
 
 FileListener = Callable[[set[Path]], Awaitable[None]]
