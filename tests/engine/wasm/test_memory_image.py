@@ -93,6 +93,10 @@ def test_components_of_other_code_or_size_share_no_machine_code(tmp_path: Path) 
         pytest.param(
             with_data((0, FILL), more='(global $g i32 (i32.const 0)) (data (global.get $g) "")'), id="global"
         ),
+        pytest.param(
+            with_data(*((PAGE + 60 * at, "x" * 50) for at in range(MIN_IMAGE_BYTES // 60 + 1))),
+            id="small segments",
+        ),
         pytest.param(component(), id="without memory"),
     ],
 )
