@@ -31,7 +31,7 @@ from engine.wasm_binary import (
 MIN_IMAGE_BYTES, MAX_IMAGE_BYTES = 4 << 20, 64 << 20
 """Smaller memories belong to programs whose code differs, so that a shared copy does not pay."""
 MIN_SEGMENT_BYTES = 64
-"""Mean size of the data segments of an image. A Go program has 74,000 of 28 bytes, which take 0.1 s to read."""
+"""Minimum mean size of the data segments of an image. A Go program has 74,000 segments of 28 bytes."""
 _MIN_DENSITY = 0.25
 _MARK = hashlib.sha256(b"initial memory").digest()
 _WASM_PAGE = 65536
