@@ -115,6 +115,7 @@ _DENIED_FUNCTIONS = frozenset(
     }
 )
 """Functions that change the process, or cannot be interrupted and may take seconds on large values."""
+_FUNCTIONS = ("p50", "p95", "p99", "bucket", "ago")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -174,7 +175,8 @@ class _SqlTimeline(TimelineDatabase):
             raise _stopped(written=limits.oversized, collected=memory.oversized) from error
         except (apsw.Error, ValueError) as error:
             message = authorizer.refusal or f"SQL: {error}"
-            raise SvcError(message, f"Read {', '.join(VIEWS)}.", code="invalid") from error
+            hint = f"Read {', '.join(VIEWS)}. Functions besides SQLite's: {', '.join(_FUNCTIONS)}."
+            raise SvcError(message, hint, code="invalid") from error
         finally:
             cursor.close(True)
         return names

@@ -154,6 +154,16 @@ def test_refused_statement_names_the_reason(path: Path, statement: str, message:
     assert raised.value.code == "invalid"
 
 
+def test_unknown_function_names_the_views_and_functions(path: Path) -> None:
+    with pytest.raises(SvcError) as raised:
+        sql.run(path, "select * from requests where time > now()")
+    assert raised.value.message == "SQL: no such function: now"
+    assert raised.value.hint == (
+        "Read requests, spans, records, lines, metrics."
+        " Functions besides SQLite's: p50, p95, p99, bucket, ago."
+    )
+
+
 def test_long_statement_is_stopped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql, "TIMEOUT_SECONDS", 0.05)
     endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
