@@ -36,6 +36,7 @@ class Presence:
         self._connection, self.node = connection, node
         self._subject = f"svc-nodes.{namespace}"
         self._last: dict[str, Heartbeat] = {}
+        self._arrived = asyncio.Event()
 
     async def run(self, content: Callable[[], Mapping[str, Any]]) -> None:
         """Publish heartbeats until canceled or until the connection closes."""
@@ -44,6 +45,7 @@ class Presence:
             document = json.loads(message.data)
             skew = document["time_ns"] - time.time_ns()
             self._last[message.subject.rpartition(".")[2]] = Heartbeat(time.monotonic(), document, skew)
+            self._arrived.set()
 
         subscription = await self._connection.subscribe(f"{self._subject}.*", receive)
         try:
@@ -65,3 +67,11 @@ class Presence:
         """Return the nodes that are present."""
         oldest = time.monotonic() - PRESENT_SECONDS
         return {node for node, beat in self._last.items() if beat.arrived > oldest}
+
+    async def present_with_another(self, seconds: float) -> set[str]:
+        """Wait until another node is present, and return all that are. Raises `TimeoutError`."""
+        async with asyncio.timeout(seconds):
+            while not self.present() - {self.node}:
+                self._arrived.clear()
+                await self._arrived.wait()
+        return self.present()

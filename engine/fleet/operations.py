@@ -1,5 +1,6 @@
 """Changes of a fleet that serves: nodes that stop, are upgraded, or leave."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from engine.fleet.copies import COPIES, behind, hand_over, remove_server, stream_copies, wait_current
@@ -8,6 +9,8 @@ from engine.fleet.fleet import Fleet
 from engine.fleet.node import SYSTEM_SEED, cluster_address
 from engine.fleet.registry import Member
 
+WAIT_SECONDS = 4.0
+"""How long an operation waits for a heartbeat of another node."""
 _STATUS = "Look at the nodes with `svc fleet status`."
 
 
@@ -22,8 +25,7 @@ class Drained:
 async def drain(fleet: Fleet) -> Drained:
     """Stop taking requests, wait for the last one to end, and let other nodes lead. Raises `SvcError`."""
     node, bucket = fleet.require_node(), fleet.cluster
-    if not _present(fleet) - {node.node}:
-        raise _last(node.node)
+    await _present(fleet)
     fleet.draining.set()
     await fleet.drained.wait()
     streams = await hand_over(bucket.connection, node.node) if node.keeper else 0
@@ -33,7 +35,7 @@ async def drain(fleet: Fleet) -> Drained:
 async def prepare_upgrade(fleet: Fleet) -> Drained:
     """Drain this node for an upgrade, after checks that the others can do without it. Raises `SvcError`."""
     node = fleet.require_node()
-    present = _present(fleet)
+    present = await _present(fleet)
     members = await fleet.registry().members()
     if away := [member.id for member in members if member.id not in present]:
         raise FleetError(f"{away[0]} is away: upgrade one node at a time, while all others run", _STATUS)
@@ -52,9 +54,7 @@ async def remove(fleet: Fleet, id_: str) -> Member:
     A keeper is removed once another one can store its data.
     """
     node, bucket = fleet.require_node(), fleet.cluster
-    present = _present(fleet)
-    if not present - {node.node}:
-        raise _last(node.node)
+    present = await _present(fleet)
     members = {member.id: member for member in await fleet.registry().members()}
     if id_ not in members:
         raise FleetError(f"the fleet has no node {id_}", f"Its nodes are: {', '.join(sorted(members))}")
@@ -88,14 +88,18 @@ async def _remove_keeper(fleet: Fleet, member: Member, keepers: set[str]) -> Non
     await wait_current(connection, member.id)
 
 
-def _present(fleet: Fleet) -> set[str]:
-    """Return the nodes that run, as this one observes them. Raises `FleetError` before the fleet serves."""
+async def _present(fleet: Fleet) -> set[str]:
+    """Return the nodes that run, as this one observes them.
+
+    Raises `FleetError` before the fleet serves, and if no other node is present within `WAIT_SECONDS`: the
+    first heartbeats arrive soon after the start.
+    """
     assert fleet.cluster
-    return fleet.presence.present() if fleet.presence is not None else set()
-
-
-def _last(id_: str) -> FleetError:
-    return FleetError(
-        f"{id_} is the last node that runs: nothing can be changed without a majority of the keepers",
+    node = fleet.require_node().node
+    if fleet.presence is not None:
+        with suppress(TimeoutError):
+            return await fleet.presence.present_with_another(WAIT_SECONDS)
+    raise FleetError(
+        f"{node} is the last node that runs: nothing can be changed without a majority of the keepers",
         "Start the services of other nodes first.",
     )

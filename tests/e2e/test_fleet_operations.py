@@ -1,6 +1,8 @@
 """`svc fleet drain`, `upgrade`, `remove` and `reseed` on running nodes, in the order of this file."""
 
 import json
+import signal
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -61,6 +63,22 @@ def is_drained(machines: Machines, number: int) -> bool:
     except httpx.ConnectError:
         return True
     return False
+
+
+def test_operation_waits_for_a_heartbeat_of_another_node(machines: Machines) -> None:
+    def signal_others(number: signal.Signals) -> None:
+        for server in machines.servers[:2]:
+            server.process.send_signal(number)
+
+    third = node_id(machines, 3)
+    signal_others(signal.SIGSTOP)
+    try:
+        until(lambda: [node["id"] for node in status(machines, 3) if node["present"]] == [third])
+        threading.Timer(0.5, signal_others, [signal.SIGCONT]).start()
+        answer = machines.client.delete(f"{machines.servers[2].control}/v1/fleet/nodes/n9-x")
+    finally:
+        signal_others(signal.SIGCONT)
+    assert "has no node n9-x" in answer.text
 
 
 def test_drained_node_takes_no_requests_until_it_is_started_again(machines: Machines) -> None:
