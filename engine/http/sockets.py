@@ -48,13 +48,20 @@ def resolve_localhost(host: str) -> list[str]:
     return ["127.0.0.1", "::1"] if host == "localhost" else [host]
 
 
-def bind(host: str, port: int) -> list[socket.socket]:
+def bind(host: str, port: int, *, listens: bool = True) -> list[socket.socket]:
     """Return listening sockets on an address, or on both of `localhost`; `::` includes all of IPv4.
 
-    Port 0 selects a free port, the same for both families. Raises `PortInUse`, or `SvcError` for an address
-    that this machine does not have.
+    Port 0 selects a free port, the same for both families. Without `listens` they only hold the address.
+    Raises `PortInUse`, or `SvcError` for an address that this machine does not have.
     """
-    return _bind_exclusive(host, port, listens=True)
+    tries = _PORTS_TRIED if port == 0 else 1
+    while True:
+        tries -= 1
+        try:
+            return _bind_all(resolve_localhost(host), port, listens=listens)
+        except PortInUse:
+            if not tries:
+                raise
 
 
 def bind_reuseport(host: str, port: int, count: int) -> list[list[socket.socket]]:
@@ -64,22 +71,11 @@ def bind_reuseport(host: str, port: int, count: int) -> list[list[socket.socket]
     user shares the port.
     """
     # It does not listen, because its connections would be reset when it closes.
-    first = _bind_exclusive(host, port, listens=False)
+    first = bind(host, port, listens=False)
     port = first[0].getsockname()[1]
     for listener in first:
         listener.close()
     return [_bind_all(resolve_localhost(host), port, shared=True) for _ in range(count)]
-
-
-def _bind_exclusive(host: str, port: int, *, listens: bool) -> list[socket.socket]:
-    tries = _PORTS_TRIED if port == 0 else 1
-    while True:
-        tries -= 1
-        try:
-            return _bind_all(resolve_localhost(host), port, listens=listens)
-        except PortInUse:
-            if not tries:
-                raise
 
 
 def _bind_all(
