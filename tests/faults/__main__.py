@@ -11,11 +11,14 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.faults.cases import CASES, Case
+from tests.faults.cases import CASES, Case, Need
+from tests.faults.disks import Disk, Ext4Disk
 from tests.faults.history import Verdict
+from tests.faults.older_nats import install_older_nats
 from tests.faults.suite import faulty_fleet, isolate, lacking, run_case
 
 HISTORIES = Path(".svc/fleet-faults")
+DISKS: dict[Need, type[Disk]] = {"small-disks": Disk, "ext4-disks": Ext4Disk}
 TOTALS = ("acked", "missing", "twice", "stale")
 
 
@@ -31,14 +34,15 @@ def main(selected: Sequence[str], seed: int, hours: float) -> int:
             else:
                 cases.append(case)
     verdicts: list[Verdict] = []
-    for disks in (False, True):
-        group = [case for case in cases if (case.need == "disks") is disks]
-        # Random faults are of one fleet: of the small disks only if no others are named.
+    for disk in (None, Disk, Ext4Disk):
+        group = [case for case in cases if DISKS.get(case.need) is disk]
+        # Random faults are of one fleet: of those with disks only if no others are named.
         if not group or (hours and verdicts):
             continue
+        network = disk is None and not reasons["network"]
         with (
             tempfile.TemporaryDirectory(prefix="svc-faults-") as folder,
-            faulty_fleet(Path(folder), network=not (disks or reasons["network"]), disks=disks) as fleet,
+            faulty_fleet(Path(folder), network=network, disk=disk) as fleet,
         ):
             for number, case in enumerate(_random(group, seed, hours) if hours else group):
                 verdict = run_case(fleet, case, seed + number, HISTORIES)
@@ -66,6 +70,7 @@ def _random(cases: Sequence[Case], seed: int, hours: float) -> Iterator[Case]:
 
 
 if __name__ == "__main__":
+    install_older_nats()
     isolate(sys.argv[1:])
     parser = argparse.ArgumentParser(prog="python -m tests.faults")
     parser.add_argument("faults", nargs="*", metavar="FAULT", help=" ".join(case.name for case in CASES))

@@ -18,6 +18,7 @@ from engine.fleet.tables_log import STREAM, TablesLog
 from tests.faults.clients import Nodes
 from tests.faults.deploys import Deploys
 from tests.faults.faulty_fleet import NAMESPACE, FaultyFleet
+from tests.faults.older_nats import FOLDER, VERSION
 from tests.support.network import CUT, Link
 from tests.support.waiting import until
 
@@ -41,6 +42,17 @@ def rolling_stop(fleet: FaultyFleet) -> None:
     for node in list(fleet.alive):
         fleet.command(node, "upgrade")
         fleet.stop(node)
+
+
+def older_servers(fleet: FaultyFleet) -> None:
+    """Replace each nats-server by an older one, one node after another, and then by the newer one again."""
+    path = f"{FOLDER / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    for environ in ({"PYTHONPATH": str(FOLDER), "PATH": path}, {}):
+        for node in list(fleet.alive):
+            fleet.command(node, "upgrade")
+            fleet.restart_with(node, environ)
+            assert (fleet.server_version(node) == VERSION) is bool(environ)
+            fleet.wait_for_copies()
 
 
 def leader_cut(fleet: FaultyFleet) -> None:
@@ -101,10 +113,7 @@ def clock_jumps(fleet: FaultyFleet) -> None:
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
     difference.write_text("0")
     fleet.machines.kill(node)
-    clock = {"LD_PRELOAD": str(library), "SVC_TEST_CLOCK": str(difference)}
-    with fleet.machines.at(node):
-        server = fleet.machines.servers[node - 1].restarted({**fleet.machines.environ, **clock})
-    fleet.machines.servers[node - 1] = server
+    fleet.restart_with(node, {"LD_PRELOAD": str(library), "SVC_TEST_CLOCK": str(difference)})
     try:
         for seconds in JUMPS:
             difference.write_text(str(seconds))
@@ -248,8 +257,8 @@ def full_disks(fleet: FaultyFleet) -> None:
     _fill_disks([fleet.folder(node) for node in fleet.alive])
 
 
-Need = Literal["", "network", "disks", "cc", "strace"]
-"""Requirement of a fault: a network namespace or a small disk for each node, or a program."""
+Need = Literal["", "network", "small-disks", "ext4-disks", "cc", "strace", "older-nats"]
+"""Requirement of a fault: a network namespace or a disk for each node, or a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +300,7 @@ CASES: Sequence[Case] = (
     Case("slow-disk", "delay each fsync of the leader by 300 ms for 20 s", slow_disk, "strace"),
     Case("clock", "set the clock of a service an hour ahead, then back", clock_jumps, "cc"),
     Case("rolling", "drain, stop and start each node", rolling_stop),
+    Case("older-nats", "replace each nats-server by an older one, and back", older_servers, "older-nats"),
     Case("deploys", "kill nodes and nats-servers while versions are deployed", deploys_under_faults),
     Case("behind", "trim the log while a node is away, delete another's tables", far_behind),
     Case("damage", "damage a keeper's files, and reseed it", damaged_keeper),
@@ -298,7 +308,19 @@ CASES: Sequence[Case] = (
     Case("replace", "lose a keeper, and replace it by another machine", keeper_replaced, changes=True),
     Case("agent", "add a machine without data, and cut it for 20 s", agent_cut, "network", changes=True),
     Case("grow", "add a keeper, then lose another one", more_keepers, changes=True),
-    Case("full", "fill the disk of the leading machine for 20 s", full_disk, "disks"),
-    Case("all-full", "fill the disks of all machines for 20 s", full_disks, "disks"),
+    Case("full", "fill the disk of the leading machine for 20 s", full_disk, "small-disks"),
+    Case("all-full", "fill the disks of all machines for 20 s", full_disks, "small-disks"),
+    Case(
+        "power",
+        "cut the power of the leading machine",
+        lambda fleet: fleet.lose_power(fleet.leader()),
+        "ext4-disks",
+    ),
+    Case(
+        "all-power",
+        "cut the power of all machines",
+        lambda fleet: fleet.lose_power(*fleet.alive),
+        "ext4-disks",
+    ),
 )
-"""In this order on one fleet; those that need disks on another one."""
+"""In this order on one fleet; those that need disks of a kind on another one."""

@@ -3,8 +3,9 @@
 import asyncio
 import os
 import signal
+import subprocess
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -13,6 +14,7 @@ from engine.fleet.connection import NatsConnection
 from engine.fleet.copies import COPIES, StreamCopies, stream_copies
 from engine.fleet.node import FleetNode, cluster_address
 from engine.fleet.tables_log import STREAM
+from tests.faults.disks import Disk, Ext4Disk
 from tests.faults.log_check import LogReport, check_log
 from tests.support.fleet import FleetNodes
 from tests.support.network import Link, Network
@@ -26,9 +28,11 @@ _T = TypeVar("_T")
 class FaultyFleet:
     """A running fleet whose nodes can be harmed. Nodes count from 1; `alive` are those that clients use."""
 
-    def __init__(self, machines: FleetNodes, network: Network | None = None) -> None:
+    def __init__(
+        self, machines: FleetNodes, network: Network | None = None, disks: Sequence[Disk] = ()
+    ) -> None:
         self.machines = machines
-        self._network = network
+        self._network, self._disks = network, disks
         self.alive = [1, 2, 3]
 
     def folder(self, node: int) -> Path:
@@ -91,6 +95,12 @@ class FaultyFleet:
         """Return the process id of a node's nats-server."""
         return next(iter(self._servers(node)))
 
+    def server_version(self, node: int) -> str:
+        """Return the version of a node's nats-server."""
+        program = f"/proc/{self.server(node)}/exe"
+        shown = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout
+        return shown.split()[-1].removeprefix("v")
+
     def _servers(self, node: int) -> list[int]:
         path = Path(f"/proc/{self.service(node)}/task/{self.service(node)}/children")
         children = [int(pid) for pid in path.read_text().split()]
@@ -109,6 +119,21 @@ class FaultyFleet:
         self.machines.kill(*nodes)
         self.machines.restart(*nodes)
 
+    def lose_power(self, *nodes: int) -> None:
+        """Cut the power of machines at the same time, and start them again."""
+        disks = [disk for node in nodes if isinstance(disk := self._disks[node - 1], Ext4Disk)]
+        pids = [pid for node in nodes for pid in (self.service(node), self.server(node))]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        for disk in disks:
+            disk.cut_power()
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        self.machines.kill(*nodes)
+        for disk in disks:
+            disk.restore_power()
+        self.machines.restart(*nodes)
+
     def pause(self, pid: int, seconds: float) -> None:
         """Stop a process from running for a time."""
         os.kill(pid, signal.SIGSTOP)
@@ -121,6 +146,13 @@ class FaultyFleet:
         """Stop a service, and start it again."""
         assert self.machines.servers[node - 1].stop() == 0
         self.machines.restart(node)
+
+    def restart_with(self, node: int, environ: dict[str, str]) -> None:
+        """Stop a service unless it has ended, and start it with additional variables."""
+        server = self.machines.servers[node - 1]
+        server.stop()
+        with self.machines.at(node):
+            self.machines.servers[node - 1] = server.restarted({**self.machines.environ, **environ})
 
     def join(self, *, keeper: bool) -> int:
         """Add a machine to the fleet, and return its number."""

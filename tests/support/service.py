@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from svc_tui import main
 
 PASSWORD = "correct horse battery"
 ANY_PORTS = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
+START_SECONDS = 120.0
 MANIFEST = '[project]\nname = "{}"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
 
 
@@ -51,8 +53,17 @@ class Server:
             text=True,
         )
         assert self.process.stdout is not None
-        self.control = self.process.stdout.readline().split()[-1]
-        self.port = int(self.process.stdout.readline().rpartition(":")[2])
+        late = threading.Timer(START_SECONDS, self.process.kill)
+        late.start()
+        try:
+            addresses = [self.process.stdout.readline() for _ in range(2)]
+        finally:
+            late.cancel()
+        if not addresses[1]:
+            self.process.kill()
+            raise AssertionError(f"svc serve did not start: {self.process.communicate()[1]}")
+        self.control = addresses[0].split()[-1]
+        self.port = int(addresses[1].rpartition(":")[2])
 
     def code(self) -> str:
         assert self.process.stderr is not None

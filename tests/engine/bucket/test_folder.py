@@ -103,6 +103,12 @@ def test_open_of_folder_with_other_files_raises(root: Path) -> None:
     assert {path.name for path in root.iterdir()} == {"mine.txt"}
 
 
+def test_root_of_a_filesystem_becomes_a_bucket(root: Path) -> None:
+    (root / "lost+found").mkdir(parents=True)
+    opened(root)
+    assert (root / layout.VERSION).is_file()
+
+
 def test_open_of_file_raises(root: Path) -> None:
     root.write_text("a file")
     with pytest.raises(BucketError, match="cannot use"):

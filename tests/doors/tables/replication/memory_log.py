@@ -21,6 +21,8 @@ class MemoryLogs:
         self.sequence = 0
         self.available = True
         self.loses_news = False
+        self.repeats_news = False
+        """Whether old news and news of a message to come follows each news."""
         self.loses_calls = False
         self.loses_answers = False
         """Whether appends are stored and not acknowledged."""
@@ -52,9 +54,13 @@ class MemoryLog:
         for content in contents:
             self._logs.sequence += 1
             messages.append(LogMessage(self._logs.sequence, content))
+        sequence = self._logs.sequence
+        news = [] if self._logs.loses_news else [sequence]
+        if self._logs.repeats_news:
+            news += [sequence, sequence + 1, max(sequence - 2, 1)]
         for log, on_news in self._logs.listeners:
-            if log == name and not self._logs.loses_news:
-                on_news(self._logs.sequence)
+            for each in news if log == name else ():
+                on_news(each)
         if self._logs.loses_answers:
             raise SvcError("the answer was lost", code="bucket-unavailable")
         return self._logs.sequence

@@ -205,6 +205,20 @@ def test_write_without_effect_has_seen_all_writes_of_other_nodes(tmp_path: Path)
     run_nodes(tmp_path, scenario)
 
 
+def test_repeated_old_and_early_news_change_nothing(tmp_path: Path) -> None:
+    async def scenario(nodes: list[Node], logs: MemoryLogs) -> None:
+        logs.repeats_news = True
+        await nodes[0].change(TABLE)
+        for number in range(20):
+            node = nodes[number % 3]
+            assert (await node.send("exec", "INSERT INTO t (v) VALUES ($1)", f"{number}"))[0] == 200
+        expected = [(number + 1, f"{number}") for number in range(20)]
+        for node in nodes:
+            assert await node.rows(ALL) == expected
+
+    run_nodes(tmp_path, scenario)
+
+
 def test_transaction_over_the_limit_of_the_log_is_refused_and_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
