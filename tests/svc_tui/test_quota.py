@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,8 @@ def test_quota_limits_requests_instances_and_storage(
     }  # The project is not deployed yet.
     with Client(hosted.control, hosted.token) as client:
         deploy(client, root)
-        answers = [hosted.get() for _ in range(6)]
+        with ThreadPoolExecutor(12) as threads:
+            answers = sorted(threads.map(lambda _: hosted.get(), range(12)), key=lambda each: each.status_code)
         assert [answer.status_code for answer in answers[:2]] == [200, 200]
         assert answers[-1].status_code == 429
         refused = answers[-1].json()
