@@ -76,6 +76,7 @@ class Fleet:
         node = FleetNode.read(self.folder) if (self.folder / NODE_FILE).exists() else None
         self.node = node if node is not None and node.state != "static" else None
         self.presence: Presence | None = None
+        self._starting = True
         self.members = KnownMembers()
         self._server: NatsServer | None = None
         self._bucket: SwitchableBucket | None = None
@@ -116,7 +117,13 @@ class Fleet:
             self.registry(bucket.fleet).serves, stop, self._log, "waiting for the first node's data"
         )
         self._become_member()
+        self._announce(bucket)
         return bucket
+
+    def _announce(self, bucket: JetStreamBucket) -> None:
+        """Publish heartbeats, and observe those of other nodes."""
+        self.presence = Presence(bucket.connection, bucket.namespace, self.require_node().node)
+        self._spawn(self.presence.run(self._heartbeat), "heartbeats")
 
     async def start(self, bucket: SwitchableBucket, carry: UseCluster, on_cluster: UseCluster) -> None:
         """Accept joining nodes. Calls `on_cluster` once the service uses the bucket of the fleet.
@@ -198,14 +205,14 @@ class Fleet:
             raise
 
     async def _use_cluster(self, bucket: JetStreamBucket) -> None:
-        node = self.require_node()
-        self.presence = Presence(bucket.connection, bucket.namespace, node.node)
-        self._spawn(self.presence.run(self._heartbeat), "heartbeats")
+        if self.presence is None:
+            self._announce(bucket)
         self._spawn(self._follow_members(bucket), "members of the fleet")
         await self._on_cluster(bucket)
+        self._starting = False
 
     def _heartbeat(self) -> dict[str, Any]:
-        return {"version": self._version, "draining": self.draining.is_set()}
+        return {"version": self._version, "starting": self._starting, "draining": self.draining.is_set()}
 
     async def _follow_members(self, bucket: JetStreamBucket) -> None:
         """Store the addresses of keepers, which change when nodes join or are removed."""

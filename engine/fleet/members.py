@@ -64,9 +64,20 @@ class Presence:
         return self._last.get(node)
 
     def present(self) -> set[str]:
-        """Return the nodes that are present."""
+        """Return the nodes that are present, without those that start."""
+        return self._recent(starting=False)
+
+    def starting(self) -> set[str]:
+        """Return the nodes that start and do not serve yet."""
+        return self._recent(starting=True)
+
+    def _recent(self, *, starting: bool) -> set[str]:
         oldest = time.monotonic() - PRESENT_SECONDS
-        return {node for node, beat in self._last.items() if beat.arrived > oldest}
+        return {
+            node
+            for node, beat in self._last.items()
+            if beat.arrived > oldest and bool(beat.content.get("starting")) is starting
+        }
 
     async def present_with_another(self, seconds: float) -> set[str]:
         """Wait until another node is present, and return all that are. Raises `TimeoutError`."""

@@ -12,6 +12,7 @@ class MemberStatus:
 
     member: Member
     present: bool
+    starting: bool
     draining: bool
     this: bool
     version: str
@@ -40,6 +41,7 @@ def observe(member: Member, this: str, presence: Presence | None) -> MemberStatu
     return MemberStatus(
         member=member,
         present=present,
+        starting=presence is not None and member.id in presence.starting(),
         draining=present and beat is not None and bool(beat.content.get("draining")),
         this=member.id == this,
         version=beat.content["version"] if beat is not None else member.version,

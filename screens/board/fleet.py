@@ -31,6 +31,7 @@ class BoardNode:
     present: bool
     joined: bool
     """Whether it waits for the fleet to serve. Until then nodes do not observe each other."""
+    starting: bool
     draining: bool
     leads: bool
     seen: str
@@ -43,6 +44,11 @@ class BoardNode:
         return self.joined or (self.present and not self.draining and not self.clock_differs)
 
     @property
+    def reached(self) -> bool:
+        """True if the node runs, as far as the one that was asked observes it."""
+        return self.present or self.starting
+
+    @property
     def clock_differs(self) -> bool:
         """True if the clock of the node differs too much from that of the node that was asked."""
         return abs(self.skew_seconds) >= MAX_SKEW_SECONDS
@@ -51,6 +57,8 @@ class BoardNode:
         """Return whether the node answers, since when not, and the difference of its clock."""
         if self.joined:
             return "joined"
+        if self.starting:
+            return "starting"
         if not self.present:
             return f"away since {_clock(self.seen, zone)}" if self.seen else "away"
         state = "draining" if self.draining else "present"
@@ -90,6 +98,7 @@ class BoardFleet:
                     this=node["this"],
                     present=node["present"],
                     joined=not (document["serving"] or node["this"]),
+                    starting=node.get("starting", False),
                     draining=node.get("draining", False),
                     leads=node["leads"],
                     seen=node["seen"] or "",
@@ -139,7 +148,7 @@ def fleet_line(fleet: BoardFleet, room: int, signs: Signs) -> Line:
             pieces = [*head, *(piece for node in nodes for piece in node), *end]
             if _width(pieces) <= room:
                 return tuple(pieces)
-    others = f"{len(some)} {'not ready' if any(node.present for node in some) else 'away'}"
+    others = f"{len(some)} {'not ready' if any(node.reached for node in some) else 'away'}"
     return (good, ("  ", ""), (f"{signs.stages['waiting']} {others}", "bad"), ("  ", ""), *end)
 
 
@@ -153,7 +162,7 @@ def _nodes(nodes: Sequence[BoardNode], signs: Signs) -> Sequence[Line]:
             (f"{sign_of(node, signs)} ", tone_of(node)),
             (node.name, "bold" if node.this else ""),
             (" here" if node.this else "", "dim"),
-            ("" if node.good else f" {'away' if not node.present else node.state()}", tone_of(node)),
+            ("" if node.good else f" {node.state() if node.reached else 'away'}", tone_of(node)),
             ("  ", ""),
         )
         for node in nodes
@@ -176,7 +185,7 @@ def sign_of(node: BoardNode, signs: Signs) -> str:
 
 def tone_of(node: BoardNode) -> Tone:
     """Return the tone of a node's state."""
-    return "good" if node.good else "warn" if node.present else "bad"
+    return "good" if node.good else "warn" if node.reached else "bad"
 
 
 def fleet_details(fleet: BoardFleet, room: int, signs: Signs) -> tuple[str, list[Line]]:

@@ -346,6 +346,7 @@ async def _open(
             bucket = await stack.enter_async_context(open_exclusively(location, "svc serve", on_lost))
         switch = SwitchableBucket(bucket)
         stack.push_async_callback(switch.aclose)
+        stack.push_async_callback(node.stop)
         yield switch, node
 
 

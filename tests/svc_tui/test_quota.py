@@ -63,7 +63,8 @@ def test_quota_limits_requests_instances_and_storage(
     with Client(hosted.control, hosted.token) as client:
         deploy(client, root)
         with ThreadPoolExecutor(12) as threads:
-            answers = sorted(threads.map(lambda _: hosted.get(), range(12)), key=lambda each: each.status_code)
+            answers = list(threads.map(lambda _: hosted.get(), range(12)))
+        answers.sort(key=lambda answer: answer.status_code)
         assert [answer.status_code for answer in answers[:2]] == [200, 200]
         assert answers[-1].status_code == 429
         refused = answers[-1].json()

@@ -54,7 +54,7 @@ class NodeOut(StrictModel):
 
     `seen` is the time of its last sign of life. `lag_ms`: how far its copy of the tables is behind their log;
     null if it is unknown, as before the first use. `leads`: the node orders the writes to tables.
-    `draining`: it takes no requests.
+    `starting`: it does not serve yet. `draining`: it takes no requests.
     """
 
     id: str
@@ -62,6 +62,7 @@ class NodeOut(StrictModel):
     role: str
     version: str
     present: bool
+    starting: bool
     draining: bool
     this: bool
     skew_seconds: float | None
@@ -211,6 +212,7 @@ def _status(status: FleetStatus, facts: FleetFacts) -> FleetOut:
                 role=_role(node.member),
                 version=node.version,
                 present=node.present,
+                starting=node.starting,
                 draining=node.draining,
                 this=node.this,
                 skew_seconds=node.skew_seconds,

@@ -66,6 +66,12 @@ def test_narrow_line_counts_the_nodes_that_are_present() -> None:
     assert line(many, 52) == "● 27 present  ○ 2 away  quorum yes, tables current"
 
 
+def test_node_that_starts_is_not_away() -> None:
+    started = fleet(node(1), node(2, present=False, starting=True))
+    assert line(started) == "fleet  ● n1 here  ○ n2 starting  quorum yes, tables current"
+    assert [(node.state(), node.good) for node in started.nodes] == [("present", True), ("starting", False)]
+
+
 def test_line_of_a_fleet_that_does_not_serve_yet() -> None:
     founding = fleet(node(1), serving=False, quorum=False)
     assert line(founding) == "fleet  1 of 3 nodes; this service serves alone until 2 more join"

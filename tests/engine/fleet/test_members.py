@@ -1,0 +1,30 @@
+"""Presence of nodes."""
+
+import asyncio
+from contextlib import suppress
+
+from engine.cancellation import cancel
+from engine.fleet.bucket import JetStreamBucket
+from engine.fleet.members import HEARTBEAT_SECONDS, Presence
+from tests.support.buckets import Use
+
+
+def test_node_that_starts_is_not_present_yet(use: Use) -> None:
+    async def scenario(bucket: JetStreamBucket) -> None:
+        states = {"starting": True}
+        first, second = (Presence(bucket.connection, bucket.namespace, name) for name in ("n1", "n2"))
+        beats = [
+            asyncio.create_task(first.run(lambda: {"starting": False})),
+            asyncio.create_task(second.run(lambda: states)),
+        ]
+        try:
+            with suppress(TimeoutError):
+                await first.present_with_another(HEARTBEAT_SECONDS * 3)
+            assert (first.present(), first.starting()) == ({"n1"}, {"n2"})
+            states["starting"] = False
+            assert await first.present_with_another(10) == {"n1", "n2"}
+            assert not first.starting()
+        finally:
+            await cancel(beats)
+
+    use(scenario)
