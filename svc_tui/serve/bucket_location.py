@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from engine.fleet.connection import ClusterAddress
 
 DEFAULT_NAME = "svc"
-NODE_FILE = "fleet.json"
+NODE_FOLDER, NODE_FILE = "fleet", "fleet.json"
 DEFAULT_PORT = 4222
 _URL = re.compile(r"(nats|tls)://(?:([^@/]+)@)?([^@/]+)(?:/([^/]*)/?)?")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
@@ -88,10 +88,12 @@ BucketLocation = FolderLocation | ClusterLocation
 
 
 def parse_location(text: str, keys: ClusterKeys) -> BucketLocation:
-    """Return the place of a bucket. The folder of a fleet's node names its cluster. Raises `InvalidUsage`."""
+    """Return the place of a bucket. Raises `InvalidUsage` and `SvcError`.
+
+    The folder of a fleet's node, and the data directory of a service in a fleet, name its cluster.
+    """
     if "://" not in text:
-        folder = Path(text).expanduser().absolute()
-        return _of_node(folder) if (folder / NODE_FILE).is_file() else FolderLocation(folder)
+        return _of_folder(Path(text).expanduser().absolute())
     match = _URL.fullmatch(text)
     hosts = [_HOST.fullmatch(host) for host in match[3].split(",")] if match else []
     if match is None or not all(hosts):
@@ -118,6 +120,17 @@ def parse_location(text: str, keys: ClusterKeys) -> BucketLocation:
             )
         servers.append(f"{'tls' if tls else 'nats'}://{user}{host[1]}:{host[2] or DEFAULT_PORT}")
     return ClusterLocation(tuple(servers), name, tls, keys)
+
+
+def _of_folder(folder: Path) -> BucketLocation:
+    if (folder / NODE_FILE).is_file():
+        return _of_node(folder)
+    if (folder / NODE_FOLDER / NODE_FILE).is_file():
+        from engine.fleet.node import FleetNode
+
+        if FleetNode.read(folder / NODE_FOLDER).state == "member":
+            return _of_node(folder / NODE_FOLDER)
+    return FolderLocation(folder)
 
 
 def _of_node(folder: Path) -> ClusterLocation:

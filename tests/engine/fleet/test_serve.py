@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InvalidUsage
+from engine.fleet.node import FleetNode, NodeAddress, State
 from svc_tui.serve.bucket_location import ClusterKeys, ClusterLocation, parse_location
 from svc_tui.serve.systemd_units import service_unit
 from tests.engine.fleet.cluster import Cluster
@@ -103,6 +104,17 @@ def test_systemd_unit_has_absolute_paths_and_unchanged_urls(
     assert f"--bucket-ca={Path('ca.pem').absolute()}" in unit
     unit = service_unit("svc", ["svc", "serve", "--bucket", "node1"], tmp_path, grace=1, memory_mib=0)
     assert f"--bucket {Path('node1').absolute()}" in unit
+
+
+@pytest.mark.parametrize("state", ["member", "founding"])
+def test_data_directory_of_a_node_names_the_bucket_that_it_uses(tmp_path: Path, state: State) -> None:
+    address = NodeAddress("10.0.0.1", 4222)
+    node = FleetNode(fleet="9f3a1c", node="n1", address=address, nodes=(address,), client="", system="")
+    (tmp_path / "fleet").mkdir()
+    node.save(tmp_path / "fleet", state=state)
+    location = parse_location(str(tmp_path), ClusterKeys())
+    assert isinstance(location, ClusterLocation) is (state == "member")
+    assert str(location) == ("nats://10.0.0.1:4222/svc" if state == "member" else str(tmp_path))
 
 
 def test_cluster_location_lists_servers_and_hides_the_password() -> None:
