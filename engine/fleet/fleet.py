@@ -17,24 +17,21 @@ from engine.bucket.protocols import Bucket, KeyValue
 from engine.bucket.switch import SwitchableBucket
 from engine.cancellation import cancel
 from engine.errors import SvcError
+from engine.fleet.admission import admit_member
 from engine.fleet.bucket import JetStreamBucket
 from engine.fleet.errors import FleetError, WorkersRefused
 from engine.fleet.founding import found_node
 from engine.fleet.join_client import Admission
 from engine.fleet.joining import join_fleet, wait_for_nodes
-from engine.fleet.key_pair import KeyPair
 from engine.fleet.members import Presence
 from engine.fleet.membership import KnownMembers, check_membership, follow_keepers
 from engine.fleet.moving import UseCluster, move_bucket
 from engine.fleet.nats_server import NatsServer, find_program
 from engine.fleet.node import (
     AUTHORITY,
-    AUTHORITY_KEY,
     CERTIFICATE,
     KEY,
     NODE_FILE,
-    SEED,
-    SYSTEM_SEED,
     FleetNode,
     NodeAddress,
     check_address,
@@ -301,34 +298,12 @@ class Fleet:
 
     async def admit(self, request: JoinRequest) -> Admission:
         """Admit a node, or return what it received. Raises `FleetError`, and as `Registry.admit` does."""
-        from engine.fleet.authority import Authority
-
         node = self.require_node()
         async with self._admitting:
             member = await self.registry().admit(request)
             members = await self.registry().members()
-        authority = Authority(KeyPair.read(self.folder / AUTHORITY, self.folder / AUTHORITY_KEY))
-        try:
-            certificate = authority.sign(request.signing_request.encode(), member.id, [member.host])
-        except ValueError as error:
-            raise FleetError("the signing request of the node is not valid") from error
-        keepers = tuple(each.address for each in members if each.keeper)
-        admission = Admission(
-            fleet=node.fleet,
-            node=member.id,
-            keeper=member.keeper,
-            nodes=keepers,
-            members=len(members),
-            complete=len(keepers) >= KEEPERS,
-            certificate=certificate.decode(),
-            authority=authority.pair.certificate.decode(),
-            authority_key=authority.pair.key.decode() if member.keeper else "",
-            seed=(self.folder / SEED).read_text().strip(),
-            client=node.client,
-            system=node.system,
-            system_seed=(self.folder / SYSTEM_SEED).read_text().strip() if member.keeper else "",
-            secrets_key=SecretsKey.open(self._data).text,
-        )
+        secrets_key = SecretsKey.open(self._data).text
+        admission = admit_member(self.folder, node, member, members, request, secrets_key)
         await self._move_when_complete()
         return admission
 

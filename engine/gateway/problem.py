@@ -29,6 +29,7 @@ PROBLEM_TYPES = {
     "memory-limit": ProblemType(500, "The application exceeded its memory limit."),
     "quota-exceeded": ProblemType(429, "The application has reached its quota. Try again in a moment."),
     "internal": ProblemType(500, "The service failed during this request."),
+    "unavailable": ProblemType(503, "The application lacks its data at the moment. Try again later."),
     "overloaded": ProblemType(503, "Too many requests are in progress. Try again in a moment."),
     "not-ready": ProblemType(503, "The application is not ready yet."),
     "run-limit": ProblemType(504, "The application exceeded its time limit."),

@@ -30,11 +30,18 @@ class Porch:
             return self._later(request)
         if request.path == "/never":
             return self._never()
+        if request.path.startswith("/closed"):
+            closed = DoorResponse(503, b"")
+            return closed if request.path == "/closed" else self._after_a_turn(closed)
         return DoorResponse(201, request.body.upper(), (("x-porch", b"yes"),))
 
     async def _later(self, request: DoorRequest) -> DoorResponse:
         await asyncio.sleep(0)
         return DoorResponse(200, request.body)
+
+    async def _after_a_turn(self, response: DoorResponse) -> DoorResponse:
+        await asyncio.sleep(0)
+        return response
 
     async def _never(self) -> DoorResponse:
         try:
@@ -111,6 +118,32 @@ def test_slow_door_response_is_delivered(host: Host, porch: Porch) -> None:
     read = reading(guest, take_response(guest, future))
     guest.answer(b"fine")
     assert through(host, porch, guest)[read] == ("ok", b"slow")
+
+
+@pytest.mark.parametrize(
+    ("paths", "outcome"),
+    [
+        (["/closed"], "unavailable"),
+        (["/open", "/closed-later"], "unavailable"),
+        (["/closed", "/open"], "guest-failed"),
+        (["/fault"], "guest-failed"),
+    ],
+)
+def test_failure_after_a_door_was_unavailable_is_temporary(
+    host: Host, porch: Porch, paths: list[str], outcome: str
+) -> None:
+    guest = Guest()
+    for path in paths:
+        take_response(guest, posting(guest, path, b"x")[0])
+    assert through(host, porch, guest).report.outcome == outcome
+
+
+def test_guest_may_answer_itself_when_a_door_is_unavailable(host: Host, porch: Porch) -> None:
+    guest = Guest()
+    take_response(guest, posting(guest, "/closed", b"x")[0])
+    guest.answer(b"later")
+    answer = through(host, porch, guest)
+    assert (answer.report.outcome, answer.body) == ("ok", b"later")
 
 
 @pytest.mark.parametrize(

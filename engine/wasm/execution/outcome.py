@@ -34,9 +34,17 @@ def outcome_of_end(
 ) -> tuple[Outcome, str]:
     """Return the outcome and detail of a run that was not stopped.
 
+    A failure is `unavailable` if a Door was, because most guests do not expect that.
     `text` is wasmtime's error, if any. `complete` is whether the whole response was sent. `memory` is the
     memory in bytes that the guest took.
     """
+    outcome, detail = _outcome_of_end(run, text, stderr, complete=complete, memory=memory)
+    return ("unavailable" if outcome == "guest-failed" and run.door_unavailable else outcome), detail
+
+
+def _outcome_of_end(
+    run: RunState, text: str | None, stderr: StderrTail, *, complete: bool, memory: int
+) -> tuple[Outcome, str]:
     if isinstance(run.failure, GuestExit) and run.failure.status == 0:
         if complete:
             return "ok", ""

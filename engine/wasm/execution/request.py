@@ -48,6 +48,7 @@ class GuestRequest:
 Outcome = Literal[
     "ok",
     "guest-failed",
+    "unavailable",
     "memory-limit",
     "run-limit",
     "body-too-large",

@@ -97,6 +97,8 @@ class RunState:
         """The caller as Doors see it, set at the first call of a Door."""
         self.last_call = ""
         """The latest request to a server or a Door, without its query: failures name it."""
+        self.door_unavailable = False
+        """Whether the latest Door that answered is temporarily unavailable."""
         self.waiting = 0
         """Outbound HTTP requests without a response."""
         self.held_bytes = 0

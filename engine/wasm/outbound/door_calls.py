@@ -134,7 +134,7 @@ def _invoke(
     except Exception as error:
         answer = _door_failed(run, host, error)
     if isinstance(answer, DoorResponse):
-        _end_call(request.call, answer)
+        _end_call(run, request.call, answer)
     return answer
 
 
@@ -143,8 +143,9 @@ def _begin_call(run: RunState, method: str, host: str, path: str) -> Call | None
     return run.request.begin_call("door", f"{method} {host.removesuffix(_SUFFIX)}{path[:MAX_PATH_CHARS]}")
 
 
-def _end_call(call: Call | None, answer: DoorResponse) -> None:
+def _end_call(run: RunState, call: Call | None, answer: DoorResponse) -> None:
     """End the span of a call, and capture the response if the Door captures its calls."""
+    run.door_unavailable = answer.status == HTTPStatus.SERVICE_UNAVAILABLE
     if call is None:
         return
     call.end(answer.status)
@@ -202,7 +203,7 @@ class _PendingResponse:
             return
         error = task.exception()
         answer = _door_failed(self._run, self._host, error) if error else task.result()
-        _end_call(self.span, answer)
+        _end_call(self._run, self.span, answer)
         self.respond(answer)
 
     def respond(self, answer: DoorResponse) -> None:

@@ -135,6 +135,7 @@ def test_guest_receives_request_ids_and_no_hop_by_hop_fields() -> None:
     ("outcome", "status"),
     [
         ("guest-failed", 500),
+        ("unavailable", 503),
         ("memory-limit", 500),
         ("run-limit", 504),
         ("body-too-large", 413),
