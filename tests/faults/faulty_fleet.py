@@ -67,9 +67,16 @@ class FaultyFleet:
         return self.ask(lambda connection: check_log(connection, NAMESPACE, "shop"))
 
     def leader(self) -> int:
-        """Return the node that leads the log of the tables."""
-        leader = next(each.leader for each in self.copies() if each.name == STREAM)
-        return next(node for node in self.alive if self.id(node) == leader)
+        """Return the node that leads the log of the tables, after an election if there is one."""
+        leaders: list[int] = []
+
+        def elected() -> bool:
+            leader = next(each.leader for each in self.copies() if each.name == STREAM)
+            leaders[:] = [node for node in self.alive if self.id(node) == leader]
+            return bool(leaders)
+
+        until(elected)
+        return leaders[0]
 
     def follower(self) -> int:
         """Return a node that stores the log, and does not lead it."""
