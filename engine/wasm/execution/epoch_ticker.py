@@ -49,9 +49,10 @@ class EpochTicker:
     @contextmanager
     def worker_active(self) -> Iterator[None]:
         """End epochs continuously while guest code runs on another thread."""
-        if not self._workers:
-            self._timer.set(EPOCH_SECONDS)
+        # This thread may be suspended until the timer fires, which continues only if workers are counted.
         self._workers += 1
+        if self._workers == 1:
+            self._timer.set(EPOCH_SECONDS)
         try:
             yield
         finally:

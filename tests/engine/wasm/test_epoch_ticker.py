@@ -1,11 +1,14 @@
 """Epochs end during long computations on the loop, and while workers compute."""
 
+import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from engine.wasm.execution.epoch_ticker import EPOCH_SECONDS, REARM_NS, EpochTicker
+from engine.wasm.execution.timer import create_timer
 from tests.support.waiting import until
 
 PROMPT = EPOCH_SECONDS - 2 * REARM_NS / 1e9
@@ -75,6 +78,25 @@ def test_epochs_end_while_worker_is_active(counted: Counted) -> None:
     before = counted.ended
     time.sleep(5 * EPOCH_SECONDS)
     assert counted.ended == before
+
+
+def test_epochs_end_although_the_loop_is_suspended_when_a_worker_starts(
+    counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy machine may suspend a thread between any two statements, until the timer has fired."""
+    timer = create_timer()
+    timer.close()
+    set_timer = type(timer).set
+
+    def set_and_suspend(timer: Any, seconds: float) -> None:
+        set_timer(timer, seconds)
+        if threading.current_thread() is threading.main_thread():
+            time.sleep(3 * EPOCH_SECONDS)
+
+    monkeypatch.setattr(type(timer), "set", set_and_suspend)
+    with counted.epochs.worker_active():
+        before = counted.ended
+        until(lambda: counted.ended > before + 3, 10)
 
 
 def test_touch_does_not_delay_epochs_of_workers(counted: Counted) -> None:
