@@ -3,26 +3,18 @@
 wasmtime applies one size limit to every memory and has no callback for growth, so the size is computed in
 advance. A single memory gets the complete limit. Several memories share it evenly; a memory with a smaller
 declared maximum leaves the rest to the others. A component whose memories cannot be counted may have
-`MAX_MEMORIES`.
+`MAX_MEMORIES`. Nested components do not count: a woven component has no instances of them.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from engine.wasm.binary.reader import (
-    ComponentInstance,
-    CoreModule,
-    ModuleInstance,
-    NestedComponent,
-    read_outline,
-)
+from engine.wasm.binary.reader import read_outline
 from engine.wasm_binary import BinaryReader, UnsupportedBinary, read_sections
 
 PAGE_BYTES = 65536
 MAX_MEMORIES = 8
-"""Maximum memories of a component, nested ones included."""
-_MAX_INSTANCES = 64
-"""Maximum instances of nested components that are counted: each may contain as many again."""
+"""Maximum memories of a component."""
 _MEMORY_SECTION = 5
 _HAS_MAXIMUM, _IS_64_BIT = 1, 4
 
@@ -35,30 +27,14 @@ def declared_limits(component: bytes) -> tuple[int | None, ...]:
         return (None,) * MAX_MEMORIES
 
 
-def _limits(component: bytes) -> Iterator[int | None]:
-    """Yield the limits of a component's memories, instance by instance. Raises UnsupportedBinary."""
-    pending = [(0, len(component))]
-    for _ in range(_MAX_INSTANCES):
-        if not pending:
-            return
-        start, end = pending.pop()
-        binary = component[start:end]
-        outline, modules = read_outline(binary), Counter[CoreModule]()
-        for instance in outline.spaces.get("core-instance", ()):
-            if isinstance(instance, ModuleInstance):
-                module = outline.definition("core-module", instance.module)
-                if not isinstance(module, CoreModule):
-                    raise UnsupportedBinary("a module of another component")
-                modules[module] += 1
-        for module, count in modules.items():
-            yield from _module_limits(binary[module.start : module.end]) * count
-        for instance in outline.spaces.get("instance", ()):
-            if isinstance(instance, ComponentInstance):
-                nested = outline.definition("component", instance.component)
-                if not isinstance(nested, NestedComponent):
-                    raise UnsupportedBinary("a component of another one")
-                pending.append((start + nested.start, start + nested.end))
-    raise UnsupportedBinary("many nested components")
+def _limits(component: bytes) -> list[int | None]:
+    """Return the limits of a component's memories. Raises UnsupportedBinary if they are too many."""
+    limits: list[int | None] = []
+    for module, count in Counter(read_outline(component).modules()).items():
+        limits += _module_limits(component[module.start : module.end]) * min(count, MAX_MEMORIES + 1)
+        if len(limits) > MAX_MEMORIES:
+            raise UnsupportedBinary("many memories")
+    return limits
 
 
 def split_limit(maxima: Sequence[int | None], limit: int) -> int:
@@ -72,9 +48,9 @@ def split_limit(maxima: Sequence[int | None], limit: int) -> int:
 
 
 def _module_limits(module: bytes) -> list[int | None]:
-    """Return the declared maximum of each memory defined by a core module."""
+    """Return the declared maximum of each memory defined by a core module, of a few if they are too many."""
     reader = BinaryReader(dict(read_sections(module)).get(_MEMORY_SECTION, b"\0"))
-    return [_read_maximum(reader) for _ in range(reader.uleb())]
+    return [_read_maximum(reader) for _ in range(min(reader.uleb(), MAX_MEMORIES + 1))]
 
 
 def _read_maximum(reader: BinaryReader) -> int | None:

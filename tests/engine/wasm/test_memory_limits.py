@@ -1,9 +1,13 @@
+import tracemalloc
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wasmtime import wat2wasm
 
-from engine.wasm.binary.memory_limits import PAGE_BYTES, declared_limits, split_limit
+from engine.wasm.binary.memory_limits import MAX_MEMORIES, PAGE_BYTES, declared_limits, split_limit
 from engine.wasm.execution.config import MIB
+from engine.wasm_binary import COMPONENT_HEADER, MODULE_HEADER, section, vector
 
 
 def size_of_each(binary: bytes, limit: int) -> int:
@@ -38,24 +42,24 @@ def test_module_counts_once_per_instance() -> None:
     assert size_of_each(bytes(wat2wasm(f"(component {twice})")), 64 * MIB) == 32 * MIB
 
 
-def nested(inner: str, instances: int) -> bytes:
-    return bytes(wat2wasm(f"(component (component $c {inner}) {'(instance (instantiate $c))' * instances})"))
-
-
-def test_memories_of_nested_components_share_limit() -> None:
-    inner = "(core module $m (memory 1)) (core instance (instantiate $m))"
-    assert size_of_each(nested(inner, 1), 64 * MIB) == 64 * MIB
-    assert size_of_each(nested(inner, 4), 64 * MIB) == 16 * MIB
-    deep = f"(component $d {inner}) (instance (instantiate $d)) (instance (instantiate $d))"
-    assert size_of_each(nested(deep, 2), 64 * MIB) == 16 * MIB
-
-
 def test_component_with_uncounted_memories_gets_limit_of_the_maximum_number() -> None:
-    aliased = "(alias outer 1 0 (core module $m)) (core instance (instantiate $m))"
-    outer = f"(component (core module (memory 1)) (component $c {aliased}) (instance (instantiate $c)))"
-    many = nested("(component $d) " + "(instance (instantiate $d)) " * 40, 40)
-    for binary in (b"nothing", bytes(wat2wasm(outer)), many):
+    many = component(*["(memory 1)"] * (MAX_MEMORIES + 1))
+    for binary in (b"nothing", many):
         assert size_of_each(binary, 64 * MIB) == 8 * MIB
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_memories_beyond_the_maximum_take_no_memory_of_the_service(nested: bool) -> None:
+    module = section(1, MODULE_HEADER + section(5, vector([b"\0\0"] * 100_000)))
+    items = module + section(2, vector([b"\0\0\0"] * 300))
+    inner = section(4, COMPONENT_HEADER + items) + section(5, vector([b"\0\0\0"] * 300))
+    binary = COMPONENT_HEADER + (inner if nested else items)
+    tracemalloc.start()
+    try:
+        declared_limits(binary)
+        assert tracemalloc.get_traced_memory()[1] < 4 * MIB
+    finally:
+        tracemalloc.stop()
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 2000)), max_size=8), st.integers(16, 1024))
