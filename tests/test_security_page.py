@@ -14,9 +14,15 @@ PROMISES = {
         "engine/limits/test_limits.py::test_run_limit_ends_run_waiting_for_slow_client",
     ),
     "allocates too much": ("engine/limits/test_limits.py::test_guest_above_memory_limit_is_ended",),
-    "takes more than its share": ("svc_tui/test_quota.py::test_quota_limits_requests_instances_and_storage",),
+    "takes more than its share": (
+        "svc_tui/test_quota.py::test_quota_limits_requests_instances_and_storage",
+        "engine/limits/test_quotas.py::test_requests_beyond_the_instances_of_a_quota_wait",
+        "engine/limits/test_memory_budget.py::test_growth_of_runs_counts_as_memory_of_their_project",
+        "isolation/test_egress.py::test_calls_beyond_the_quota_of_the_project_fail",
+    ),
     "allocates too much in many": (
         "engine/limits/test_memory_budget.py::test_run_furthest_above_its_usual_peak_is_stopped",
+        "engine/limits/test_memory_budget.py::test_budget_holds_after_runs_that_took_little",
     ),
     "prints endlessly": ("engine/limits/test_limits.py::test_excess_lines_are_truncated",),
     "calls another server": ("engine/manifest/test_egress.py::test_unlisted_origin_is_denied",),

@@ -1,4 +1,4 @@
-"""What a node of a fleet gives to one that joins."""
+"""The content of an admission: certificates and keys for a node that joins."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -201,6 +201,8 @@ class Execution:
     async def _advance(self, invocation: Invocation) -> None:
         run, polls, turns = self._run, self._polls, self._guest.runner.turns
         while True:
+            while not polls.has_begun and self._guest.runner.budget.overrun and self.reason is None:
+                await self._wait_for_memory()
             if self.reason is not None:
                 raise _Stopped
             if polls.offloaded:
@@ -209,6 +211,8 @@ class Execution:
             else:
                 done = polls.poll(invocation)
             self._flush_events()
+            if not done:
+                self._guest.runner.budget.check_growth()
             if run.head is not None and not self._complete:
                 await self._send_response(run.head)
             if done:
@@ -226,6 +230,15 @@ class Execution:
         await self._guest.runner.turns.wait(self._guest.project)
         if not self._reading and self._exchange.disconnected.is_set():
             self.stop("client-gone")
+
+    async def _wait_for_memory(self) -> None:
+        self._start_reading()
+        self._waiter = asyncio.get_running_loop().create_future()
+        self._guest.runner.budget.when_free(self._wake)
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
 
     async def _until_ready(self, wait: Suspend) -> None:
         loop = asyncio.get_running_loop()
@@ -324,7 +337,9 @@ class Execution:
             self._request.on_notice(*run.notices.popleft())
 
     async def _send_response(self, head: Any) -> None:
-        """Send the available part of the response."""
+        """Send the available part of the response, unless the run was stopped."""
+        if self.reason is not None:
+            raise _Stopped
         body = head.body
         data = body.drain()
         if self._grace_timer is not None:

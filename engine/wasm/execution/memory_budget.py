@@ -24,8 +24,8 @@ MIN_RUN_BYTES = MIB
 SAMPLE_SECONDS = 0.05
 OTHER_SAMPLES = 3
 """Samples whose maximum counts as the memory that no run takes."""
-STOP_SECONDS = 0.25
-"""Time for a stopped run to return its memory before another one is stopped."""
+GROWTH_SAMPLE_SECONDS = 0.002
+"""Least interval of samples while runs grow beyond the budget."""
 DECAY_SHIFT = 6
 """A run that takes less than usual reduces the usual peak by 1/64 of the difference."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -55,20 +55,37 @@ class MemoryProfile:
             self.usual -= (self.usual - peak) >> DECAY_SHIFT
 
 
-class RunMemory:
-    """The memory of one run in bytes: `charged` to the budget, `held` at the start, `touched` as measured."""
+class Holding:
+    """The slots that a project holds, and the bytes that are charged for its runs."""
 
-    __slots__ = ("charged", "closing", "held", "on_overrun", "profile", "retained", "touched")
+    __slots__ = ("memory", "slots")
+
+    def __init__(self) -> None:
+        self.memory = self.slots = 0
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Return the position among waiting projects: the least is next."""
+        return self.memory, self.slots
+
+
+class RunMemory:
+    """The memory of one run in bytes: `charged` to the budget and to its project, `touched` as measured."""
+
+    __slots__ = ("charged", "closing", "holding", "on_overrun", "profile", "retained", "stopping", "touched")
 
     def __init__(self, profile: MemoryProfile) -> None:
         self.profile = profile
-        self.charged = self.held = self.touched = 0
+        self.charged = self.touched = 0
+        self.holding: Holding | None = None
         self.retained = 0
         """Bytes that its warm slot retains after the run."""
         self.closing = False
         """Whether the instance is closed on another thread, and its slot and memory are returned then."""
         self.on_overrun: Callable[[], None] | None = None
         """Stops the run."""
+        self.stopping = False
+        """Whether it was stopped, and returns its memory soon."""
 
     @property
     def excess(self) -> int:
@@ -85,20 +102,40 @@ class MemoryBudget:
         self._measure = measure or ResidentSet().read
         self._runs: dict[RunMemory, None] = {}
         self._charged = self._touched = 0
-        self._stopped_at = 0.0
+        self._sampled_at = 0.0
         self._others: deque[int] = deque(maxlen=OTHER_SAMPLES)
+        self._waiting: list[Callable[[], None]] = []
         self.used = self.headroom = 0
         self._update_headroom()
 
     def _update_headroom(self) -> None:
+        self._sampled_at = monotonic()
         self.used = self._measure()
         self._others.append(max(0, self.used - self._touched))
         # A sample is too low while a thread has closed an instance that is not yet discharged.
         self.headroom = int(self.limit * ADMISSION_SHARE) - max(self._others) - self._charged
+        self._wake_waiting()
 
-    def charge(self, run: RunMemory) -> None:
-        """Charge what the run usually takes."""
-        run.charged = run.held = usual = run.profile.usual
+    @property
+    def overrun(self) -> bool:
+        """True if runs may overrun the budget: then none begins, unless no run has taken memory."""
+        return self.headroom < self.limit * (ADMISSION_SHARE - 1) and self._touched > 0
+
+    def when_free(self, wake: Callable[[], None]) -> None:
+        """Call a function once the budget may not be `overrun` any more."""
+        self._waiting.append(wake)
+
+    def _wake_waiting(self) -> None:
+        if self._waiting and not self.overrun:
+            waiting, self._waiting = self._waiting, []
+            for wake in waiting:
+                wake()
+
+    def charge(self, run: RunMemory, holding: Holding) -> None:
+        """Charge what the run usually takes, to its project also."""
+        run.charged = usual = run.profile.usual
+        run.holding = holding
+        holding.memory += usual
         self.headroom -= usual
         self._charged += usual
         self._runs[run] = None
@@ -112,27 +149,43 @@ class MemoryBudget:
             run.charged += above
             self._charged += above
             self.headroom -= above
+            if run.holding is not None:
+                run.holding.memory += above
+
+    def check_growth(self) -> None:
+        """Sample if the runs may overrun the budget; called while a run computes."""
+        if self.overrun and monotonic() >= self._sampled_at + GROWTH_SAMPLE_SECONDS:
+            self.sample()
 
     def discharge(self, run: RunMemory) -> None:
         """Return what was charged for a run whose instance is closed."""
         self.headroom += run.charged - run.retained
         self._charged -= run.charged
         self._touched -= run.touched
+        if run.holding is not None:
+            run.holding.memory -= run.charged
         self._runs.pop(run, None)
+        self._wake_waiting()
 
     def sample(self) -> None:
-        """Measure the process. If it overruns the budget, stop the run furthest above its usual peak.
+        """Measure the process. If it overruns the budget, stop the runs furthest above their usual peak.
 
-        While every run is within its usual peak, the budget may be overrun by another 1/16.
+        As many are stopped as free the memory above the budget. While every run is within its usual peak, the
+        budget may be overrun by another 1/16.
         """
         self._update_headroom()
-        if self.used > self.limit and monotonic() >= self._stopped_at + STOP_SECONDS:
-            excused = self.used <= self.limit * OVERRUN_SHARE
-            candidates = [run for run in self._runs if run.on_overrun and run.touched >= MIN_RUN_BYTES]
-            victim = max(candidates, key=lambda run: (max(run.excess, 0), run.touched), default=None)
-            if victim is not None and victim.on_overrun is not None and not (excused and victim.excess <= 0):
-                self._stopped_at = monotonic()
-                victim.on_overrun()
+        above = self.used - self.limit
+        if above <= 0:
+            return
+        excused = self.used <= self.limit * OVERRUN_SHARE
+        above -= sum(run.touched for run in self._runs if run.stopping or run.closing)
+        for run in sorted(self._runs, key=lambda run: (max(run.excess, 0), run.touched), reverse=True):
+            if above <= 0 or (excused and run.excess <= 0):
+                return
+            if run.on_overrun is not None and not run.stopping and run.touched >= MIN_RUN_BYTES:
+                run.stopping = True
+                above -= run.touched
+                run.on_overrun()
 
 
 class ResidentSet:

@@ -10,7 +10,7 @@ from time import thread_time_ns
 from typing import TYPE_CHECKING
 
 from engine.wasm.execution.invocation import Invocation
-from engine.wasm.execution.memory_budget import RunMemory, touched_bytes
+from engine.wasm.execution.memory_budget import MemoryBudget, RunMemory, touched_bytes
 
 if TYPE_CHECKING:
     from engine.wasm.execution.runner import Runner
@@ -47,7 +47,7 @@ class Polls:
     `begin_stretch`.
     """
 
-    __slots__ = ("_cold", "_memory", "_runner", "_since_ns", "_usual", "compute_ns", "offloaded")
+    __slots__ = ("_cold", "_memory", "_runner", "_since_ns", "_usual", "has_begun", "compute_ns", "offloaded")
 
     def __init__(self, runner: "Runner", usual: UsualStretch, memory: RunMemory, *, cold: bool) -> None:
         """`cold` is whether the instance has a cold slot, where it touches every page first."""
@@ -57,6 +57,8 @@ class Polls:
         self._cold = cold
         self._since_ns = 0
         self.compute_ns = 0
+        self.has_begun = False
+        """Whether guest code has run."""
         self.offloaded = usual.long
         """Whether the next poll is in a worker thread."""
 
@@ -70,10 +72,15 @@ class Polls:
         self.offloaded = self.offloaded or self.compute_ns - self._since_ns >= OFFLOAD_AFTER_NS
 
     async def poll_in_thread(self, invocation: Invocation, project: str) -> bool:
-        """Poll once in a worker thread; return whether the invocation has completed."""
+        """Poll once in a worker thread; return whether the invocation has completed.
+
+        Does nothing if the run would begin while the budget is overrun: it may have waited for the thread.
+        """
+        budget = None if self.has_begun else self._runner.budget
         done, computed_ns, touched = await self._runner.run_in_thread(
-            project, partial(_poll_in_thread, invocation)
+            project, partial(_poll_in_thread, invocation, budget)
         )
+        self.has_begun = self.has_begun or computed_ns > 0
         self.compute_ns += computed_ns
         self._runner.budget.grow(self._memory, touched)
         return done
@@ -83,6 +90,7 @@ class Polls:
         runner = self._runner
         runner.epochs.touch()
         touched = touched_bytes() if self._cold else runner.touched
+        self.has_begun = True
         began = runner.clock.start()
         done = invocation.poll()
         elapsed = runner.clock.elapsed(began)
@@ -94,8 +102,13 @@ class Polls:
         return done
 
 
-def _poll_in_thread(invocation: Invocation) -> tuple[bool, int, int]:
-    """Poll on this thread; return whether the call completed, the CPU time, and the bytes touched first."""
+def _poll_in_thread(invocation: Invocation, budget: MemoryBudget | None) -> tuple[bool, int, int]:
+    """Poll on this thread; return whether the call completed, the CPU time, and the bytes touched first.
+
+    Does nothing if a `budget` is given and overrun.
+    """
+    if budget is not None and budget.overrun:
+        return False, 0, 0
     began, touched = thread_time_ns(), touched_bytes()
     done = invocation.poll()
     return done, thread_time_ns() - began, touched_bytes() - touched

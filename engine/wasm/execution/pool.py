@@ -24,7 +24,7 @@ from engine.quota import Quotas
 from engine.wasm.capi.wasmtime import address, increment_epoch
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.execution.config import MEMORIES_PER_INSTANCE, MIB, PoolSettings, create_engine
-from engine.wasm.execution.memory_budget import MemoryBudget, RunMemory
+from engine.wasm.execution.memory_budget import Holding, MemoryBudget, RunMemory
 from engine.wasm.execution.reclaimer import MAX_BACKLOG
 from engine.wasm.execution.warm_slots import ComponentUsage, WarmSlotPolicy
 
@@ -106,20 +106,6 @@ class FairQueue:
         self.size -= 1
         if not self._queues[project]:
             del self._queues[project]
-
-
-class Holding:
-    """The slots that a project holds, and the bytes charged when its runs began."""
-
-    __slots__ = ("memory", "slots")
-
-    def __init__(self) -> None:
-        self.memory = self.slots = 0
-
-    @property
-    def rank(self) -> tuple[int, int]:
-        """Return the position among waiting projects: the least is next."""
-        return self.memory, self.slots
 
 
 _NOTHING = Holding()
@@ -273,18 +259,16 @@ class Pool:
         holding = self._holdings.get(project)
         if holding is None:
             holding = self._holdings[project] = Holding()
-        self.budget.charge(memory)
+        self.budget.charge(memory, holding)
         holding.slots += 1
-        holding.memory += memory.held
 
     def _uncount(self, project: str, memory: RunMemory) -> None:
         self._free += 1
         holding = self._holdings[project]
         holding.slots -= 1
-        holding.memory -= memory.held
+        self.budget.discharge(memory)
         if not holding.slots:
             del self._holdings[project]
-        self.budget.discharge(memory)
         if self._queue.size:
             self.grant_waiting()
 

@@ -33,6 +33,7 @@ from tests.engine.wasm.text_guest import artifact
 
 RUN_MIB = 40
 SPARE_MIB = 5 * RUN_MIB
+GROWN_MIB = 60
 MAX_P99_SECONDS = 0.25
 """99th percentile that is accepted on a busy machine; `make bench-fairness` compares it with that of idle."""
 
@@ -79,6 +80,37 @@ def test_run_furthest_above_its_usual_peak_is_stopped(cache: Path) -> None:
     assert bytes(waiting.body) == b"hello\n"  # It has taken nothing above its usual peak.
     details = {record.detail for record in site.records if record.code == "memory-limit"}
     assert all("the service ran out of memory: the run took" in detail for detail in details)
+
+
+def test_budget_holds_after_runs_that_took_little(cache: Path) -> None:
+    async def test(site: Hosted) -> tuple[list[Answer], int, int]:
+        for _ in range(12):
+            assert (await ask("1.1", site.port, "/G1")).status == 200
+        budget = site.runner.budget
+        budget.limit = ResidentSet().read() + SPARE_MIB * MIB
+        asked = asyncio.gather(*[ask("1.1", site.port, f"/G{GROWN_MIB}") for _ in range(40)])
+        answers, peak = await peak_during(asked)
+        return answers, peak, budget.limit
+
+    # All are admitted at once, because their usual peak is small. The loop and two threads compute.
+    answers, peak, budget = hosted(cache, test, memory=4 << 30, memory_limit_mb=400)
+    assert peak <= budget + 3 * GROWN_MIB * MIB
+    stopped = [answer for answer in answers if bytes(answer.body) != b"hello\n"]
+    assert {(answer.status, code(answer)) for answer in stopped} <= {(500, "memory-limit")}
+    assert len(stopped) < len(answers)
+
+
+def test_growth_of_runs_counts_as_memory_of_their_project() -> None:
+    async def main() -> None:
+        pool = shared(100)
+        memory = admit(pool, "hog", 1)[1]
+        pool.budget.grow(memory, 60 * MIB)
+        assert admit(pool, "hog", 30)[0] is None
+        assert admit(pool, "other", 30)[0] is not None
+        pool.release(0, "hog", memory)
+        assert admit(pool, "hog", 30)[0] is not None
+
+    asyncio.run(main())
 
 
 def test_run_without_memory_is_rejected_after_a_while(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
