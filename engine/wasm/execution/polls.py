@@ -47,7 +47,7 @@ class Polls:
     `begin_stretch`.
     """
 
-    __slots__ = ("_cold", "_memory", "_runner", "_since_ns", "_usual", "has_begun", "compute_ns", "offloaded")
+    __slots__ = ("_cold", "_memory", "_runner", "_since_ns", "_usual", "compute_ns", "has_begun", "offloaded")
 
     def __init__(self, runner: "Runner", usual: UsualStretch, memory: RunMemory, *, cold: bool) -> None:
         """`cold` is whether the instance has a cold slot, where it touches every page first."""
