@@ -20,6 +20,7 @@ from engine.artifact import Artifact, ComponentArtifact, StaticBundle
 from engine.bucket.errors import BlobMissing
 from engine.bucket.protocols import Blobs, Digest, is_digest
 from engine.deploy.package import COMPONENT, SCRIPT, SOURCE_MAP, Package, PackageError, decode
+from engine.errors import SvcError
 from engine.files.digest import content_digest
 from engine.static_files.bundle import BLOBS, BundleCorrupt, blob_path, read_index
 
@@ -50,6 +51,16 @@ async def load(blobs: Blobs, digest: Digest) -> Package:
             if len(document) > MAX_DOCUMENT_BYTES:
                 raise _too_large("the document of the package", MAX_DOCUMENT_BYTES)
     return await asyncio.to_thread(decode, bytes(document))
+
+
+async def sizes(blobs: Blobs, packages: Iterable[Digest]) -> dict[Digest, int]:
+    """Return the sizes of packages in bytes, omitting unreadable ones."""
+    found = {}
+    for digest in packages:
+        with suppress(SvcError):
+            package = await load(blobs, digest)
+            found[digest] = sum(file.size for file in package.files.values())
+    return found
 
 
 async def touch(blobs: Blobs, digest: Digest) -> Package:

@@ -6,7 +6,6 @@ version is live.
 """
 
 import asyncio
-import logging
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -15,28 +14,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.artifact import Artifact
 from engine.bucket.protocols import Bucket, Digest, StaleRevision
+from engine.cancellation import cancel
 from engine.deploy import package_store
 from engine.deploy.deployment import DeployedResource, Deployment, new_deployment_id
 from engine.deploy.doors import Tenants
 from engine.deploy.gc import GcReport, collect_garbage
 from engine.deploy.history import DeploymentHistory, Live
 from engine.deploy.serving import PreparedProject, ServingTable
-from engine.deploy.versions import Publication
-from engine.errors import SvcError, internal_error
+from engine.deploy.versions import BuildResult, Publication
+from engine.errors import SvcError
 from engine.manifest.lanes import kind_of
 from engine.manifest.model import Project
 from engine.quota import Quota
 from engine.service.conflict import revision_conflict
 from engine.service.health_check import check_health
+from engine.service.loading import LiveDeployments
 from engine.service.policy import Change, changes, component_imports, enforce_policy, require_secrets
 from engine.service.quotas import QuotaStore
 from engine.service.secrets import SecretStore
 from engine.service.secrets_key import SecretsKey
 from engine.service.spec import DeploySpec, InvalidDeploySpec
 
-_log = logging.getLogger("svc.server")
 T = TypeVar("T")
 
 
@@ -54,7 +53,7 @@ class _Candidate:
 
     deployment: Deployment
     project: Project
-    artifacts: Mapping[str, Artifact]
+    parts: Mapping[str, BuildResult]
 
 
 class Deployer:
@@ -90,6 +89,7 @@ class Deployer:
         self._publish_to_workers = publish
         self._migrate = migrate
         self._committing: set[asyncio.Task[Any]] = set()
+        self._loading: set[asyncio.Task[None]] = set()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._served: dict[str, tuple[Publication, int]] = {}
         """By project, what was activated last, and the revision of `live/`."""
@@ -98,26 +98,22 @@ class Deployer:
         self.ready_elsewhere: Callable[[str, str], Awaitable[None]] | None = None
 
     async def start(self, warn: Callable[[SvcError], None]) -> None:
-        """Serve all live deployments. Calls `warn` for projects that cannot be served, whatever the error."""
+        """Serve all live deployments as `LiveDeployments` does; `warn` is called with each error."""
         try:
             await self.secrets.seal_all()
         except SvcError as error:  # As on a full disk, where reading works.
             warn(error)
-        for live in await self.history.all_live(warn):
-            try:
-                await self._serve(live)
-            except Exception as error:
-                if not isinstance(error, SvcError):
-                    _log.exception("%s cannot be loaded", live.project)
-                    error = internal_error("its deployment cannot be loaded")
-                warn(SvcError(f"{live.project} is not served: {error.message}", error.hint, code=error.code))
+        loading = LiveDeployments(self._serve, self._defer, warn)
+        await loading.start(await self.history.all_live(warn))
+        self._loading = loading.tasks
 
     async def changes(
         self, project: str, planned: Mapping[str, DeployedResource], sizes: Mapping[Digest, int]
     ) -> list[Change]:
         """Return the changes that deploying these resources would make; `sizes` are those of packages."""
         live = await self._live_resources(project)
-        return changes(live, planned, {**await self._sizes(live), **sizes})
+        before = await package_store.sizes(self.bucket.blobs, (part.package for part in live.values()))
+        return changes(live, planned, {**before, **sizes})
 
     async def deploy(self, spec: DeploySpec) -> AsyncIterator[Step | Deployment]:
         """Deploy; yields steps, then the deployment.
@@ -217,7 +213,8 @@ class Deployer:
     async def rollback_changes(self, project: str, id_: str) -> list[Change]:
         """Return the changes that `rollback` would make."""
         resources = await self._with_imports(await self.history.get(project, id_))
-        return await self.changes(project, resources, await self._sizes(resources))
+        sizes = await package_store.sizes(self.bucket.blobs, (part.package for part in resources.values()))
+        return await self.changes(project, resources, sizes)
 
     async def set_secret(self, project: str, name: str, value: str) -> None:
         """Set a secret; it applies from the next request. Raises `SecretError`."""
@@ -294,7 +291,8 @@ class Deployer:
         return await asyncio.shield(job)
 
     async def aclose(self) -> None:
-        """Wait for activations in progress."""
+        """Stop loading, and wait for activations in progress."""
+        await cancel(self._loading)
         if self._committing:
             await asyncio.wait(self._committing)
 
@@ -356,20 +354,11 @@ class Deployer:
                     resources[name] = replace(part, imports=tuple(sorted(imported or ())))
         return resources
 
-    async def _sizes(self, resources: Mapping[str, DeployedResource]) -> dict[Digest, int]:
-        """Return the sizes of packages in bytes, omitting unreadable ones."""
-        sizes = {}
-        for part in resources.values():
-            with suppress(SvcError):
-                package = await package_store.load(self.bucket.blobs, part.package)
-                sizes[part.package] = sum(file.size for file in package.files.values())
-        return sizes
-
     async def _publication(self, candidate: _Candidate) -> Publication:
         name = candidate.project.name
         return Publication(
             candidate.project,
-            candidate.artifacts,
+            candidate.parts,
             candidate.deployment.id,
             await self.secrets.values(name),
             await self.quotas.get(name),
@@ -380,6 +369,17 @@ class Deployer:
         deployment = await self.history.get(live.project, live.deployment)
         publication = await self._publication(await self._unpack(deployment))
         await self._activate(await self._site.prepare(publication, lenient=True), live.revision)
+
+    async def _defer(self, live: Live, error: SvcError | None) -> None:
+        """Serve a deployment that is not loaded: requests wait, or get "not ready" if it has an error."""
+        deployment = await self.history.get(live.project, live.deployment)
+        project = deployment.served(self._unpacked)
+        parts = dict.fromkeys(project.resources, error) if error is not None else {}
+        ready = await self._site.prepare(await self._publication(_Candidate(deployment, project, parts)))
+        if live.project not in self._served:
+            self._site.activate(ready)
+            if self._publish_to_workers is not None:
+                await self._publish_to_workers(ready.publication)
 
     async def _activate(self, ready: PreparedProject, revision: int) -> None:
         """Serve what a revision of `live/` names, unless a later one is served already."""

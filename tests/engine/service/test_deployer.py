@@ -8,7 +8,6 @@ import pytest
 from engine.bucket.errors import BlobMissing
 from engine.bucket.protocols import Digest
 from engine.deploy.history import DeploymentError
-from engine.deploy.package import pack
 from engine.deploy.versions import Publication
 from engine.grant import Grant
 from engine.manifest.problems import ManifestError
@@ -18,13 +17,8 @@ from engine.service.policy import Change, PolicyViolation
 from engine.service.secrets import SecretError
 from engine.service.spec import DeploySpec, InvalidDeploySpec, read_packages, read_project
 from engine.timeline.record import PlatformRecord
-from tests.engine.deploy.packing import image_artifact
+from tests.engine.service.pages import pages
 from tests.engine.service.serving import STATIC, Served, served
-from tests.engine.wasm import text_guest
-
-
-def pages(folder: Path, text: str):  # type: ignore[no-untyped-def]
-    return image_artifact(folder / text, {"index.html": text})
 
 
 def test_deployment_is_live_after_deploy_and_restart(tmp_path: Path) -> None:
@@ -275,78 +269,6 @@ def test_projects_are_independent(tmp_path: Path) -> None:
         assert [(await running.get(project=name)).text for name in ("shop", "blog")] == ["one", "two"]
 
     served(tmp_path, scenario)
-
-
-def test_corrupt_project_does_not_affect_others(tmp_path: Path) -> None:
-    one, two = pages(tmp_path, "one"), pages(tmp_path, "two")
-    blog = STATIC.replace("shop", "blog")
-
-    async def first(running: Served) -> None:
-        await running.deploy(await running.order(STATIC, {"web": one}))
-        await running.deploy(await running.order(blog, {"web": two}, name="blog"))
-        for digest in pack(one).package.digests:
-            await running.bucket.blobs.delete(digest, 1 << 62)
-
-    async def second(running: Served) -> None:
-        assert (await running.get(project="blog")).text == "two"
-        assert (await running.get()).status_code == 404
-        assert [error.message[:18] for error in running.warned] == ["shop is not served"]
-
-    served(tmp_path, first)
-    for folder in (tmp_path / "unpacked").iterdir():
-        for path in sorted(folder.rglob("*"), reverse=True):
-            path.rmdir() if path.is_dir() else path.unlink()
-    served(tmp_path, second)
-
-
-def test_corrupt_live_record_affects_no_other_project(tmp_path: Path) -> None:
-    page = {name: pages(tmp_path, name) for name in ("shop", "blog")}
-
-    async def first(running: Served) -> None:
-        for name in ("shop", "blog"):
-            await running.deploy(
-                await running.order(STATIC.replace("shop", name), {"web": page[name]}, name=name)
-            )
-        kv = running.bucket.kv
-        cell = await kv.get("live/shop")
-        assert cell is not None
-        await kv.cas(cell.key, cell.value[:-9], cell.revision)
-
-    async def second(running: Served) -> None:
-        assert (await running.get(project="blog")).text == "blog"
-        assert (await running.get()).status_code == 404
-        (warning,) = running.warned
-        assert "live in shop is corrupt" in warning.message and "backup" in warning.hint
-
-    served(tmp_path, first)
-    served(tmp_path, second)
-
-
-def test_damaged_or_unreadable_machine_code_affects_no_other_project(tmp_path: Path) -> None:
-    manifest = STATIC.replace("static", "rust").replace("output", "build = 'true'\noutput")
-    guest, page = text_guest.artifact(tmp_path), pages(tmp_path, "one")
-
-    async def first(running: Served) -> None:
-        await running.deploy(await running.order(manifest, {"web": guest}, allow_new_capability=True))
-        await running.deploy(await running.order(STATIC.replace("shop", "blog"), {"web": page}, name="blog"))
-
-    async def second(running: Served) -> None:
-        assert (await running.get("/h")).text == "hello\n"
-        assert (await running.get(project="blog")).text == "one" and running.warned == []
-
-    async def third(running: Served) -> None:
-        assert (await running.get("/h")).status_code == 503
-        assert (await running.get(project="blog")).text == "one"
-
-    served(tmp_path, first)
-    (code,) = (tmp_path / "cache" / "compiled").glob("*.cwasm")
-    damaged = code.read_bytes()[:1000]
-    code.unlink()  # A mapping of the file that is not yet collected stays readable.
-    code.write_bytes(damaged)
-    served(tmp_path, second)
-    code.unlink()
-    code.mkdir()
-    served(tmp_path, third)
 
 
 @pytest.mark.parametrize(
