@@ -21,6 +21,7 @@ from doors.tables.replication.registry import Replicated, find_replica, is_activ
 from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES
 from doors.tables.sqlite.replay_time import ReplayTime
 from doors.tables.sqlite.storage_quota import set_storage_quota
+from doors.tables.sqlite.wal import lost_commits
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
 from engine.files.statement_limit import MAX_WRITTEN_BYTES
 from engine.grant import Grant
@@ -58,7 +59,7 @@ class TablesDoor:
         """Number of files opened so far: the clock of the least-recently-used order."""
 
     def open(self, context: DoorContext) -> "ProjectTables":
-        """Open the Door for one project. The first request opens its file."""
+        """Open the Door for one project, and log commits that it lost. The first request opens its file."""
         return ProjectTables(self, context, *self._limits)
 
     def on_opened(self, tables: "ProjectTables") -> None:
@@ -88,6 +89,13 @@ class ProjectTables:
         self._reported = ""
         self.last_used = 0
         """The value of `TablesDoor.open_count` at the last request."""
+        if count := lost_commits(self.path):
+            body = (
+                f"the write-ahead log of the tables was damaged: {count} committed transactions after the"
+                f" damage could not be read and are lost; the file is {self.path}. Check the disk, and"
+                " compare with a backup"
+            )
+            context.log(LogEntry(time.time_ns(), "ERROR", body, {"door": "tables"}, Caller("", "")))
 
     @property
     def path(self) -> Path:
@@ -212,13 +220,6 @@ class ProjectTables:
         self._opening = None
         if not opening.cancelled() and opening.exception() is None:
             self._database = opening.result()
-            if count := self._database.lost_commits:
-                body = (
-                    f"the write-ahead log of the tables was damaged: {count} committed transactions after the"
-                    f" damage could not be read and are lost; the file is {self.path}. Check the disk, and"
-                    " compare with a backup"
-                )
-                self._context.log(LogEntry(time.time_ns(), "ERROR", body, {"door": "tables"}, Caller("", "")))
             self._door.on_opened(self)
 
     def limit_storage(self, mebibytes: int | None) -> None:
@@ -287,7 +288,6 @@ class OpenDatabase:
         self._written = WrittenBytesLimit(max_written)
         self._check_timer: asyncio.TimerHandle | None = None
         self._writer = Writer(path, max_bytes, replay)
-        self.lost_commits = self._writer.lost_commits
         self.replicated = find_replica(path) is not None
         try:
             self._reader = Reader(path, replay)

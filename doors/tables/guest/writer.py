@@ -23,9 +23,8 @@ from doors.tables.guest.row_changes import RowChangeLog
 from doors.tables.guest.session import MAX_RESULT, GuestSession
 from doors.tables.guest.stored_answers import StoredAnswers
 from doors.tables.replication.errors import Conflict, ReplicationError
-from doors.tables.sqlite.connections import MAX_BYTES, Clock, close_owner, open_writer, recorder_of, settle
+from doors.tables.sqlite.connections import MAX_BYTES, Clock, close_owner, open_writer, settle
 from doors.tables.sqlite.replay_time import ReplayTime
-from doors.tables.sqlite.wal import lost_commits
 from engine.door import DoorResponse
 
 TIMEOUT_SECONDS = 5.0
@@ -66,8 +65,6 @@ class Writer:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             connection = open_writer(path, clock, max_bytes, None if replay is None else replay.name)
-            # A replica gets the commits of a damaged file from the log.
-            self.lost_commits = 0 if recorder_of(connection) else lost_commits(connection, path)
         except OSError as error:
             raise GuestProblem(
                 "storage", f"cannot create the tables of this project: {error.strerror}"

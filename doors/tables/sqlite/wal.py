@@ -5,36 +5,37 @@ after that is a transaction that was acknowledged and is lost. Source: https://w
 """
 
 import struct
+from contextlib import closing
 from pathlib import Path
 
-from doors.tables.sqlite.connections import Connection, apsw
+from doors.tables.sqlite.connections import apsw, is_replica
 
 _HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
 _INDEX_FRAMES_AT, _INDEX_SALTS_AT, _INDEX_BYTES = 16, 32, 48
 _CHUNK_FRAMES = 256
 
 
-def lost_commits(connection: Connection, path: Path) -> int:
+def lost_commits(path: Path) -> int:
     """Return the number of transactions that recovery could not read, as far as the log still shows them.
 
-    Call it after opening, before other writes. Raises SQLite's errors and OSError.
+    Call it before the file is opened: the last connection that is closed removes the log. A file that cannot
+    be read has 0, and a replica, which gets its commits from the log of the fleet.
     """
+    log = path.with_name(path.name + "-wal")
     try:
-        connection.execute("begin immediate")  # Recovers the log, and excludes other writers.
-    except apsw.BusyError:
-        return 0  # The process that writes has recovered the log.
-    try:
-        log = path.with_name(path.name + "-wal")
-        index = path.with_name(path.name + "-shm")
-        if not log.exists() or log.stat().st_size <= _HEADER_BYTES:
+        if log.stat().st_size <= _HEADER_BYTES:
             return 0
-        with index.open("rb") as file:
-            header = file.read(_INDEX_BYTES)
-        (frames,) = struct.unpack_from("=I", header, _INDEX_FRAMES_AT)
-        salts = header[_INDEX_SALTS_AT:_INDEX_BYTES][:8]
-        return _commits_after(log, frames, salts, connection.pragma("page_size"))
-    finally:
-        connection.execute("rollback")
+        with closing(apsw.Connection(str(path), apsw.SQLITE_OPEN_READWRITE)) as connection:
+            connection.execute("begin immediate")  # Recovers the log, and excludes other writers.
+            if is_replica(connection):
+                return 0
+            with path.with_name(path.name + "-shm").open("rb") as file:
+                header = file.read(_INDEX_BYTES)
+            (frames,) = struct.unpack_from("=I", header, _INDEX_FRAMES_AT)
+            salts = header[_INDEX_SALTS_AT:_INDEX_BYTES][:8]
+            return _commits_after(log, frames, salts, connection.pragma("page_size"))
+    except (apsw.Error, OSError):  # Another process writes and has recovered the log, or there is none.
+        return 0
 
 
 def _commits_after(log: Path, frames: int, salts: bytes, page_size: int) -> int:
