@@ -40,6 +40,7 @@ from engine.http.frame_budget import FRAMES_PER_SECOND, MAX_FRAMES
 from engine.http.timeouts import HEADER_SECONDS, IDLE_SECONDS
 from engine.http.unsent import ADDRESS_BYTES, CONNECTION_BYTES, PROJECT_BYTES, SMALL_PART_BYTES
 from engine.manifest.load import MAX_BYTES as MAX_MANIFEST
+from engine.manifest.load import MAX_RESOURCES
 from engine.manifest.schema import ResourceTable
 from engine.otlp import exports
 from engine.service.health_check import TIMEOUT_SECONDS as HEALTH_CHECK_SECONDS
@@ -323,7 +324,7 @@ LIMITS: dict[str, list[Row]] = {
         ),
     ],
     "Projects and deployments": [
-        ("`svc.toml`", size(MAX_MANIFEST), "", "error"),
+        ("`svc.toml`, its resources", f"{size(MAX_MANIFEST)}, {MAX_RESOURCES}", "", "error"),
         ("one uploaded file", size(MAX_BLOB_BYTES), "", "413 `body-too-large`"),
         (
             "component, its machine code",

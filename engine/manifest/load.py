@@ -6,6 +6,7 @@ The rules are in `schema.py`, `validate.py` and `mounts.py`, the messages in `ex
 import re
 import stat
 import tomllib
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,9 @@ from engine.manifest.validate import validate
 
 MAX_BYTES = 256 << 10
 """Maximum size. A manifest is written by hand, so a larger file is another file."""
+MAX_RESOURCES = 200
+MAX_PROBLEMS = 100
+"""Maximum number of mistakes that are listed: each takes a millisecond to explain."""
 
 
 class NoProject(SvcError):
@@ -79,9 +83,14 @@ def parse(root: Path, content: bytes) -> Project:
     root = root.resolve()
     positions = find_positions(text)
     names = list(raw["resource"]) if isinstance(raw.get("resource"), dict) else []
+    if len(names) > MAX_RESOURCES:
+        position = positions.nearest(("resource", names[MAX_RESOURCES]))
+        message = f"a project has at most {MAX_RESOURCES} resources, and this one {len(names)}"
+        problem = ManifestProblem(position.line, position.column, "", message, "Make several projects of it.")
+        raise ManifestError(path, [problem])
     document, problems, broken = _validate(raw, positions)
     if document is not None:
-        for key_path, message, hint in validate(document, root, names, broken):
+        for key_path, message, hint in islice(validate(document, root, names, broken), MAX_PROBLEMS):
             position = positions.nearest(key_path)
             problems.append(ManifestProblem(position.line, position.column, dotted(key_path), message, hint))
     if problems or document is None:
@@ -171,7 +180,11 @@ def _validate(
         details = error.errors(include_url=False, include_context=False)
     for detail in details:
         _exclude(raw, detail["loc"], missing=detail["type"] == "missing")
-    problems = [type_problem(detail, positions) for detail in details]
+    problems = [type_problem(detail, positions) for detail in details[:MAX_PROBLEMS]]
+    if len(details) > MAX_PROBLEMS:
+        position = positions.nearest(details[MAX_PROBLEMS]["loc"])
+        message = f"{len(details) - MAX_PROBLEMS} more mistakes follow"
+        problems.append(ManifestProblem(position.line, position.column, "", message))
     try:
         return Document.model_validate(raw), problems, {detail["loc"] for detail in details}
     except ValidationError:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.manifest.load import MAX_BYTES, NoProject, find, load, warnings
+from engine.manifest.load import MAX_BYTES, MAX_PROBLEMS, MAX_RESOURCES, NoProject, find, load, warnings
 from engine.manifest.model import Mount
 from engine.manifest.problems import ManifestError
 
@@ -105,6 +105,30 @@ def test_manifest_above_size_limit_raises(tmp_path: Path) -> None:
     (tmp_path / "svc.toml").write_bytes(b"#" * (MAX_BYTES + 1))
     with pytest.raises(ManifestError, match="larger than 256 KiB"):
         load(tmp_path)
+
+
+def test_resources_above_the_limit_raise_with_the_line_of_the_first(tmp_path: Path) -> None:
+    table = '[resource.r{}]\nlane = "static"\noutput = "."\n'
+    text = '[project]\nname = "shop"\n' + "".join(table.format(number) for number in range(MAX_RESOURCES))
+    (tmp_path / "svc.toml").write_text(text)
+    assert len(load(tmp_path).resources) == MAX_RESOURCES
+    (tmp_path / "svc.toml").write_text(text + table.format("x"))
+    with pytest.raises(ManifestError, match="at most 200 resources") as caught:
+        load(tmp_path)
+    assert [problem.line for problem in caught.value.problems] == [3 + 3 * MAX_RESOURCES]
+
+
+def test_first_mistakes_of_many_are_listed(tmp_path: Path) -> None:
+    keys = "".join(f"k{number} = 1\n" for number in range(10_000))
+    (tmp_path / "svc.toml").write_text(
+        f'[project]\nname = "shop"\n{keys}[resource.a]\nlane = "static"\noutput = "."\n'
+    )
+    with pytest.raises(ManifestError) as caught:
+        load(tmp_path)
+    problems = caught.value.problems
+    assert len(problems) == MAX_PROBLEMS + 1
+    assert problems[0].key == "project.k0"
+    assert problems[-1].message == "9900 more mistakes follow"
 
 
 def test_bom_and_crlf_are_accepted(tmp_path: Path) -> None:
