@@ -43,8 +43,10 @@ def read(data: bytes, signal: Signal) -> Iterator[tuple[Item | BadRecord, Texts]
     from opentelemetry.proto.resource.v1.resource_pb2 import Resource
     from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+    allowance = RecordBudget()
+
     def part(message: Any, attributes: memoryview) -> Any:
-        encoded = b"".join(_fields(attributes, 1))
+        encoded = b"".join(_fields(attributes, 1, allowance))
         try:
             return message.FromString(encoded if len(encoded) <= MAX_RECORD_BYTES else b"")
         except DecodeError:
@@ -55,15 +57,15 @@ def read(data: bytes, signal: Signal) -> Iterator[tuple[Item | BadRecord, Texts]
         "traces": lambda encoded: _span(Span.FromString(encoded)),
         "metrics": lambda encoded: _metric(Metric.FromString(encoded)),
     }
-    parse, allowance = parsers[signal], RecordBudget()
-    for outer in _fields(memoryview(data), 1):
+    parse = parsers[signal]
+    for outer in _fields(memoryview(data), 1, allowance):
         allowance.take()
         shared = resource_attributes(_pairs(part(Resource, outer).attributes))
-        for inner in _fields(outer, 2):
+        for inner in _fields(outer, 2, allowance):
             allowance.take()
             scope = part(InstrumentationScope, inner)
             around = scope_attributes(scope.name, scope.version, _pairs(scope.attributes), shared)
-            for encoded in _fields(inner, 2):
+            for encoded in _fields(inner, 2, allowance):
                 allowance.take()
                 if len(encoded) > MAX_RECORD_BYTES:
                     yield BadRecord(f"it has {len(encoded)} bytes, more than {MAX_RECORD_BYTES}"), around
@@ -185,13 +187,14 @@ def _id(raw: bytes, length: int) -> str:
     return raw.hex() if len(raw) == length and any(raw) else ""
 
 
-def _fields(data: memoryview, number: int) -> Iterator[memoryview]:
-    """Yield the length-delimited fields with a number. Raises `ValueError`.
+def _fields(data: memoryview, number: int, allowance: RecordBudget) -> Iterator[memoryview]:
+    """Yield the length-delimited fields with a number. Raises `ValueError` and `LimitExceeded`.
 
     Protocol Buffers' encoding: a varint of number and wire type, then the value.
     """
     position = 0
     while position < len(data):
+        allowance.pass_field()
         key, position = _read_varint(data, position)
         wire, start = key & 7, position
         if wire == _LENGTH:

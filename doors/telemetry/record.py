@@ -21,6 +21,8 @@ MAX_SHARED_BYTES = 8 << 10
 
 MAX_PARTS = 4096
 """Maximum records, scopes and resources in one request together."""
+MAX_FIELDS = 8 * MAX_PARTS
+"""Maximum fields that a parser of protobuf passes to find them."""
 
 EARLIEST_NS = 946_684_800 * 10**9
 """2000-01-01: an earlier time means that the clock was not set."""
@@ -56,11 +58,18 @@ class RecordBudget:
 
     def __init__(self) -> None:
         self._remaining = MAX_PARTS
+        self._fields = MAX_FIELDS
 
     def take(self) -> None:
         """Count one part. Raises `LimitExceeded`."""
         self._remaining -= 1
         if self._remaining < 0:
+            raise LimitExceeded
+
+    def pass_field(self) -> None:
+        """Count one field of a part, which may be skipped. Raises `LimitExceeded`."""
+        self._fields -= 1
+        if self._fields < 0:
             raise LimitExceeded
 
 

@@ -39,6 +39,11 @@ class Principal:
     name: str
     roles: Mapping[str, Role]
 
+    @property
+    def user(self) -> str:
+        """The name of the user, also for a principal that is one of their tokens: `ann/ci`."""
+        return self.name.partition("/")[0]
+
     def role(self, project: str) -> Role | None:
         """Return the stronger of the caller's role in a project and in every project."""
         roles = [self.roles[key] for key in (project, ALL_PROJECTS) if key in self.roles]

@@ -93,7 +93,7 @@ def create_app(
         token = token.strip() if scheme.lower() == "bearer" else ""
         g.principal = caller = authenticated(await authenticator.principal(token))
         streamed = cast(StreamedRequest, request)
-        streamed.access = g.access = watch.add(token, caller.name, streamed.on_access_lost)
+        streamed.access = g.access = watch.add(token, caller.user, streamed.on_access_lost)
         project = (request.view_args or {}).get("project", "")
         if project and not is_name(project):
             raise errors.NotFound(f'invalid project name "{project[:80]}"', NAME_RULE)

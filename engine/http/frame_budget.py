@@ -20,7 +20,9 @@ REQUEST_FRAMES = 8
 _PREFACE_BYTES = 24
 _HEAD_BYTES = 9
 _DATA, _HEADERS = 0, 1
-_END_STREAM = 1
+_END_STREAM, _PADDED = 1, 8
+_MAX_PADDING = 256
+"""A padded frame of this size may have no data."""
 
 
 class FrameTurns:
@@ -84,7 +86,10 @@ class FrameBudget:
         while position + _HEAD_BYTES <= end:
             length = int.from_bytes(data[position : position + 3])
             kind, flags = data[position + 3], data[position + 4]
-            if (kind == _DATA and (length or flags & _END_STREAM)) or (kind == _HEADERS and length):
+            padding = flags & _PADDED and length <= _MAX_PADDING
+            if (kind == _DATA and ((length and not padding) or flags & _END_STREAM)) or (
+                kind == _HEADERS and length
+            ):
                 pass
             else:
                 charged += 1

@@ -20,7 +20,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeL
 from doors.telemetry.http import MAX_REQUEST_BYTES
 from doors.telemetry.otlp_json import MAX_VALUES
 from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
-from doors.telemetry.record import MAX_ATTRIBUTES, MAX_BODY_BYTES, MAX_PARTS, MAX_VALUE_BYTES
+from doors.telemetry.record import MAX_ATTRIBUTES, MAX_BODY_BYTES, MAX_FIELDS, MAX_PARTS, MAX_VALUE_BYTES
 from engine.door import Caller
 from tests.doors.telemetry.telemetry_door import OpenTelemetry, attributes, length_prefixed, logs
 
@@ -212,6 +212,15 @@ def test_request_over_record_limit_is_refused(telemetry: OpenTelemetry, kind: st
         data = json.dumps(logs(*[{}] * (MAX_PARTS + 1))).encode()
     answer = telemetry.post(data, kind)
     assert answer.status == 413
+    assert telemetry.logged == []
+
+
+@pytest.mark.parametrize("nested", [0, 1, 2])
+def test_protobuf_of_many_unknown_fields_is_refused(telemetry: OpenTelemetry, nested: int) -> None:
+    data = b"\x18\x00" * (MAX_FIELDS + 1)
+    for field in (2, 1)[2 - nested :]:
+        data = bytes([field << 3 | 2]) + length_prefixed(data)
+    assert telemetry.post(data, PROTOBUF).status == 413
     assert telemetry.logged == []
 
 

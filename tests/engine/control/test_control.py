@@ -175,6 +175,7 @@ def test_requests_of_one_user_above_limit_are_refused() -> None:
         with pytest.raises(SvcError, match="128 requests of ann are in progress") as exc_info:
             watch.add("y", "ann", lambda error: None)
         assert exc_info.value.code == "unavailable"
+        assert Principal("ann/ci", {}).user == "ann"  # Tokens count together.
         watch.add("y", "bob", lambda error: None).unwatch()
         requests[0].unwatch()
         requests[0].unwatch()

@@ -41,11 +41,13 @@ CHARGED = {
     "PRIORITY": PriorityFrame(1, depends_on=3),
     "window": WindowUpdateFrame(0, window_increment=1),
     "empty DATA": DataFrame(1),
+    "padding": DataFrame(1, flags=["PADDED"], pad_length=255),
     "empty HEADERS": HeadersFrame(1),
     "CONTINUATION": ContinuationFrame(1, data=b"x"),
 }
 FREE = {
     "DATA": DataFrame(1, data=b"x"),
+    "padded DATA": DataFrame(1, data=bytes(300), flags=["PADDED"], pad_length=9),
     "end": DataFrame(1, flags=["END_STREAM"]),
     "HEADERS": HeadersFrame(1, data=b"x", flags=["END_HEADERS"]),
 }
