@@ -191,6 +191,12 @@ class Walk:
     def run(self) -> None:
         """Make all calls, or until one traps."""
         try:
+            self._run()
+        finally:
+            self.library.store.close()  # It reserves 8 GiB of addresses, and is part of cycles.
+
+    def _run(self) -> None:
+        try:
             self.library.run(head(body=True) if not self.host.malformed else self.host.answer("begin", ()))
             self.handles |= {"incoming-request": [1], "response-outparam": [2]}
             for name in self.chance.sample(FIRST, self.chance.randrange(len(FIRST))):
