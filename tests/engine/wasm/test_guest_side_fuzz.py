@@ -191,12 +191,6 @@ class Walk:
     def run(self) -> None:
         """Make all calls, or until one traps."""
         try:
-            self._run()
-        finally:
-            self.library.store.close()  # It reserves 8 GiB of addresses, and is part of cycles.
-
-    def _run(self) -> None:
-        try:
             self.library.run(head(body=True) if not self.host.malformed else self.host.answer("begin", ()))
             self.handles |= {"incoming-request": [1], "response-outparam": [2]}
             for name in self.chance.sample(FIRST, self.chance.randrange(len(FIRST))):
@@ -212,6 +206,7 @@ class Walk:
             self.check_sound()
         stack = self.library.stack_used
         assert stack < STACK_BYTES, "the library has used all of its stack"
+        self.library.store.close()  # It reserves 8 GiB of addresses, and is part of cycles.
 
     def prepare(self, name: str) -> None:
         """Call a function that returns a handle, and before it those that return what it needs."""
