@@ -89,7 +89,7 @@ class Deployer:
         self._publish_to_workers = publish
         self._migrate = migrate
         self._committing: set[asyncio.Task[Any]] = set()
-        self._loading: set[asyncio.Task[None]] = set()
+        self._loading: LiveDeployments | None = None
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._served: dict[str, tuple[Publication, int]] = {}
         """By project, what was activated last, and the revision of `live/`."""
@@ -103,9 +103,8 @@ class Deployer:
             await self.secrets.seal_all()
         except SvcError as error:  # As on a full disk, where reading works.
             warn(error)
-        loading = LiveDeployments(self._serve, self._defer, warn)
-        await loading.start(await self.history.all_live(warn))
-        self._loading = loading.tasks
+        self._loading = LiveDeployments(self._serve, self._defer, warn)
+        await self._loading.start(await self.history.all_live(warn))
 
     async def changes(
         self, project: str, planned: Mapping[str, DeployedResource], sizes: Mapping[Digest, int]
@@ -292,7 +291,8 @@ class Deployer:
 
     async def aclose(self) -> None:
         """Stop loading, and wait for activations in progress."""
-        await cancel(self._loading)
+        if self._loading is not None:
+            await cancel(self._loading.tasks)
         if self._committing:
             await asyncio.wait(self._committing)
 
