@@ -290,8 +290,7 @@ class Console(TerminalApp[None]):
     def _quit(self, end: float | None = None) -> None:
         """Quit. Waits for edits that are being applied, until a time of the monotonic clock."""
         end = end or time.monotonic() + APPLY_SECONDS
-        applying = any(worker.group == APPLYING and not worker.is_finished for worker in self.workers)
-        if applying and time.monotonic() < end:  # The edits are pending until they are applied.
+        if self._applying() and time.monotonic() < end:  # The edits are pending until they are applied.
             self.set_timer(APPLY_CHECK_SECONDS, lambda: self._quit(end))
             return
         pending = self._pending()
@@ -303,6 +302,17 @@ class Console(TerminalApp[None]):
             f"{edits} not applied", "If you quit now, pending edits are lost.", "quit and discard"
         )
         self.push_screen(question, lambda yes: self.exit() if yes else None)
+        self._watch_question(question)
+
+    def _watch_question(self, question: ConfirmDialog) -> None:
+        """Quit without an answer once the edits are applied after all."""
+        if self.screen is question and not self._pending():
+            self.exit()
+        elif self.screen is question and self._applying():
+            self.set_timer(APPLY_CHECK_SECONDS, lambda: self._watch_question(question))
+
+    def _applying(self) -> bool:
+        return any(worker.group == APPLYING and not worker.is_finished for worker in self.workers)
 
 
 def _command(word: str, commands: Sequence[ConsoleCommand]) -> ConsoleCommand:

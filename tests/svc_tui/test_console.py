@@ -24,6 +24,7 @@ from screens.console_screen import ConsoleScreen
 from screens.dialog import ConfirmDialog
 from screens.help_screen import HelpScreen
 from screens.logs.status_bar import FilterLine
+from screens.tables.screen import APPLYING
 from svc_tui.console.app import Console, binding_ids
 from svc_tui.console.engine import EmbeddedEngine, RunningDevServer, _NotifyReporter
 from svc_tui.console.preferences import ThemePreference, read_keymap
@@ -278,6 +279,28 @@ async def test_quit_asks_only_with_pending_edits(project: Path) -> None:
         await until(pilot, lambda: not app.is_running)
     async with opened(project) as (app, pilot, _):
         await pilot.press("q")
+        await until(pilot, lambda: not app.is_running)
+
+
+async def test_question_at_quit_ends_once_slow_edits_are_applied(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("svc_tui.console.app.APPLY_SECONDS", 0.05)
+    async with opened(project) as (app, pilot, _):
+        screen = app.screen
+        assert isinstance(screen, ConsoleScreen)
+        screen.pending, applied = 1, asyncio.Event()
+
+        async def apply() -> None:
+            await applied.wait()
+            screen.pending = 0
+
+        screen.run_worker(apply(), group=APPLYING)
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
+        await asyncio.sleep(0.2)
+        assert app.is_running
+        applied.set()
         await until(pilot, lambda: not app.is_running)
 
 
