@@ -6,7 +6,7 @@ thread, which is safe because reads have no side effects.
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import perf_counter_ns
@@ -82,11 +82,13 @@ class Reader:
             return _run(self._quick, request, _QUICK_SECONDS, quick=True)
         except _TooSlow:
             disconnected = threading.Event()
-            answer = asyncio.wrap_future(self._threads.submit(self._answer_on_thread, request, disconnected))
+            answer = asyncio.wrap_future(
+                self._threads.submit(self._answer_on_thread, request, disconnected.is_set)
+            )
             answer.add_done_callback(lambda _: disconnected.set())
             return answer
 
-    def _answer_on_thread(self, request: SqlRequest, disconnected: threading.Event) -> DoorResponse:
+    def _answer_on_thread(self, request: SqlRequest, disconnected: Callable[[], bool]) -> DoorResponse:
         session: GuestSession | None = getattr(self._local, "session", None)
         if session is None:
             session = self._open(_STEPS_PER_CHECK)

@@ -4,7 +4,6 @@ Plans are cached until any connection or process changes the schema.
 """
 
 import math
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +34,11 @@ _CHUNK = 16
 """Rows that are buffered before encoding. This many rows of the maximum size fit in memory."""
 
 
+def never() -> bool:
+    """Return False: no client is watched."""
+    return False
+
+
 class StepLimit:
     """SQLite's progress handler: stops a statement at a deadline, in seconds of `perf_counter`.
 
@@ -47,7 +51,7 @@ class StepLimit:
 
     def __init__(self) -> None:
         self.deadline = 0.0
-        self.disconnected = threading.Event()
+        self.disconnected: Callable[[], bool] = never
         self.oversized = False
         self.preempted = False
         self.turn_end = math.inf
@@ -63,7 +67,7 @@ class StepLimit:
         now = time.perf_counter()
         if now > self.turn_end and self.waiting():
             self.preempted = True
-        return self.preempted or self.oversized or self.disconnected.is_set() or now > self.deadline
+        return self.preempted or self.oversized or self.disconnected() or now > self.deadline
 
 
 class GuestSession:
@@ -120,8 +124,8 @@ class GuestSession:
             if not self._writes:  # At once. A writer may be committing.
                 self._connection.interrupt()
 
-    def watch(self, disconnected: threading.Event) -> None:
-        """Stop statements once `disconnected` is set, until the next call."""
+    def watch(self, disconnected: Callable[[], bool]) -> None:
+        """Stop statements once `disconnected` returns true, until the next call."""
         self._limit.disconnected = disconnected
 
     def plan(self, sql: str) -> Plan | None:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -20,7 +20,7 @@ from doors.tables.guest.errors import GUEST_ERRORS, to_problem
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.guest.protocol import SqlRequest, add_statement, describe, response, result
 from doors.tables.guest.row_changes import RowChangeLog
-from doors.tables.guest.session import MAX_RESULT, GuestSession
+from doors.tables.guest.session import MAX_RESULT, GuestSession, never
 from doors.tables.guest.stored_answers import StoredAnswers
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.sqlite.connections import MAX_BYTES, Clock, close_owner, open_writer, settle
@@ -39,7 +39,6 @@ MAX_WAITING_BYTES = 64 << 20
 _STEPS_PER_CHECK = 2000
 
 Answer = DoorResponse | BaseException
-_NEVER = threading.Event()
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +52,6 @@ class _QueuedWrite:
     """When it was deferred, in seconds of `monotonic`."""
     committed: bool = False
     """Whether its own transaction has ended."""
-    canceled: threading.Event = field(default_factory=threading.Event)
 
 
 class Writer:
@@ -92,7 +90,6 @@ class Writer:
         """
         loop = asyncio.get_running_loop()
         work = _QueuedWrite(request, loop, loop.create_future())
-        work.future.add_done_callback(lambda _: work.canceled.set())
         with self._queued:
             if self._closed:
                 raise GuestProblem("busy", "the service is stopping")
@@ -231,11 +228,11 @@ class Writer:
         `shared` is the number of requests in the transaction.
         """
         session, began = self._session, perf_counter_ns()
-        if work.canceled.is_set():
+        if work.future.cancelled():
             work.answer = GuestProblem("busy", "the client has disconnected")
             return True
         session.begin(TIMEOUT_SECONDS, TURN_SECONDS if work.deferred_at is None else math.inf)
-        session.watch(work.canceled)
+        session.watch(work.future.cancelled)
         self._changes.begin(work.request.call.capture if work.request.call is not None else None)
         try:
             session.execute("savepoint request")
@@ -244,7 +241,7 @@ class Writer:
             session.end()
             describe(work.request, session.row_count, began, "write", shared)
         except GuestProblem as problem:
-            session.watch(_NEVER)
+            session.watch(never)
             if session.end() and problem.code == "time-limit":
                 work.deferred_at, work.answer = time.monotonic(), None
             else:
@@ -254,7 +251,7 @@ class Writer:
             session.execute("rollback to request")
             session.execute("release request")
         finally:
-            session.watch(_NEVER)
+            session.watch(never)
             self._changes.end()
         return True
 
