@@ -32,6 +32,7 @@ from engine.fleet.node import (
     CERTIFICATE,
     KEY,
     NODE_FILE,
+    NODE_FOLDER,
     FleetNode,
     NodeAddress,
     check_address,
@@ -48,8 +49,6 @@ from engine.http.sockets import bind
 from engine.http.tls import Certificate
 from engine.service.secrets_key import SecretsKey
 
-NODE_FOLDER = "fleet"
-"""Folder of the node within the data directory."""
 NAMESPACE = "svc"
 RETRY_SECONDS = 2.0
 READY_SECONDS = 60.0

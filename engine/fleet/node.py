@@ -25,6 +25,8 @@ from engine.fleet.nats_server import NatsServerSettings
 from engine.fleet.nkeys import Nkey
 
 FORMAT = 1
+NODE_FOLDER = "fleet"
+"""Folder of the node within the data directory."""
 NODE_FILE = "fleet.json"
 AUTHORITY, CERTIFICATE, KEY, SEED = "ca.pem", "node.pem", "node.key", "client.seed"
 SYSTEM_SEED = "system.seed"

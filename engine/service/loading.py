@@ -29,7 +29,7 @@ class LiveDeployments:
         self._serve, self._defer, self._warn = serve, defer, warn
         self._deferred: set[str] = set()
         self.tasks: set[asyncio.Task[None]] = set()
-        """Loads in progress."""
+        """The loads, also those that have ended."""
 
     async def start(self, all_live: Sequence[Live]) -> None:
         """Load deployments. Returns when all are served, or after `START_SECONDS`."""

@@ -72,8 +72,7 @@ def ensure_usable(folder: Path) -> None:
 def _refuse_stopped_node(folder: Path) -> None:
     """Raise `FleetError` for the data directory of a node that needs its fleet to serve."""
     from engine.fleet.errors import FleetError
-    from engine.fleet.fleet import NODE_FOLDER
-    from engine.fleet.node import NODE_FILE, FleetNode
+    from engine.fleet.node import NODE_FILE, NODE_FOLDER, FleetNode
 
     if not (folder / NODE_FOLDER / NODE_FILE).exists():
         return

@@ -126,8 +126,7 @@ def remove(
 def reseed(data: Data = None, as_json: AsJson = False) -> None:
     """Discard this machine's copies of the data. The others replace them. Stop its service first."""
     from engine.files.database_files import remove_database
-    from engine.fleet.fleet import NODE_FOLDER
-    from engine.fleet.node import FleetNode
+    from engine.fleet.node import NODE_FOLDER, FleetNode
     from engine.fleet.reseeding import discard_copies
     from svc_tui.serve.bucket_location import lock_data
 
@@ -199,8 +198,7 @@ def _service(data: Path | None) -> "Iterator[Client]":
 
 
 def _not_running(folder: Path) -> SvcError:
-    from engine.fleet.fleet import NODE_FOLDER
-    from engine.fleet.node import NODE_FILE, FleetNode
+    from engine.fleet.node import NODE_FILE, NODE_FOLDER, FleetNode
 
     if (folder / NODE_FOLDER / NODE_FILE).exists():
         node = FleetNode.read(folder / NODE_FOLDER)

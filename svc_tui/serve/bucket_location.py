@@ -20,9 +20,9 @@ from svc_tui.client.urls import is_loopback
 
 if TYPE_CHECKING:
     from engine.fleet.connection import ClusterAddress
+    from engine.fleet.node import FleetNode
 
 DEFAULT_NAME = "svc"
-NODE_FOLDER, NODE_FILE = "fleet", "fleet.json"
 DEFAULT_PORT = 4222
 _URL = re.compile(r"(nats|tls)://(?:([^@/]+)@)?([^@/]+)(?:/([^/]*)/?)?")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
@@ -123,20 +123,20 @@ def parse_location(text: str, keys: ClusterKeys) -> BucketLocation:
 
 
 def _of_folder(folder: Path) -> BucketLocation:
-    if (folder / NODE_FILE).is_file():
-        return _of_node(folder)
-    if (folder / NODE_FOLDER / NODE_FILE).is_file():
-        from engine.fleet.node import FleetNode
+    from engine.fleet.node import NODE_FILE, NODE_FOLDER, FleetNode
 
-        if FleetNode.read(folder / NODE_FOLDER).state == "member":
-            return _of_node(folder / NODE_FOLDER)
+    if (folder / NODE_FILE).is_file():
+        return _of_node(folder, FleetNode.read(folder))
+    if (folder / NODE_FOLDER / NODE_FILE).is_file():
+        node = FleetNode.read(folder / NODE_FOLDER)
+        if node.state == "member":
+            return _of_node(folder / NODE_FOLDER, node)
     return FolderLocation(folder)
 
 
-def _of_node(folder: Path) -> ClusterLocation:
-    from engine.fleet.node import AUTHORITY, CERTIFICATE, KEY, SEED, FleetNode
+def _of_node(folder: Path, node: "FleetNode") -> ClusterLocation:
+    from engine.fleet.node import AUTHORITY, CERTIFICATE, KEY, SEED
 
-    node = FleetNode.read(folder)
     keys = ClusterKeys(
         credentials=folder / SEED,
         authority=folder / AUTHORITY,

@@ -128,7 +128,8 @@ class FaultyFleet:
 
     def lose_power(self, *nodes: int) -> None:
         """Cut the power of machines at the same time, and start them again."""
-        disks = [disk for node in nodes if isinstance(disk := self._disks[node - 1], Ext4Disk)]
+        disks = [disk for disk in (self._disks[node - 1] for node in nodes) if isinstance(disk, Ext4Disk)]
+        assert len(disks) == len(nodes)
         pids = [pid for node in nodes for pid in (self.service(node), self.server(node))]
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)

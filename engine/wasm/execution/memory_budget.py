@@ -77,7 +77,8 @@ class RunMemory:
     def __init__(self, profile: MemoryProfile) -> None:
         self.profile = profile
         self.charged = self.touched = 0
-        self.holding: Holding | None = None
+        self.holding: Holding
+        """That of its project, from `charge` on."""
         self.retained = 0
         """Bytes that its warm slot retains after the run."""
         self.closing = False
@@ -149,8 +150,7 @@ class MemoryBudget:
             run.charged += above
             self._charged += above
             self.headroom -= above
-            if run.holding is not None:
-                run.holding.memory += above
+            run.holding.memory += above
 
     def check_growth(self) -> None:
         """Sample if the runs may overrun the budget; called while a run computes."""
@@ -162,8 +162,7 @@ class MemoryBudget:
         self.headroom += run.charged - run.retained
         self._charged -= run.charged
         self._touched -= run.touched
-        if run.holding is not None:
-            run.holding.memory -= run.charged
+        run.holding.memory -= run.charged
         self._runs.pop(run, None)
         self._wake_waiting()
 

@@ -17,7 +17,7 @@ from engine.service.policy import Change, PolicyViolation
 from engine.service.secrets import SecretError
 from engine.service.spec import DeploySpec, InvalidDeploySpec, read_packages, read_project
 from engine.timeline.record import PlatformRecord
-from tests.engine.service.pages import pages
+from tests.engine.service.pages import deploy_page, pages
 from tests.engine.service.serving import STATIC, Served, served
 
 
@@ -261,11 +261,10 @@ def test_deploy_with_missing_package_raises(tmp_path: Path) -> None:
 
 def test_projects_are_independent(tmp_path: Path) -> None:
     one, two = pages(tmp_path, "one"), pages(tmp_path, "two")
-    blog = STATIC.replace("shop", "blog")
 
     async def scenario(running: Served) -> None:
-        await running.deploy(await running.order(STATIC, {"web": one}))
-        await running.deploy(await running.order(blog, {"web": two}, name="blog"))
+        await deploy_page(running, one)
+        await deploy_page(running, two, "blog")
         assert [(await running.get(project=name)).text for name in ("shop", "blog")] == ["one", "two"]
 
     served(tmp_path, scenario)

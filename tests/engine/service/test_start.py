@@ -11,18 +11,17 @@ from engine.bucket.protocols import Blobs, Digest, as_digest
 from engine.deploy import package_store
 from engine.deploy.package import pack
 from engine.service import loading
-from tests.engine.service.pages import pages
+from tests.engine.service.pages import deploy_page, pages
 from tests.engine.service.serving import STATIC, Served, served
 from tests.engine.wasm import text_guest
 
 
 def test_corrupt_project_does_not_affect_others(tmp_path: Path) -> None:
     one, two = pages(tmp_path, "one"), pages(tmp_path, "two")
-    blog = STATIC.replace("shop", "blog")
 
     async def first(running: Served) -> None:
-        await running.deploy(await running.order(STATIC, {"web": one}))
-        await running.deploy(await running.order(blog, {"web": two}, name="blog"))
+        await deploy_page(running, one)
+        await deploy_page(running, two, "blog")
         for digest in pack(one).package.digests:
             await running.bucket.blobs.delete(digest, 1 << 62)
 
@@ -61,9 +60,8 @@ def test_project_that_loads_for_long_delays_no_other_at_the_start(
     slow: set[str] = set()
 
     async def first(running: Served) -> None:
-        await running.deploy(await running.order(STATIC, {"web": one}))
-        other = STATIC.replace("shop", "other")
-        deployment = await running.deploy(await running.order(other, {"web": two}, name="other"))
+        await deploy_page(running, one)
+        deployment = await deploy_page(running, two, "other")
         slow.update(part.package for part in deployment.resources.values())
         if fails:
             for digest in slow:
@@ -95,9 +93,7 @@ def test_corrupt_live_record_affects_no_other_project(tmp_path: Path) -> None:
 
     async def first(running: Served) -> None:
         for name in ("shop", "blog"):
-            await running.deploy(
-                await running.order(STATIC.replace("shop", name), {"web": page[name]}, name=name)
-            )
+            await deploy_page(running, page[name], name)
         kv = running.bucket.kv
         cell = await kv.get("live/shop")
         assert cell is not None
@@ -119,7 +115,7 @@ def test_damaged_or_unreadable_machine_code_affects_no_other_project(tmp_path: P
 
     async def first(running: Served) -> None:
         await running.deploy(await running.order(manifest, {"web": guest}, allow_new_capability=True))
-        await running.deploy(await running.order(STATIC.replace("shop", "blog"), {"web": page}, name="blog"))
+        await deploy_page(running, page, "blog")
 
     async def second(running: Served) -> None:
         assert (await running.get("/h")).text == "hello\n"
