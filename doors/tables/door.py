@@ -14,7 +14,7 @@ from doors.tables.guest.errors import explain_full
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.guest.protocol import SqlRequest, has_many_values, read_request
 from doors.tables.guest.reader import NotAQuery, Reader
-from doors.tables.guest.writer import Writer
+from doors.tables.guest.writer import Refuse, Writer
 from doors.tables.guest.written_bytes import CHECK_SECONDS, WrittenBytesLimit
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.replication.registry import Replicated, find_replica, is_active
@@ -130,20 +130,14 @@ class ProjectTables:
     async def _read_in_thread(self, request: DoorRequest) -> SqlRequest:
         """Parse a request, one of the project at a time. Raises `GuestProblem`."""
         async with self._reading:
-            return await asyncio.to_thread(read_request, request)
+            return await asyncio.to_thread(read_request, request, stepwise=True)
 
     def _answer(self, parsed: SqlRequest, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
         if is_active() and (replica := find_replica(self.path)) is not None:
             return self._answer_replicated(replica, parsed, request)
         if self._database is None:
             return self._open_and_answer(parsed, request)
-        answer = self._database.answer(parsed)
-        if isinstance(answer, DoorResponse):
-            return answer
-        task = answer.get_loop().create_task(self._finish(answer, request))
-        # A task that is canceled before its first step never awaits, and so never cancels, the statement.
-        task.add_done_callback(lambda _: answer.cancel())
-        return task
+        return self._database.answer(parsed, lambda problem: self._refuse(problem, request))
 
     async def _answer_replicated(
         self, replica: Replicated, parsed: SqlRequest, request: DoorRequest
@@ -194,14 +188,8 @@ class ProjectTables:
     async def _open_and_answer(self, parsed: SqlRequest, request: DoorRequest) -> DoorResponse:
         try:
             database = self._database or await self._open_database()
-            answer = database.answer(parsed)
+            answer = database.answer(parsed, lambda problem: self._refuse(problem, request))
             return answer if isinstance(answer, DoorResponse) else await answer
-        except GuestProblem as problem:
-            return self._refuse(problem, request)
-
-    async def _finish(self, answer: "asyncio.Future[DoorResponse]", request: DoorRequest) -> DoorResponse:
-        try:
-            return await answer
         except GuestProblem as problem:
             return self._refuse(problem, request)
 
@@ -295,31 +283,36 @@ class OpenDatabase:
             self._writer.close()
             raise
 
-    def answer(self, request: SqlRequest) -> "DoorResponse | asyncio.Future[DoorResponse]":
-        """Answer a request, a short read synchronously. Raises `GuestProblem`; so does the future."""
+    def answer(self, request: SqlRequest, refuse: Refuse) -> "DoorResponse | asyncio.Future[DoorResponse]":
+        """Answer a request, a short read synchronously. Raises `GuestProblem`.
+
+        `refuse` returns the result of the future for a later problem. Canceling the future stops the
+        statement.
+        """
         if request.kind == "exec":
-            return self._track(self._writer.write(request))
+            return self._track(self._writer.write(request, refuse))
         try:
             answer = self._reader.answer(request)
         except NotAQuery:
-            return self._track(self._writer.write(request))
+            return self._track(self._writer.write(request, refuse))
         if isinstance(answer, DoorResponse):
             return answer
-        reading = self._track(answer)
-        if request.kind == "query":
-            return reading
-        task = reading.get_loop().create_task(self._write_unless_query(reading, request))
-        task.add_done_callback(lambda _: reading.cancel())
-        return task
+        task = answer.get_loop().create_task(self._finish_read(answer, request, refuse))
+        # A task that is canceled before its first step never awaits, and so never cancels, the statement.
+        task.add_done_callback(lambda _: answer.cancel())
+        return self._track(task)
 
-    async def _write_unless_query(
-        self, answer: "asyncio.Future[DoorResponse]", request: SqlRequest
+    async def _finish_read(
+        self, answer: "asyncio.Future[DoorResponse]", request: SqlRequest, refuse: Refuse
     ) -> DoorResponse:
         """Return the answer of a read on a thread. A batch that turns out to write runs on the writer."""
         try:
-            return await answer
-        except NotAQuery:
-            return await self._track(self._writer.write(request))
+            try:
+                return await answer
+            except NotAQuery:
+                return await self._writer.write(request, refuse)
+        except GuestProblem as problem:
+            return refuse(problem)
 
     def _track(self, future: "asyncio.Future[DoorResponse]") -> "asyncio.Future[DoorResponse]":
         self.in_progress += 1

@@ -7,14 +7,13 @@ from typing import Any, Literal, NamedTuple
 from doors.tables.guest.plan import ROW_FORMS, RowForm
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.types.json import Value, parameters
-from doors.tables.types.parse import decoder, json_mistake
+from doors.tables.types.parse import decode, json_mistake
 from engine.door import DoorRequest, DoorResponse
 from engine.stepwise_json import MAX_STEP, TooComplex, parse
 from engine.trace import MAX_BATCH_CALLS, MAX_NAME_CHARS, Call
 
 Kind = Literal["query", "exec", "batch"]
 _KINDS: dict[str, Kind] = {"/v1/query": "query", "/v1/exec": "exec", "/v1/batch": "batch"}
-_STATEMENT_MEMBERS = {"sql", "params", "rows", "values"}
 _VALUES = ("typed", "stored")
 QUICK_VALUES = 20_000
 """Maximum values of a request that is read on the event loop."""
@@ -65,8 +64,8 @@ def has_many_values(request: DoorRequest) -> bool:
     return len(body) > MAX_STEP and sum(map(body.count, _SEPARATORS)) > QUICK_VALUES
 
 
-def read_request(request: DoorRequest) -> SqlRequest:
-    """Parse a request, in short steps if it has many values. Raises `GuestProblem`."""
+def read_request(request: DoorRequest, *, stepwise: bool = False) -> SqlRequest:
+    """Parse a request, in short steps if `stepwise` is true. Raises `GuestProblem`."""
     kind = _KINDS.get(request.path)
     if kind is None:
         raise GuestProblem("not-found", f"{request.path} does not exist", f"Available: {', '.join(_KINDS)}.")
@@ -75,7 +74,7 @@ def read_request(request: DoorRequest) -> SqlRequest:
     form = _BATCH_FORM if kind == "batch" else _FORM
     try:
         text = str(request.body, "utf-8")
-        document = parse(text, MAX_VALUES, strict=True) if has_many_values(request) else decoder.decode(text)
+        document = parse(text, MAX_VALUES, strict=True) if stepwise else decode(text)
     except UnicodeDecodeError as error:
         raise GuestProblem("bad-request", "the body is not UTF-8", form) from error
     except TooComplex as error:
@@ -173,20 +172,25 @@ def _statements(document: Any) -> list[SqlStatement]:
 def _statement(document: Any, form: str) -> SqlStatement:
     if type(document) is not dict:
         raise GuestProblem("bad-request", "a statement is not a JSON object", form)
-    sql = document.get("sql")
-    params = document.get("params", [])
-    if len(document) > 1 and not document.keys() <= _STATEMENT_MEMBERS:
-        unknown = ", ".join(sorted(document.keys() - _STATEMENT_MEMBERS))
-        raise GuestProblem("bad-request", f"a statement has no {unknown}", form)
+    sql = document.pop("sql", None)
+    params = document.pop("params", [])
+    rows, stored = _result_form(document, form) if document else ("objects", False)
     if type(sql) is not str:
         raise GuestProblem("bad-request", "sql is missing or not a string", form)
     if type(params) is not list:
         raise GuestProblem("bad-request", "params is not an array", form)
-    rows, values = document.get("rows", "objects"), document.get("values", "typed")
+    return SqlStatement(sql, parameters(params), rows, stored)
+
+
+def _result_form(document: Any, form: str) -> tuple[RowForm, bool]:
+    """Return the members of a statement besides `sql` and `params`."""
+    rows, values = document.pop("rows", "objects"), document.pop("values", "typed")
+    if document:
+        raise GuestProblem("bad-request", f"a statement has no {', '.join(sorted(document))}", form)
     for name, value, known in (("rows", rows, ROW_FORMS), ("values", values, _VALUES)):
         if value not in known:
             raise GuestProblem("bad-request", f"{name} is not one of {', '.join(known)}", form)
-    return SqlStatement(sql, parameters(params), rows, values == "stored")
+    return rows, values == "stored"
 
 
 def result(changes: int, last_id: int, rows: bytes) -> bytes:

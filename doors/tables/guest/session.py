@@ -6,8 +6,7 @@ Plans are cached until any connection or process changes the schema.
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -159,8 +158,10 @@ class GuestSession:
 
     def rows(self, plan: Plan, statement: SqlStatement, max_bytes: int = MAX_RESULT) -> bytes:
         """Run a statement; return its rows as a JSON array of at most `max_bytes`, then further members."""
-        with self._limit.memory if plan.collects and self._limit.memory is not None else nullcontext():
-            return self._rows(plan, statement, max_bytes)
+        if plan.collects and self._limit.memory is not None:
+            with self._limit.memory:
+                return self._rows(plan, statement, max_bytes)
+        return self._rows(plan, statement, max_bytes)
 
     def _rows(self, plan: Plan, statement: SqlStatement, max_bytes: int) -> bytes:
         row_format = plan.format(statement.rows, stored=statement.stored)
@@ -231,17 +232,8 @@ class GuestSession:
         with self._unbounded():
             return self._connection.execute(sql, values).fetchone()
 
-    @contextmanager
-    def _unbounded(self) -> Iterator[None]:
-        deadline, self._limit.deadline = self._limit.deadline, math.inf
-        self._authorizer.unrestricted = True
-        try:
-            yield
-        except GUEST_ERRORS as error:
-            raise to_problem(error, "") from error
-        finally:
-            self._authorizer.unrestricted = False
-            self._limit.deadline = deadline
+    def _unbounded(self) -> "_Unbounded":
+        return _Unbounded(self._limit, self._authorizer)
 
     def refresh_schema(self) -> bool:
         """Return whether the schema is unchanged since the last call; if not, clear the cached plans.
@@ -282,6 +274,26 @@ class GuestSession:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close(True)
+
+
+class _Unbounded:
+    """Context manager for internal statements, which have no limits."""
+
+    __slots__ = ("_authorizer", "_deadline", "_limit")
+
+    def __init__(self, limit: StepLimit, authorizer: GuestAuthorizer) -> None:
+        self._limit = limit
+        self._authorizer = authorizer
+
+    def __enter__(self) -> None:
+        self._deadline, self._limit.deadline = self._limit.deadline, math.inf
+        self._authorizer.unrestricted = True
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        self._authorizer.unrestricted = False
+        self._limit.deadline = self._deadline
+        if isinstance(error, GUEST_ERRORS):
+            raise to_problem(error, "") from error
 
 
 def _too_large() -> GuestProblem:

@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from time import perf_counter_ns
@@ -39,6 +39,8 @@ MAX_WAITING_BYTES = 64 << 20
 _STEPS_PER_CHECK = 2000
 
 Answer = DoorResponse | BaseException
+Refuse = Callable[[GuestProblem], DoorResponse]
+"""Returns the response to a problem, on the event loop's thread."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,6 +48,7 @@ class _QueuedWrite:
     request: SqlRequest
     loop: asyncio.AbstractEventLoop
     future: "asyncio.Future[DoorResponse]"
+    refuse: Refuse
     _: KW_ONLY
     answer: Answer | None = None
     deferred_at: float | None = None
@@ -83,13 +86,13 @@ class Writer:
         self._thread = threading.Thread(target=self._run_thread, name="tables-write", daemon=True)
         self._thread.start()
 
-    def write(self, request: SqlRequest) -> "asyncio.Future[DoorResponse]":
+    def write(self, request: SqlRequest, refuse: Refuse) -> "asyncio.Future[DoorResponse]":
         """Queue a write. The future gets the response once the write is on disk. Raises `GuestProblem`.
 
         Canceling the future stops the write, unless it is being committed.
         """
         loop = asyncio.get_running_loop()
-        work = _QueuedWrite(request, loop, loop.create_future())
+        work = _QueuedWrite(request, loop, loop.create_future(), refuse)
         with self._queued:
             if self._closed:
                 raise GuestProblem("busy", "the service is stopping")
@@ -312,5 +315,7 @@ def _resolve(group: Sequence[_QueuedWrite]) -> None:
             continue
         if isinstance(work.answer, DoorResponse):
             work.future.set_result(work.answer)
+        elif isinstance(work.answer, GuestProblem):
+            work.future.set_result(work.refuse(work.answer))
         else:
             work.future.set_exception(work.answer or RuntimeError("a write was not answered"))

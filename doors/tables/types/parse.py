@@ -8,6 +8,7 @@ import binascii
 import json
 import re
 from datetime import UTC, datetime
+from typing import Any
 
 from doors.tables.sqlite.errors import INTEGERS
 
@@ -35,12 +36,21 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not a JSON number")
 
 
-decoder = json.JSONDecoder(parse_constant=_refuse_constant)
-"""Reads JSON without the constants NaN and Infinity."""
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def decode(text: str) -> Any:
+    """Parse JSON without the constants NaN and Infinity. Raises `ValueError` and `RecursionError`."""
+    if text[:1].isspace():
+        return _decoder.decode(text)
+    document, end = _decoder.raw_decode(text)
+    if text[end:].strip(" \t\n\r"):
+        raise json.JSONDecodeError("Extra data", text, end)
+    return document
 
 
 def json_mistake(error: ValueError) -> str:
-    """Return what is wrong with JSON that `decoder` refused."""
+    """Return what is wrong with JSON that `decode` refused."""
     # Python's text for a long number advises programmers.
     return "a number has too many digits" if str(error).startswith("Exceeds the limit") else str(error)
 
@@ -120,7 +130,7 @@ def boolean(text: str) -> int:
 def json_text(text: str) -> str:
     """Return a text that is valid JSON. Raises `ValueError`. Source: RFC 8259."""
     try:
-        decoder.decode(text)
+        decode(text)
     except (ValueError, RecursionError):
         raise ValueError("is not JSON") from None
     return text

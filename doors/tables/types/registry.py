@@ -119,7 +119,7 @@ def _document_json(value: Any) -> Any:
     if type(value) is not str:
         return value
     try:
-        return parse.decoder.decode(value)
+        return parse.decode(value)
     except (ValueError, RecursionError):
         return value
 
