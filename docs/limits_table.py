@@ -35,10 +35,11 @@ from engine.deploy.history import MAX_DEPLOYMENTS
 from engine.files.statement_limit import MAX_WRITTEN_BYTES
 from engine.files.statement_memory import MAX_COLLECTED_BYTES
 from engine.gateway.app import MAX_BODY, MAX_DEPTH
+from engine.http.buffered import ADDRESS_BYTES, CONNECTION_BYTES, PROJECT_BYTES, SMALL_PART_BYTES
 from engine.http.connection_limits import PER_ADDRESS
+from engine.http.exchange import BODY_BYTES
 from engine.http.frame_budget import FRAMES_PER_SECOND, MAX_FRAMES
 from engine.http.timeouts import HEADER_SECONDS, IDLE_SECONDS
-from engine.http.unsent import ADDRESS_BYTES, CONNECTION_BYTES, PROJECT_BYTES, SMALL_PART_BYTES
 from engine.manifest.load import MAX_BYTES as MAX_MANIFEST
 from engine.manifest.load import MAX_RESOURCES
 from engine.manifest.schema import ResourceTable
@@ -86,10 +87,9 @@ def key(name: str, unit: str) -> tuple[str, str]:
 _INSTANCES = PoolSettings().instances
 _CONCURRENT = f"{_INSTANCES:,}, of one project {_INSTANCES * 7 // 8:,}; 1,024 more wait"
 _FRAMES = f"{MAX_FRAMES:,}, then {FRAMES_PER_SECOND} a second"
-_UNSENT = (
-    f"{size(CONNECTION_BYTES)} of a connection, {size(ADDRESS_BYTES)} of a client address, "
-    f"{size(PROJECT_BYTES)} of a project"
-)
+_SHARED = f"{size(ADDRESS_BYTES)} of a client address, {size(PROJECT_BYTES)} of a project"
+_UNSENT = f"{size(CONNECTION_BYTES)} of a connection, {_SHARED}"
+_UNREAD = f"{size(BODY_BYTES)} of a connection, {_SHARED}"
 _UNSENT_BEYOND = f"responses buffer {size(SMALL_PART_BYTES)} each"
 _SHARE = f"{BUDGET_SHARE:.0%} of the machine or its cgroup"
 _MEMORY_SHORT = f"requests wait; after {MEMORY_WAIT_SECONDS:.0f} s 503 `overloaded`"
@@ -137,6 +137,7 @@ LIMITS: dict[str, list[Row]] = {
         ("time for a request head", f"{HEADER_SECONDS:.0f} s from its first byte", "", "closed"),
         ("HTTP/2 frames without a stream", _FRAMES, "", "closed"),
         ("unsent bytes of responses, per process", _UNSENT, "", _UNSENT_BEYOND),
+        ("unread bytes of request bodies, per process", _UNREAD, "", "the client is throttled"),
         ("keep-alive idle time", f"{IDLE_SECONDS:.0f} s", "", "closed"),
         ("graceful shutdown", "10 s", "`--grace`, 0 to 900 s", "requests are cut"),
         ("worker processes", "1", "`--workers`, 1 to 64", ""),

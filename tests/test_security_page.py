@@ -56,6 +56,10 @@ PROMISES = {
     "read nothing": (
         "engine/http/test_unsent.py::test_windows_of_zero_bound_the_bytes_of_their_connections",
     ),
+    "send bodies that their application": (
+        "engine/http/test_unread.py::test_unread_bodies_of_a_connection_are_bounded",
+        "engine/http/test_unread.py::test_unread_bodies_share_the_limit_of_address_and_project",
+    ),
     "run endless SQL": (
         "svc_tui/test_owner_sql.py::test_endless_sql_delays_no_other_project_and_ends_with_its_client",
     ),

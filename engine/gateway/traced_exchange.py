@@ -3,8 +3,8 @@
 import time
 
 from engine.gateway.tracing import request_id
+from engine.http.buffered import ResponseBytes
 from engine.http.exchange import Exchange, Headers
-from engine.http.unsent import ResponseBytes
 from engine.timeline.recording import Recording
 from engine.trace import RequestTrace
 

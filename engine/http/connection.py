@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.http import timeouts
+from engine.http.buffered import CONNECTION_BYTES, BufferedBytes, ResponseBytes
 from engine.http.connection_limits import peer_connected
-from engine.http.exchange import Disconnected, Exchange
-from engine.http.unsent import CONNECTION_BYTES, ResponseBytes, UnsentBytes
+from engine.http.exchange import BODY_BYTES, Disconnected, Exchange, RequestBody
 
 if TYPE_CHECKING:
     from engine.http.server import Server
@@ -62,13 +62,16 @@ class Connection(asyncio.Protocol):
         """Whether the client has ended its sending side."""
         self.lingering = False
         self.paused = False
+        self.unread = BufferedBytes(BODY_BYTES)
+        """The unread bytes of the request bodies."""
         self._written: list[bytes] = []
         self._written_bytes = 0
         self._writable: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._deadline: float | None = None
         self._on_deadline: Callable[[], None] = self.close
-        self._counts: tuple[UnsentBytes, ...] | None = None
+        self._counts: tuple[BufferedBytes, ...] | None = None
+        self._unread_counts: tuple[BufferedBytes, ...] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start to serve the connection."""
@@ -91,9 +94,21 @@ class Connection(asyncio.Protocol):
     def count_response(self, project: str) -> ResponseBytes:
         """Return the count of a response's unsent bytes: for this connection, its address and the project."""
         if self._counts is None:
-            client = self.addresses[0]
-            self._counts = UnsentBytes(CONNECTION_BYTES), *self.manager.count_address(client)
+            address = self.manager.count_address(self.manager.unsent, self.addresses[0])
+            self._counts = BufferedBytes(CONNECTION_BYTES), *address
         return ResponseBytes((*self._counts, self.manager.unsent.for_project(project)))
+
+    def count_body(self, body: RequestBody) -> None:
+        """Count the unread bytes of a request body: for this connection and its address."""
+        if self._unread_counts is None:
+            address = self.manager.count_address(self.manager.unread, self.addresses[0])
+            self._unread_counts = self.unread, *address
+        body.count(*self._unread_counts)
+
+    def count_project(self, body: RequestBody, project: str) -> None:
+        """Count the unread bytes of a request body for a project."""
+        if not body.exhausted:
+            body.count(self.manager.unread.for_project(project))
 
     # -- writing -----------------------------------------------------------------------------------------
 
@@ -155,7 +170,11 @@ class Connection(asyncio.Protocol):
         if self.transport.is_closing() or not peer_connected(self.transport.get_extra_info("socket")):
             self.disconnected.set()  # Bytes that were sent before can still be read.
         else:
+            self.on_peer_connected()
             self.set_timer(timeouts.PEER_CHECK_SECONDS, self._check_peer)
+
+    def on_peer_connected(self) -> None:
+        """Handle that a client that is throttled is still connected."""
 
     def on_disconnect(self) -> None:
         """Notify the requests of the connection that the client left."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from engine.http.unsent import ResponseBytes
+from engine.http.buffered import SMALL_PART_BYTES, BufferedBytes, ResponseBytes
 
 Headers = list[tuple[bytes, bytes]]
 OnBody = Callable[[bytes | None], bool]
@@ -45,9 +45,8 @@ class BodyInterrupted(ConnectionError):
 class RequestBody:
     """A request body: the connection feeds it, and one consumer reads it or subscribes to it.
 
-    `complete` is true once all of it was received. `on_drained` is called when a consumer takes a part and
-    the buffer is not `full` any more. `observer` is called with each part that the consumer takes, and
-    `b""` at the end.
+    `complete` is true once all of it was received. `on_taken` is called with the size of each part that
+    leaves the buffer. `observer` is called with each part that the consumer takes, and `b""` at the end.
     """
 
     def __init__(self, data: bytes | None = None) -> None:
@@ -57,10 +56,11 @@ class RequestBody:
         self._ended = data == b""
         self._subscriber: OnBody | None = None
         self._wakeup: asyncio.Event | None = None
+        self._counts: tuple[BufferedBytes, ...] = ()
         self.complete = data is not None
         self.size = len(data or b"")
         self.observer: Callable[[bytes], None] | None = None
-        self.on_drained: Callable[[], None] | None = None
+        self.on_taken: Callable[[int], None] | None = None
 
     @property
     def exhausted(self) -> bool:
@@ -70,11 +70,21 @@ class RequestBody:
     @property
     def full(self) -> bool:
         """Return whether the client should be throttled."""
-        return self.size > BODY_BYTES and not self.complete
+        if self.complete or self.size <= SMALL_PART_BYTES:
+            return False
+        return self.size > BODY_BYTES or any(count.exceeded for count in self._counts)
 
-    def feed(self, data: bytes) -> None:
-        """Add a part that was received; ignored after an interruption."""
-        if data and not self._interrupted:
+    def count(self, *counts: BufferedBytes) -> None:
+        """Count the bytes that are buffered now and later."""
+        self._counts += counts
+        for count in counts:
+            count.size += self.size
+
+    def feed(self, data: bytes) -> bool:
+        """Add a part that was received; return false, and ignore it, after an interruption."""
+        if self._interrupted:
+            return False
+        if data:
             last = self._parts[-1] if self._parts else None
             if last is None or len(last) + len(data) > SMALL_BYTES:
                 self._parts.append(data)
@@ -82,8 +92,9 @@ class RequestBody:
                 last += data
             else:
                 self._parts[-1] = bytearray(last + data)
-            self.size += len(data)
+            self._add(len(data))
             self._notify()
+        return True
 
     def finish(self) -> None:
         """Mark the end of the body."""
@@ -96,6 +107,13 @@ class RequestBody:
         if not self.complete and not self._interrupted:
             self._interrupted = True
             self._notify()
+
+    def close(self) -> None:
+        """Interrupt the body unless it is complete, and discard what is buffered."""
+        self.interrupt()
+        self._parts.clear()
+        if self.size:
+            self._remove(self.size)
 
     async def read(self) -> bytes:
         """Return the next part, `b""` at the end. Raises `BodyInterrupted`."""
@@ -123,11 +141,8 @@ class RequestBody:
 
     def _take(self) -> bytes | None:
         if self._parts:
-            was_full = self.size > BODY_BYTES
             part = bytes(self._parts.popleft())
-            self.size -= len(part)
-            if was_full and self.size <= BODY_BYTES and self.on_drained is not None:
-                self.on_drained()
+            self._remove(len(part))
         elif self.complete:
             part = b""
         else:
@@ -136,6 +151,16 @@ class RequestBody:
             self.observer(part)
         self._ended = self._ended or not part
         return part
+
+    def _add(self, size: int) -> None:
+        self.size += size
+        for count in self._counts:
+            count.size += size
+
+    def _remove(self, size: int) -> None:
+        self._add(-size)
+        if self.on_taken is not None:
+            self.on_taken(size)
 
 
 class Disconnected(asyncio.Event):
@@ -169,7 +194,7 @@ class Exchange(Protocol):
 
     `disconnected` is the only notification of a client that left. A response ends with `send_body(...,
     end=True)`; a handler that returns earlier has failed. Sending to a disconnected client, or after the
-    end, does nothing. The handler sets `project` before it responds, to count the `unsent` bytes for it.
+    end, does nothing. The handler sets `project`, for which the bytes of both bodies count.
     """
 
     request: Request

@@ -3,6 +3,7 @@
 from typing import Any
 
 from engine.http import timeouts
+from engine.http.buffered import SMALL_PART_BYTES, ResponseBytes
 from engine.http.connection import Connection
 from engine.http.exchange import Headers, Request, RequestBody
 from engine.http.messages import (
@@ -12,7 +13,6 @@ from engine.http.messages import (
     RequestHead,
     ResponseEncoder,
 )
-from engine.http.unsent import SMALL_PART_BYTES, ResponseBytes
 
 PIPELINE_BYTES = 64 << 10
 """Bytes of further requests that are buffered while one is in progress."""
@@ -26,11 +26,11 @@ class Http1Exchange:
         "_close_after",
         "_connection",
         "_encoder",
+        "_project",
         "_unsent",
         "body",
         "complete",
         "disconnected",
-        "project",
         "request",
     )
 
@@ -39,11 +39,21 @@ class Http1Exchange:
         self.body = RequestBody(b"" if head.length == 0 else None)
         self.disconnected = connection.disconnected
         self.complete = False
-        self.project = ""
+        self._project = ""
         self._unsent: ResponseBytes | None = None
         self._connection = connection
         self._close_after = not head.keep_alive
         self._encoder = ResponseEncoder(head.method, chunked=head.version == "1.1")
+
+    @property
+    def project(self) -> str:
+        """The project that the bytes of the bodies count for."""
+        return self._project
+
+    @project.setter
+    def project(self, name: str) -> None:
+        self._project = name
+        self._connection.count_project(self.body, name)
 
     @property
     def unsent(self) -> ResponseBytes:
@@ -95,6 +105,7 @@ class Http1Exchange:
     async def close(self) -> None:
         """Send a 500 if the response has not started; abort it if it is incomplete."""
         self.fail(500)
+        self.body.close()
 
     def fail(self, status: int) -> None:
         """End the exchange with an error, or in the middle of the response if that has started."""
@@ -121,6 +132,7 @@ class Http1Connection(Connection):
     _chunks: ChunkedDecoder | None = None
     _first = True
     _idle = True
+    _continuing = False
 
     def connection_made(self, transport: Any) -> None:
         """Start the keep-alive timeout."""
@@ -188,7 +200,8 @@ class Http1Connection(Connection):
             self.on_disconnect()
 
     def _start_body(self, exchange: Http1Exchange, head: RequestHead, data: bytes) -> None:
-        exchange.body.on_drained = self._resume_body
+        exchange.body.on_taken = self._on_taken
+        self.count_body(exchange.body)
         if head.length is None:
             self._chunks = ChunkedDecoder()
         else:
@@ -250,14 +263,26 @@ class Http1Connection(Connection):
         if not body.full and (unfinished or self.paused):
             self._resume_body()
 
+    def _on_taken(self, _size: int) -> None:
+        """Receive more of the body of the current request, if there is room."""
+        if self.paused and self._exchange is not None and not self._exchange.body.full:
+            self._resume_body()
+
+    def on_peer_connected(self) -> None:
+        """Receive more of the body, if other clients have made room."""
+        self._on_taken(0)
+
     def _resume_body(self) -> None:
         if self._chunks is not None and self._chunks.unfinished:
-            self.loop.call_soon(self._continue_body)
+            if not self._continuing:
+                self._continuing = True
+                self.loop.call_soon(self._continue_body)
         elif len(self._buffer) <= PIPELINE_BYTES:
             self.resume_reading()
 
     def _continue_body(self) -> None:
         """Decode further chunks that were received, in a turn of their own."""
+        self._continuing = False
         if self._chunks is not None and self._chunks.unfinished and not self.lingering:
             self._receive_body(b"")
 
@@ -266,7 +291,7 @@ class Http1Connection(Connection):
         self.flush()
         self._exchange = None
         body = exchange.body
-        body.on_drained = None
+        body.on_taken = None
         if not body.complete or not keep_alive or self.manager.terminated:
             self._missing, self._chunks, self._buffer = 0, None, b""
             body.interrupt()

@@ -6,6 +6,7 @@ Workarounds for Hypercorn:
 - Data for a stream that was answered ends the whole connection: the stream is reset here instead.
 - Its buffer does not apply backpressure when the client's flow-control window is empty: it is replaced.
 - A writer that waits for the window still waits after a disconnect: its buffer is closed here.
+- It acknowledges data before the application has taken it: the acknowledgment is deferred here.
 - It has no GOAWAY before shutdown, no header timeout, and no limit on frames without a stream.
 """
 
@@ -22,29 +23,21 @@ from hypercorn.asyncio.task_group import TaskGroup
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
-from hypercorn.protocol.h2 import (
-    BUFFER_HIGH_WATER,
-    BUFFER_LOW_WATER,
-    BufferCompleteError,
-    H2Protocol,
-    StreamBuffer,
-)
-from hypercorn.protocol.http_stream import ASGIHTTPState
+from hypercorn.protocol.h2 import H2Protocol
 from hypercorn.typing import ConnectionState
 from hyperframe.frame import GoAwayFrame
-from priority.priority import MissingStreamError
 
 from engine.http import timeouts
+from engine.http.buffered import SMALL_PART_BYTES
 from engine.http.connection import Connection
-from engine.http.exchange import Disconnected, Headers, Request, RequestBody
+from engine.http.exchange import BODY_BYTES, RequestBody
 from engine.http.frame_budget import FrameBudget
+from engine.http.h2_streams import Http2Exchange, Streams, UnsentBuffer
 from engine.http.messages import HEADER_BYTES
-from engine.http.unsent import SMALL_PART_BYTES, ResponseBytes
 
 if TYPE_CHECKING:
     from engine.http.server import Server
 
-RESET_SECONDS = 1.0
 READ_BYTES = 65536
 LAST_STREAM = 2**31 - 1
 _log = logging.getLogger("svc.server")
@@ -77,6 +70,12 @@ class Http2Connection(Connection):
         self._idle_since = self.loop.time()
         self._header_since: float | None = None
         self._frames = FrameBudget(self._idle_since)
+        self._room = asyncio.Event()
+        self._acknowledge: Callable[[int, int], None]
+        self.bodies: set[RequestBody] = set()
+        """The bodies of the requests in progress."""
+        self.deferred = 0
+        """Bytes of the data being handled that are acknowledged when they leave a body."""
 
     async def serve(self, transport: Any, data: bytes) -> None:
         """Serve a transport, from these bytes on, until it is closed and every handler has returned."""
@@ -99,8 +98,11 @@ class Http2Connection(Connection):
                     server,
                     self._send,
                 )
-                protocol.streams = _Streams(protocol)
+                protocol.streams = Streams(protocol)
+                self._defer_acknowledgments(protocol.connection)
                 await protocol.initiate()
+                window = BODY_BYTES - protocol.connection.inbound_flow_control_window
+                protocol.connection.increment_flow_control_window(window)
                 self._update_timeout()
                 await self._read(protocol)
                 self.disconnected.set()
@@ -112,7 +114,7 @@ class Http2Connection(Connection):
             transport.abort()
         finally:
             for buffer in getattr(self._protocol, "stream_buffers", {}).values():
-                if isinstance(buffer, _Buffer):
+                if isinstance(buffer, UnsentBuffer):
                     buffer.unsent.close()
             self.close()
 
@@ -123,8 +125,8 @@ class Http2Connection(Connection):
             if not self._frames.receive(data, self.loop.time()):
                 self.write(GoAwayFrame(0, LAST_STREAM, h2.errors.ErrorCodes.ENHANCE_YOUR_CALM).serialize())
                 break
-            # A stream whose body is full blocks here, and nothing else of the connection is read.
             self.set_timer(timeouts.PEER_CHECK_SECONDS, self._check_peer)
+            await self._await_room()
             at = 0
             for turn in (*self._frames.turns, len(data)):
                 if self._frames.large:
@@ -134,6 +136,41 @@ class Http2Connection(Connection):
                 if self.lingering:
                     break
             self._update_timeout()
+
+    def _defer_acknowledgments(self, connection: h2.connection.H2Connection) -> None:
+        """Acknowledge data when it leaves the body, not when Hypercorn has handled it.
+
+        So a body that is not read exhausts the window of its stream, and the connection is read on.
+        """
+        self._acknowledge = connection.acknowledge_received_data
+
+        def on_handled(size: int, stream: int) -> None:
+            size, self.deferred = size - self.deferred, 0
+            if size:
+                self._acknowledge(size, stream)
+
+        connection.acknowledge_received_data = on_handled  # type: ignore[assignment, method-assign]
+
+    def acknowledge(self, size: int, stream: int) -> None:
+        """Acknowledge data that has left the body of a stream."""
+        self._room.set()
+        if self.transport.is_closing():
+            return
+        with contextlib.suppress(h2.exceptions.ProtocolError):
+            self._acknowledge(size, stream)
+        if data := self._protocol.connection.data_to_send():
+            self.write(data)
+            self._frames.sent(len(data))
+
+    async def _await_room(self) -> None:
+        """Read nothing while a body is full: its address or project has too many unread bytes."""
+        while self.unread.size > SMALL_PART_BYTES and any(body.full for body in self.bodies):
+            if self.disconnected.is_set():
+                break
+            self._room.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeouts.PEER_CHECK_SECONDS):
+                    await self._room.wait()
 
     def _update_timeout(self) -> None:
         """Apply the keep-alive timeout, or the header timeout to a partial frame or header block."""
@@ -176,7 +213,7 @@ class Http2Connection(Connection):
             await send({"type": "websocket.close", "code": 1000})
             return
         stream = send.__self__
-        buffer = _Buffer(self._protocol.context.event_class)
+        buffer = UnsentBuffer(self._protocol.context.event_class)
         if stream.stream_id in self._protocol.streams:
             self._protocol.stream_buffers[stream.stream_id] = buffer
         else:  # The stream was reset already, and its buffer would never be drained.
@@ -208,177 +245,3 @@ class Http2Connection(Connection):
         """Close the connection unless it has a stream."""
         if self._protocol is None or not self._protocol.streams:
             self.close()
-
-
-class Http2Exchange:
-    """A stream, by way of the ASGI messages that Hypercorn exchanges with an application."""
-
-    def __init__(
-        self,
-        connection: Http2Connection,
-        protocol: Any,
-        scope: Any,
-        queue: "asyncio.Queue[Any]",
-        send: Any,
-        *,
-        buffer: "_Buffer",
-    ) -> None:
-        self.request = Request(
-            method=scope["method"],
-            scheme=scope["scheme"],
-            path=scope["raw_path"].decode("ascii", errors="replace"),
-            query=scope["query_string"],
-            headers=scope["headers"],
-            http_version="2",
-            client=scope["client"],
-            server=scope["server"],
-        )
-        self.body = RequestBody()
-        self.disconnected = Disconnected()
-        self.project = ""
-        self._connection = connection
-        self._protocol = protocol
-        self._buffer = buffer
-        self._stream = send.__self__
-        self._send = send
-        self._room = asyncio.Event()
-        self._started = self._complete = self._returned = False
-        self.body.on_drained = self._room.set
-        connection.disconnected.add_callback(self.disconnected.set)
-        while not queue.empty():
-            self._feed(queue.get_nowait())
-        self._stream.app_put = self._receive
-
-    def _feed(self, message: dict[str, Any]) -> None:
-        if message["type"] == "http.disconnect":
-            self.body.interrupt()
-            if self._stream.state is not ASGIHTTPState.CLOSED:
-                self.disconnected.set()
-            return
-        self.body.feed(message["body"])
-        if not message["more_body"]:
-            self.body.finish()
-
-    async def _receive(self, message: dict[str, Any]) -> None:
-        """Handle a message of the client; returns when there is room for another."""
-        self._feed(message)
-        while self.body.full and not (self._returned or self.disconnected.is_set()):
-            self._room.clear()
-            await self._room.wait()
-
-    @property
-    def unsent(self) -> ResponseBytes:
-        """The unsent bytes of the response."""
-        if self._buffer.unsent is _UNCOUNTED:
-            self._buffer.unsent = self._connection.count_response(self.project)
-        return self._buffer.unsent
-
-    async def send_head(self, status: int, headers: Headers) -> None:
-        """Send the status and the fields."""
-        if not self._complete:
-            await self._send({"type": "http.response.start", "status": status, "headers": headers})
-            self._started = True
-
-    async def send_body(self, data: bytes, *, end: bool) -> None:
-        """Send a part of the body."""
-        if data and not self._complete:
-            unsent, start = self.unsent, 0
-            while len(data) - start > SMALL_PART_BYTES and unsent.crowded and not self._complete:
-                part = data[start : start + SMALL_PART_BYTES]
-                await self._send({"type": "http.response.body", "body": part, "more_body": True})
-                start += SMALL_PART_BYTES
-            data = data[start:] if start else data
-        if not self._complete:
-            await self._send({"type": "http.response.body", "body": data, "more_body": not end})
-            self._complete = self._complete or end
-
-    def abort(self) -> None:
-        """Reset the stream, once the handler has returned."""
-        self._complete, self._started = False, True
-        self._returned = True
-
-    async def close(self) -> None:
-        """Reset the stream if the response is incomplete; Hypercorn sends a 500 if it has not started."""
-        self._returned = True
-        self._room.set()
-        self.body.interrupt()
-        self._connection.disconnected.remove_callback(self.disconnected.set)
-        if self._started and not self._complete:
-            self._complete = True
-            await self._reset()
-
-    async def _reset(self) -> None:
-        protocol, stream_id = self._protocol, self._stream.stream_id
-        with contextlib.suppress(TimeoutError):
-            if self._buffer.buffer:
-                await asyncio.wait_for(self._buffer.drain(), RESET_SECONDS)
-        with contextlib.suppress(h2.exceptions.ProtocolError):
-            protocol.connection.reset_stream(stream_id, h2.errors.ErrorCodes.INTERNAL_ERROR)
-            await protocol._flush()
-        # Hypercorn removes a stream's buffer when it tries to send it, which a closed window prevents.
-        await self._buffer.close()
-        with contextlib.suppress(MissingStreamError):
-            protocol.priority.unblock(stream_id)
-        await protocol.has_data.set()
-
-
-class _Streams(dict[int, Any]):
-    """The streams of a connection. Data for one that was answered is answered with a reset."""
-
-    def __init__(self, protocol: Any) -> None:
-        super().__init__()
-        self._protocol = protocol
-
-    def __missing__(self, stream: int) -> "_ClosedStream":
-        return _ClosedStream(self._protocol, stream)
-
-
-class _ClosedStream:
-    """A stream whose response was sent while its request continues."""
-
-    def __init__(self, protocol: Any, stream: int) -> None:
-        self._protocol = protocol
-        self._stream = stream
-
-    async def handle(self, _event: object) -> None:
-        """Reset the stream to stop the upload (RFC 9113 8.1), once the client has the whole response."""
-        if self._stream not in self._protocol.stream_buffers:
-            with contextlib.suppress(h2.exceptions.ProtocolError):
-                self._protocol.connection.reset_stream(self._stream, h2.errors.ErrorCodes.NO_ERROR)
-
-
-_UNCOUNTED = ResponseBytes()
-"""The count of a stream without a body."""
-
-
-class _Buffer(StreamBuffer):
-    """Bytes that wait to be sent on a stream; a writer waits until there is room."""
-
-    unsent = _UNCOUNTED
-
-    async def push(self, data: bytes) -> None:
-        """Add bytes; return when there is room for more."""
-        if self._complete:
-            raise BufferCompleteError
-        await self._paused.clear()
-        await self._is_empty.clear()
-        self.buffer.extend(data)
-        self.unsent.set_buffered(len(self.buffer))
-        if len(self.buffer) >= (SMALL_PART_BYTES if self.unsent.crowded else BUFFER_HIGH_WATER):
-            await self._paused.wait()
-
-    async def pop(self, max_length: int) -> bytes:
-        """Return bytes that may be sent now."""
-        data = bytes(self.buffer[:max_length])
-        del self.buffer[:max_length]
-        self.unsent.set_buffered(len(self.buffer))
-        if not self.buffer or (len(self.buffer) < BUFFER_LOW_WATER and not self.unsent.crowded):
-            await self._paused.set()
-        if not self.buffer:
-            await self._is_empty.set()
-        return data
-
-    async def close(self) -> None:
-        """Discard the bytes, and release the writer."""
-        await super().close()
-        self.unsent.close()

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from engine.http import timeouts
 from engine.http.acceptor import CLOSE_SECONDS, Acceptor
+from engine.http.buffered import BufferedBytes, BufferedCounts
 from engine.http.connection import Connection, PendingWrites, ServerExchange
 from engine.http.connection_limits import ConnectionLimiter, client_key
 from engine.http.exchange import Handler
@@ -24,7 +25,6 @@ from engine.http.frame_budget import FrameTurns
 from engine.http.h1 import Http1Connection
 from engine.http.h2 import Http2Connection, Hypercorn
 from engine.http.tls import Certificate
-from engine.http.unsent import UnsentBytes, UnsentCounts
 
 _log = logging.getLogger("svc.server")
 _log.addHandler(logging.NullHandler())
@@ -67,7 +67,8 @@ class Server:
     def __init__(self, handler: Handler, limiter: ConnectionLimiter) -> None:
         self._handler = handler
         self._limiter = limiter
-        self.unsent = UnsentCounts()
+        self.unsent = BufferedCounts()
+        self.unread = BufferedCounts()
         self.frame_turns = FrameTurns()
         self.pending_writes = PendingWrites()
         self._hypercorn = Hypercorn()
@@ -91,11 +92,11 @@ class Server:
         """Add a connection."""
         self._connections.add(connection)
 
-    def count_address(self, client: tuple[str, int] | None) -> list[UnsentBytes]:
-        """Return the count of a client's unsent bytes, none for an address without limits."""
+    def count_address(self, counts: BufferedCounts, client: tuple[str, int] | None) -> list[BufferedBytes]:
+        """Return the count of a client's bytes, none for an address without limits."""
         if client is None or self._limiter.is_exempt(client[0]):
             return []
-        return [self.unsent.for_address(client_key(client[0]))]
+        return [counts.for_address(client_key(client[0]))]
 
     async def handle(self, exchange: ServerExchange) -> None:
         """Run the handler of an exchange."""

@@ -9,6 +9,7 @@ import h11
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from engine.http.buffered import BufferedCounts
 from engine.http.connection import PendingWrites
 from engine.http.exchange import BodyInterrupted
 from engine.http.h1 import Http1Connection, Http1Exchange
@@ -58,6 +59,10 @@ class Manager:
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.pending_writes = PendingWrites()
+        self.unread = BufferedCounts()
+
+    def count_address(self, counts: BufferedCounts, client: Any) -> list[Any]:
+        return []
 
     def opened(self, connection: Any) -> None:
         pass

@@ -14,10 +14,10 @@ import h2.connection
 import h2.settings
 import pytest
 
-from engine.http import server, unsent
+from engine.http import buffered, server
+from engine.http.buffered import CONNECTION_BYTES, PROJECT_BYTES, SMALL_PART_BYTES
 from engine.http.connection_limits import ConnectionLimiter
 from engine.http.h2 import Http2Connection
-from engine.http.unsent import CONNECTION_BYTES, PROJECT_BYTES, SMALL_PART_BYTES
 from engine.wasm.execution.memory_budget import ResidentSet
 from engine.wasm.execution.request import GuestRequest, RunReport
 from tests.engine.gateway.serving import Scripted, Site, reply, report, with_site
@@ -152,7 +152,7 @@ def test_clients_that_do_not_read_share_the_limit_of_address_and_project(
     servers: Servers, monkeypatch: pytest.MonkeyPatch, version: str, scope: str
 ) -> None:
     limit, clients = MIB, 60 if version == "1.1" else CONNECTIONS
-    monkeypatch.setattr(unsent, f"{scope.upper()}_BYTES", limit)
+    monkeypatch.setattr(buffered, f"{scope.upper()}_BYTES", limit)
 
     async def test(site: Site) -> tuple[int, bytes]:
         open_client = stalled_http1 if version == "1.1" else stalled_http2
@@ -186,7 +186,7 @@ def test_large_file_is_read_ahead_for_clients_that_read(
 
     content = os.urandom(4 * MIB)
     (tmp_path / "large.bin").write_bytes(content)
-    monkeypatch.setattr(unsent, "PROJECT_BYTES", MIB)
+    monkeypatch.setattr(buffered, "PROJECT_BYTES", MIB)
 
     async def test(site: Site) -> tuple[int, bytes]:
         writers = [await stalled_http2(site.port, path="/large.bin") for _ in range(CONNECTIONS)]

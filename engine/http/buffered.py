@@ -1,7 +1,9 @@
-"""Bounds of unsent bytes: parts of responses that wait for their clients.
+"""Bounds of buffered bytes: parts of responses that wait for their clients, and of request bodies that wait
+for their application.
 
 They are counted for each connection, client address and project. While one of these exceeds its limit, its
-responses buffer `SMALL_PART_BYTES` each: clients that read are served, and those that do not hold little.
+bodies buffer `SMALL_PART_BYTES` each: clients and applications that read are served, and those that do not
+hold little.
 """
 
 from collections.abc import Iterable
@@ -12,13 +14,13 @@ CONNECTION_BYTES = 1 << 20
 ADDRESS_BYTES = 16 << 20
 """Limit of the connections of a client address."""
 PROJECT_BYTES = 64 << 20
-"""Limit of the responses of a project."""
+"""Limit of the responses of a project, and of the request bodies."""
 SMALL_PART_BYTES = 4 << 10
-"""Size of the parts of a response, and of all that it may buffer, while a limit is exceeded."""
+"""Size of the parts of a body, and of all that it may buffer, while a limit is exceeded."""
 
 
-class UnsentBytes:
-    """The unsent bytes of a connection, an address or a project; `limit` is in bytes."""
+class BufferedBytes:
+    """The bytes that are buffered for a connection, an address or a project; `limit` is in bytes."""
 
     __slots__ = ("__weakref__", "limit", "size")
 
@@ -26,20 +28,25 @@ class UnsentBytes:
         self.limit = limit
         self.size = 0
 
+    @property
+    def exceeded(self) -> bool:
+        """Return whether the limit is exceeded."""
+        return self.size > self.limit
+
 
 class ResponseBytes:
     """The unsent bytes of one response: `buffered`, and `allotted`: read but not yet buffered."""
 
     __slots__ = ("_allotted", "_buffered", "_counts")
 
-    def __init__(self, counts: Iterable[UnsentBytes] = ()) -> None:
+    def __init__(self, counts: Iterable[BufferedBytes] = ()) -> None:
         self._counts = tuple(counts)
         self._buffered = self._allotted = 0
 
     @property
     def crowded(self) -> bool:
         """Return whether a limit is exceeded."""
-        return any(count.size > count.limit for count in self._counts)
+        return any(count.exceeded for count in self._counts)
 
     def set_buffered(self, size: int) -> None:
         """Count the bytes that are buffered now."""
@@ -69,24 +76,24 @@ class ResponseBytes:
             count.size += size
 
 
-class UnsentCounts:
+class BufferedCounts:
     """The counts of a server, created on use and dropped with their last connection or response."""
 
     def __init__(self) -> None:
-        self._addresses = WeakValueDictionary[str, UnsentBytes]()
-        self._projects = WeakValueDictionary[str, UnsentBytes]()
+        self._addresses = WeakValueDictionary[str, BufferedBytes]()
+        self._projects = WeakValueDictionary[str, BufferedBytes]()
 
-    def for_address(self, key: str) -> UnsentBytes:
+    def for_address(self, key: str) -> BufferedBytes:
         """Return the count of a client address, by the key of the connection limits."""
         return _get(self._addresses, key, ADDRESS_BYTES)
 
-    def for_project(self, name: str) -> UnsentBytes:
+    def for_project(self, name: str) -> BufferedBytes:
         """Return the count of a project."""
         return _get(self._projects, name, PROJECT_BYTES)
 
 
-def _get(counts: WeakValueDictionary[str, UnsentBytes], key: str, limit: int) -> UnsentBytes:
+def _get(counts: WeakValueDictionary[str, BufferedBytes], key: str, limit: int) -> BufferedBytes:
     count = counts.get(key)
     if count is None:
-        counts[key] = count = UnsentBytes(limit)
+        counts[key] = count = BufferedBytes(limit)
     return count
