@@ -25,9 +25,9 @@ from tests.engine.limits.hosted import until
 __all__ = ["servers"]
 STREAMS = 90
 PART_BYTES = {"1.1": 256 << 10, "2": 64 << 10}
-"""What a client may send before it is throttled: what asyncio reads at once, or the window of a stream."""
+"""Bytes that are received before a client is throttled: asyncio reads as many at once; a stream's window."""
 FULL_BYTES = {"1.1": BODY_BYTES, "2": 60 << 10}
-"""What is buffered at least of one unread body, without other clients."""
+"""Bytes that are buffered at least of one unread body, without other clients."""
 HEAD = f"POST / HTTP/1.1\r\nhost: {HOST}\r\ncontent-length: {4 * MIB}\r\n\r\n".encode()
 POST = [(name, "POST" if name == ":method" else value) for name, value in FIELDS]
 

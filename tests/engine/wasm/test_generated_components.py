@@ -24,15 +24,29 @@ from engine.wasm.compile import compiler
 from engine.wasm.compile.check import ComponentRejected, check_component
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.execution.config import compile_config
+from engine.wasm.execution.runner import Guest, Runner
 from engine.wasm.weave.weaver import weave
-from engine.wasm_binary import COMPONENT_HEADER, MODULE_HEADER, UnsupportedBinary, name, section, uleb, vector
+from engine.wasm_binary import (
+    COMPONENT_HEADER,
+    MODULE_HEADER,
+    UnsupportedBinary,
+    name,
+    read_sections,
+    section,
+    uleb,
+    vector,
+)
 from tests.engine.wasm import generated, text_guest
 from tests.engine.wasm.test_preinit import guest as preinitialized_guest
+from tests.engine.wasm.valid_modules import valid_module
 from tests.support.examples import examples
+from tests.support.guest_client import Answer, Client
 
 MAX_CPU_SECONDS = 2.0
 MAX_BYTES = 64 << 20
-ENGINE = Engine(compile_config(Compiler.BASELINE))
+ENGINES = {kind: Engine(compile_config(kind)) for kind in Compiler}
+ENGINE = ENGINES[Compiler.BASELINE]
+START = 8
 
 
 @cache
@@ -88,6 +102,43 @@ def test_generated_component_is_compiled_or_rejected(binary: bytes) -> None:
             code = compiler._machine_code(ENGINE, binary, Path(folder) / "a-b.cwasm", preinit=True)
         with bounded():
             LinkedComponent(Component.deserialize(ENGINE, b"".join(code)), ENGINE, {})
+
+
+def with_module(module: bytes) -> bytes:
+    """Return the guest with an instance of a further module."""
+    index = uleb(read_outline(text_guest.component()).size_of("core-module"))
+    return text_guest.component() + section(1, module) + section(2, vector([b"\x00" + index + vector([])]))
+
+
+@pytest.mark.fuzz
+@settings(max_examples=examples(25), deadline=None)
+@given(st.integers(0, 1 << 32), st.sampled_from(Compiler))
+def test_valid_module_is_woven_and_compiled(seed: int, kind: Compiler) -> None:
+    binary = with_module(valid_module(seed))
+    assert valid_module(seed) in weave(binary)
+    engine = ENGINES[kind]
+    with TemporaryDirectory() as folder, bounded():
+        code = compiler._machine_code(engine, binary, Path(folder) / "a-b.cwasm", preinit=True)
+        LinkedComponent(Component.deserialize(engine, b"".join(code)), engine, {})
+
+
+@pytest.mark.fuzz
+@settings(max_examples=examples(8), deadline=None)
+@given(st.integers(0, 1 << 32), st.booleans())
+def test_guest_beside_a_valid_module_runs_as_before(seed: int, fast: bool) -> None:
+    """A module that starts may trap or compute for ever, and nothing else."""
+
+    async def test(guest: Guest, _: Runner) -> Answer:
+        return await Client().call(guest, "/h")
+
+    module = valid_module(seed)
+    with TemporaryDirectory() as folder:
+        answer = text_guest.serve(Path(folder), test, fast=fast, data=with_module(module), run_limit_secs=1)
+    if answer.report.outcome == "ok":
+        assert answer.body == b"hello\n"
+    else:
+        assert any(kind == START for kind, _ in read_sections(module))
+        assert answer.report.outcome in ("guest-failed", "run-limit")
 
 
 def woven(binary: bytes) -> None:

@@ -316,9 +316,9 @@ def component() -> bytes:
     return bytes(wat2wasm(text))
 
 
-def artifact(folder: Path) -> ComponentArtifact:
-    """Return the guest as an artifact of a lane."""
-    data = component()
+def artifact(folder: Path, data: bytes = b"") -> ComponentArtifact:
+    """Return the guest, or another component, as an artifact of a lane."""
+    data = data or component()
     digest = sha256(data).hexdigest()
     path = folder / "components" / f"{digest}.wasm"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -332,15 +332,21 @@ def serve(
     *,
     pool: Any = None,
     fast: bool = False,
+    data: bytes = b"",
     **fields: Any,
 ) -> Any:
-    """Run `await test(guest, runner)` on a fresh runner; `fields` are the resource's."""
+    """Run `await test(guest, runner)` on a fresh runner, with this guest or the component `data`.
+
+    `fields` are the resource's.
+    """
 
     async def main() -> Any:
         runner = Runner(cache, pool)
         try:
             resource = Resource("api", "rust", Path("/"), **fields)
-            guest = await runner.guest(resource, artifact(cache), {}, fast=fast, report=lambda line: None)
+            guest = await runner.guest(
+                resource, artifact(cache, data), {}, fast=fast, report=lambda line: None
+            )
             return await test(guest, runner)
         finally:
             await runner.aclose()
