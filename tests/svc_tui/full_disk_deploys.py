@@ -1,7 +1,8 @@
-"""Deploys with ever more free space, so that the disk is full at each step in turn; then a read-only disk.
+"""Deploys, rollbacks and secrets with ever more free space, so that the disk is full at each step in turn.
 
-The data folder is on a small file system of its own (`tests/support/full_disk.py`). Fails if a deploy that
-does not fit changes what is live, ends with another error, or leaves the service unusable.
+Then the folders of the service are read-only, one after the other. The data folder is on a small file system of
+its own (`tests/support/full_disk.py`). Fails if a change that does not fit is half done, ends with another error,
+or leaves the service unusable.
 """
 
 import errno
@@ -9,18 +10,24 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from engine.errors import SvcError
 from svc_tui.client import Client
-from tests.svc_tui.hosted import Hosted, deploy, static_shop
+from tests.svc_tui import versioned_shop as shop
+from tests.svc_tui.hosted import Hosted, deploy
 
 PAGE = 4096
+STEP = 4
+"""Pages between two attempts."""
+PLACES = ("uploads", "unpacked", "cache/compiled", "projects/shop/tables")
 
 
-def write(root: Path, text: str) -> None:
-    (root / "site" / "index.html").write_text(text)
+def write(root: Path, version: int) -> None:
+    shop.write(root, version, migrations=1 if version == 1 else 2)
     (root / "site" / "large.bin").write_bytes(os.urandom(5 * PAGE))
 
 
@@ -38,54 +45,89 @@ def fill(folder: Path, free_pages: int) -> Path:
     return filler
 
 
-def rejected(client: Client, root: Path, hosted: Hosted, live: str, *reasons: str) -> bool:
-    """Deploy; return whether that failed, for one of these reasons and without a change of what is live."""
+def rejected(change: Callable[[], Any], hosted: Hosted, live: int, *reasons: str) -> bool:
+    """Change something; return whether that failed, for one of these reasons and with the same version live."""
     try:
-        deploy(client, root)
+        change()
     except SvcError as error:
         text = f"{error.message} {error.hint}".lower()
         assert any(reason in text for reason in reasons), text
         assert str(hosted.data) not in text
-        assert hosted.get().text == live
+        assert shop.live_version(hosted) == live
         return True
     return False
 
 
-def full(client: Client, root: Path, hosted: Hosted) -> int:
-    """Deploy with more and more free space; return how many of the deploys failed."""
-    for pages in count(0, 2):
-        write(root, f"attempt {pages}")
-        filler = fill(hosted.data.parent, pages)
-        failed = rejected(client, root, hosted, "one", "space")
+def fails(change: Callable[[], Any], hosted: Hosted, live: int) -> int:
+    """Change something with more and more free space; return how many of the attempts failed."""
+    for attempt in count():
+        filler = fill(hosted.data.parent, attempt * STEP)
+        failed = rejected(change, hosted, live, "space")
         filler.unlink()
         if not failed:
-            assert hosted.get().text == f"attempt {pages}"
-            return pages // 2
+            return attempt
     raise AssertionError
 
 
+def full(client: Client, root: Path, hosted: Hosted) -> list[int]:
+    """Set a secret, deploy and roll back on full disks; return how many attempts failed each time."""
+    first = client.call("GET", "/v1/projects/shop")["deployment"]["id"]
+    secret = fails(lambda: put_secret(client, "OTHER"), hosted, 1)
+    assert client.call("GET", "/v1/projects/shop/secrets")["secrets"] == ["KEY", "OTHER"]
+    versions = count(2)
+    attempted = 1
+
+    def deploy_next() -> None:
+        nonlocal attempted
+        attempted = next(versions)
+        write(root, attempted)
+        deploy(client, root)
+
+    deployed = fails(deploy_next, hosted, 1)
+    assert (shop.live_version(hosted), shop.migrations(client)) == (attempted, 2)
+    rolled_back = fails(lambda: roll_back(client, first), hosted, attempted)
+    assert shop.live_version(hosted) == 1
+    return [secret, deployed, rolled_back]
+
+
+def put_secret(client: Client, name: str) -> None:
+    client.call("PUT", f"/v1/projects/shop/secrets/{name}", {"value": "a secret"})
+
+
+def roll_back(client: Client, deployment: str) -> None:
+    revision = client.call("GET", "/v1/projects/shop/deployments")["revision"]
+    client.call(
+        "POST",
+        "/v1/projects/shop/rollback",
+        {"deployment": deployment, "message": "", "revision": revision},
+    )
+
+
 def read_only(client: Client, root: Path, hosted: Hosted) -> None:
-    """Deploy while a part of the data folder is read-only."""
-    live = hosted.get().text
-    for name in ("uploads", "unpacked"):
-        write(root, name)
+    """Deploy while a folder is read-only."""
+    for version, name in enumerate(PLACES, 100):
+        live = shop.live_version(hosted)
+        write(root, version)
         place = str(hosted.data / name)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", place], check=True)
-        failed = rejected(client, root, hosted, live, "read-only", "permission", "access")
+        subprocess.run(["mount", "--bind", place, place], check=True)
+        subprocess.run(["mount", "-o", "remount,ro,bind", place], check=True)
+        failed = rejected(lambda: deploy(client, root), hosted, live, "read-only", "permission", "access")
         subprocess.run(["umount", place], check=True)
         assert failed, name
         deploy(client, root)
-        live = hosted.get().text
-        assert live == name
+        assert shop.live_version(hosted) == version
 
 
 def main(data: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        root = static_shop(Path(folder) / "shop")
+        root = Path(folder) / "shop"
+        write(root, 1)
         with Hosted(data) as hosted, hosted.claim() as client:
+            put_secret(client, "KEY")
             deploy(client, root)
             failed = full(client, root, hosted)
             read_only(client, root, hosted)
+            live = shop.live_version(hosted)
         subprocess.run(["mount", "-o", "remount,ro", str(data.parent)], check=True)
         try:
             Hosted(data).stop()
@@ -95,7 +137,7 @@ def main(data: Path) -> None:
             raise AssertionError("a service starts on a read-only folder")
         subprocess.run(["mount", "-o", "remount,rw", str(data.parent)], check=True)
         with Hosted(data) as hosted:
-            assert hosted.get().text == "unpacked"
+            assert shop.live_version(hosted) == live
     print(f"whole, after {failed} full disks")
 
 

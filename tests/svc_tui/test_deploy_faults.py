@@ -31,7 +31,7 @@ def test_kill_between_steps_of_concurrent_deploys_leaves_one_whole_version(tmp_p
 
 @pytest.mark.slow
 def test_full_disk_at_any_step_of_a_deploy_leaves_the_live_version(tmp_path: Path) -> None:
-    on_small_disk("tests.svc_tui.full_disk_deploys", tmp_path, "data", 8)
+    on_small_disk("tests.svc_tui.full_disk_deploys", tmp_path, "data", 16)
 
 
 def test_clock_jumps_change_neither_deployments_nor_rights(
