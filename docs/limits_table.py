@@ -18,7 +18,7 @@ from doors.tables.guest import protocol, reader, session, stored_answers, writer
 from doors.tables.migrations import MAX_FILE_BYTES as MAX_MIGRATION
 from doors.tables.migrations import script
 from doors.tables.schema.tables import MAX_COLUMNS
-from doors.tables.sqlite.connections import MAX_BYTES, MAX_SQL, MAX_VALUE
+from doors.tables.sqlite.connections import MAX_BYTES, MAX_SQL, MAX_VALUE, SMALL_BYTES
 from doors.telemetry import metric, otlp_json, record
 from doors.telemetry.http import MAX_REQUEST_BYTES
 from doors.telemetry.otlp_protobuf import MAX_RECORD_BYTES
@@ -32,6 +32,7 @@ from engine.control.routes import logs
 from engine.control.routes.deployments import MAX_BLOB_BYTES
 from engine.deploy import package_store
 from engine.deploy.history import MAX_DEPLOYMENTS
+from engine.files import reserve
 from engine.files.statement_limit import MAX_WRITTEN_BYTES
 from engine.files.statement_memory import MAX_COLLECTED_BYTES
 from engine.gateway.app import MAX_BODY, MAX_DEPTH
@@ -91,6 +92,9 @@ _SHARED = f"{size(ADDRESS_BYTES)} of a client address, {size(PROJECT_BYTES)} of 
 _UNSENT = f"{size(CONNECTION_BYTES)} of a connection, {_SHARED}"
 _UNREAD = f"{size(BODY_BYTES)} of a connection, {_SHARED}"
 _UNSENT_BEYOND = f"responses buffer {size(SMALL_PART_BYTES)} each"
+_WAITING = f"{writer.MAX_WAITING:,}, {size(writer.MAX_WAITING_BYTES)}"
+_RESERVE = f"{reserve.RESERVE_SHARE:.0%}, at most {size(reserve.MAX_RESERVE_BYTES)}"
+_RESERVE_BEYOND = f"507 `storage-full` above {size(SMALL_BYTES)}; uploads fail"
 _SHARE = f"{BUDGET_SHARE:.0%} of the machine or its cgroup"
 _MEMORY_SHORT = f"requests wait; after {MEMORY_WAIT_SECONDS:.0f} s 503 `overloaded`"
 LIMITS: dict[str, list[Row]] = {
@@ -145,6 +149,7 @@ LIMITS: dict[str, list[Row]] = {
     "Tables": [
         ("database of a project", size(MAX_BYTES), "", "507 `storage-full`"),
         ("quota of a project's database", "none", "`svc quota`", "507 `storage-quota`"),
+        ("free space of the disk that only small files take", _RESERVE, "", _RESERVE_BEYOND),
         ("request body", size(TablesDoor.max_body), "", "413 `body-too-large`"),
         ("rows of a result", f"{session.MAX_ROWS:,}", "", "413 `too-large`"),
         ("result as JSON", size(session.MAX_RESULT), "", "413 `too-large`"),
@@ -159,12 +164,7 @@ LIMITS: dict[str, list[Row]] = {
         ("turn of a write while others wait", f"{writer.TURN_SECONDS} s", "", "it runs again after them"),
         ("temporary data of running SQL (Linux)", size(MAX_WRITTEN_BYTES), "", "413 `too-large`"),
         ("memory of values that a statement collects", size(MAX_COLLECTED_BYTES), "", "413 `too-large`"),
-        (
-            "requests waiting to write",
-            f"{writer.MAX_WAITING:,}, {size(writer.MAX_WAITING_BYTES)}",
-            "",
-            "503 `busy`",
-        ),
+        ("requests waiting to write", _WAITING, "", "503 `busy`"),
         ("pattern of `like` and `glob`", "500 bytes", "", "400 `sql-error`"),
         ("columns of a table", str(MAX_COLUMNS), "", "400 `sql-error`"),
         ("depth of an expression", "250", "", "400 `sql-error`"),

@@ -60,6 +60,10 @@ PROMISES = {
         "engine/http/test_unread.py::test_unread_bodies_of_a_connection_are_bounded",
         "engine/http/test_unread.py::test_unread_bodies_share_the_limit_of_address_and_project",
     ),
+    "fill the disk": (
+        "doors/tables/test_reserve.py::test_large_database_does_not_grow_into_the_reserve",
+        "svc_tui/test_deploy_faults.py::test_uploads_and_imports_leave_the_reserve_of_the_disk",
+    ),
     "run endless SQL": (
         "svc_tui/test_owner_sql.py::test_endless_sql_delays_no_other_project_and_ends_with_its_client",
     ),

@@ -7,6 +7,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from doors.tables.sqlite.replay_time import ReplayTime
 from doors.tables.sqlite.storage_quota import set_storage_quota
 from doors.tables.sqlite.wal import lost_commits
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
+from engine.files.reserve import shortage
 from engine.files.statement_limit import MAX_WRITTEN_BYTES
 from engine.grant import Grant
 from engine.quota import change_command
@@ -240,6 +242,9 @@ class ProjectTables:
             self._context.log(LogEntry(time.time_ns(), "WARN", body, {}, request.caller, grant=grant))
             return
         body = f"{problem.detail}; the file is {self.path} and was not changed"
+        with suppress(OSError):
+            if problem.code == "storage-full" and (reason := shortage(self.path.parent)):
+                body += f"; {reason}"
         if problem.code == "storage-damaged":
             body += ". Move it away and restore a backup, or import an export"
         self._context.log(LogEntry(time.time_ns(), "ERROR", body, {"door": "tables"}, request.caller))

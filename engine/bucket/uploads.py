@@ -11,6 +11,7 @@ from engine.bucket import durable
 from engine.bucket.errors import DigestMismatch, disk_error, is_disk_full
 from engine.bucket.protocols import Digest
 from engine.bucket.verifying_reader import digest_of
+from engine.files.reserve import check_room
 
 
 class Upload:
@@ -42,6 +43,7 @@ class Upload:
             self._drop()
             raise DigestMismatch(self._digest, f"longer than the {self._size} bytes announced")
         try:
+            check_room(self.path.parent)
             view = memoryview(chunk)
             while view:
                 view = view[os.write(self._descriptor, view) :]

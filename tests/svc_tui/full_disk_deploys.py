@@ -1,8 +1,8 @@
 """Deploys, rollbacks and secrets with ever more free space, so that the disk is full at each step in turn.
 
-Then the folders of the service are read-only, one after the other. The data folder is on a small file system of
-its own (`tests/support/full_disk.py`). Fails if a change that does not fit is half done, ends with another error,
-or leaves the service unusable.
+Then the folders of the service are read-only, one after the other. The data folder is on a small file system
+of its own (`tests/support/full_disk.py`). Fails if a change that does not fit is half done, ends with another
+error, or leaves the service unusable.
 """
 
 import errno
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import SvcError
+from engine.files import reserve
 from svc_tui.client import Client
 from tests.svc_tui import versioned_shop as shop
 from tests.svc_tui.hosted import Hosted, deploy
@@ -46,7 +47,7 @@ def fill(folder: Path, free_pages: int) -> Path:
 
 
 def rejected(change: Callable[[], Any], hosted: Hosted, live: int, *reasons: str) -> bool:
-    """Change something; return whether that failed, for one of these reasons and with the same version live."""
+    """Change something; return whether that failed, for one of these reasons and without a change."""
     try:
         change()
     except SvcError as error:
@@ -122,6 +123,7 @@ def main(data: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "shop"
         write(root, 1)
+        reserve.RESERVE_SHARE = 0.0
         with Hosted(data) as hosted, hosted.claim() as client:
             put_secret(client, "KEY")
             deploy(client, root)

@@ -1,9 +1,9 @@
 """Kills a service after changes of its disk during concurrent deploys, and checks the next start.
 
 Called with an empty folder, the number of the first change to kill at, and a distance to the next ones. Each
-time, a forked process starts the service with version 1, deploys versions 2 and 3, and rolls back to version 0,
-all from one revision. Another process then checks that one whole version is live, an acknowledged one if any, and that deploys work.
-Prints the number of kills.
+time, a forked process starts the service with version 1, deploys versions 2 and 3, and rolls back to version
+0, all from one revision. Another process then checks that one whole version is live, an acknowledged one if
+any, and that deploys work. Prints the number of kills.
 """
 
 import os

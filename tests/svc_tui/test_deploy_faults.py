@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.errors import SvcError
+from engine.files import reserve
 from svc_tui.client import Client
 from tests.support.examples import is_fuzzing
 from tests.support.full_disk import on_small_disk
@@ -32,6 +34,28 @@ def test_kill_between_steps_of_concurrent_deploys_leaves_one_whole_version(tmp_p
 @pytest.mark.slow
 def test_full_disk_at_any_step_of_a_deploy_leaves_the_live_version(tmp_path: Path) -> None:
     on_small_disk("tests.svc_tui.full_disk_deploys", tmp_path, "data", 16)
+
+
+def test_uploads_and_imports_leave_the_reserve_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = static_shop(tmp_path / "shop")
+    with Hosted(tmp_path / "data") as hosted, hosted.claim() as client:
+        deploy(client, root)
+        (root / "site" / "index.html").write_text("two")
+        monkeypatch.setattr(reserve, "RESERVE_SHARE", 1.0)
+        monkeypatch.setattr(reserve, "MAX_RESERVE_BYTES", 1 << 60)
+        with pytest.raises(SvcError, match=r"of the disk are free, and [0-9]+ MiB are reserved"):
+            deploy(client, root)
+        assert not list((hosted.data / "uploads").iterdir())
+        with pytest.raises(SvcError, match=r"cannot store the uploaded file: only [0-9]+ MiB"):
+            params = {"format": "csv", "table": "users", "create": True}
+            path = "/v1/projects/shop/import"
+            list(client.lines("POST", path, params=params, content=iter([b"a,b"])))
+        assert hosted.get().text == "one"
+        monkeypatch.undo()
+        deploy(client, root)
+        assert hosted.get().text == "two"
 
 
 def test_clock_jumps_change_neither_deployments_nor_rights(

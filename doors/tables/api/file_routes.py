@@ -32,6 +32,7 @@ from engine.control.openapi import sends, takes
 from engine.control.projects import Projects
 from engine.control.schema import QueryModel
 from engine.errors import SvcError
+from engine.files.reserve import check_room
 
 MAX_TRANSFERS = 8
 """Maximum imports, previews and exports of a project in progress."""
@@ -229,6 +230,7 @@ async def _spool_body(data: Path) -> BinaryIO:
         size = 0
         async for piece in request.body:
             with _disk_errors():
+                check_room(file.fileno())
                 size += file.write(piece)
             if size > MAX_BYTES:
                 raise SvcError(

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from doors.tables.guest import introspection
@@ -18,7 +19,14 @@ from doors.tables.guest.plan import Plan, RowFormat, TypeOf, make_plan, types_in
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.guest.protocol import SqlStatement
 from doors.tables.sqlite import catalog
-from doors.tables.sqlite.connections import NO_VALUES, Clock, Connection, apsw, check_recorded
+from doors.tables.sqlite.connections import (
+    NO_VALUES,
+    Clock,
+    Connection,
+    apsw,
+    check_recorded,
+    limit_size,
+)
 from doors.tables.types.json import Value, encode_rows
 from engine.files.statement_limit import MAX_WRITTEN_BYTES
 from engine.files.statement_memory import MAX_COLLECTED_BYTES, StatementMemory
@@ -254,6 +262,11 @@ class GuestSession:
         self._plans.clear()
         self._type_of = None
         return False
+
+    def limit_size(self, path: Path, limit: int) -> None:
+        """Set the maximum bytes of the database. Raises `OSError` too."""
+        with self._unbounded():
+            limit_size(self._connection, path, limit)
 
     def check_recorded(self) -> None:
         """Refuse to write to tables that have moved to a fleet since the connection was opened."""

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from time import perf_counter_ns
@@ -23,9 +24,17 @@ from doors.tables.guest.row_changes import RowChangeLog
 from doors.tables.guest.session import MAX_RESULT, GuestSession, never
 from doors.tables.guest.stored_answers import StoredAnswers
 from doors.tables.replication.errors import Conflict, ReplicationError
-from doors.tables.sqlite.connections import MAX_BYTES, Clock, close_owner, open_writer, settle
+from doors.tables.sqlite.connections import (
+    MAX_BYTES,
+    Clock,
+    close_owner,
+    max_size,
+    open_writer,
+    settle,
+)
 from doors.tables.sqlite.replay_time import ReplayTime
 from engine.door import DoorResponse
+from engine.files.reserve import shortage
 
 TIMEOUT_SECONDS = 5.0
 """Time limit of a request, during which other writers wait."""
@@ -37,6 +46,8 @@ MAX_WAITING = 2048
 MAX_WAITING_BYTES = 64 << 20
 """Maximum queued requests, and bytes of them. Further requests are refused as busy."""
 _STEPS_PER_CHECK = 2000
+_SPACE_SECONDS = 0.25
+"""Time between two checks of the disk."""
 
 Answer = DoorResponse | BaseException
 Refuse = Callable[[GuestProblem], DoorResponse]
@@ -72,6 +83,10 @@ class Writer:
             ) from error
         except GUEST_ERRORS as error:
             raise to_problem(error, "") from error
+        self._path = path
+        self._max_bytes = max_bytes
+        self._short = False
+        self._space_checked = 0.0
         self._session = GuestSession(connection, clock, writes=True, steps=_STEPS_PER_CHECK)
         self._session.limit_memory()
         self._changes = RowChangeLog(connection)
@@ -200,8 +215,21 @@ class Writer:
                 work.answer = self._commit() or work.answer
                 work.committed = True
 
+    def _limit_size(self) -> None:
+        """Adjust the maximum size of the file to the free space of its disk."""
+        now = time.monotonic()
+        if now - self._space_checked < _SPACE_SECONDS:
+            return
+        self._space_checked = now
+        with suppress(OSError):
+            short = bool(shortage(self._path.parent))
+            if short is not self._short:
+                self._short = short
+                self._session.limit_size(self._path, max_size(self._path, self._max_bytes))
+
     def _begin(self, group: Sequence[_QueuedWrite]) -> bool:
         try:
+            self._limit_size()
             self._session.execute("begin immediate")
             if not self._session.refresh_schema():
                 self._session.check_recorded()

@@ -14,6 +14,7 @@ from apsw import Connection, Cursor, Error
 
 from doors.tables.replication.registry import find_replica
 from doors.tables.sqlite.storage_quota import storage_quota
+from engine.files.reserve import shortage
 
 __all__ = ["NO_VALUES", "Connection", "Cursor", "Error", "apsw"]
 
@@ -27,6 +28,8 @@ BUSY_TIMEOUT_MS = 5000
 """Time that a transaction waits for another writing process."""
 MAX_BYTES = 16 << 30
 """Maximum size of the file."""
+SMALL_BYTES = 64 << 20
+"""Size up to which a file grows while only the reserve of its disk is free."""
 MAX_VALUE = 1 << 20
 """Maximum bytes of a value or row. It also bounds one step of a statement, which cannot be interrupted."""
 MAX_SQL = 100_000
@@ -96,7 +99,7 @@ def open_owner(path: Path, vfs: str | None = None, *, exclusive: bool = True) ->
         connection.execute("pragma journal_mode = wal")
         connection.execute("pragma synchronous = full")
         connection.execute(f"pragma journal_size_limit = {64 << 20}")
-        _limit_size(connection, storage_quota(path))
+        limit_size(connection, path, storage_quota(path))
         if (replica := find_replica(path)) is not None:
             connection.execute("pragma synchronous = normal")
             replica.record(connection, exclusive=exclusive)
@@ -166,11 +169,16 @@ def open_replica(path: Path) -> Connection:
     return connection
 
 
+def max_size(path: Path, max_bytes: int) -> int:
+    """Return the maximum bytes of a database: `max_bytes`, or its quota if that is less."""
+    quota = storage_quota(path)
+    return max_bytes if quota is None else min(quota, max_bytes)
+
+
 def open_writer(path: Path, clock: Clock, max_bytes: int = MAX_BYTES, vfs: str | None = None) -> Connection:
     """Open or create a database with the limits of guests. Raises SQLite's errors."""
     connection = open_owner(path, vfs, exclusive=False)
-    quota = storage_quota(path)
-    _limit_size(connection, max_bytes if quota is None else min(quota, max_bytes))
+    limit_size(connection, path, max_size(path, max_bytes))
     _bound(connection, clock)
     return connection
 
@@ -210,8 +218,12 @@ def open_viewer(path: Path, max_temporary: int) -> Connection:
     return connection
 
 
-def _limit_size(connection: Connection, limit: int | None) -> None:
+def limit_size(connection: Connection, path: Path, limit: int | None) -> None:
+    """Set the maximum bytes of a database. Beyond `SMALL_BYTES` it does not grow into its disk's reserve."""
+    if shortage(path.parent):
+        limit = min(limit or MAX_BYTES, SMALL_BYTES)
     if limit is not None:
+        # SQLite uses the current size of the file if it is larger.
         connection.execute(f"pragma max_page_count = {max(1, limit // connection.pragma('page_size'))}")
 
 

@@ -26,6 +26,10 @@ MAX_REASON = 2000
 """Maximum characters of wasmtime's message, which contains names of the component."""
 
 
+class CodeTooLarge(Exception):
+    """The machine code of a component exceeds the limit."""
+
+
 @contextmanager
 def _locked(path: Path):  # type: ignore[no-untyped-def]
     with path.open("w") as lock:
@@ -34,9 +38,9 @@ def _locked(path: Path):  # type: ignore[no-untyped-def]
 
 
 def _machine_code(
-    engine: Engine, component: bytes, out: Path, *, preinit: bool
+    engine: Engine, component: bytes, out: Path, max_code: int, *, preinit: bool
 ) -> tuple[bytes | memoryview, ...]:
-    """Return the machine code of a component, in parts.
+    """Return the machine code of a component, in parts. Raises CodeTooLarge above `max_code` bytes.
 
     `preinit` also pre-initializes its runtime if possible. Code that components share is cached beside `out`,
     `<digest>-<code key>.cwasm`.
@@ -53,13 +57,13 @@ def _machine_code(
                 if machine_code is not None:
                     os.utime(shared)  # Files that are not used are removed.
                 else:
-                    machine_code = _compile(engine, split.code)
+                    machine_code = _compile(engine, split.code, max_code)
                     write_sealed(shared, machine_code)
             return split.with_memory(machine_code)
-        return (_compile(engine, component),)
+        return (_compile(engine, component, max_code),)
     with suppress(WasmtimeError):
-        return (_compile(engine, weave(initialized)),)
-    return (_compile(engine, weave(component)),)
+        return (_compile(engine, weave(initialized), max_code),)
+    return (_compile(engine, weave(component), max_code),)
 
 
 def _loadable(engine: Engine, path: Path) -> bytes | None:
@@ -71,9 +75,12 @@ def _loadable(engine: Engine, path: Path) -> bytes | None:
     return None
 
 
-def _compile(engine: Engine, component: bytes) -> bytes:
-    """Compile a woven component. Raises WasmtimeError."""
-    return bytes(Component(engine, component).serialize())
+def _compile(engine: Engine, component: bytes, max_code: int) -> bytes:
+    """Compile a woven component. Raises WasmtimeError, and CodeTooLarge before anything is stored."""
+    machine_code = bytes(Component(engine, component).serialize())
+    if len(machine_code) > max_code:
+        raise CodeTooLarge(f"its machine code has {len(machine_code):,} bytes")
+    return machine_code
 
 
 def main(max_code: str, component: str, *targets: str) -> int:
@@ -91,13 +98,11 @@ def main(max_code: str, component: str, *targets: str) -> int:
             try:
                 preinit = compiler == targets[0] == Compiler.OPTIMIZING
                 binary = Path(component).read_bytes()
-                code = _machine_code(engine, binary, out, preinit=preinit)
-                size = sum(map(len, code))
-                if size > int(max_code):
-                    print(f"its machine code has {size:,} bytes", file=sys.stderr)
-                    return EXIT_CODE_TOO_LARGE
-                write_sealed(out, *code)
+                write_sealed(out, *_machine_code(engine, binary, out, int(max_code), preinit=preinit))
                 return 0
+            except CodeTooLarge as error:
+                print(error, file=sys.stderr)
+                return EXIT_CODE_TOO_LARGE
             except UnsupportedBinary as error:
                 print(f"the component has a structure that svc cannot run: {error}", file=sys.stderr)
             except WasmtimeError as error:

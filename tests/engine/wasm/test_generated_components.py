@@ -99,7 +99,7 @@ def test_generated_component_is_compiled_or_rejected(binary: bytes) -> None:
     """The compiler, whose process reports them, raises no other errors. What it compiles can be linked."""
     with TemporaryDirectory() as folder, suppress(WasmtimeError, UnsupportedBinary):
         with bounded():
-            code = compiler._machine_code(ENGINE, binary, Path(folder) / "a-b.cwasm", preinit=True)
+            code = compiler._machine_code(ENGINE, binary, Path(folder) / "a-b.cwasm", MAX_BYTES, preinit=True)
         with bounded():
             LinkedComponent(Component.deserialize(ENGINE, b"".join(code)), ENGINE, {})
 
@@ -118,7 +118,7 @@ def test_valid_module_is_woven_and_compiled(seed: int, kind: Compiler) -> None:
     assert valid_module(seed) in weave(binary)
     engine = ENGINES[kind]
     with TemporaryDirectory() as folder, bounded():
-        code = compiler._machine_code(engine, binary, Path(folder) / "a-b.cwasm", preinit=True)
+        code = compiler._machine_code(engine, binary, Path(folder) / "a-b.cwasm", MAX_BYTES, preinit=True)
         LinkedComponent(Component.deserialize(engine, b"".join(code)), engine, {})
 
 

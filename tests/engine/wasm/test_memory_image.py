@@ -11,6 +11,8 @@ from wasmtime.component import Component
 from engine.files.sealed import SEAL_BYTES
 from engine.wasm.binary import memory_image
 from engine.wasm.binary.memory_image import MAX_IMAGE_BYTES, MIN_IMAGE_BYTES, SplitComponent, split_memory
+from engine.wasm.compile import limits
+from engine.wasm.compile.check import ComponentRejected
 from engine.wasm.compile.code_cache import compile_component
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.execution.config import compile_config
@@ -57,6 +59,13 @@ def test_components_that_differ_in_memory_are_compiled_once_to_their_own_machine
         binary = with_data((PAGE, text))
         assert compiled(binary, tmp_path) == bytes(Component(ENGINE, weave(binary)).serialize())
         assert shared_codes(tmp_path) == 1
+
+
+def test_machine_code_above_limit_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_CODE_BYTES", 1000)
+    with pytest.raises(ComponentRejected, match="machine code has"):
+        compiled(with_data((PAGE, FILL)), tmp_path)
+    assert not list((tmp_path / "compiled").glob("*.cwasm"))
 
 
 def test_damaged_shared_machine_code_is_compiled_again(tmp_path: Path) -> None:
