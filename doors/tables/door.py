@@ -19,13 +19,13 @@ from doors.tables.guest.writer import Refuse, Writer
 from doors.tables.guest.written_bytes import CHECK_SECONDS, WrittenBytesLimit
 from doors.tables.replication.errors import Conflict, ReplicationError
 from doors.tables.replication.registry import Replicated, find_replica, is_active
-from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES
+from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES, is_replica
 from doors.tables.sqlite.replay_time import ReplayTime
 from doors.tables.sqlite.storage_quota import set_storage_quota
-from doors.tables.sqlite.wal import lost_commits
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
 from engine.files.reserve import shortage
 from engine.files.statement_limit import MAX_WRITTEN_BYTES
+from engine.files.write_ahead_log import lost_commits
 from engine.grant import Grant
 from engine.quota import change_command
 
@@ -91,7 +91,8 @@ class ProjectTables:
         self._reported = ""
         self.last_used = 0
         """The value of `TablesDoor.open_count` at the last request."""
-        if count := lost_commits(self.path):
+        # A replica gets its commits again, from the log of the fleet.
+        if count := lost_commits(self.path, is_replica):
             body = (
                 f"the write-ahead log of the tables was damaged: {count} committed transactions after the"
                 f" damage could not be read and are lost; the file is {self.path}. Check the disk, and"

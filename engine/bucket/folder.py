@@ -9,6 +9,7 @@ from engine.bucket.database import Database
 from engine.bucket.errors import disk_error
 from engine.bucket.kv import DatabaseKeyValue
 from engine.bucket.layout import lock
+from engine.files.write_ahead_log import lost_commits
 
 
 class FolderBucket:
@@ -28,6 +29,8 @@ class FolderBucket:
         self._lock = lock(root, opened_by)
         try:
             layout.prepare(root)
+            self.lost_commits = lost_commits(root / layout.CONTROL)
+            """Transactions that a damaged write-ahead log has lost."""
             self._database = Database(root / layout.CONTROL)
         except BaseException:
             os.close(self._lock)

@@ -51,7 +51,10 @@ class RequestAccess:
 
 
 class AccessWatch:
-    """Checks the rights of the requests in progress, each token once in `CHECK_SECONDS`."""
+    """Checks the rights of the requests in progress, each token once in `CHECK_SECONDS`.
+
+    A token whose rights take long to read delays no other.
+    """
 
     def __init__(self, authenticator: Authenticator, describe: Callable[[Exception], SvcError]) -> None:
         """`describe` returns the error that callers see for an unexpected exception."""
@@ -85,12 +88,16 @@ class AccessWatch:
                 del self._of_user[access.user]
 
     async def _check_repeatedly(self) -> None:
+        checks: dict[str, asyncio.Task[None]] = {}
         try:
             while self._watched:
                 await asyncio.sleep(CHECK_SECONDS)
-                for token in {access.token for access in self._watched}:
-                    await self._check(token)
+                checks = {token: check for token, check in checks.items() if not check.done()}
+                for token in {access.token for access in self._watched} - checks.keys():
+                    checks[token] = asyncio.create_task(self._check(token))
         finally:
+            for check in checks.values():
+                check.cancel()
             self._checking = None
 
     async def _check(self, token: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.bucket import layout
+from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Bucket
 from engine.bucket.switch import SwitchableBucket
 from engine.cancellation import cancel
@@ -72,6 +73,13 @@ from svc_tui.serve.migrations import migrate
 
 OWN_MEMORY_SHARE = 8
 """One eighth of the memory budget is for the process that supervises workers."""
+
+_LOST_COMMITS = (
+    "the write-ahead log of the service's records was damaged: {} committed transactions after the damage are"
+    " lost, so deployments, users, tokens, secrets and quotas may be older ones; the file is {}. Check the"
+    " disk, and compare with a backup"
+)
+"""Message for a number of transactions and a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,6 +352,8 @@ async def _open(
                 locked.close()  # The bucket locks the folder itself.
             location = settings.bucket or FolderLocation(settings.data)
             bucket = await stack.enter_async_context(open_exclusively(location, "svc serve", on_lost))
+            if isinstance(bucket, FolderBucket) and bucket.lost_commits:
+                settings.log("error", _LOST_COMMITS.format(bucket.lost_commits, bucket.root / layout.CONTROL))
         switch = SwitchableBucket(bucket)
         stack.push_async_callback(switch.aclose)
         stack.push_async_callback(node.stop)

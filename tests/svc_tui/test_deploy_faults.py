@@ -1,6 +1,7 @@
 """Deploys whose disk is full or read-only, whose clock jumps, and whose service is killed at any step."""
 
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -34,6 +35,27 @@ def test_kill_between_steps_of_concurrent_deploys_leaves_one_whole_version(tmp_p
 @pytest.mark.slow
 def test_full_disk_at_any_step_of_a_deploy_leaves_the_live_version(tmp_path: Path) -> None:
     on_small_disk("tests.svc_tui.full_disk_deploys", tmp_path, "data", 16)
+
+
+def test_damaged_log_of_the_records_is_reported_at_start(tmp_path: Path) -> None:
+    """The copy is one as a kill leaves it. What was committed before the damage is served."""
+    root = static_shop(tmp_path / "shop")
+    killed = tmp_path / "killed"
+    with Hosted(tmp_path / "data") as hosted, hosted.claim() as client:
+        for text in ("one", "two"):
+            (root / "site" / "index.html").write_text(text)
+            deploy(client, root)
+        shutil.copytree(hosted.data, killed)
+    log = killed / "control.db-wal"
+    content = bytearray(log.read_bytes())
+    content[-20_000] ^= 1
+    log.write_bytes(content)
+    (killed / "control.db-shm").unlink()
+    for reports in (1, 0):
+        with Hosted(killed) as hosted:
+            lost = [line for line in hosted.output if "committed transactions after the damage" in line]
+            assert len(lost) == reports, hosted.output
+            assert hosted.get().text in ("one", "two")
 
 
 def test_uploads_and_imports_leave_the_reserve_of_the_disk(

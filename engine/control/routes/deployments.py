@@ -3,9 +3,9 @@
 `engine/service` implements deploys and their rules.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
+from functools import partial
 
 from quart import Blueprint, Response, request
 from quart_schema import validate_querystring, validate_request, validate_response
@@ -14,6 +14,7 @@ from engine.bucket.protocols import StaleRevision, as_digest
 from engine.control import ndjson, openapi
 from engine.control.app import internal_error, require
 from engine.control.errors import NotFound, problem_members
+from engine.control.project_threads import ProjectThreads
 from engine.control.schemas import deployments as types
 from engine.control.schemas.accounts import iso
 from engine.deploy.deployment import DeployedResource, Deployment
@@ -31,6 +32,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     """Return the routes, which raise `SvcError` and `NotFound`. `url_of` returns a resource's URL."""
     routes = Blueprint("deployments", __name__)
     history, blobs = service.history, service.bucket.blobs
+    threads = ProjectThreads("manifests")
 
     @routes.post("/v1/projects/<project>/plan")
     @validate_request(types.PlanRequest)
@@ -38,7 +40,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     async def plan(project: str, data: types.PlanRequest) -> types.PlanOut:
         """Return what a deploy would change, and which blobs must be uploaded."""
         require(project, "deployer")
-        manifest_project = await asyncio.to_thread(read_project, data.manifest, project)
+        manifest_project = await threads.run(project, partial(read_project, data.manifest, project))
         read_packages(manifest_project, {name: built.package for name, built in data.resources.items()})
         resources = {
             name: DeployedResource.of(
@@ -88,7 +90,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     async def deploy(project: str, data: types.DeployRequest) -> Response:
         """Deploy a manifest. Responds with NDJSON: steps, then the live deployment (`done`) or an `error`."""
         caller = require(project, "deployer")
-        manifest_project = await asyncio.to_thread(read_project, data.manifest, project)
+        manifest_project = await threads.run(project, partial(read_project, data.manifest, project))
         spec = DeploySpec(
             project=manifest_project,
             packages=read_packages(manifest_project, data.packages),

@@ -186,3 +186,25 @@ def test_requests_of_one_user_above_limit_are_refused() -> None:
             each.unwatch()
 
     asyncio.run(main())
+
+
+def test_token_whose_rights_cannot_be_read_delays_no_other() -> None:
+    class Half(StaticToken):
+        async def principal(self, token: str) -> Principal | None:
+            if token == "unreadable":
+                await asyncio.Event().wait()
+            return None
+
+    async def main() -> None:
+        watch = AccessWatch(Half("x"), lambda error: SvcError(str(error)))
+        lost = asyncio.Event()
+        waiting = [watch.add("unreadable", "ann", lambda error: None)]
+        for number in range(8):
+            waiting.append(watch.add(f"revoked {number}", "bob", lambda error: lost.set()))
+            async with asyncio.timeout(5):
+                await lost.wait()
+            lost.clear()
+        for each in waiting:
+            each.unwatch()
+
+    asyncio.run(main())

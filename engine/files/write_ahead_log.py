@@ -5,21 +5,22 @@ after that is a transaction that was acknowledged and is lost. Source: https://w
 """
 
 import struct
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from doors.tables.sqlite.connections import apsw, is_replica
+import apsw
 
 _HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
 _INDEX_FRAMES_AT, _INDEX_SALTS_AT, _INDEX_BYTES = 16, 32, 48
 _CHUNK_FRAMES = 256
 
 
-def lost_commits(path: Path) -> int:
+def lost_commits(path: Path, skip: Callable[[apsw.Connection], bool] = lambda _: False) -> int:
     """Return the number of transactions that recovery could not read, as far as the log still shows them.
 
     Call it before the file is opened: the last connection that is closed removes the log. A file that cannot
-    be read has 0, and a replica, which gets its commits from the log of the fleet.
+    be read has 0, and one for whose connection `skip` returns true.
     """
     log = path.with_name(path.name + "-wal")
     try:
@@ -27,7 +28,7 @@ def lost_commits(path: Path) -> int:
             return 0
         with closing(apsw.Connection(str(path), apsw.SQLITE_OPEN_READWRITE)) as connection:
             connection.execute("begin immediate")  # Recovers the log, and excludes other writers.
-            if is_replica(connection):
+            if skip(connection):
                 return 0
             with path.with_name(path.name + "-shm").open("rb") as file:
                 header = file.read(_INDEX_BYTES)
