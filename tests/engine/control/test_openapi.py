@@ -153,14 +153,14 @@ def _compare_all_routes(api: Owned | Developed, mode: GenerationMode) -> tuple[i
 
     Returns the number of routes, and the routes of which every request failed.
     """
-    schema = schemathesis.openapi.from_dict(_without_security(api.document))
+    schema = schemathesis.openapi.from_dict(without_security(api.document))
     operations = {
         (operation.method.upper(), operation.path): operation
         for operation in (found.ok() for found in schema.get_all_operations())
     }
     failures: list[Exception] = []
     never: set[Route] = set()
-    for route in sorted(operations, key=_order):
+    for route in sorted(operations, key=deletions_last):
         operation = operations[route]
         if mode == GenerationMode.NEGATIVE and not _has_parameters(operation):
             continue
@@ -176,13 +176,13 @@ def _compare_all_routes(api: Owned | Developed, mode: GenerationMode) -> tuple[i
     return len(operations), never
 
 
-def _order(route: Route) -> tuple[int, int, Route]:
+def deletions_last(route: Route) -> tuple[int, int, Route]:
     """Sort guesses of passwords last, and deletions before them, of parts before that of the whole."""
     deletion = route[0] == "DELETE"
     return GUESSES.index(route) if route in GUESSES else -1, deletion * (1000 - len(route[1])), route
 
 
-def _without_security(document: dict[str, Any]) -> dict[str, Any]:
+def without_security(document: dict[str, Any]) -> dict[str, Any]:
     """Return the document without its authentication.
 
     Otherwise schemathesis removes the session from some requests, which then test nothing else.
