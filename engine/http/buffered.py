@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from weakref import WeakValueDictionary
 
 CONNECTION_BYTES = 1 << 20
-"""Limit of the streams of an HTTP/2 connection."""
+"""Limit of the streams of an HTTP/2 connection, and its flow-control window."""
 ADDRESS_BYTES = 16 << 20
 """Limit of the connections of a client address."""
 PROJECT_BYTES = 64 << 20

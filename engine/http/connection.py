@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from engine.http import timeouts
 from engine.http.buffered import CONNECTION_BYTES, BufferedBytes, ResponseBytes
 from engine.http.connection_limits import peer_connected
-from engine.http.exchange import BODY_BYTES, Disconnected, Exchange, RequestBody
+from engine.http.exchange import Disconnected, Exchange, RequestBody
 
 if TYPE_CHECKING:
     from engine.http.server import Server
@@ -62,7 +62,7 @@ class Connection(asyncio.Protocol):
         """Whether the client has ended its sending side."""
         self.lingering = False
         self.paused = False
-        self.unread = BufferedBytes(BODY_BYTES)
+        self.unread = BufferedBytes(CONNECTION_BYTES)
         """The unread bytes of the request bodies."""
         self._written: list[bytes] = []
         self._written_bytes = 0

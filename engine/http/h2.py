@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import h2.connection
 import h2.errors
 import h2.exceptions
+import h2.settings
 from hypercorn.asyncio.task_group import TaskGroup
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
@@ -28,7 +29,7 @@ from hypercorn.typing import ConnectionState
 from hyperframe.frame import GoAwayFrame
 
 from engine.http import timeouts
-from engine.http.buffered import SMALL_PART_BYTES
+from engine.http.buffered import CONNECTION_BYTES, SMALL_PART_BYTES
 from engine.http.connection import Connection
 from engine.http.exchange import BODY_BYTES, RequestBody
 from engine.http.frame_budget import FrameBudget
@@ -100,8 +101,11 @@ class Http2Connection(Connection):
                 )
                 protocol.streams = Streams(protocol)
                 self._defer_acknowledgments(protocol.connection)
+                values: Any = dict(protocol.connection.local_settings)
+                values[h2.settings.SettingCodes.INITIAL_WINDOW_SIZE] = BODY_BYTES
+                protocol.connection.local_settings = h2.settings.Settings(client=False, initial_values=values)
                 await protocol.initiate()
-                window = BODY_BYTES - protocol.connection.inbound_flow_control_window
+                window = CONNECTION_BYTES - protocol.connection.inbound_flow_control_window
                 protocol.connection.increment_flow_control_window(window)
                 self._update_timeout()
                 await self._read(protocol)
