@@ -143,7 +143,8 @@ def _run(session: GuestSession, request: SqlRequest, seconds: float, *, quick: b
                 raise
         else:
             if session.refresh_schema():
-                describe(request, session.row_count, began, "read")
+                if request.call is not None:
+                    describe(request, session.row_count, began, "read")
                 return answer
     raise GuestProblem("busy", "the schema of the tables is changing")
 
