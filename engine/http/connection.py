@@ -26,6 +26,27 @@ class ServerExchange(Exchange, Protocol):
         """Send a 500 if the response has not started; abort it if it is incomplete."""
 
 
+class CountedExchange:
+    """The part of an exchange that counts the bytes of its bodies for their project."""
+
+    __slots__ = ("_connection", "_project", "body")
+
+    def __init__(self, connection: Any, body: RequestBody) -> None:
+        self._connection = connection
+        self._project = ""
+        self.body = body
+
+    @property
+    def project(self) -> str:
+        """The project that the bytes of the bodies count for."""
+        return self._project
+
+    @project.setter
+    def project(self, name: str) -> None:
+        self._project = name
+        self._connection.count_project(self.body, name)
+
+
 class PendingWrites:
     """Connections whose collected parts are written at the end of this turn of the event loop."""
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from engine.http import timeouts
 from engine.http.buffered import SMALL_PART_BYTES, ResponseBytes
-from engine.http.connection import Connection
+from engine.http.connection import Connection, CountedExchange
 from engine.http.exchange import Headers, Request, RequestBody
 from engine.http.messages import (
     HEADER_BYTES,
@@ -19,41 +19,26 @@ PIPELINE_BYTES = 64 << 10
 PREFACE = b"PRI * HTTP/2.0\r\n\r\n"
 
 
-class Http1Exchange:
+class Http1Exchange(CountedExchange):
     """A request on an HTTP/1.1 connection; `complete` once its response has ended or was aborted."""
 
     __slots__ = (
         "_close_after",
-        "_connection",
         "_encoder",
-        "_project",
         "_unsent",
-        "body",
         "complete",
         "disconnected",
         "request",
     )
 
     def __init__(self, connection: "Http1Connection", head: RequestHead, request: Request) -> None:
+        super().__init__(connection, RequestBody(b"" if head.length == 0 else None))
         self.request = request
-        self.body = RequestBody(b"" if head.length == 0 else None)
         self.disconnected = connection.disconnected
         self.complete = False
-        self._project = ""
         self._unsent: ResponseBytes | None = None
-        self._connection = connection
         self._close_after = not head.keep_alive
         self._encoder = ResponseEncoder(head.method, chunked=head.version == "1.1")
-
-    @property
-    def project(self) -> str:
-        """The project that the bytes of the bodies count for."""
-        return self._project
-
-    @project.setter
-    def project(self, name: str) -> None:
-        self._project = name
-        self._connection.count_project(self.body, name)
 
     @property
     def unsent(self) -> ResponseBytes:

@@ -16,6 +16,7 @@ from hypercorn.protocol.http_stream import ASGIHTTPState
 from priority.priority import MissingStreamError
 
 from engine.http.buffered import SMALL_PART_BYTES, ResponseBytes
+from engine.http.connection import CountedExchange
 from engine.http.exchange import Disconnected, Headers, Request, RequestBody
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _RESET_SECONDS = 1.0
 
 
-class Http2Exchange:
+class Http2Exchange(CountedExchange):
     """A stream, by way of the ASGI messages that Hypercorn exchanges with an application."""
 
     def __init__(
@@ -37,6 +38,7 @@ class Http2Exchange:
         *,
         buffer: "UnsentBuffer",
     ) -> None:
+        super().__init__(connection, RequestBody())
         self.request = Request(
             method=scope["method"],
             scheme=scope["scheme"],
@@ -47,10 +49,7 @@ class Http2Exchange:
             client=scope["client"],
             server=scope["server"],
         )
-        self.body = RequestBody()
         self.disconnected = Disconnected()
-        self._project = ""
-        self._connection = connection
         self._protocol = protocol
         self._buffer = buffer
         self._stream = send.__self__
@@ -88,16 +87,6 @@ class Http2Exchange:
         self._acknowledged -= early
         if size > early:
             self._connection.acknowledge(size - early, self._stream.stream_id)
-
-    @property
-    def project(self) -> str:
-        """The project that the bytes of the bodies count for."""
-        return self._project
-
-    @project.setter
-    def project(self, name: str) -> None:
-        self._project = name
-        self._connection.count_project(self.body, name)
 
     @property
     def unsent(self) -> ResponseBytes:
