@@ -313,10 +313,9 @@ class OpenDatabase:
     ) -> DoorResponse:
         """Return the answer of a read on a thread. A batch that turns out to write runs on the writer."""
         try:
-            try:
+            with suppress(NotAQuery):
                 return await answer
-            except NotAQuery:
-                return await self._writer.write(request, refuse)
+            return await self._writer.write(request, refuse)
         except GuestProblem as problem:
             return refuse(problem)
 

@@ -221,7 +221,7 @@ def open_viewer(path: Path, max_temporary: int) -> Connection:
 def limit_size(connection: Connection, path: Path, limit: int | None) -> None:
     """Set the maximum bytes of a database. Beyond `SMALL_BYTES` it does not grow into its disk's reserve."""
     if shortage(path.parent):
-        limit = min(limit or MAX_BYTES, SMALL_BYTES)
+        limit = SMALL_BYTES if limit is None else min(limit, SMALL_BYTES)
     if limit is not None:
         # SQLite uses the current size of the file if it is larger.
         connection.execute(f"pragma max_page_count = {max(1, limit // connection.pragma('page_size'))}")

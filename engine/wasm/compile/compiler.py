@@ -40,7 +40,7 @@ def _locked(path: Path):  # type: ignore[no-untyped-def]
 def _machine_code(
     engine: Engine, component: bytes, out: Path, max_code: int, *, preinit: bool
 ) -> tuple[bytes | memoryview, ...]:
-    """Return the machine code of a component, in parts. Raises CodeTooLarge above `max_code` bytes.
+    """Return the machine code of a component, in parts. Raises CodeTooLarge for one above `max_code` bytes.
 
     `preinit` also pre-initializes its runtime if possible. Code that components share is cached beside `out`,
     `<digest>-<code key>.cwasm`.
@@ -78,9 +78,13 @@ def _loadable(engine: Engine, path: Path) -> bytes | None:
 def _compile(engine: Engine, component: bytes, max_code: int) -> bytes:
     """Compile a woven component. Raises WasmtimeError, and CodeTooLarge before anything is stored."""
     machine_code = bytes(Component(engine, component).serialize())
-    if len(machine_code) > max_code:
-        raise CodeTooLarge(f"its machine code has {len(machine_code):,} bytes")
+    _check_size(len(machine_code), max_code)
     return machine_code
+
+
+def _check_size(size: int, max_code: int) -> None:
+    if size > max_code:
+        raise CodeTooLarge(f"its machine code has {size:,} bytes")
 
 
 def main(max_code: str, component: str, *targets: str) -> int:
@@ -98,7 +102,9 @@ def main(max_code: str, component: str, *targets: str) -> int:
             try:
                 preinit = compiler == targets[0] == Compiler.OPTIMIZING
                 binary = Path(component).read_bytes()
-                write_sealed(out, *_machine_code(engine, binary, out, int(max_code), preinit=preinit))
+                code = _machine_code(engine, binary, out, int(max_code), preinit=preinit)
+                _check_size(sum(map(len, code)), int(max_code))  # With the memory, which was split off.
+                write_sealed(out, *code)
                 return 0
             except CodeTooLarge as error:
                 print(error, file=sys.stderr)

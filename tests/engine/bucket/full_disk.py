@@ -14,6 +14,7 @@ from pathlib import Path
 from engine.bucket.errors import BucketError
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Digest
+from engine.files import reserve
 
 MANY = 20_000
 NO_LIMIT = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
@@ -66,6 +67,7 @@ class Acknowledged:
 
 
 async def main(root: Path, *, limited: bool) -> None:
+    reserve.RESERVE_SHARE = 0.0
     stored = Acknowledged(FolderBucket(root))
     await stored.upload(b"before", 0)
     await stored.cas(b"before", 0)
