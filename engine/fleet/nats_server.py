@@ -38,7 +38,9 @@ READY_LINE = "] Server is ready"
 LOG = "nats-server.log"
 SHOWN_ATTEMPTS = {10, 100, 1000, 10_000, 100_000}
 _ATTEMPT = re.compile(r"\(attempt (\d+)\)")
-_DISCONNECT = re.compile(r"TLS (?:route )?handshake error: .*(?:EOF|reset by peer|broken pipe)$")
+_DISCONNECT = re.compile(
+    r"(?:TLS (?:route )?handshake error|Error flushing): .*(?:EOF|reset by peer|broken pipe)$"
+)
 MAX_LOG_BYTES = 4 << 20
 """A longer log is renamed, and replaces the one renamed before."""
 
@@ -157,11 +159,12 @@ def _append(path: Path, line: bytes) -> None:
             path.replace(path.with_suffix(".log.1"))
 
 
-def _is_shown(line: str) -> bool:
+def is_shown(line: str) -> bool:
     """Return whether an error is forwarded.
 
     Servers repeat failed connections to each other every second, several at a time. Those that start together
-    fail at first. A node that starts, like a health check, connects to find out whether a server listens.
+    fail at first, and close the routes they opened twice. A node that starts, like a health check, connects to
+    find out whether a server listens.
     """
     if _DISCONNECT.search(line):
         return False
@@ -359,5 +362,5 @@ class NatsServer:
             if READY_LINE in text:
                 self.listening = True
             await asyncio.to_thread(_append, path, line)
-            if ("[ERR]" in text or "[FTL]" in text) and _is_shown(text):
+            if ("[ERR]" in text or "[FTL]" in text) and is_shown(text):
                 self._log("warning", f"nats-server: {text.partition('] ')[2] or text}")

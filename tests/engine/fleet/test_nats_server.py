@@ -14,7 +14,7 @@ import pytest
 
 from engine.bucket.protocols import Bucket
 from engine.fleet.errors import NatsServerFailed
-from engine.fleet.nats_server import LOG, NatsServer, configuration
+from engine.fleet.nats_server import LOG, NatsServer, configuration, is_shown
 from tests.engine.fleet.cluster import Cluster, create_nodes, process_state
 from tests.support.blobs import put
 from tests.support.buckets import Use
@@ -82,6 +82,22 @@ def test_client_that_only_checks_the_port_is_not_reported(cluster: Cluster) -> N
             encrypted.recv(1)
     until(lambda: any("TLS handshake error" in line for line in cluster.log))
     assert not [line for line in cluster.log if line.endswith(("EOF", "reset by peer"))]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("[7] 2026/11/26 06:18:47 [ERR] [::1]:15 - rid:1 - Error flushing: connection reset by peer", False),
+        ("[7] 2026/11/26 06:18:47 [ERR] [::1]:15 - cid:3 - Error flushing: broken pipe", False),
+        ("[7] 2026/11/26 06:18:47 [ERR] [::1]:15 - cid:3 - TLS handshake error: unexpected EOF", False),
+        ("[7] 2026/11/26 06:18:47 [ERR] Error trying to connect to route (attempt 2): dial tcp", False),
+        ("[7] 2026/11/26 06:18:47 [ERR] Error trying to connect to route (attempt 10): dial tcp", True),
+        ("[7] 2026/11/26 06:18:47 [ERR] [::1]:15 - cid:3 - TLS handshake error: tls: bad certificate", True),
+        ("[7] 2026/11/26 06:18:47 [ERR] JetStream out of File resources, will be DISABLED", True),
+    ],
+)
+def test_errors_of_servers_that_start_together_are_not_forwarded(line: str, shown: bool) -> None:
+    assert is_shown(line) == shown
 
 
 def test_configuration_encrypts_store_without_containing_the_key(cluster: Cluster) -> None:
