@@ -163,8 +163,8 @@ def is_shown(line: str) -> bool:
     """Return whether an error is forwarded.
 
     Servers repeat failed connections to each other every second, several at a time. Those that start together
-    fail at first, and close the routes they opened twice. A node that starts, like a health check, connects to
-    find out whether a server listens.
+    fail at first, and close routes that they opened twice. A node that starts, like a health check, connects
+    to find out whether a server listens.
     """
     if _DISCONNECT.search(line):
         return False
