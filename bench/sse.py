@@ -159,6 +159,8 @@ def main() -> None:
         f"rss_kib_a_stream={figures['rss_kib_a_stream']:.0f}",
         f"own_kib_a_stream={figures['own_kib_a_stream']:.0f} cpu={figures['cpu_share']:.2f}",
     )
+    if figures["lost"]:
+        sys.exit(f"{figures['lost']} streams were lost")
 
 
 if __name__ == "__main__":

@@ -53,16 +53,14 @@ class Execution:
         program: LinkedComponent,
         memory: RunMemory,
         *,
-        cold: bool,
         release: Callable[[], None],
     ) -> None:
-        """`cold` is whether the instance has a cold slot. `release` returns the slot of a large instance."""
+        """`release` returns the slot of a large instance."""
         self._guest = guest
         self._program = program
         self._memory = memory
-        self._cold = cold
         self._release = release
-        self._polls = Polls(guest.runner, guest.usual_stretch, memory, cold=cold)
+        self._polls = Polls(guest.runner, guest.usual_stretch, memory)
         self._overrun_mib = 0, 0  # what the run had taken, and takes usually
         self._request = request
         self._exchange = request.exchange
@@ -164,8 +162,8 @@ class Execution:
         """Close the store, on another thread if that takes long, and then return its slot and memory."""
         runner, memory, began = self._guest.runner, self._memory, monotonic_ns()
         memory.on_overrun = None
-        memory.profile.record(memory.touched, typical=peak is not None and self._cold)
-        memory.retained = 0 if self._cold else min(memory.touched, WARM_RESIDENT_MIB * MIB)
+        memory.profile.record(memory.touched, typical=peak is not None and memory.cold)
+        memory.retained = 0 if memory.cold else min(memory.touched, WARM_RESIDENT_MIB * MIB)
         memory.closing = memory.touched > SMALL_BYTES
         if memory.closing:
             loop = asyncio.get_running_loop()
@@ -219,6 +217,8 @@ class Execution:
                 polls.begin_stretch()
                 return
             if run.wait is not None:
+                if self._started:
+                    self._guest.runner.budget.add_stream(self._memory)
                 polls.begin_stretch()
                 await self._until_ready(run.wait)
                 if turns.crowded:

@@ -28,27 +28,29 @@ GROWTH_SAMPLE_SECONDS = 0.002
 """Least interval of samples while runs grow beyond the budget."""
 DECAY_SHIFT = 6
 """A run that takes less than usual reduces the usual peak by 1/64 of the difference."""
+STREAM_SECONDS = 1.0
+"""After this time a stream is charged what it has taken."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class MemoryProfile:
     """The bytes that a run of one live version of a resource usually takes.
 
-    It is the declared limit until the first run has completed.
+    It is the declared limit until the first run has completed, or has streamed for a while.
     """
 
-    __slots__ = ("_measured", "usual")
+    __slots__ = ("measured", "usual")
 
     def __init__(self, limit: int) -> None:
         self.usual = limit
-        self._measured = False
+        self.measured = False
 
     def record(self, touched: int, *, typical: bool) -> None:
         """Record the peak of a run. Only typical runs, complete and in a cold slot, reduce the usual peak."""
         peak = max(touched, MIN_RUN_BYTES)
-        if not self._measured:
+        if not self.measured:
             if typical:
-                self.usual, self._measured = peak, True
+                self.usual, self.measured = peak, True
         elif peak > self.usual:
             self.usual = peak
         elif typical:
@@ -72,10 +74,23 @@ class Holding:
 class RunMemory:
     """The memory of one run in bytes: `charged` to the budget and to its project, `touched` as measured."""
 
-    __slots__ = ("charged", "closing", "holding", "on_overrun", "profile", "retained", "stopping", "touched")
+    __slots__ = (
+        "charged",
+        "closing",
+        "cold",
+        "holding",
+        "on_overrun",
+        "profile",
+        "retained",
+        "stopping",
+        "streams",
+        "touched",
+    )
 
     def __init__(self, profile: MemoryProfile) -> None:
         self.profile = profile
+        self.cold = True
+        """Whether the instance has a cold slot, where it touches every page first."""
         self.charged = self.touched = 0
         self.holding: Holding
         """That of its project, from `charge` on."""
@@ -87,6 +102,8 @@ class RunMemory:
         """Stops the run."""
         self.stopping = False
         """Whether it was stopped, and returns its memory soon."""
+        self.streams = False
+        """Whether it has waited after the head of its response."""
 
     @property
     def excess(self) -> int:
@@ -106,6 +123,8 @@ class MemoryBudget:
         self._sampled_at = 0.0
         self._others: deque[int] = deque(maxlen=OTHER_SAMPLES)
         self._waiting: list[Callable[[], None]] = []
+        self._streams: deque[tuple[float, RunMemory]] = deque()
+        """Runs that stream, and when they are charged what they have taken."""
         self.used = self.headroom = 0
         self._update_headroom()
 
@@ -152,6 +171,28 @@ class MemoryBudget:
             self.headroom -= above
             run.holding.memory += above
 
+    def add_stream(self, run: RunMemory) -> None:
+        """Charge a run that waits after the head of its response what it has taken, from a second later on.
+
+        It may last for hours, and never complete. What it takes later is charged as it grows.
+        """
+        if not run.streams:
+            run.streams = True
+            self._streams.append((monotonic() + STREAM_SECONDS, run))
+
+    def _settle_streams(self) -> None:
+        now = monotonic()
+        while self._streams and self._streams[0][0] <= now:
+            _, run = self._streams.popleft()
+            if run not in self._runs:
+                continue
+            if not run.profile.measured:
+                run.profile.record(run.touched, typical=run.cold)
+            above = run.charged - max(run.touched, MIN_RUN_BYTES)
+            run.charged -= above
+            run.holding.memory -= above
+            self._charged -= above
+
     def check_growth(self) -> None:
         """Sample if the runs may overrun the budget; called while a run computes."""
         if self.overrun and monotonic() >= self._sampled_at + GROWTH_SAMPLE_SECONDS:
@@ -172,6 +213,7 @@ class MemoryBudget:
         As many are stopped as free the memory above the budget. While every run is within its usual peak, the
         budget may be overrun by another 1/16.
         """
+        self._settle_streams()
         self._update_headroom()
         above = self.used - self.limit
         if above <= 0:

@@ -47,14 +47,12 @@ class Polls:
     `begin_stretch`.
     """
 
-    __slots__ = ("_cold", "_memory", "_runner", "_since_ns", "_usual", "compute_ns", "has_begun", "offloaded")
+    __slots__ = ("_memory", "_runner", "_since_ns", "_usual", "compute_ns", "has_begun", "offloaded")
 
-    def __init__(self, runner: "Runner", usual: UsualStretch, memory: RunMemory, *, cold: bool) -> None:
-        """`cold` is whether the instance has a cold slot, where it touches every page first."""
+    def __init__(self, runner: "Runner", usual: UsualStretch, memory: RunMemory) -> None:
         self._runner = runner
         self._usual = usual
         self._memory = memory
-        self._cold = cold
         self._since_ns = 0
         self.compute_ns = 0
         self.has_begun = False
@@ -89,14 +87,14 @@ class Polls:
         """Poll once on this thread; return whether the invocation has completed."""
         runner = self._runner
         runner.epochs.touch()
-        touched = touched_bytes() if self._cold else runner.touched
+        touched = touched_bytes() if self._memory.cold else runner.touched
         self.has_begun = True
         began = runner.clock.start()
         done = invocation.poll()
         elapsed = runner.clock.elapsed(began)
         self.compute_ns += elapsed
         runner.turns.record(elapsed)
-        if self._cold or elapsed > MAX_UNMEASURED_NS:
+        if self._memory.cold or elapsed > MAX_UNMEASURED_NS:
             runner.touched = touched_bytes()
             runner.budget.grow(self._memory, runner.touched - touched)
         return done

@@ -335,11 +335,9 @@ class Guest:
                     if grant is not None:
                         request.on_notice("WARN", limit, grant)
                 return RunReport(outcome=outcome, detail=detail, wall_ns=time.monotonic_ns() - began)
-        release, cold = partial(pool.release, kind, project, memory), not pool.slots[kind].warm
+        memory.cold, release = not pool.slots[kind].warm, partial(pool.release, kind, project, memory)
         try:
-            return await Execution(
-                self, request, self.programs[kind], memory, cold=cold, release=release
-            ).run()
+            return await Execution(self, request, self.programs[kind], memory, release=release).run()
         finally:
             if not memory.closing:
                 release()

@@ -5,6 +5,7 @@ import json
 import os
 import time
 from collections.abc import Awaitable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -17,6 +18,7 @@ from engine.wasm.execution import pool as pools
 from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.memory_budget import (
     MIN_RUN_BYTES,
+    STREAM_SECONDS,
     MemoryBudget,
     MemoryProfile,
     ResidentSet,
@@ -28,7 +30,7 @@ from engine.wasm.execution.request import RunReport
 from engine.wasm.execution.runner import Guest, Runner
 from engine.wasm.execution.warm_slots import ComponentUsage
 from tests.engine.exchanges import guest_request
-from tests.engine.limits.hosted import Answer, Hosted, ask, hosted
+from tests.engine.limits.hosted import Answer, Hosted, ask, connected, hosted
 from tests.engine.wasm.text_guest import artifact
 
 RUN_MIB = 40
@@ -98,6 +100,41 @@ def test_budget_holds_after_runs_that_took_little(cache: Path) -> None:
     stopped = [answer for answer in answers if bytes(answer.body) != b"hello\n"]
     assert {(answer.status, code(answer)) for answer in stopped} <= {(500, "memory-limit")}
     assert len(stopped) < len(answers)
+
+
+def test_streams_are_charged_what_they_have_taken(cache: Path) -> None:
+    budget = ResidentSet().read() + SPARE_MIB * MIB
+
+    async def test(site: Hosted) -> list[int]:
+        async with AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(connected("1.1", site.port)) for _ in range(24)]
+            for client in clients:
+                await client.send("/k100")
+            return [(await client.head()).status for client in clients]
+
+    # None of them completes, and the limits of two exceed the budget.
+    assert hosted(cache, test, memory=budget, memory_limit_mb=128) == [200] * 24
+
+
+def test_settled_stream_is_charged_what_it_takes_later() -> None:
+    async def main() -> None:
+        pool = shared(100)
+        memory = admit(pool, "hog", 80)[1]
+        pool.budget.grow(memory, 5 * MIB)
+        pool.budget.add_stream(memory)
+        pool.budget.sample()
+        assert admit(pool, "hog", 60)[0] is None
+        await asyncio.sleep(STREAM_SECONDS)
+        pool.budget.sample()
+        assert memory.profile.usual == 5 * MIB
+        second = admit(pool, "hog", 60)[1]
+        pool.budget.grow(memory, 30 * MIB)
+        assert admit(pool, "hog", 10)[0] is None
+        pool.release(0, "hog", second)
+        pool.release(0, "hog", memory)
+        assert pool.budget.headroom == shared(100).budget.headroom
+
+    asyncio.run(main())
 
 
 def test_growth_of_runs_counts_as_memory_of_their_project() -> None:
