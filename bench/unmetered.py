@@ -16,7 +16,8 @@ from engine.wasm.binary.preinit.run import preinitialize
 from engine.wasm.capi import wasmtime
 from engine.wasm.compile import code_cache
 from engine.wasm.compile.compilers import Compiler
-from engine.wasm.execution import config, epoch_ticker, execution, invocation, runner
+from engine.wasm.execution import config, epoch_ticker, execution, invocation, polls, runner
+from engine.wasm.execution.run_state import RunState
 from engine.wasm.weave.weaver import weave
 from svc_tui.main import run
 from svc_tui.serve import server
@@ -45,8 +46,9 @@ async def _compiled(
     return code_cache.CompiledComponent(target, Compiler.OPTIMIZING)
 
 
-def _watch(self: runner.Runner, course: execution.Execution) -> None:
-    self._active.add(course)
+def _register(self: runner.Runner, started: execution.Execution, run: RunState) -> None:
+    self.runs[run.context] = run
+    self._active.add(started)
 
 
 class _NoRecorder:
@@ -64,9 +66,9 @@ def _put(place: Any, name: str, what: Any) -> None:
 def main() -> None:
     _put(config, "compile_config", _without_epochs)
     _put(runner, "compile_component", _compiled)
-    _put(runner.Runner, "register", _watch)
+    _put(runner.Runner, "register", _register)
     _put(epoch_ticker.EpochTicker, "_work", lambda self: None)
-    _put(execution.Execution, "_poll", lambda self, invocation: invocation.poll())
+    _put(polls.Polls, "poll", lambda self, invocation: invocation.poll())
     _put(invocation.Invocation, "peak_memory", int(os.environ[MEMORY]))
     for name in ("_store_limiter", "_set_epoch_deadline", "_yield_and_update"):
         _put(wasmtime, name, lambda *_arguments: None)
