@@ -139,6 +139,13 @@ def test_tests_named_by_the_threat_model_exist() -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_named_modules_exist(page: Path) -> None:
+    modules = [f"/{path.relative_to(ROOT)}" for path in tracked() if path.suffix == ".py"]
+    named = set(re.findall(r"`([a-z0-9_/]+\.py)(?:::\w+)?`", page.read_text()))
+    assert not [name for name in named if not any(path.endswith(f"/{name}") for path in modules)]
+
+
 def test_every_module_has_a_docstring() -> None:
     modules = [path for path in tracked() if path.suffix == ".py" and path.parts[-2] != "tests"]
     silent = [
