@@ -29,6 +29,7 @@ mounts = {{ "/v{version}/*" = "api" }}
 lane = "js"
 public = true
 workdir = "api"
+run_limit_secs = 300
 env = {{ VERSION = "{version}" }}
 
 [resource.strict]
