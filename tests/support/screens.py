@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
 
 from textual.app import App
 from textual.pilot import Pilot
+from textual.worker import WorkerCancelled
 
 SECONDS = 60.0
 """Time limit of a wait."""
@@ -16,7 +17,9 @@ OpenApp = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
 async def idle(pilot: Pilot[Any]) -> None:
     """Wait until key presses are handled and their requests are on the screen."""
     await pilot.pause()
-    await pilot.app.workers.wait_for_complete()
+    for worker in [*pilot.app.workers]:
+        with suppress(WorkerCancelled):  # A newer one replaces it.
+            await worker.wait()
     await pilot.pause()
 
 
