@@ -38,7 +38,7 @@ fn handle(mut request: Request) -> Result<Response> {
         }),
         "/pieces" => Response::stream(|out| {
             write!(out, "{} and {}", 1, 2)?;
-            sleep(Duration::from_millis(1));
+            sleep(Duration::from_millis(500));
             Ok(write!(out, " end")?)
         }),
         "/panic" => panic!("no {}", "luck"),
