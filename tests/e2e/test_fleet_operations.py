@@ -186,7 +186,8 @@ def test_last_node_that_runs_is_not_removed(machines: Machines) -> None:
     until(lambda: present() == 1)
     assert f"{last} is the last node that runs" in refused(machines, 2, "remove", last)
     assert f"{last} is the last node that runs" in refused(machines, 2, "drain")
-    assert "Start the services of the other keepers" in refused(machines, 1, "reseed")
+    reseeding = refused(machines, 1, "reseed")
+    assert "the other keepers do not answer" in reseeding or "no two current copies on other" in reseeding
     printed = run(machines.project, machines.environ, "fleet", "status", *machines.data(2))
     assert printed.stdout.count("away") == 2
     assert "this node is not in contact with a majority" in printed.stderr

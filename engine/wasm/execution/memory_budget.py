@@ -153,23 +153,22 @@ class MemoryBudget:
 
     def charge(self, run: RunMemory, holding: Holding) -> None:
         """Charge what the run usually takes, to its project also."""
-        run.charged = usual = run.profile.usual
         run.holding = holding
-        holding.memory += usual
-        self.headroom -= usual
-        self._charged += usual
+        self._add_charge(run, run.profile.usual)
         self._runs[run] = None
+
+    def _add_charge(self, run: RunMemory, size: int) -> None:
+        run.charged += size
+        run.holding.memory += size
+        self._charged += size
+        self.headroom -= size
 
     def grow(self, run: RunMemory, size: int) -> None:
         """Count bytes that a run has touched."""
         run.touched += size
         self._touched += size
-        above = run.touched - run.charged
-        if above > 0:
-            run.charged += above
-            self._charged += above
-            self.headroom -= above
-            run.holding.memory += above
+        if run.touched > run.charged:
+            self._add_charge(run, run.touched - run.charged)
 
     def add_stream(self, run: RunMemory) -> None:
         """Charge a run that waits after the head of its response what it has taken, from a second later on.
@@ -188,10 +187,7 @@ class MemoryBudget:
                 continue
             if not run.profile.measured:
                 run.profile.record(run.touched, typical=run.cold)
-            above = run.charged - max(run.touched, MIN_RUN_BYTES)
-            run.charged -= above
-            run.holding.memory -= above
-            self._charged -= above
+            self._add_charge(run, max(run.touched, MIN_RUN_BYTES) - run.charged)
 
     def check_growth(self) -> None:
         """Sample if the runs may overrun the budget; called while a run computes."""
@@ -200,10 +196,9 @@ class MemoryBudget:
 
     def discharge(self, run: RunMemory) -> None:
         """Return what was charged for a run whose instance is closed."""
-        self.headroom += run.charged - run.retained
-        self._charged -= run.charged
+        self._add_charge(run, -run.charged)
+        self.headroom -= run.retained
         self._touched -= run.touched
-        run.holding.memory -= run.charged
         self._runs.pop(run, None)
         self._wake_waiting()
 
