@@ -65,13 +65,13 @@ def measure(cache: Path, tmp_path: Path) -> Measure:
 
 
 async def rounds_of(run: Callable[..., Awaitable[RunReport]], nanoseconds: int) -> int:
-    """Return the number of rounds that take about this long, measured by CPU time."""
+    """Return the number of rounds that take about this long, by the least CPU time that some took."""
     times = []
-    for _ in range(3):
+    for _ in range(TRIES):
         began = time.process_time_ns()
         await run(rounds=CALIBRATION)
         times.append(time.process_time_ns() - began)
-    return int(CALIBRATION * nanoseconds / statistics.median(times))
+    return int(CALIBRATION * nanoseconds / min(times))
 
 
 @contextmanager
