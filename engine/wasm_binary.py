@@ -9,6 +9,7 @@ CORE_MODULE = 1
 MAX_SECTIONS = 10_000
 DATA, DATA_COUNT = 11, 12
 I32_CONST, END = 0x41, 0x0B
+_FUNCTION = 0
 
 
 class UnsupportedBinary(Exception):
@@ -78,6 +79,21 @@ def replace_sections(
         replaced = bodies.get(kind, body)
         parts += (bytes([kind]) + uleb(len(replaced)), replaced)
     return b"".join(parts)
+
+
+def count_imported_functions(reader: BinaryReader) -> int:
+    """Read an import section and return its number of functions.
+
+    Raises UnsupportedBinary for any other import.
+    """
+    count = reader.uleb()
+    for _ in range(count):
+        reader.name()
+        reader.name()
+        if reader.byte() != _FUNCTION:
+            raise UnsupportedBinary("module with imports other than functions")
+        reader.uleb()
+    return count
 
 
 def read_data(body: bytes) -> Iterator[tuple[int, bytes]]:

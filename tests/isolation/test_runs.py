@@ -8,48 +8,56 @@ from typing import Any
 import pytest
 
 from engine.wasm.execution.config import PoolSettings
-from tests.engine.wasm.text_guest import serve
+from tests.engine.wasm.text_guest import component, serve
 from tests.support.guest_client import Answer, Client
 
 pytestmark = pytest.mark.slow
 ENDS = {"well": "0", "with a trap": "1", "with an exit": "2", "killed": "3", "out of stack": "4"}
 COLD, WARM = PoolSettings(instances=1, warm=0), PoolSettings(instances=1, warm=1)
+HOSTED = pytest.mark.parametrize("hosted", [False, True], ids=["pooled", "hosted"])
+"""Whether wasmtime maps the guest's memory or this host does."""
 SLOTS = 8
 """More runs than slots, so that each slot is reused."""
 
 
+@HOSTED
 @pytest.mark.parametrize("pool", [COLD, WARM], ids=["cold", "warm"])
 @pytest.mark.parametrize("fast", [True, False], ids=["baseline", "optimised"])
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
 def test_memory_globals_and_tables_are_fresh_per_run(
-    cache: Path, pool: PoolSettings, fast: bool, end: str
+    cache: Path, pool: PoolSettings, fast: bool, end: str, hosted: bool
 ) -> None:
     """The guest reports leftover state, then changes everything, and ends in one of five ways."""
 
     async def test(guest: Any, _runner: Any) -> list[Answer]:
         return [await Client().call(guest, f"/i{end}") for _ in range(2 if end == "3" else SLOTS)]
 
-    answers = serve(cache, test, pool=pool, fast=fast, run_limit_secs=0.2 if end == "3" else 30)
+    limit, data = 0.2 if end == "3" else 30, component(hosted=hosted)
+    answers = serve(cache, test, pool=pool, fast=fast, data=data, run_limit_secs=limit)
     assert [(answer.status, answer.body) for answer in answers] == [(200, b"")] * len(answers)
     expected = {"0": "ok", "3": "run-limit"}.get(end, "guest-failed")
     assert {answer.report.outcome for answer in answers} == {expected}
 
 
-def test_guest_detects_leftover_state(cache: Path) -> None:
+@HOSTED
+def test_guest_detects_leftover_state(cache: Path, hosted: bool) -> None:
     """Proves that the test above can fail: within one run, changed state is detected."""
 
     async def test(guest: Any, _runner: Any) -> bytes:
+        assert [program.hosted for program in guest.programs] == [hosted, hosted]
         return (await Client().call(guest, "/j")).body
 
-    assert serve(cache, test) == b"migxt"
+    assert serve(cache, test, data=component(hosted=hosted)) == b"migxt"
 
 
-def test_concurrent_runs_are_isolated(cache: Path) -> None:
+@HOSTED
+def test_concurrent_runs_are_isolated(cache: Path, hosted: bool) -> None:
     async def test(guest: Any, _runner: Any) -> list[Answer]:
         ends = itertools.islice(itertools.cycle("0124"), 40)
         return await asyncio.gather(*[Client().call(guest, f"/i{end}") for end in ends])
 
-    answers = serve(cache, test, pool=PoolSettings(instances=6, warm=3), memory_limit_mb=16)
+    pool, data = PoolSettings(instances=6, warm=3), component(hosted=hosted)
+    answers = serve(cache, test, pool=pool, data=data, memory_limit_mb=16)
     assert [(answer.status, answer.body) for answer in answers] == [(200, b"")] * 40
 
 

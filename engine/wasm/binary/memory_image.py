@@ -1,84 +1,81 @@
 """Split of a component into its code and its initial memory.
 
 Components of one interpreter have the same code. They differ only in the memory of their main module, which
-holds the program. So the code is compiled once, with a placeholder as memory, and each component's machine
-code is a copy of that with the component's own memory.
-
-The placeholder is as long as the memory and begins and ends with `_MARK`, which shows where wasmtime stores
-it. wasmtime serializes an active data segment of constant offset as it is, and strips pages of zeros from its
-ends.
+holds the program. So the code is compiled once, without data segments, and the host maps the memory of each
+component before it is instantiated.
 """
 
-import hashlib
 from dataclasses import dataclass
 
+from engine.wasm.binary.memory_limits import PAGE_BYTES, read_memories
+from engine.wasm.binary.reader import read_outline
 from engine.wasm_binary import (
-    COMPONENT_HEADER,
     CORE_MODULE,
     DATA,
     DATA_COUNT,
     MODULE_HEADER,
     BinaryReader,
     UnsupportedBinary,
-    data_segment,
+    count_imported_functions,
     read_data,
     read_sections,
     replace_sections,
+    section,
     uleb,
     vector,
 )
 
-MIN_IMAGE_BYTES, MAX_IMAGE_BYTES = 4 << 20, 64 << 20
-"""Smaller memories belong to programs whose code differs, so that a shared copy does not pay."""
-MIN_SEGMENT_BYTES = 64
-"""Minimum mean size of the data segments of an image. A Go program has 74,000 segments of 28 bytes."""
+MIN_IMAGE_BYTES, MAX_IMAGE_BYTES = 1 << 20, 64 << 20
+"""wasmtime resets smaller memories in less time than the host."""
 _MIN_DENSITY = 0.25
-_MARK = hashlib.sha256(b"initial memory").digest()
-_WASM_PAGE = 65536
+_IMPORTS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class SplitComponent:
-    """A component whose main memory is a placeholder, and the initial content of that memory."""
+    """A component without the data of its main memory, and that memory's initial content.
+
+    `image` has whole pages, from the address `start` on; the rest is zero. The memory begins with `minimum`
+    bytes, and no other memory of the component begins with as many.
+    """
 
     code: bytes
-    memory: bytes
-
-    def with_memory(self, machine_code: bytes) -> tuple[bytes | memoryview, ...]:
-        """Return the machine code of `code`, in parts, with the memory instead of the placeholder.
-
-        Raises UnsupportedBinary if the placeholder is not in it exactly once.
-        """
-        start = machine_code.find(_MARK)
-        end = start + len(self.memory)
-        # In passes over different parts: machine code has 40 MB.
-        last = machine_code.find(_MARK, start + 1)
-        if start < 0 or last != end - len(_MARK) or machine_code.find(_MARK, end) >= 0:
-            raise UnsupportedBinary("machine code without a place for the memory")
-        return memoryview(machine_code)[:start], self.memory, memoryview(machine_code)[end:]
+    image: bytes
+    start: int
+    minimum: int
 
 
 def split_memory(component: bytes) -> SplitComponent:
-    """Split the largest core module of a component. Raises UnsupportedBinary if that does not pay or fit."""
-    sections = list(read_sections(component, COMPONENT_HEADER))
-    main = max((body for kind, body in sections if kind == CORE_MODULE), key=len, default=b"")
-    inner = list(read_sections(main))
-    start, memory = _image(dict(inner).get(DATA, b"\0"))
-    placeholder = _MARK + bytes(len(memory) - 2 * len(_MARK)) + _MARK
-    data = {DATA: vector([data_segment(start, placeholder)]), DATA_COUNT: uleb(1)}
-    module = replace_sections(MODULE_HEADER, inner, data)
-    outer = ((kind, module if body is main else body) for kind, body in sections)
-    return SplitComponent(replace_sections(COMPONENT_HEADER, outer, {}), memory)
+    """Split the largest core module of a component. Raises UnsupportedBinary if that does not pay or fit.
+
+    The code is invalid if it addresses data segments by index (`memory.init`).
+    """
+    modules = dict.fromkeys(read_outline(component).modules())
+    main = max(modules, key=lambda module: module.end - module.start, default=None)
+    if main is None:
+        raise UnsupportedBinary("no core module")
+    memories = {each: read_memories(component[each.start : each.end]) for each in modules}
+    sections = list(read_sections(component[main.start : main.end]))
+    count_imported_functions(BinaryReader(dict(sections).get(_IMPORTS, b"\0")))
+    if not memories[main]:
+        raise UnsupportedBinary("no memory")
+    minimum = memories[main][0].minimum
+    if [each.minimum for types in memories.values() for each in types].count(minimum) > 1:
+        raise UnsupportedBinary("memories of the same size")
+    start, image = _image(dict(sections).get(DATA, b"\0"))
+    if start + len(image) > minimum:
+        raise UnsupportedBinary("data outside of the memory")
+    module = replace_sections(MODULE_HEADER, sections, {DATA: vector([]), DATA_COUNT: uleb(0)})
+    code = component[: main.section] + section(CORE_MODULE, module) + component[main.end :]
+    return SplitComponent(code, image, start, minimum)
 
 
 def _image(body: bytes) -> tuple[int, bytes]:
     """Return the address and the content of the memory that data segments fill, in whole pages."""
-    if len(body) < BinaryReader(body).uleb() * MIN_SEGMENT_BYTES:
-        raise UnsupportedBinary("memory of small segments")
     segments = list(read_data(body))
-    start = min((address for address, _ in segments), default=0) // _WASM_PAGE * _WASM_PAGE
+    start = min((address for address, _ in segments), default=0) // PAGE_BYTES * PAGE_BYTES
     end = max((address + len(data) for address, data in segments), default=0)
-    length = -(-(end - start) // _WASM_PAGE) * _WASM_PAGE
+    length = -(-(end - start) // PAGE_BYTES) * PAGE_BYTES
     if not MIN_IMAGE_BYTES <= length <= MAX_IMAGE_BYTES:
         raise UnsupportedBinary("memory of another size")
     if sum(len(data) for _, data in segments) < length * _MIN_DENSITY:

@@ -8,6 +8,7 @@ declared maximum leaves the rest to the others. A component whose memories canno
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from engine.wasm.binary.reader import read_outline
 from engine.wasm_binary import BinaryReader, UnsupportedBinary, read_sections
@@ -17,6 +18,13 @@ MAX_MEMORIES = 8
 """Maximum memories of a component."""
 _MEMORY_SECTION = 5
 _HAS_MAXIMUM, _IS_64_BIT = 1, 4
+
+
+class MemoryType(NamedTuple):
+    """Declared sizes of a memory in bytes; a `maximum` of `None` is no maximum."""
+
+    minimum: int
+    maximum: int | None
 
 
 def declared_limits(component: bytes) -> tuple[int | None, ...]:
@@ -31,7 +39,8 @@ def _limits(component: bytes) -> list[int | None]:
     """Return the limits of a component's memories. Raises UnsupportedBinary if they are too many."""
     limits: list[int | None] = []
     for module, count in Counter(read_outline(component).modules()).items():
-        limits += _module_limits(component[module.start : module.end]) * min(count, MAX_MEMORIES + 1)
+        maxima = [memory.maximum for memory in read_memories(component[module.start : module.end])]
+        limits += maxima * min(count, MAX_MEMORIES + 1)
         if len(limits) > MAX_MEMORIES:
             raise UnsupportedBinary("many memories")
     return limits
@@ -47,15 +56,18 @@ def split_limit(maxima: Sequence[int | None], limit: int) -> int:
     return limit
 
 
-def _module_limits(module: bytes) -> list[int | None]:
-    """Return the declared maximum of each memory defined by a core module, of a few if they are too many."""
+def read_memories(module: bytes) -> list[MemoryType]:
+    """Return the memories that a core module defines, a few if they are too many.
+
+    Raises UnsupportedBinary.
+    """
     reader = BinaryReader(dict(read_sections(module)).get(_MEMORY_SECTION, b"\0"))
-    return [_read_maximum(reader) for _ in range(min(reader.uleb(), MAX_MEMORIES + 1))]
+    return [_read_type(reader) for _ in range(min(reader.uleb(), MAX_MEMORIES + 1))]
 
 
-def _read_maximum(reader: BinaryReader) -> int | None:
+def _read_type(reader: BinaryReader) -> MemoryType:
     flags = reader.byte()
     if flags & ~(_HAS_MAXIMUM | _IS_64_BIT):
         raise UnsupportedBinary(f"memory type {flags}")
-    reader.uleb()
-    return reader.uleb() * PAGE_BYTES if flags & _HAS_MAXIMUM else None
+    minimum = reader.uleb() * PAGE_BYTES
+    return MemoryType(minimum, reader.uleb() * PAGE_BYTES if flags & _HAS_MAXIMUM else None)

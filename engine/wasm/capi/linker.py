@@ -21,11 +21,15 @@ _REGISTERED = (doors, process, requests, streams)
 class LinkedComponent:
     """A component that can be instantiated any number of times; attributes are addresses for the C API."""
 
-    def __init__(self, component: Component, engine: Engine, runs: dict[int, Any]) -> None:
+    def __init__(
+        self, component: Component, engine: Engine, runs: dict[int, Any], *, hosted: bool = False
+    ) -> None:
         """Bind every import; `runs` maps a store's context to its run during the run's lifetime.
 
-        Raises `ComponentRejected` for a component that this version of svc did not weave.
+        `hosted` is whether this host maps the memories (`execution/host_memories.py`). Raises
+        `ComponentRejected` for a component that this version of svc did not weave.
         """
+        self.hosted = hosted
         linker = Linker(engine)
         run = component.get_export_index(RUN)
         if run is None:

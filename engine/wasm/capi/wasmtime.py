@@ -154,14 +154,16 @@ class Store:
 
     __slots__ = ("_pointer", "context")
 
-    def __init__(self, engine: int, *, memory_limit: int) -> None:
-        """Create a store of the engine at an address; `memory_limit` in bytes applies to each memory.
+    def __init__(self, engine: int, *, memory_limit: int, table_limit: int) -> None:
+        """Create a store of the engine at an address.
+
+        `memory_limit` in bytes applies to each memory, `table_limit` in elements to each table.
 
         Its instance yields at every epoch.
         """
         self._pointer = _store_new(engine, None, None)
         self.context: int = _store_context(self._pointer)
-        _store_limiter(self._pointer, memory_limit, _UNLIMITED, _UNLIMITED, _UNLIMITED, _UNLIMITED)
+        _store_limiter(self._pointer, memory_limit, table_limit, _UNLIMITED, _UNLIMITED, _UNLIMITED)
         _set_epoch_deadline(self.context, 1)
         _yield_and_update(self.context, 1)
 

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.errors import SvcError
@@ -18,6 +18,7 @@ from engine.files.sealed import is_sealed
 from engine.wasm.compile import limits
 from engine.wasm.compile.compilers import EXIT_CACHE_ERROR, Compiler, code_key, compilers
 from engine.wasm.compile.component_file import ComponentRejected
+from engine.wasm.compile.image_file import MemoryImage, find_code, image_file, read_image
 
 _OUT_OF_MEMORY = ("memory allocation of", "MemoryError", "Cannot allocate memory")
 """Signs of the compiler's memory limit: of Rust, Python and the system."""
@@ -39,10 +40,11 @@ class CodeCacheError(SvcError):
 
 @dataclass(frozen=True, slots=True)
 class CompiledComponent:
-    """A file of machine code and the compiler that produced it."""
+    """A file of machine code, the compiler that produced it, and the initial memory if that is separate."""
 
     path: Path
     compiler: Compiler
+    image: MemoryImage | None = None
 
 
 async def compile_component(
@@ -150,28 +152,37 @@ def _first_cached(
 ) -> CompiledComponent | None:
     """Return the first file that exists, and is whole if `verify`; mark it as used now."""
     is_usable = is_sealed if verify else Path.exists
-    try:
-        cached = next((each for each in targets if is_usable(each.path)), None)
-    except OSError as error:
-        raise CodeCacheError(folder, error.strerror or str(error)) from error
-    if cached is not None:
-        with suppress(OSError):
-            os.utime(cached.path)
-    return cached
+    for target in targets:
+        try:
+            found = find_code(target.path, is_usable)
+        except OSError as error:
+            raise CodeCacheError(folder, error.strerror or str(error)) from error
+        if found is not None:
+            path, image = found
+            for used in (path, image_file(target.path)):
+                with suppress(OSError):
+                    os.utime(used)
+            return replace(target, path=path, image=image)
+    return None
 
 
 def evict_code(cache: Path, needed: Container[str], before_ns: int, *, count_only: bool = False) -> int:
     """Remove, or only count, files of machine code that were not used since `before_ns` (Unix epoch).
 
-    Those of components with a `needed` digest stay if this svc can load them. Partial files of killed
-    compilers count too. Returns the number of files. Raises `CodeCacheError`.
+    Those of components with a `needed` digest stay if this svc can load them, with the code that they share.
+    Partial files of killed compilers count too. Returns the number of files. Raises `CodeCacheError`.
     """
     folder, evicted = cache / "compiled", 0
-    loadable = tuple(f"-{code_key(compiler)}.cwasm" for compiler in Compiler)
+    loadable = tuple(f"-{code_key(compiler)}" for compiler in Compiler)
     try:
-        for path in [*folder.glob("*.cwasm"), *folder.glob(".*.tmp")]:
-            is_needed = path.name.endswith(loadable) and path.name.partition("-")[0] in needed
-            if is_needed or path.stat().st_mtime_ns >= before_ns:
+        files = [*folder.glob("*.cwasm"), *folder.glob("*.image")]
+        stay = {
+            path for path in files if path.stem.endswith(loadable) and path.name.partition("-")[0] in needed
+        }
+        images = [path for path in stay if path.suffix == ".image"]
+        stay |= {image.code for image in map(read_image, images) if image is not None}
+        for path in [*files, *folder.glob(".*.tmp")]:
+            if path in stay or path.stat().st_mtime_ns >= before_ns:
                 continue
             evicted += 1
             if not count_only:

@@ -13,10 +13,11 @@ from pathlib import Path
 from wasmtime import Engine, WasmtimeError
 from wasmtime.component import Component
 
-from engine.files.sealed import read_sealed, write_sealed
+from engine.files.sealed import is_sealed, write_sealed
 from engine.wasm.binary.memory_image import split_memory
 from engine.wasm.binary.preinit.run import preinitialize
 from engine.wasm.compile.compilers import EXIT_CACHE_ERROR, Compiler
+from engine.wasm.compile.image_file import code_file, find_code, image_file, write_image
 from engine.wasm.compile.limits import EXIT_CODE_TOO_LARGE, confine
 from engine.wasm.execution.config import compile_config
 from engine.wasm.weave.weaver import weave
@@ -37,54 +38,48 @@ def _locked(path: Path):  # type: ignore[no-untyped-def]
         yield
 
 
-def _machine_code(
-    engine: Engine, component: bytes, out: Path, max_code: int, *, preinit: bool
-) -> tuple[bytes | memoryview, ...]:
-    """Return the machine code of a component, in parts. Raises CodeTooLarge for one above `max_code` bytes.
+def _compile_to(engine: Engine, component: bytes, out: Path, max_code: int, *, preinit: bool) -> None:
+    """Compile a component to the file `out`. Raises CodeTooLarge for more than `max_code` bytes.
 
-    `preinit` also pre-initializes its runtime if possible. Code that components share is cached beside `out`,
-    `<digest>-<code key>.cwasm`.
+    `preinit` also pre-initializes its runtime if possible.
     """
-    initialized = preinitialize(component) if preinit else component
-    if initialized is component:
-        component = weave(component)
-        with suppress(UnsupportedBinary, WasmtimeError):
-            split = split_memory(component)
-            key = out.name.partition("-")[2]
-            shared = out.with_name(f"code-{hashlib.sha256(split.code).hexdigest()}-{key}")
-            with _locked(shared.with_suffix(".lock")):
-                machine_code = _loadable(engine, shared)
-                if machine_code is not None:
-                    os.utime(shared)  # Files that are not used are removed.
-                else:
-                    machine_code = _compile(engine, split.code, max_code)
-                    write_sealed(shared, machine_code)
-            return split.with_memory(machine_code)
-        return (_compile(engine, component, max_code),)
-    with suppress(WasmtimeError):
-        return (_compile(engine, weave(initialized), max_code),)
-    return (_compile(engine, weave(component), max_code),)
+    if preinit:
+        initialized = preinitialize(component)
+        if initialized is not component:
+            with suppress(WasmtimeError):
+                _write(engine, weave(initialized), out, max_code)
+                return
+    _write(engine, weave(component), out, max_code)
 
 
-def _loadable(engine: Engine, path: Path) -> bytes | None:
-    """Return a file of machine code that is whole and fits this processor and this wasmtime, or `None`."""
+def _write(engine: Engine, component: bytes, out: Path, max_code: int) -> None:
+    """Compile a woven component: to a file of its own, or to an initial memory and code that it shares."""
+    with suppress(UnsupportedBinary, WasmtimeError):
+        split = split_memory(component)
+        shared = code_file(out, hashlib.sha256(split.code).digest())
+        with _locked(shared.with_suffix(".lock")):
+            if _is_loadable(engine, shared):
+                os.utime(shared)  # Files that are not used are removed.
+            else:
+                write_sealed(shared, _compile(engine, split.code, max_code - len(split.image)))
+        write_image(out, split)
+        return
+    write_sealed(out, _compile(engine, component, max_code))
+
+
+def _is_loadable(engine: Engine, path: Path) -> bool:
+    """Return whether a file of machine code is whole and fits this processor and this wasmtime."""
     with suppress(WasmtimeError):
-        machine_code = read_sealed(path)
-        if machine_code is not None and Component.deserialize_file(engine, str(path)):
-            return machine_code
-    return None
+        return is_sealed(path) and Component.deserialize_file(engine, str(path)) is not None
+    return False
 
 
 def _compile(engine: Engine, component: bytes, max_code: int) -> bytes:
     """Compile a woven component. Raises WasmtimeError, and CodeTooLarge before anything is stored."""
     machine_code = bytes(Component(engine, component).serialize())
-    _check_size(len(machine_code), max_code)
+    if len(machine_code) > max_code:
+        raise CodeTooLarge(f"its machine code has {len(machine_code):,} bytes")
     return machine_code
-
-
-def _check_size(size: int, max_code: int) -> None:
-    if size > max_code:
-        raise CodeTooLarge(f"its machine code has {size:,} bytes")
 
 
 def main(max_code: str, component: str, *targets: str) -> int:
@@ -96,15 +91,14 @@ def main(max_code: str, component: str, *targets: str) -> int:
         out = Path(target)
         with _locked(out.with_suffix(".lock")):
             engine = Engine(compile_config(Compiler(compiler)))
-            if _loadable(engine, out) is not None:
+            found = find_code(out, is_sealed)
+            if found is not None and _is_loadable(engine, found[0]):
                 return 0
             out.unlink(missing_ok=True)
+            image_file(out).unlink(missing_ok=True)
             try:
                 preinit = compiler == targets[0] == Compiler.OPTIMIZING
-                binary = Path(component).read_bytes()
-                code = _machine_code(engine, binary, out, int(max_code), preinit=preinit)
-                _check_size(sum(map(len, code)), int(max_code))  # With the memory, which was split off.
-                write_sealed(out, *code)
+                _compile_to(engine, Path(component).read_bytes(), out, int(max_code), preinit=preinit)
                 return 0
             except CodeTooLarge as error:
                 print(error, file=sys.stderr)

@@ -13,6 +13,8 @@ from engine.wasm.compile.compilers import Compiler
 MIB = 1 << 20
 WARM_RESIDENT_MIB = 16
 WASM_STACK_MIB = 2
+TABLE_ELEMENTS = 60_000
+"""Maximum elements of each table."""
 MEMORIES_PER_INSTANCE = 3
 """Maximum average number of memories per instance."""
 _BASELINE = 2  # wasmtime_strategy_t
@@ -69,7 +71,7 @@ def create_engine(compiler: Compiler, instances: int, memory_mib: int, *, warm: 
         "max_core_instances_per_component": 40,
         "max_memories_per_component": MAX_MEMORIES,
         "max_tables_per_component": 32,
-        "table_elements": 60_000,
+        "table_elements": TABLE_ELEMENTS,
         "max_memory_size": memory_mib * MIB,
     }
     if warm:

@@ -13,7 +13,7 @@ from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.capi.values import encode_text
 from engine.wasm.capi.wasmtime import Store, WasmtimeApiError
-from engine.wasm.execution.config import MIB, WARM_RESIDENT_MIB
+from engine.wasm.execution.config import MIB, TABLE_ELEMENTS, WARM_RESIDENT_MIB
 from engine.wasm.execution.environment import encode_environment
 from engine.wasm.execution.failure import StderrTail
 from engine.wasm.execution.invocation import Invocation
@@ -116,7 +116,7 @@ class Execution:
         """Run to the end and return the report."""
         guest, run = self._guest, self._run
         self._task = asyncio.current_task()
-        store = Store(self._program.engine, memory_limit=guest.memory_limit)
+        store = Store(self._program.engine, memory_limit=guest.memory_limit, table_limit=TABLE_ELEMENTS)
         run.context = store.context
         guest.runner.register(self, run)
         self._memory.on_overrun = self._stop_for_memory
@@ -169,7 +169,7 @@ class Execution:
             loop = asyncio.get_running_loop()
             runner.reclaimer.close_large(store, partial(loop.call_soon_threadsafe, self._release))
         else:
-            runner.reclaimer.close(store, peak)
+            runner.reclaimer.close(store, memory.touched if self._program.hosted else peak)
         runner.turns.record(monotonic_ns() - began)
 
     def _stop_for_memory(self) -> None:

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from weakref import ref
 
 from wasmtime import Engine
 
@@ -23,7 +24,9 @@ from engine.http.exchange import Disconnected
 from engine.quota import Quotas
 from engine.wasm.capi.wasmtime import address, increment_epoch
 from engine.wasm.compile.compilers import Compiler
+from engine.wasm.compile.image_file import MemoryImage
 from engine.wasm.execution.config import MEMORIES_PER_INSTANCE, MIB, PoolSettings, create_engine
+from engine.wasm.execution.host_memories import HostMemories, RetainedMemories
 from engine.wasm.execution.memory_budget import Holding, MemoryBudget, RunMemory
 from engine.wasm.execution.reclaimer import MAX_BACKLOG
 from engine.wasm.execution.warm_slots import ComponentUsage, WarmSlotPolicy
@@ -120,6 +123,9 @@ class Slots:
         self.warm = warm
         self._make = partial(create_engine, instances=size + MAX_BACKLOG, memory_mib=memory_mib, warm=warm)
         self._engines: dict[Compiler, Engine] = {}
+        self._retained = RetainedMemories(size * MEMORIES_PER_INSTANCE) if warm else None
+        self._others: tuple[ref[Engine], ...] = ()
+        """Engines of components with separate memory images, until they are unloaded."""
 
     def engine(self, compiler: Compiler) -> Engine:
         """Return the engine that runs code of a compiler in these slots."""
@@ -127,10 +133,17 @@ class Slots:
             self._engines = {**self._engines, compiler: self._make(compiler)}
         return self._engines[compiler]
 
+    def engine_with(self, compiler: Compiler, image: MemoryImage) -> Engine:
+        """Return a new engine for one component, whose memories begin with an image. Raises OSError."""
+        engine = HostMemories(image, self._retained).create_engine(compiler)
+        self._others = (*(other for other in self._others if other() is not None), ref(engine))
+        return engine
+
     def increment_epoch(self) -> None:
         """Increment the epoch of every engine; callable from any thread."""
-        for compiled in self._engines.values():
-            increment_epoch(address(compiled))
+        for engine in (*self._engines.values(), *(other() for other in self._others)):
+            if engine is not None:
+                increment_epoch(address(engine))
 
 
 class Pool:
@@ -311,7 +324,8 @@ def fit_pool(settings: PoolSettings) -> PoolSettings:
 
 
 def _has_room(instances: int) -> bool:
-    size = len(Compiler) * instances * MEMORIES_PER_INSTANCE * _MEMORY_BYTES
+    pools = len(Compiler) + 1  # One for the memories that this host maps.
+    size = pools * instances * MEMORIES_PER_INSTANCE * _MEMORY_BYTES
     try:
         mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0).close()
     except (OSError, OverflowError):

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -157,11 +156,21 @@ class Runner:
             report=report,
             slots=self._compiling,
         )
-        engines = [slots.engine(compiled.compiler) for slots in self.pool.slots]
+        compiler, image = compiled.compiler, compiled.image
+        pools = [slots.engine(compiler) for slots in self.pool.slots]
+        try:
+            engines = [slots.engine_with(compiler, image) for slots in self.pool.slots] if image else pools
+        except OSError as error:
+            raise CodeRejected(compiled.path, str(error)) from error
 
         def link() -> tuple[LinkedComponent, ...]:
-            components = [load_component(engine, compiled.path) for engine in engines]
-            return tuple(map(LinkedComponent, components, engines, repeat(self.runs)))
+            components = [load_component(engine, compiled.path) for engine in pools]
+            if image is not None:  # The pools have only checked their limits.
+                components = [load_component(engine, compiled.path) for engine in engines]
+            return tuple(
+                LinkedComponent(component, engine, self.runs, hosted=image is not None)
+                for component, engine in zip(components, engines, strict=True)
+            )
 
         return await asyncio.to_thread(link)
 

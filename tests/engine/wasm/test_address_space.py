@@ -35,7 +35,7 @@ def test_large_address_space_fits_all_instances() -> None:
 
 
 def test_limited_address_space_reduces_instances() -> None:
-    assert instances(4_000) == ("128", "")
+    assert instances(6_000) == ("128", "")
 
 
 def test_too_small_address_space_raises_svc_error() -> None:
@@ -43,4 +43,4 @@ def test_too_small_address_space_raises_svc_error() -> None:
 
 
 def test_address_space_of_closed_runner_is_used_again() -> None:
-    assert instances(60_000, "closed") == ("2048", "")
+    assert instances(90_000, "closed") == ("2048", "")

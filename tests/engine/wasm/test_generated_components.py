@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from wasmtime import Engine, WasmtimeError
 from wasmtime.component import Component
 
+from engine.files.sealed import is_sealed
 from engine.wasm.binary.memory_image import split_memory
 from engine.wasm.binary.memory_limits import declared_limits
 from engine.wasm.binary.preinit.module import ModuleBinary
@@ -23,6 +24,7 @@ from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.compile import compiler
 from engine.wasm.compile.check import ComponentRejected, check_component
 from engine.wasm.compile.compilers import Compiler
+from engine.wasm.compile.image_file import find_code
 from engine.wasm.execution.config import compile_config
 from engine.wasm.execution.runner import Guest, Runner
 from engine.wasm.weave.weaver import weave
@@ -92,6 +94,14 @@ def test_generated_module_is_parsed_in_bounded_time(binary: bytes) -> None:
         ModuleBinary(binary).with_globals_exported()
 
 
+def compiled(engine: Engine, binary: bytes, folder: Path) -> Path:
+    target = folder / "a-b.cwasm"
+    compiler._compile_to(engine, binary, target, MAX_BYTES, preinit=True)
+    found = find_code(target, is_sealed)
+    assert found is not None
+    return found[0]
+
+
 @pytest.mark.fuzz
 @settings(max_examples=examples(12), deadline=None)
 @given(BINARIES)
@@ -99,9 +109,9 @@ def test_generated_component_is_compiled_or_rejected(binary: bytes) -> None:
     """The compiler, whose process reports them, raises no other errors. What it compiles can be linked."""
     with TemporaryDirectory() as folder, suppress(WasmtimeError, UnsupportedBinary):
         with bounded():
-            code = compiler._machine_code(ENGINE, binary, Path(folder) / "a-b.cwasm", MAX_BYTES, preinit=True)
+            code = compiled(ENGINE, binary, Path(folder))
         with bounded():
-            LinkedComponent(Component.deserialize(ENGINE, b"".join(code)), ENGINE, {})
+            LinkedComponent(Component.deserialize_file(ENGINE, str(code)), ENGINE, {})
 
 
 def with_module(module: bytes) -> bytes:
@@ -118,8 +128,8 @@ def test_valid_module_is_woven_and_compiled(seed: int, kind: Compiler) -> None:
     assert valid_module(seed) in weave(binary)
     engine = ENGINES[kind]
     with TemporaryDirectory() as folder, bounded():
-        code = compiler._machine_code(engine, binary, Path(folder) / "a-b.cwasm", MAX_BYTES, preinit=True)
-        LinkedComponent(Component.deserialize(engine, b"".join(code)), engine, {})
+        code = compiled(engine, binary, Path(folder))
+        LinkedComponent(Component.deserialize_file(engine, str(code)), engine, {})
 
 
 @pytest.mark.fuzz

@@ -6,14 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from wasmtime import Engine, Instance, Memory, Module, Store
-from wasmtime.component import Component
 
-from engine.files.sealed import SEAL_BYTES
-from engine.wasm.binary import memory_image
-from engine.wasm.binary.memory_image import MAX_IMAGE_BYTES, MIN_IMAGE_BYTES, SplitComponent, split_memory
+from engine.wasm.binary.memory_image import MAX_IMAGE_BYTES, MIN_IMAGE_BYTES, split_memory
 from engine.wasm.compile import limits
 from engine.wasm.compile.check import ComponentRejected
-from engine.wasm.compile.code_cache import compile_component
+from engine.wasm.compile.code_cache import CompiledComponent, compile_component
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.execution.config import compile_config
 from engine.wasm.weave.weaver import weave
@@ -32,8 +29,6 @@ from tests.support.examples import examples
 
 PAGE = 65536
 FILL = "wasm" * (MIN_IMAGE_BYTES // 4)
-MARK = memory_image._MARK
-HOLE = MARK + bytes(100) + MARK
 ENGINE = Engine(compile_config(Compiler.OPTIMIZING))
 
 
@@ -43,53 +38,78 @@ def with_data(*segments: tuple[int, str], note: str = "", pages: int = 200, more
     return component(note=note, code=f"(memory {pages}) {data} {more}")
 
 
-def compiled(binary: bytes, folder: Path) -> bytes:
+def compiled(binary: bytes, folder: Path) -> CompiledComponent:
     path = folder / f"{sha256(binary).hexdigest()}.wasm"
     path.write_bytes(binary)
-    result = asyncio.run(compile_component(path, path.stem, folder, fast=False, report=lambda line: None))
-    return result.path.read_bytes()[:-SEAL_BYTES]
+    return asyncio.run(compile_component(path, path.stem, folder, fast=False, report=lambda line: None))
+
+
+def memory_of(component: CompiledComponent) -> bytes:
+    """Return the initial memory that is beside the machine code, from address 0."""
+    image = component.image
+    assert image is not None
+    return bytes(image.start) + image.path.read_bytes()[: image.length]
 
 
 def shared_codes(folder: Path) -> int:
     return len(list((folder / "compiled").glob("code-*.cwasm")))
 
 
-def test_components_that_differ_in_memory_are_compiled_once_to_their_own_machine_code(tmp_path: Path) -> None:
+def test_components_that_differ_in_memory_share_machine_code(tmp_path: Path) -> None:
+    paths = set()
     for text in (FILL, FILL.upper(), FILL.replace("s", "\\00")):
-        binary = with_data((PAGE, text))
-        assert compiled(binary, tmp_path) == bytes(Component(ENGINE, weave(binary)).serialize())
-        assert shared_codes(tmp_path) == 1
+        component = compiled(with_data((PAGE, text)), tmp_path)
+        content = text.replace("\\00", "\0").encode()
+        assert memory_of(component) == bytes(PAGE) + content
+        assert component.path.read_bytes().find(content[:100]) < 0
+        paths.add(component.path)
+    assert len(paths) == shared_codes(tmp_path) == 1
 
 
 def test_machine_code_above_limit_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_CODE_BYTES", 1000)
+    monkeypatch.setattr(limits, "MAX_CODE_BYTES", MIN_IMAGE_BYTES + 1000)
     with pytest.raises(ComponentRejected, match="machine code has"):
         compiled(with_data((PAGE, FILL)), tmp_path)
     assert not list((tmp_path / "compiled").glob("*.cwasm"))
 
 
-def test_damaged_shared_machine_code_is_compiled_again(tmp_path: Path) -> None:
-    compiled(with_data((PAGE, FILL)), tmp_path)
-    (shared,) = (tmp_path / "compiled").glob("code-*.cwasm")
-    content = shared.read_bytes()
-    shared.write_bytes(content[:-1000])
-    binary = with_data((PAGE, FILL.upper()))
-    assert compiled(binary, tmp_path) == bytes(Component(ENGINE, weave(binary)).serialize())
-    assert shared.read_bytes() == content
+@pytest.mark.parametrize("lost", [1000, 0])
+@pytest.mark.parametrize("pattern", ["code-*.cwasm", "*.image"])
+def test_damaged_or_missing_file_is_written_again(tmp_path: Path, pattern: str, lost: int) -> None:
+    binary = with_data((PAGE, FILL))
+    compiled(binary, tmp_path)
+    (damaged,) = (tmp_path / "compiled").glob(pattern)
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[:-lost])
+    if not lost:
+        damaged.unlink()
+    assert memory_of(compiled(binary, tmp_path)) == bytes(PAGE) + FILL.encode()
+    assert damaged.read_bytes() == content
 
 
-def test_components_of_other_code_or_size_share_no_machine_code(tmp_path: Path) -> None:
+def test_components_of_other_code_share_no_machine_code(tmp_path: Path) -> None:
     for number, binary in enumerate(
         (
             with_data((PAGE, FILL)),
             with_data((PAGE, FILL), note="other"),
             with_data((PAGE, FILL), pages=300),
-            with_data((2 * PAGE, FILL)),
-            with_data((PAGE, f"{FILL}wasm")),
         )
     ):
         compiled(binary, tmp_path)
         assert shared_codes(tmp_path) == number + 1
+
+
+def test_components_of_other_image_size_share_machine_code(tmp_path: Path) -> None:
+    for address, text in ((PAGE, FILL), (2 * PAGE, FILL), (PAGE, f"{FILL}wasm")):
+        component = compiled(with_data((address, text)), tmp_path)
+        assert memory_of(component).rstrip(b"\0") == bytes(address) + text.encode()
+    assert shared_codes(tmp_path) == 1
+
+
+SAME_SIZE = (
+    '(memory 200) (data (i32.const 0) "" ) (data (i32.const 65536) "' + FILL + '")) (core module $other '
+    '(memory (export "memory") 200)) (core instance (instantiate $other)) (core module'
+)
 
 
 @pytest.mark.parametrize(
@@ -102,35 +122,31 @@ def test_components_of_other_code_or_size_share_no_machine_code(tmp_path: Path) 
         pytest.param(
             with_data((0, FILL), more='(global $g i32 (i32.const 0)) (data (global.get $g) "")'), id="global"
         ),
-        pytest.param(
-            with_data(*((PAGE + 60 * at, "x" * 50) for at in range(MIN_IMAGE_BYTES // 60 + 1))),
-            id="small segments",
-        ),
         pytest.param(component(), id="without memory"),
+        pytest.param(component(code=SAME_SIZE), id="memories of the same size"),
     ],
 )
 def test_component_that_does_not_fit_is_compiled_whole(tmp_path: Path, binary: bytes) -> None:
     with pytest.raises(UnsupportedBinary):
         split_memory(weave(binary))
-    compiled(binary, tmp_path)
+    assert compiled(binary, tmp_path).image is None
     assert shared_codes(tmp_path) == 0
 
 
-@pytest.mark.parametrize("machine_code", [b"", HOLE[1:], HOLE[:-1], HOLE + MARK, MARK + b"-" + HOLE])
-def test_machine_code_without_one_place_for_the_memory_raises(machine_code: bytes) -> None:
-    with pytest.raises(UnsupportedBinary):
-        SplitComponent(b"", bytes(len(HOLE))).with_memory(machine_code)
+def test_data_outside_of_the_memory_is_left_to_wasmtime() -> None:
+    with pytest.raises(UnsupportedBinary, match="outside"):
+        split_memory(weave(with_data((PAGE, FILL), pages=2)))
 
 
-def test_machine_code_has_the_memory_instead_of_the_placeholder() -> None:
-    memory = b"m" * len(HOLE)
-    assert SplitComponent(b"", memory).with_memory(b"<" + HOLE + b">") == (b"<", memory, b">")
+def test_component_whose_code_addresses_segments_is_compiled_whole(tmp_path: Path) -> None:
+    code = "(func (memory.init 1 (i32.const 0) (i32.const 0) (i32.const 0)))"
+    assert compiled(with_data((0, FILL), (5, "x"), more=code), tmp_path).image is None
 
 
 @settings(max_examples=examples(20))
 @given(st.lists(st.tuples(st.integers(0, 98 * PAGE), st.binary(min_size=1, max_size=2 * PAGE)), max_size=6))
 def test_image_is_the_memory_of_an_instance(small: list[tuple[int, bytes]]) -> None:
-    segments = [(4 * PAGE, b"w" * MIN_IMAGE_BYTES), *small]
+    segments = [(4 * PAGE, b"w" * (4 * MIN_IMAGE_BYTES)), *small]
     data = [b"\0\x41" + sleb(address) + b"\x0b" + name(content) for address, content in segments]
     module = (
         MODULE_HEADER
@@ -138,10 +154,11 @@ def test_image_is_the_memory_of_an_instance(small: list[tuple[int, bytes]]) -> N
         + section(7, vector([name(b"memory") + b"\x02\0"]))
         + section(11, vector(data))
     )
-    image = split_memory(COMPONENT_HEADER + section(1, module)).memory
+    split = split_memory(COMPONENT_HEADER + section(1, module) + section(2, vector([b"\0\0\0"])))
     store = Store(ENGINE)
     memory = Instance(store, Module(ENGINE, module), []).exports(store)["memory"]
     assert isinstance(memory, Memory)
-    start = min(address for address, _ in segments) // PAGE * PAGE
-    assert memory.read(store, start, start + len(image)) == image
-    assert not any(memory.read(store, 0, start)) and not any(memory.read(store, start + len(image)))
+    assert memory.data_len(store) == split.minimum
+    end = split.start + len(split.image)
+    assert memory.read(store, split.start, end) == split.image
+    assert not any(memory.read(store, 0, split.start)) and not any(memory.read(store, end))

@@ -20,7 +20,7 @@ class _Watched(Store):
     __slots__ = ("_closed",)
 
     def __init__(self, engine: int, closed: list[str]) -> None:
-        super().__init__(engine, memory_limit=1 << 20)
+        super().__init__(engine, memory_limit=1 << 20, table_limit=1)
         self._closed = closed
 
     def close(self) -> None:

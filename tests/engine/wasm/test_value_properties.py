@@ -140,7 +140,7 @@ def through_guest(text: str, values: list[Any], *, packed: bool = False) -> list
             LinkerInstance(host).add_func(name, callback, blocking=False)
     index = guest.get_export_index("run")
     for _ in values:
-        store, run = Store(address(engine()), memory_limit=MEMORY_LIMIT), Run()
+        store, run = Store(address(engine()), memory_limit=MEMORY_LIMIT, table_limit=1), Run()
         runs[store.context] = run
         try:
             instance = Instance(store.context)

@@ -5,7 +5,8 @@ It is created in milliseconds without a toolchain, and accesses its memory, tabl
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -153,10 +154,10 @@ ROUTES = {
         "grow this memory and the other one, MiB by MiB, and tell how many pages both have in the end",
         """(call $begin) (loop $l
           (global.set $at (memory.grow (i32.const 16)))
-          (drop (memory.grow $other (i32.const 16)))
+          (drop (call $grow-other (i32.const 16)))
           (br_if $l (i32.ne (global.get $at) (i32.const -1))))
-        (loop $l (br_if $l (i32.ne (memory.grow $other (i32.const 16)) (i32.const -1))))
-        (i32.store (i32.const 256) (i32.add (memory.size) (memory.size $other)))
+        (loop $l (br_if $l (i32.ne (call $grow-other (i32.const 16)) (i32.const -1))))
+        (i32.store (i32.const 256) (i32.add (memory.size) (call $size-of-other)))
         (call $say (i32.const 256) (i32.const 4))""",
     ),
 }
@@ -174,7 +175,6 @@ _CODE = """
 (global $request (mut i32) (i32.const 0))
 (global $sum (mut i64) (i64.const 7))
 (table $table 100 20000 funcref) (elem (table $table) (i32.const 3) func $sleep)
-(memory $other (export "other") 1)
 (data (i32.const 512) "hello\\n") (data (i32.const 2097152) "image of the memory")
 (data (i32.const 520) "migxt") (data (i32.const 530) "out of memory\\n")
 (func $exhaust
@@ -224,16 +224,16 @@ _CODE = """
     (call $zeroes (i32.const 2097176) (local.get $end))))
   (call $tell (i32.const 522) (i32.or (i64.ne (global.get $sum) (i64.const 7))
     (i32.ne (memory.size) (i32.const 40))))
-  (call $tell (i32.const 523) (i32.or (i32.ne (memory.size $other) (i32.const 1))
-    (i32.ne (i32.load $other (i32.const 60000)) (i32.const 0))))
+  (call $tell (i32.const 523) (i32.or (i32.ne (call $size-of-other) (i32.const 1))
+    (i32.ne (call $load-other (i32.const 60000)) (i32.const 0))))
   (call $tell (i32.const 524) (i32.or (i32.ne (table.size $table) (i32.const 100))
     (i32.or (ref.is_null (table.get $table (i32.const 3)))
       (i32.eqz (ref.is_null (table.get $table (i32.const 4)))))))
   (loop $l (br_if $l (i32.ne (memory.grow (i32.const 16)) (i32.const -1))))
   (memory.fill (i32.const 131072) (i32.const 170)
     (i32.sub (i32.shl (memory.size) (i32.const 16)) (i32.const 131072)))
-  (drop (memory.grow $other (i32.const 16)))
-  (memory.fill $other (i32.const 0) (i32.const 170) (i32.const 65536))
+  (drop (call $grow-other (i32.const 16)))
+  (call $fill-other (i32.const 0) (i32.const 170) (i32.const 65536))
   (global.set $sum (i64.const -1))
   (drop (table.grow $table (ref.func $sleep) (i32.const 19900)))
   (table.fill $table (i32.const 0) (ref.func $sleep) (table.size $table))
@@ -247,19 +247,69 @@ _CODE = """
 """
 
 
+_MEMORY = """
+(memory (export "memory") 40)
+(global $next (export "next") (mut i32) (i32.const 65536))
+(func (export "realloc") (param i32 i32 i32 i32) (result i32) (local $at i32)
+  (local.set $at (i32.and (i32.add (global.get $next) (i32.const 7)) (i32.const -8)))
+  (global.set $next (i32.add (local.get $at) (local.get 3)))
+  (local.get $at))
+"""
+_OTHER = """
+(memory $other (export "other") 1)
+(func $grow-other (export "grow") (param i32) (result i32) (memory.grow $other (local.get 0)))
+(func $size-of-other (export "size") (result i32) (memory.size $other))
+(func $load-other (export "load") (param i32) (result i32) (i32.load $other (local.get 0)))
+(func $fill-other (export "fill") (param i32 i32 i32)
+  (memory.fill $other (local.get 0) (local.get 1) (local.get 2)))
+"""
+_IMPORTED_OTHER = """
+(import "other" "grow" (func $grow-other (param i32) (result i32)))
+(import "other" "size" (func $size-of-other (result i32)))
+(import "other" "load" (func $load-other (param i32) (result i32)))
+(import "other" "fill" (func $fill-other (param i32 i32 i32)))
+"""
+_IMPORTED_MEMORY = """
+(import "memory" "memory" (memory 40)) (import "memory" "next" (global $next (mut i32)))
+"""
+_PADDING = '(data (i32.const 131072) "{}")'.format("\\00" * (1 << 20))
+"""Data that does not change the memory, and makes it worth an image of its own."""
+
+
+def _indirect(signatures: Mapping[str, str]) -> tuple[str, str]:
+    """Return a module whose functions call those of a table, and one that fills the table.
+
+    So a module can import functions that use its own memory.
+    """
+    stubs, entries = [], []
+    for at, (name, signature) in enumerate(signatures.items()):
+        count = len(re.findall("i32|i64", signature.partition("(result")[0]))
+        arguments = " ".join(f"(local.get {index})" for index in range(count))
+        stubs.append(
+            f'(func (export "{name}") {signature} {arguments} (call_indirect {signature} (i32.const {at})))'
+        )
+        entries.append(f'(import "host" "{name}" (func {signature}))')
+    table, fill = len(signatures), " ".join(map(str, range(len(signatures))))
+    return (
+        f'(core module $stubs (table (export "table") {table} {table} funcref) {" ".join(stubs)})',
+        f'(core module $fill (import "stubs" "table" (table {table} funcref)) {" ".join(entries)}'
+        f" (elem (i32.const 0) func {fill}))",
+    )
+
+
 @cache
-def component() -> bytes:
-    """Return the guest."""
+def component(*, hosted: bool = False) -> bytes:
+    """Return the guest. `hosted`: this host maps its memory, instead of wasmtime."""
     called: dict[str, list[str]] = {}
     for interface, name, _ in _CALLS.values():
         called.setdefault(interface, []).append(name)
-    hosted = parse_interfaces(called)
+    wit = parse_interfaces(called)
     lowered = [
-        f'(core func ${short} (canon lower (func {hosted.instances[interface]} "{name}")'
+        f'(core func ${short} (canon lower (func {wit.instances[interface]} "{name}")'
         f" (memory $memory) (realloc $realloc)))"
         for short, (interface, name, _) in _CALLS.items()
     ] + [
-        f'(alias export {hosted.instances[interface]} "{kind}" (type ${short}-type))'
+        f'(alias export {wit.instances[interface]} "{kind}" (type ${short}-type))'
         f"(core func ${short} (canon resource.drop ${short}-type))"
         for short, (interface, kind) in _DROPS.items()
     ]
@@ -272,22 +322,9 @@ def component() -> bytes:
         f"(if (i32.eq (local.get $letter) (i32.const {ord(letter)})) (then {code} (call $end) return))"
         for letter, (_, code) in ROUTES.items()
     )
-    text = f"""(component $world
-{hosted.text}
-(core module $memory-module
-  (memory (export "memory") 40)
-  (global $next (export "next") (mut i32) (i32.const 65536))
-  (func (export "realloc") (param i32 i32 i32 i32) (result i32) (local $at i32)
-    (local.set $at (i32.and (i32.add (global.get $next) (i32.const 7)) (i32.const -8)))
-    (global.set $next (i32.add (local.get $at) (local.get 3)))
-    (local.get $at)))
-(core instance $memory-instance (instantiate $memory-module))
-(alias core export $memory-instance "memory" (core memory $memory))
-(alias core export $memory-instance "realloc" (core func $realloc))
-{chr(10).join(lowered)}
-(core module $main
+    main = f"""(core module $main
   {imported}
-  (import "memory" "memory" (memory 40)) (import "memory" "next" (global $next (mut i32)))
+  {_IMPORTED_OTHER + _MEMORY + _PADDING if hosted else _IMPORTED_MEMORY + _OTHER}
   {_CODE}
   (func (export "handle") (param $request i32) (param $param i32)
     (local $letter i32) (local $p i32) (local $to i32)
@@ -304,11 +341,37 @@ def component() -> bytes:
         (i32.sub (i32.load8_u (local.get $p)) (i32.const 48))))
       (local.set $p (i32.add (local.get $p) (i32.const 1))) (br $l)))
     {routes}
-    unreachable))
+    unreachable))"""
+    functions = chr(10).join(lowered)
+    if hosted:
+        stubs, fill = _indirect(signatures)
+        modules = f"""{stubs}
+(core instance $stubs-instance (instantiate $stubs))
+(core module $other {_OTHER})
+(core instance $other-instance (instantiate $other))
+{main}
 (core instance $main-instance (instantiate $main
-  (with "host" (instance {exports})) (with "memory" (instance $memory-instance))))
-(alias export {hosted.instances[HTTP]} "incoming-request" (type $handled))
-(alias export {hosted.instances[HTTP]} "response-outparam" (type $answered))
+  (with "host" (instance $stubs-instance)) (with "other" (instance $other-instance))))
+(alias core export $main-instance "memory" (core memory $memory))
+(alias core export $main-instance "realloc" (core func $realloc))
+{functions}
+{fill}
+(core instance (instantiate $fill
+  (with "stubs" (instance $stubs-instance)) (with "host" (instance {exports}))))"""
+    else:
+        modules = f"""(core module $memory-module {_MEMORY})
+(core instance $memory-instance (instantiate $memory-module))
+(alias core export $memory-instance "memory" (core memory $memory))
+(alias core export $memory-instance "realloc" (core func $realloc))
+{functions}
+{main}
+(core instance $main-instance (instantiate $main
+  (with "host" (instance {exports})) (with "memory" (instance $memory-instance))))"""
+    text = f"""(component $world
+{wit.text}
+{modules}
+(alias export {wit.instances[HTTP]} "incoming-request" (type $handled))
+(alias export {wit.instances[HTTP]} "response-outparam" (type $answered))
 (func $handle (param "request" (own $handled)) (param "response-out" (own $answered))
   (canon lift (core func $main-instance "handle")))
 (instance $handler (export "handle" (func $handle)))

@@ -16,6 +16,7 @@ from engine.wasm_binary import (
     MODULE_HEADER,
     BinaryReader,
     UnsupportedBinary,
+    count_imported_functions,
     data_segment,
     name,
     read_data,
@@ -61,7 +62,7 @@ class ModuleBinary:
         bodies = dict(self._sections)
         if _START in bodies or DATA not in bodies:
             raise UnsupportedBinary("module with a start function or without data")
-        self._imported = _count_imports(BinaryReader(bodies.get(_IMPORTS, b"\0")))
+        self._imported = count_imported_functions(BinaryReader(bodies.get(_IMPORTS, b"\0")))
         functions = BinaryReader(bodies.get(_FUNCTIONS, b"\0"))
         self._types = [functions.uleb() for _ in range(functions.uleb())]
         self._maximum = _read_maximum(BinaryReader(bodies.get(_MEMORIES, b"\0")))
@@ -106,18 +107,6 @@ class ModuleBinary:
             DATA_COUNT: uleb(len(pieces)),
         }
         return replace_sections(MODULE_HEADER, self._sections, changed)
-
-
-def _count_imports(reader: BinaryReader) -> int:
-    """Return the number of imported functions. Raises UnsupportedBinary for any other import."""
-    count = reader.uleb()
-    for _ in range(count):
-        reader.name()
-        reader.name()
-        if reader.byte() != FUNCTION:
-            raise UnsupportedBinary("module with imports other than functions")
-        reader.uleb()
-    return count
 
 
 def _read_maximum(reader: BinaryReader) -> int | None:

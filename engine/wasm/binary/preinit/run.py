@@ -21,13 +21,12 @@ from wasmtime import Engine, Func, FuncType, Instance, Memory, Module, Store, Tr
 from engine.wasm.binary.preinit.module import FUNCTION, MEMORY, ModuleBinary, ModuleState
 from engine.wasm.binary.reader import ComponentOutline, CoreModule, read_outline
 from engine.wasm.compile.compilers import compilers
-from engine.wasm.execution.config import MIB, compile_config
+from engine.wasm.execution.config import MIB, TABLE_ELEMENTS, compile_config
 from engine.wasm_binary import CORE_MODULE, UnsupportedBinary, section
 
 FREEZE_EXPORT, START_EXPORT, MEMORY_EXPORT = b"svc_freeze", b"_initialize", b"memory"
 TIMEOUT_SECONDS = 2.0
 MEMORY_MIB = 64
-TABLE_ELEMENTS = 60_000
 MAX_RANDOM_BYTES = 4096
 _EBADF = 8
 """`errno` of WASI 0.1 for a closed file descriptor."""

@@ -1,0 +1,116 @@
+"""Callbacks by which wasmtime creates, grows and drops the memories of an engine's instances.
+
+wasmtime's C headers (`config.h`) specify them. They raise no exception, which ctypes would only print.
+"""
+
+import ctypes
+import itertools
+from typing import Any, Protocol, TypeVar
+
+from wasmtime import Config
+
+from engine.wasm.capi.wasmtime import LIBRARY, address, declare
+
+_P, _SIZE = ctypes.c_void_p, ctypes.c_size_t
+_library = ctypes.PyDLL(LIBRARY)
+_error_new = declare(_library, "wasmtime_error_new", _P, ctypes.c_char_p)
+_set_creator = declare(_library, "wasmtime_config_host_memory_creator_set", None, _P, _P)
+_CREATOR_WORDS, _MEMORY_WORDS = ctypes.c_uint64 * 3, ctypes.c_uint64 * 4
+"""The structures `wasmtime_memory_creator` and `wasmtime_linear_memory`: a value for callbacks, and these."""
+
+
+class LinearMemory(Protocol):
+    """Mapped memory at an address: `size` bytes of `reserved` ones are accessible."""
+
+    address: int
+    size: int
+    reserved: int
+
+    def grow(self, size: int) -> None:
+        """Make `size` bytes accessible. Raises OSError."""
+
+
+_M = TypeVar("_M", bound=LinearMemory)
+
+
+class MemoryCreator(Protocol[_M]):
+    """Creator of memories. wasmtime calls it on any thread."""
+
+    def create(self, minimum: int, reserved: int, guard: int) -> _M:
+        """Return a memory of `minimum` bytes that may grow to `reserved`, followed by a guard.
+
+        Raises OSError.
+        """
+
+    def recycle(self, memory: _M) -> None:
+        """Take back a memory whose instance is dropped."""
+
+    def close(self) -> None:
+        """Release everything, when the engine is dropped."""
+
+
+_keys = itertools.count(1)
+_creators: dict[int, MemoryCreator[Any]] = {}
+"""The creator of each engine, by a key that wasmtime passes."""
+_live: dict[int, tuple[MemoryCreator[Any], LinearMemory]] = {}
+"""The memories of instances, by their addresses."""
+
+
+def set_memory_creator(config: Config, creator: MemoryCreator[Any]) -> None:
+    """Let a creator map the memories of an engine with this configuration. Create only one such engine."""
+    key = next(_keys)
+    _creators[key] = creator
+    words = _CREATOR_WORDS(key, *_CREATOR_CALLBACKS)
+    _set_creator(address(config), ctypes.addressof(words))
+
+
+def _error(error: Exception) -> int:
+    return int(_error_new(f"cannot map a memory: {error}".encode()))
+
+
+def _get_memory(at: int, size: int, capacity: int) -> int:
+    _, memory = _live[at]
+    _SIZE.from_address(size).value = memory.size
+    _SIZE.from_address(capacity).value = memory.reserved
+    return at
+
+
+def _grow_memory(at: int, size: int) -> int:
+    try:
+        _live[at][1].grow(size)
+    except OSError as error:
+        return _error(error)
+    return 0
+
+
+def _on_memory_dropped(at: int) -> None:
+    creator, memory = _live.pop(at)
+    creator.recycle(memory)
+
+
+def _new_memory(
+    key: int, _type: int, minimum: int, _maximum: int, reserved: int, guard: int, result: int
+) -> int:
+    creator = _creators[key]
+    try:
+        memory = creator.create(minimum, reserved, guard)
+    except OSError as error:
+        return _error(error)
+    _live[memory.address] = creator, memory
+    _MEMORY_WORDS.from_address(result)[:] = [memory.address, *_MEMORY_CALLBACKS]
+    return 0
+
+
+def _on_engine_dropped(key: int) -> None:
+    _creators.pop(key).close()
+
+
+_callbacks = (
+    ctypes.CFUNCTYPE(_SIZE, _P, _P, *[_SIZE] * 4, _P)(_new_memory),
+    ctypes.CFUNCTYPE(None, _P)(_on_engine_dropped),
+    ctypes.CFUNCTYPE(_SIZE, _P, _P, _P)(_get_memory),
+    ctypes.CFUNCTYPE(_SIZE, _P, _SIZE)(_grow_memory),
+    ctypes.CFUNCTYPE(None, _P)(_on_memory_dropped),
+)
+_pointers = [ctypes.cast(callback, _P).value or 0 for callback in _callbacks]
+_CREATOR_CALLBACKS, _MEMORY_CALLBACKS = _pointers[:2], _pointers[2:]

@@ -1,0 +1,188 @@
+"""Memories of instances that begin with a separate image (`binary/memory_image.py`), mapped by this host.
+
+wasmtime calls the host to create a memory, and copies no data. A memory is a private mapping of the image's
+file among anonymous pages. After a run in a warm slot, the pages that were written since the memory was
+mapped are reset, and a next run takes it. That takes less time than wasmtime's own reset, which clears all
+resident pages. A memory with many written pages is unmapped instead, and so is each one of a cold slot.
+"""
+
+import os
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from functools import cache
+
+from wasmtime import Engine
+
+from engine.wasm.capi import pages
+from engine.wasm.capi.memory_creator import set_memory_creator
+from engine.wasm.compile.compilers import Compiler
+from engine.wasm.compile.image_file import MemoryImage
+from engine.wasm.execution.config import MIB, compile_config
+
+MAX_WRITTEN_BYTES = 4 * MIB
+"""A memory with more written pages is unmapped after its run."""
+
+
+@cache
+def _written_pages() -> pages.WrittenPages:
+    return pages.WrittenPages()
+
+
+class HostMemory:
+    """One memory: reserved address space between guards, of which the first pages are accessible."""
+
+    __slots__ = (
+        "_content",
+        "_image_begin",
+        "_image_end",
+        "_mapping",
+        "_minimum",
+        "address",
+        "free",
+        "reserved",
+        "size",
+    )
+
+    def __init__(self, image: "MappedImage", minimum: int, reserved: int, guard: int) -> None:
+        """Map `minimum` bytes of `reserved` ones. Raises OSError."""
+        self._mapping = pages.reserve(guard + reserved + guard), guard + reserved + guard
+        self.address, self.reserved = self._mapping[0] + guard, reserved
+        self._minimum = self.size = minimum
+        self._content = image.content
+        self._image_begin = self._image_end = self.address + minimum
+        self.free: list[HostMemory]
+        """Those that a next run may take instead of a new one; it belongs to `HostMemories`."""
+        try:
+            pages.allow_access(self.address, minimum)
+            if minimum == image.source.minimum:
+                self._image_begin = self.address + image.source.start
+                self._image_end = self._image_begin + image.source.length
+                pages.map_file_at(self._image_begin, image.file, image.source.length)
+        except OSError:
+            self.release()
+            raise
+
+    def grow(self, size: int) -> None:
+        """Allow access to more pages. Raises OSError."""
+        pages.allow_access(self.address + self.size, size - self.size)
+        self.size = size
+
+    def reset(self) -> bool:
+        """Restore the initial content and size; return whether that was done. Raises OSError."""
+        written = _written_pages().find(self.address, self.size, MAX_WRITTEN_BYTES // pages.PAGE_BYTES)
+        if written is None:
+            return False
+        minimum_end, begin, end = self.address + self._minimum, self._image_begin, self._image_end
+        if self.size > self._minimum:
+            pages.withdraw(minimum_end, self.size - self._minimum)
+            self.size = self._minimum
+        for at, size in written:
+            stop = min(at + size, minimum_end)
+            low, high = max(at, begin), min(stop, end)
+            if low >= high:
+                low = high = stop
+            if at < low:
+                pages.clear(at, low - at)
+            if low < high:
+                pages.copy(low, self._content + (low - begin), high - low)
+            if high < stop:
+                pages.clear(high, stop - high)
+        return True
+
+    def release(self) -> None:
+        """Unmap the memory."""
+        with suppress(OSError):
+            pages.release(*self._mapping)
+
+
+class RetainedMemories:
+    """Memories that were reset, for next runs: at most `limit`. The longest unused one is released first.
+
+    Callable from any thread.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._all: OrderedDict[HostMemory, None] = OrderedDict()
+
+    def add(self, memory: HostMemory) -> None:
+        """Retain a memory."""
+        with self._lock:
+            memory.free.append(memory)
+            self._all[memory] = None
+            if len(self._all) <= self._limit:
+                return
+            oldest, _ = self._all.popitem(last=False)
+            oldest.free.remove(oldest)
+        oldest.release()
+
+    def take(self, free: list[HostMemory]) -> HostMemory | None:
+        """Remove and return one of these memories, if there is one."""
+        with self._lock:
+            if not free:
+                return None
+            memory = free.pop()
+            del self._all[memory]
+            return memory
+
+
+class MappedImage:
+    """An open and mapped file of an initial memory."""
+
+    def __init__(self, source: MemoryImage) -> None:
+        """Map a file. Raises OSError."""
+        self.source = source
+        self.file = os.open(source.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self.content = pages.map_file(self.file, source.length)
+        except OSError:
+            os.close(self.file)
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self.file)
+        pages.release(self.content, self.source.length)
+
+
+class HostMemories:
+    """The memories of one engine, which is the engine of one component. Callable from any thread."""
+
+    def __init__(self, image: MemoryImage, retained: RetainedMemories | None) -> None:
+        """`retained` is where memories stay after a run, if they do. Raises OSError."""
+        self._image = MappedImage(image)
+        self._retained = retained if _written_pages().available else None
+        self._free: dict[tuple[int, int, int], list[HostMemory]] = {}
+
+    def create_engine(self, compiler: Compiler) -> Engine:
+        """Return the engine for machine code of a compiler."""
+        config = compile_config(compiler)
+        set_memory_creator(config, self)
+        return Engine(config)
+
+    def create(self, minimum: int, reserved: int, guard: int) -> HostMemory:
+        """Return a memory with its initial content. Raises OSError."""
+        free = self._free.setdefault((minimum, reserved, guard), [])
+        memory = self._retained.take(free) if self._retained is not None else None
+        if memory is None:
+            memory = HostMemory(self._image, minimum, reserved, guard)
+            memory.free = free
+        return memory
+
+    def recycle(self, memory: HostMemory) -> None:
+        """Retain a memory whose instance is closed, or release it."""
+        if self._retained is not None:
+            with suppress(OSError):
+                if memory.reset():
+                    self._retained.add(memory)
+                    return
+        memory.release()
+
+    def close(self) -> None:
+        """Release all memories, after the engine."""
+        for free in self._free.values():
+            while self._retained is not None and (memory := self._retained.take(free)) is not None:
+                memory.release()
+        self._image.close()

@@ -1,0 +1,254 @@
+"""Memories that this host maps for wasmtime: fresh in every run, bounded, and unmapped in the end."""
+
+import gc
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from wasmtime import Instance, Memory, Module, Store, Trap
+
+from engine.wasm.capi import pages
+from engine.wasm.compile.compilers import Compiler
+from engine.wasm.compile.image_file import MemoryImage
+from engine.wasm.execution import host_memories
+from engine.wasm.execution.host_memories import MAX_WRITTEN_BYTES, HostMemories, RetainedMemories
+from tests.support.examples import examples
+
+PAGE = 65536
+MINIMUM, START, LENGTH = 160 * PAGE, 8 * PAGE, 100 * PAGE
+INITIAL = bytes(START) + bytes(1 + at % 251 for at in range(LENGTH)) + bytes(MINIMUM - START - LENGTH)
+MODULE = f"""(module (memory (export "memory") {MINIMUM // PAGE} 1000)
+  (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0)))
+  (func (export "load") (param i32) (result i32) (i32.load8_u (local.get 0))))"""
+KERNEL_FINDS_WRITTEN = pages.WrittenPages().available
+NUMBERS = count()
+needs_kernel = pytest.mark.skipif(not KERNEL_FINDS_WRITTEN, reason="needs PAGEMAP_SCAN, of Linux 6.7")
+
+
+class Program:
+    """A module whose memory begins with an image."""
+
+    def __init__(self, folder: Path, retained: RetainedMemories | None, text: str = MODULE) -> None:
+        self.image = folder / f"{next(NUMBERS)}.image"
+        self.image.write_bytes(INITIAL[START : START + LENGTH])
+        image = MemoryImage(self.image, START, LENGTH, MINIMUM, self.image)
+        self.engine = HostMemories(image, retained).create_engine(Compiler.OPTIMIZING)
+        self.module = Module(self.engine, text)
+
+    @contextmanager
+    def run(self) -> Iterator["Run"]:
+        """Yield an instance, which is dropped afterwards."""
+        store = Store(self.engine)
+        try:
+            yield Run(store, self.module)
+        finally:
+            store.close()
+
+    def mapped(self) -> int:
+        """Return how many memories with this image are mapped."""
+        lines = Path("/proc/self/maps").read_text().splitlines()
+        return len([line for line in lines if line.endswith(str(self.image)) and " rw-p " in line])
+
+    def close(self) -> None:
+        self.module.close()
+        self.engine.close()
+
+
+class Run:
+    """One instance."""
+
+    def __init__(self, store: Store, module: Module) -> None:
+        self._store = store
+        store.set_epoch_deadline(1)
+        exports = Instance(store, module, []).exports(store)
+        memory = exports["memory"]
+        assert isinstance(memory, Memory)
+        self.memory, self._exports = memory, cast(Any, exports)
+
+    def grow(self, count: int) -> int:
+        """Grow by WebAssembly pages; return the size before."""
+        return int(self._exports["grow"](self._store, count))
+
+    def load(self, at: int) -> int:
+        return int(self._exports["load"](self._store, at))
+
+    def read(self) -> bytes:
+        return bytes(self.memory.read(self._store))
+
+    def write(self, at: int, data: bytes) -> None:
+        self.memory.write(self._store, data, at)
+
+
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(st.integers(0, MINIMUM - 1), st.integers(1, 3 * PAGE)), max_size=8),
+    st.integers(0, 20),
+    st.booleans(),
+)
+def test_each_run_begins_with_the_initial_content(
+    tmp_path: Path, writes: list[tuple[int, int]], grown: int, retain: bool
+) -> None:
+    program = Program(tmp_path, RetainedMemories(2) if retain else None)
+    for _ in range(3):
+        with program.run() as run:
+            assert run.read() == INITIAL
+            assert run.grow(grown) == MINIMUM // PAGE
+            assert run.read() == INITIAL + bytes(grown * PAGE)
+            for at, size in writes:
+                run.write(at, b"\xff" * min(size, MINIMUM - at))
+            if grown:
+                run.write(MINIMUM, b"\xff" * grown * PAGE)
+    program.close()
+
+
+@needs_kernel
+def test_memory_is_used_again_unless_much_of_it_was_written(tmp_path: Path) -> None:
+    program = Program(tmp_path, RetainedMemories(2))
+    for written, retained in ((1, 1), (MAX_WRITTEN_BYTES, 1), (MAX_WRITTEN_BYTES + 1, 0)):
+        with program.run() as run:
+            run.write(PAGE, b"\xff" * written)
+        assert program.mapped() == retained
+    program.close()
+
+
+@needs_kernel
+def test_written_pages_of_several_runs_count_together(tmp_path: Path) -> None:
+    """They stay mapped, so they take memory until the memory is unmapped."""
+    program = Program(tmp_path, RetainedMemories(2))
+    for half in (0, 1):
+        with program.run() as run:
+            run.write(PAGE + half * MAX_WRITTEN_BYTES, b"\xff" * (MAX_WRITTEN_BYTES // 2 + 1))
+    assert program.mapped() == 0
+    program.close()
+
+
+@needs_kernel
+def test_memories_of_all_programs_are_bounded(tmp_path: Path) -> None:
+    retained = RetainedMemories(3)
+    first, second = Program(tmp_path, retained), Program(tmp_path, retained)
+    with first.run(), first.run():
+        pass
+    with second.run(), second.run():
+        pass
+    assert (first.mapped(), second.mapped()) == (1, 2)
+    with first.run(), first.run(), first.run():
+        assert (first.mapped(), second.mapped()) == (3, 2)
+    assert (first.mapped(), second.mapped()) == (3, 0)
+    first.close()
+    second.close()
+
+
+def test_memory_is_unmapped_after_its_run_in_a_cold_slot(tmp_path: Path) -> None:
+    program = Program(tmp_path, None)
+    with program.run():
+        assert program.mapped() == 1
+    assert program.mapped() == 0
+    program.close()
+
+
+def test_kernel_without_the_search_for_pages_maps_each_memory_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: Any) -> int:
+        raise OSError(25, "Inappropriate ioctl for device")
+
+    monkeypatch.setattr(pages.WrittenPages, "find", fail)
+    unable = pages.WrittenPages()
+    assert not unable.available
+    monkeypatch.setattr(host_memories, "_written_pages", lambda: unable)
+    program = Program(tmp_path, RetainedMemories(2))
+    for _ in range(2):
+        with program.run() as run:
+            assert run.read() == INITIAL
+            run.write(0, b"\xff" * MINIMUM)
+        assert program.mapped() == 0
+    program.close()
+
+
+def open_files() -> set[Path]:
+    return {each.readlink() for each in Path("/proc/self/fd").iterdir() if each.is_symlink()}
+
+
+def test_everything_is_unmapped_with_the_engine(tmp_path: Path) -> None:
+    program = Program(tmp_path, RetainedMemories(4))
+    with program.run(), program.run():
+        pass
+    image = program.image
+    assert image in open_files()
+    program.close()
+    del program
+    gc.collect()
+    assert str(image) not in Path("/proc/self/maps").read_text()
+    assert image not in open_files()
+
+
+@pytest.mark.parametrize("at", [MINIMUM, MINIMUM + 5 * PAGE, 2**31, 2**32 - 1])
+def test_access_beyond_the_memory_traps(tmp_path: Path, at: int) -> None:
+    """Also where the memory of an earlier run had grown to."""
+    program = Program(tmp_path, RetainedMemories(2))
+    with program.run() as run:
+        run.grow(10)
+        assert run.load(MINIMUM + 10 * PAGE - 1) == 0
+    with program.run() as run, pytest.raises(Trap, match="out of bounds"):
+        run.load(at - 2**32 if at >= 2**31 else at)
+    program.close()
+
+
+def test_other_memories_begin_with_zeros(tmp_path: Path) -> None:
+    text = MODULE.replace(f" {MINIMUM // PAGE} ", f" {MINIMUM // PAGE + 1} ")
+    program = Program(tmp_path, RetainedMemories(2), text)
+    for _ in range(2):
+        with program.run() as run:
+            assert run.read() == bytes(MINIMUM + PAGE)
+            run.write(START, b"\xff" * PAGE)
+    program.close()
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from tests.engine.wasm.test_host_memories import Program
+program = Program(Path(sys.argv[1]), None)
+used = int(Path("/proc/self/statm").read_text().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (used + (6 << 30),) * 2)
+try:
+    with program.run(), program.run():
+        pass
+except Exception as error:
+    print(error)
+"""
+
+
+def test_lack_of_address_space_ends_the_run_with_a_reason(tmp_path: Path) -> None:
+    process = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert process.stderr == ""
+    assert "cannot map a memory: [Errno 12] Cannot allocate memory" in process.stdout
+
+
+@needs_kernel
+@settings(max_examples=examples(60))
+@given(st.sets(st.integers(0, 1999)), st.integers(0, 2000))
+def test_exactly_the_written_pages_are_found(numbers: set[int], most: int) -> None:
+    size = pages.PAGE_BYTES
+    address = pages.reserve(2000 * size)
+    try:
+        pages.allow_access(address, 2000 * size)
+        for number in numbers:
+            pages.clear(address + number * size, 1)
+        found = pages.WrittenPages().find(address, 2000 * size, most)
+    finally:
+        pages.release(address, 2000 * size)
+    if len(numbers) > most:
+        assert found is None
+    else:
+        assert found is not None
+        assert {(at - address) // size + i for at, length in found for i in range(length // size)} == numbers
