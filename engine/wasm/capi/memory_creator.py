@@ -1,4 +1,4 @@
-"""Callbacks by which wasmtime creates, grows and drops the memories of an engine's instances.
+"""Callbacks by which wasmtime creates and drops the memories and the stacks of an engine's instances.
 
 wasmtime's C headers (`config.h`) specify them. They raise no exception, which ctypes would only print.
 """
@@ -15,8 +15,9 @@ _P, _SIZE = ctypes.c_void_p, ctypes.c_size_t
 _library = ctypes.PyDLL(LIBRARY)
 _error_new = declare(_library, "wasmtime_error_new", _P, ctypes.c_char_p)
 _set_creator = declare(_library, "wasmtime_config_host_memory_creator_set", None, _P, _P)
-_CREATOR_WORDS, _MEMORY_WORDS = ctypes.c_uint64 * 3, ctypes.c_uint64 * 4
-"""The structures `wasmtime_memory_creator` and `wasmtime_linear_memory`: a value for callbacks, and these."""
+_set_stack_creator = declare(_library, "wasmtime_config_host_stack_creator_set", None, _P, _P)
+_WORDS_3, _WORDS_4 = ctypes.c_uint64 * 3, ctypes.c_uint64 * 4
+"""The structures of a creator and of a stack, and of a memory: a value for callbacks, and these."""
 
 
 class LinearMemory(Protocol):
@@ -49,6 +50,16 @@ class MemoryCreator(Protocol[_M]):
         """Release everything, when the engine is dropped."""
 
 
+class StackCreator(Protocol):
+    """Creator of stacks. wasmtime calls it on any thread."""
+
+    def create(self, size: int) -> int:
+        """Return the lowest address of a stack of `size` bytes, with a guard below. Raises OSError."""
+
+    def recycle(self, address: int, size: int) -> None:
+        """Take back a stack that is not used any more."""
+
+
 _keys = itertools.count(1)
 _creators: dict[int, MemoryCreator[Any]] = {}
 """The creator of each engine, by a key that wasmtime passes."""
@@ -56,12 +67,25 @@ _live: dict[int, tuple[MemoryCreator[Any], LinearMemory]] = {}
 """The memories of instances, by their addresses."""
 
 
+_stack_creators: dict[int, StackCreator] = {}
+_live_stacks: dict[int, tuple[StackCreator, int]] = {}
+"""The creator and the size of each stack, by its address."""
+
+
 def set_memory_creator(config: Config, creator: MemoryCreator[Any]) -> None:
     """Let a creator map the memories of an engine with this configuration. Create only one such engine."""
     key = next(_keys)
     _creators[key] = creator
-    words = _CREATOR_WORDS(key, *_CREATOR_CALLBACKS)
+    words = _WORDS_3(key, *_CREATOR_CALLBACKS)
     _set_creator(address(config), ctypes.addressof(words))
+
+
+def set_stack_creator(config: Config, creator: StackCreator) -> None:
+    """Let a creator map the stacks of an engine with this configuration. Create only one such engine."""
+    key = next(_keys)
+    _stack_creators[key] = creator
+    words = _WORDS_3(key, *_STACK_CREATOR_CALLBACKS)
+    _set_stack_creator(address(config), ctypes.addressof(words))
 
 
 def _error(error: Exception) -> int:
@@ -97,12 +121,38 @@ def _new_memory(
     except OSError as error:
         return _error(error)
     _live[memory.address] = creator, memory
-    _MEMORY_WORDS.from_address(result)[:] = [memory.address, *_MEMORY_CALLBACKS]
+    _WORDS_4.from_address(result)[:] = [memory.address, *_MEMORY_CALLBACKS]
     return 0
 
 
 def _on_engine_dropped(key: int) -> None:
     _creators.pop(key).close()
+
+
+def _new_stack(key: int, size: int, _zeroed: bool, result: int) -> int:
+    creator = _stack_creators[key]
+    try:
+        at = creator.create(size)
+    except OSError as error:
+        return _error(error)
+    _live_stacks[at] = creator, size
+    _WORDS_3.from_address(result)[:] = [at, *_STACK_CALLBACKS]
+    return 0
+
+
+def _get_stack(at: int, size: int) -> int:
+    _, length = _live_stacks[at]
+    _SIZE.from_address(size).value = length
+    return at + length
+
+
+def _on_stack_dropped(at: int) -> None:
+    creator, size = _live_stacks.pop(at)
+    creator.recycle(at, size)
+
+
+def _on_stack_creator_dropped(key: int) -> None:
+    del _stack_creators[key]
 
 
 _callbacks = (
@@ -111,6 +161,11 @@ _callbacks = (
     ctypes.CFUNCTYPE(_SIZE, _P, _P, _P)(_get_memory),
     ctypes.CFUNCTYPE(_SIZE, _P, _SIZE)(_grow_memory),
     ctypes.CFUNCTYPE(None, _P)(_on_memory_dropped),
+    ctypes.CFUNCTYPE(_SIZE, _P, _SIZE, ctypes.c_bool, _P)(_new_stack),
+    ctypes.CFUNCTYPE(None, _P)(_on_stack_creator_dropped),
+    ctypes.CFUNCTYPE(_SIZE, _P, _P)(_get_stack),
+    ctypes.CFUNCTYPE(None, _P)(_on_stack_dropped),
 )
 _pointers = [ctypes.cast(callback, _P).value or 0 for callback in _callbacks]
-_CREATOR_CALLBACKS, _MEMORY_CALLBACKS = _pointers[:2], _pointers[2:]
+_CREATOR_CALLBACKS, _MEMORY_CALLBACKS = _pointers[:2], _pointers[2:5]
+_STACK_CREATOR_CALLBACKS, _STACK_CALLBACKS = _pointers[5:7], _pointers[7:]

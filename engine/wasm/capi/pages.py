@@ -63,9 +63,14 @@ def allow_access(address: int, size: int) -> None:
     _check(_mprotect(address, size, _READ_WRITE) != 0)
 
 
-def withdraw(address: int, size: int) -> None:
-    """Discard the content of anonymous pages and deny access. Linux only."""
-    _check(_madvise(address, size, _MADV_DONTNEED) != 0 or _mprotect(address, size, 0) != 0)
+def discard(address: int, size: int) -> None:
+    """Return anonymous pages to the system. On Linux, they are zero afterwards."""
+    _check(_madvise(address, size, _MADV_DONTNEED) != 0)
+
+
+def deny_access(address: int, size: int) -> None:
+    """Deny to read and write pages."""
+    _check(_mprotect(address, size, 0) != 0)
 
 
 def map_file(file: int, size: int) -> int:

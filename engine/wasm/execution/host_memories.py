@@ -15,10 +15,11 @@ from functools import cache
 from wasmtime import Engine
 
 from engine.wasm.capi import pages
-from engine.wasm.capi.memory_creator import set_memory_creator
+from engine.wasm.capi.memory_creator import set_memory_creator, set_stack_creator
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.compile.image_file import MemoryImage
 from engine.wasm.execution.config import MIB, compile_config
+from engine.wasm.execution.host_stacks import RetainedStacks
 
 MAX_WRITTEN_BYTES = 4 * MIB
 """A memory with more written pages is unmapped after its run."""
@@ -75,7 +76,8 @@ class HostMemory:
             return False
         minimum_end, begin, end = self.address + self._minimum, self._image_begin, self._image_end
         if self.size > self._minimum:
-            pages.withdraw(minimum_end, self.size - self._minimum)
+            pages.discard(minimum_end, self.size - self._minimum)
+            pages.deny_access(minimum_end, self.size - self._minimum)
             self.size = self._minimum
         for at, size in written:
             stop = min(at + size, minimum_end)
@@ -156,10 +158,12 @@ class HostMemories:
         self._retained = retained if _written_pages().available else None
         self._free: dict[tuple[int, int, int], list[HostMemory]] = {}
 
-    def create_engine(self, compiler: Compiler) -> Engine:
-        """Return the engine for machine code of a compiler."""
+    def create_engine(self, compiler: Compiler, stacks: RetainedStacks | None = None) -> Engine:
+        """Return the engine for machine code of a compiler. `stacks` are its fibers', if not wasmtime's."""
         config = compile_config(compiler)
         set_memory_creator(config, self)
+        if stacks is not None:
+            set_stack_creator(config, stacks)
         return Engine(config)
 
     def create(self, minimum: int, reserved: int, guard: int) -> HostMemory:

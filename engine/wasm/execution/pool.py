@@ -27,6 +27,7 @@ from engine.wasm.compile.compilers import Compiler
 from engine.wasm.compile.image_file import MemoryImage
 from engine.wasm.execution.config import MEMORIES_PER_INSTANCE, MIB, PoolSettings, create_engine
 from engine.wasm.execution.host_memories import HostMemories, RetainedMemories
+from engine.wasm.execution.host_stacks import RetainedStacks
 from engine.wasm.execution.memory_budget import Holding, MemoryBudget, RunMemory
 from engine.wasm.execution.reclaimer import MAX_BACKLOG
 from engine.wasm.execution.warm_slots import ComponentUsage, WarmSlotPolicy
@@ -124,6 +125,7 @@ class Slots:
         self._make = partial(create_engine, instances=size + MAX_BACKLOG, memory_mib=memory_mib, warm=warm)
         self._engines: dict[Compiler, Engine] = {}
         self._retained = RetainedMemories(size * MEMORIES_PER_INSTANCE) if warm else None
+        self._stacks = RetainedStacks(size) if warm else None
         self._others: tuple[ref[Engine], ...] = ()
         """Engines of components with separate memory images, until they are unloaded."""
 
@@ -135,7 +137,7 @@ class Slots:
 
     def engine_with(self, compiler: Compiler, image: MemoryImage) -> Engine:
         """Return a new engine for one component, whose memories begin with an image. Raises OSError."""
-        engine = HostMemories(image, self._retained).create_engine(compiler)
+        engine = HostMemories(image, self._retained).create_engine(compiler, self._stacks)
         self._others = (*(other for other in self._others if other() is not None), ref(engine))
         return engine
 

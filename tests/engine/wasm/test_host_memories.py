@@ -19,6 +19,7 @@ from engine.wasm.compile.compilers import Compiler
 from engine.wasm.compile.image_file import MemoryImage
 from engine.wasm.execution import host_memories
 from engine.wasm.execution.host_memories import MAX_WRITTEN_BYTES, HostMemories, RetainedMemories
+from engine.wasm.execution.host_stacks import RESIDENT_BYTES, RetainedStacks
 from tests.support.examples import examples
 
 PAGE = 65536
@@ -252,3 +253,32 @@ def test_exactly_the_written_pages_are_found(numbers: set[int], most: int) -> No
     else:
         assert found is not None
         assert {(at - address) // size + i for at, length in found for i in range(length // size)} == numbers
+
+
+@contextmanager
+def stack(stacks: RetainedStacks, size: int) -> Iterator[int]:
+    """Yield the address of a stack whose pages are all written."""
+    address = stacks.create(size)
+    pages.clear(address, size)
+    yield address
+    stacks.recycle(address, size)
+
+
+def resident(address: int) -> int:
+    """Return the resident bytes of the mapping that begins at an address; 0 if there is none."""
+    _, _, mapping = Path("/proc/self/smaps").read_text().partition(f"\n{address:x}-")
+    return int(mapping.partition("\nRss:")[2].split()[0]) << 10 if mapping else 0
+
+
+def test_stacks_are_used_again_and_little_of_them_stays_resident() -> None:
+    size, stacks = 1 << 20, RetainedStacks(1)
+    with stack(stacks, size) as first, stack(stacks, size) as second:
+        assert resident(first) >= size
+    assert (resident(first), resident(second)) == (0, RESIDENT_BYTES)
+    with stack(stacks, size) as third:
+        assert third == second
+    with stack(stacks, 2 * size) as other:
+        assert other != second
+    del stacks
+    gc.collect()
+    assert (resident(second), resident(other)) == (0, 0)
