@@ -21,7 +21,7 @@ _HAS_MAXIMUM, _IS_64_BIT = 1, 4
 
 
 class MemoryType(NamedTuple):
-    """Declared sizes of a memory in bytes; a `maximum` of `None` is no maximum."""
+    """Declared sizes of a memory in bytes; a `maximum` of `None` stands for none declared."""
 
     minimum: int
     maximum: int | None

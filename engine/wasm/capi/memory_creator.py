@@ -44,7 +44,7 @@ class MemoryCreator(Protocol[_M]):
         """
 
     def recycle(self, memory: _M) -> None:
-        """Take back a memory whose instance is dropped."""
+        """Accept a memory whose instance is dropped."""
 
     def close(self) -> None:
         """Release everything, when the engine is dropped."""
@@ -57,7 +57,7 @@ class StackCreator(Protocol):
         """Return the lowest address of a stack of `size` bytes, with a guard below. Raises OSError."""
 
     def recycle(self, address: int, size: int) -> None:
-        """Take back a stack that is not used any more."""
+        """Accept a stack that is not used any more."""
 
 
 _keys = itertools.count(1)
@@ -73,7 +73,7 @@ _live_stacks: dict[int, tuple[StackCreator, int]] = {}
 
 
 def set_memory_creator(config: Config, creator: MemoryCreator[Any]) -> None:
-    """Let a creator map the memories of an engine with this configuration. Create only one such engine."""
+    """Map the memories of the engine with this configuration by a creator. Create only one engine."""
     key = next(_keys)
     _creators[key] = creator
     words = _WORDS_3(key, *_CREATOR_CALLBACKS)
@@ -81,7 +81,7 @@ def set_memory_creator(config: Config, creator: MemoryCreator[Any]) -> None:
 
 
 def set_stack_creator(config: Config, creator: StackCreator) -> None:
-    """Let a creator map the stacks of an engine with this configuration. Create only one such engine."""
+    """Map the stacks of the engine with this configuration by a creator. Create only one engine."""
     key = next(_keys)
     _stack_creators[key] = creator
     words = _WORDS_3(key, *_STACK_CREATOR_CALLBACKS)

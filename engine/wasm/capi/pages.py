@@ -1,12 +1,13 @@
-"""Mapped pages of this process, by address: mmap(2), mprotect(2), and ioctl(2) of /proc/self/pagemap.
+"""Mapped pages of this process, by address: mmap(2), mprotect(2), and /proc/self/pagemap.
 
 All sizes and addresses are in bytes and multiples of the page size. Functions raise OSError.
 """
 
 import ctypes
+import errno
 import mmap
 import os
-import threading
+import re
 from typing import Any
 
 PAGE_BYTES = mmap.PAGESIZE
@@ -15,11 +16,11 @@ _MADV_DONTNEED = 4
 _FAILED = ctypes.c_void_p(-1).value
 _P, _SIZE, _INT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
 _READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
-_PAGEMAP_SCAN = 0xC0606610
-_SCAN_WORDS = 12
-"""64-bit words of `struct pm_scan_arg`, in linux/fs.h."""
-_IS_FILE, _IS_PRESENT, _IS_SWAPPED, _IS_ZERO_PAGE = 4, 8, 16, 32
-_MAX_RANGES = 256
+_ENTRY_BYTES = 8
+_PRESENT, _SWAPPED, _OF_FILE = 0x80, 0x40, 0x20
+"""Bits in the last byte of an entry of the page map."""
+_IS_WRITTEN = bytes(bool(bits & (_PRESENT | _SWAPPED)) and not bits & _OF_FILE for bits in range(256))
+_WRITTEN_RUN = re.compile(b"\x01+")
 
 
 def _declare(library: Any, name: str, result: Any, *arguments: Any) -> Any:
@@ -36,7 +37,6 @@ _mmap = _declare(_holding_gil, "mmap", _P, _P, _SIZE, _INT, _INT, _INT, ctypes.c
 _mprotect = _declare(_holding_gil, "mprotect", _INT, _P, _SIZE, _INT)
 _madvise = _declare(_holding_gil, "madvise", _INT, _P, _SIZE, _INT)
 _munmap = _declare(_releasing_gil, "munmap", _INT, _P, _SIZE)
-_ioctl = _declare(_holding_gil, "ioctl", _INT, _INT, ctypes.c_ulong, _P)
 copy = _declare(_holding_gil, "memmove", None, _P, _P, _SIZE)
 _memset = _declare(_holding_gil, "memset", None, _P, _INT, _SIZE)
 
@@ -94,13 +94,12 @@ def clear(address: int, size: int) -> None:
 
 
 class WrittenPages:
-    """Finds the pages of private mappings that were written since they were mapped. Linux 6.7 and later."""
+    """Finds pages of private mappings that may have been written since they were mapped. Linux only.
+
+    Read pages of anonymous mappings are among them (source: proc_pid_pagemap(5)).
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._ranges = (ctypes.c_uint64 * (3 * _MAX_RANGES))()
-        self._argument = (ctypes.c_uint64 * _SCAN_WORDS)()
-        self._argument_at = ctypes.addressof(self._argument)
         try:
             self._file: int | None = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
             self.available = self._try()
@@ -109,46 +108,32 @@ class WrittenPages:
             self.available = False
 
     def _try(self) -> bool:
-        """Return whether exactly the written page of three is found."""
+        """Return whether the written page of three is found."""
         address = reserve(3 * PAGE_BYTES)
         try:
             allow_access(address, 3 * PAGE_BYTES)
-            ctypes.string_at(address, 3 * PAGE_BYTES)
             clear(address + PAGE_BYTES, 1)
             return self.find(address, 3 * PAGE_BYTES, 3) == [(address + PAGE_BYTES, PAGE_BYTES)]
         finally:
             release(address, 3 * PAGE_BYTES)
 
     def find(self, address: int, size: int, most: int) -> list[tuple[int, int]] | None:
-        """Return address and size of each range of written pages; `None` if more than `most` pages are."""
-        found: list[tuple[int, int]] = []
-        end, scan, ranges = address + size, self._argument, self._ranges
-        with self._lock:
-            while address < end:
-                scan[:] = [
-                    ctypes.sizeof(scan),
-                    0,
-                    address,
-                    end,
-                    0,
-                    ctypes.addressof(ranges),
-                    _MAX_RANGES,
-                    most + 1,
-                    _IS_FILE | _IS_ZERO_PAGE,
-                    _IS_FILE | _IS_ZERO_PAGE,
-                    _IS_PRESENT | _IS_SWAPPED,
-                    0,
-                ]
-                count = _ioctl(self._file, _PAGEMAP_SCAN, self._argument_at)
-                _check(count < 0)
-                for at in range(0, 3 * count, 3):
-                    begin = ranges[at]
-                    found.append((begin, ranges[at + 1] - begin))
-                    most -= found[-1][1] // PAGE_BYTES
-                if most < 0:
-                    return None
-                address = scan[4]
-        return found
+        """Return address and size of each range of such pages; `None` if they are more than `most`.
+
+        Raises OSError.
+        """
+        assert self._file is not None
+        count = size // PAGE_BYTES
+        entries = os.pread(self._file, count * _ENTRY_BYTES, address // PAGE_BYTES * _ENTRY_BYTES)
+        written = entries[_ENTRY_BYTES - 1 :: _ENTRY_BYTES].translate(_IS_WRITTEN)
+        if len(written) != count:
+            raise OSError(errno.EIO, "the page map ends too early")
+        if written.count(1) > most:
+            return None
+        return [
+            (address + run.start() * PAGE_BYTES, (run.end() - run.start()) * PAGE_BYTES)
+            for run in _WRITTEN_RUN.finditer(written)
+        ]
 
     def __del__(self) -> None:
         if self._file is not None:

@@ -21,8 +21,8 @@ from engine.wasm.compile.image_file import MemoryImage
 from engine.wasm.execution.config import MIB, compile_config
 from engine.wasm.execution.host_stacks import RetainedStacks
 
-MAX_WRITTEN_BYTES = 4 * MIB
-"""A memory with more written pages is unmapped after its run."""
+MAX_WRITTEN_BYTES, MAX_SEARCHED_BYTES = 4 * MIB, 64 * MIB
+"""A memory that is larger, or has more written pages, is unmapped after its run."""
 
 
 @cache
@@ -71,6 +71,8 @@ class HostMemory:
 
     def reset(self) -> bool:
         """Restore the initial content and size; return whether that was done. Raises OSError."""
+        if self.size > MAX_SEARCHED_BYTES:
+            return False
         written = _written_pages().find(self.address, self.size, MAX_WRITTEN_BYTES // pages.PAGE_BYTES)
         if written is None:
             return False

@@ -1,6 +1,6 @@
 """Stacks of fibers, mapped by this host and used by one run after another.
 
-Mapping a stack anew takes a tenth of the CPU time of a short run. Code of guests cannot read what an earlier
+To map a new stack takes a tenth of the CPU time of a short run. Code of guests cannot read what an earlier
 run left on it.
 """
 

@@ -1,9 +1,8 @@
 """Policy that decides which components run in warm slots (see `PoolSettings.warm`).
 
 A warm slot is fast for the component whose memory it retains, and slower than a cold slot for any other,
-because the memory must be created again: the first run of a js component in one takes seven times as long. So
-only a few busy components use warm slots, and one is replaced only after an idle period. All others run in
-cold slots and pay for page faults.
+because wasmtime maps the memory again. So only a few busy components use warm slots, and one is replaced only
+after an idle period. All others run in cold slots and pay for page faults.
 """
 
 from collections import OrderedDict

@@ -1,5 +1,6 @@
 """Memories that this host maps for wasmtime: fresh in every run, bounded, and unmapped in the end."""
 
+import ctypes
 import gc
 import subprocess
 import sys
@@ -18,19 +19,23 @@ from engine.wasm.capi import pages
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.compile.image_file import MemoryImage
 from engine.wasm.execution import host_memories
-from engine.wasm.execution.host_memories import MAX_WRITTEN_BYTES, HostMemories, RetainedMemories
+from engine.wasm.execution.host_memories import (
+    MAX_SEARCHED_BYTES,
+    MAX_WRITTEN_BYTES,
+    HostMemories,
+    RetainedMemories,
+)
 from engine.wasm.execution.host_stacks import RESIDENT_BYTES, RetainedStacks
 from tests.support.examples import examples
 
 PAGE = 65536
 MINIMUM, START, LENGTH = 160 * PAGE, 8 * PAGE, 100 * PAGE
 INITIAL = bytes(START) + bytes(1 + at % 251 for at in range(LENGTH)) + bytes(MINIMUM - START - LENGTH)
-MODULE = f"""(module (memory (export "memory") {MINIMUM // PAGE} 1000)
+MODULE = f"""(module (memory (export "memory") {MINIMUM // PAGE} 2000)
   (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0)))
   (func (export "load") (param i32) (result i32) (i32.load8_u (local.get 0))))"""
-KERNEL_FINDS_WRITTEN = pages.WrittenPages().available
 NUMBERS = count()
-needs_kernel = pytest.mark.skipif(not KERNEL_FINDS_WRITTEN, reason="needs PAGEMAP_SCAN, of Linux 6.7")
+needs_kernel = pytest.mark.skipif(not pages.WrittenPages().available, reason="needs /proc/self/pagemap")
 
 
 class Program:
@@ -154,11 +159,9 @@ def test_memory_is_unmapped_after_its_run_in_a_cold_slot(tmp_path: Path) -> None
     program.close()
 
 
-def test_kernel_without_the_search_for_pages_maps_each_memory_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_page_map_each_run_maps_a_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_arguments: Any) -> int:
-        raise OSError(25, "Inappropriate ioctl for device")
+        raise OSError(1, "Operation not permitted")
 
     monkeypatch.setattr(pages.WrittenPages, "find", fail)
     unable = pages.WrittenPages()
@@ -236,23 +239,46 @@ def test_lack_of_address_space_ends_the_run_with_a_reason(tmp_path: Path) -> Non
 
 
 @needs_kernel
-@settings(max_examples=examples(60))
-@given(st.sets(st.integers(0, 1999)), st.integers(0, 2000))
-def test_exactly_the_written_pages_are_found(numbers: set[int], most: int) -> None:
-    size = pages.PAGE_BYTES
-    address = pages.reserve(2000 * size)
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sets(st.integers(0, 999)), st.sets(st.integers(0, 999)), st.integers(0, 1000), st.booleans())
+def test_exactly_the_written_pages_are_found(
+    tmp_path: Path, written: set[int], read: set[int], most: int, of_file: bool
+) -> None:
+    """Pages of a file that were only read are not among them."""
+    size, file = pages.PAGE_BYTES, tmp_path / "file"
+    file.write_bytes(b"x" * 1000 * size)
+    address = pages.reserve(1000 * size)
     try:
-        pages.allow_access(address, 2000 * size)
-        for number in numbers:
+        if of_file:
+            with file.open("rb") as opened:
+                pages.map_file_at(address, opened.fileno(), 1000 * size)
+            for number in read:
+                assert ctypes.string_at(address + number * size, 1) == b"x"
+        else:
+            pages.allow_access(address, 1000 * size)
+        for number in written:
             pages.clear(address + number * size, 1)
-        found = pages.WrittenPages().find(address, 2000 * size, most)
+        found = pages.WrittenPages().find(address, 1000 * size, most)
     finally:
-        pages.release(address, 2000 * size)
-    if len(numbers) > most:
+        pages.release(address, 1000 * size)
+    if len(written) > most:
         assert found is None
     else:
         assert found is not None
-        assert {(at - address) // size + i for at, length in found for i in range(length // size)} == numbers
+        assert {(at - address) // size + i for at, length in found for i in range(length // size)} == written
+
+
+@needs_kernel
+def test_large_memory_is_not_retained(tmp_path: Path) -> None:
+    program = Program(tmp_path, RetainedMemories(2))
+    for pages_of_wasm, retained in (
+        ((MAX_SEARCHED_BYTES - MINIMUM) // PAGE, 1),
+        (MAX_SEARCHED_BYTES // PAGE, 0),
+    ):
+        with program.run() as run:
+            assert run.grow(pages_of_wasm) > 0
+        assert program.mapped() == retained
+    program.close()
 
 
 @contextmanager

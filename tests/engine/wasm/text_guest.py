@@ -5,8 +5,7 @@ It is created in milliseconds without a toolchain, and accesses its memory, tabl
 """
 
 import asyncio
-import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -18,6 +17,14 @@ from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
 from engine.wasm.execution.runner import Guest, Runner
 from lanes.wit_imports import parse_interfaces
+from tests.engine.wasm.text_memories import (
+    IMPORTED_MEMORY,
+    IMPORTED_OTHER,
+    MEMORY,
+    OTHER,
+    PADDING,
+    indirect,
+)
 
 HTTP, STREAMS, CLOCK = "wasi:http/types@0.2.4", "wasi:io/streams@0.2.4", "wasi:clocks/monotonic-clock@0.2.4"
 HANDLER = "wasi:http/incoming-handler@0.2.4"
@@ -247,56 +254,6 @@ _CODE = """
 """
 
 
-_MEMORY = """
-(memory (export "memory") 40)
-(global $next (export "next") (mut i32) (i32.const 65536))
-(func (export "realloc") (param i32 i32 i32 i32) (result i32) (local $at i32)
-  (local.set $at (i32.and (i32.add (global.get $next) (i32.const 7)) (i32.const -8)))
-  (global.set $next (i32.add (local.get $at) (local.get 3)))
-  (local.get $at))
-"""
-_OTHER = """
-(memory $other (export "other") 1)
-(func $grow-other (export "grow") (param i32) (result i32) (memory.grow $other (local.get 0)))
-(func $size-of-other (export "size") (result i32) (memory.size $other))
-(func $load-other (export "load") (param i32) (result i32) (i32.load $other (local.get 0)))
-(func $fill-other (export "fill") (param i32 i32 i32)
-  (memory.fill $other (local.get 0) (local.get 1) (local.get 2)))
-"""
-_IMPORTED_OTHER = """
-(import "other" "grow" (func $grow-other (param i32) (result i32)))
-(import "other" "size" (func $size-of-other (result i32)))
-(import "other" "load" (func $load-other (param i32) (result i32)))
-(import "other" "fill" (func $fill-other (param i32 i32 i32)))
-"""
-_IMPORTED_MEMORY = """
-(import "memory" "memory" (memory 40)) (import "memory" "next" (global $next (mut i32)))
-"""
-_PADDING = '(data (i32.const 131072) "{}")'.format("\\00" * (1 << 20))
-"""Data that does not change the memory, and makes it worth an image of its own."""
-
-
-def _indirect(signatures: Mapping[str, str]) -> tuple[str, str]:
-    """Return a module whose functions call those of a table, and one that fills the table.
-
-    So a module can import functions that use its own memory.
-    """
-    stubs, entries = [], []
-    for at, (name, signature) in enumerate(signatures.items()):
-        count = len(re.findall("i32|i64", signature.partition("(result")[0]))
-        arguments = " ".join(f"(local.get {index})" for index in range(count))
-        stubs.append(
-            f'(func (export "{name}") {signature} {arguments} (call_indirect {signature} (i32.const {at})))'
-        )
-        entries.append(f'(import "host" "{name}" (func {signature}))')
-    table, fill = len(signatures), " ".join(map(str, range(len(signatures))))
-    return (
-        f'(core module $stubs (table (export "table") {table} {table} funcref) {" ".join(stubs)})',
-        f'(core module $fill (import "stubs" "table" (table {table} funcref)) {" ".join(entries)}'
-        f" (elem (i32.const 0) func {fill}))",
-    )
-
-
 @cache
 def component(*, hosted: bool = False) -> bytes:
     """Return the guest. `hosted`: this host maps its memory, instead of wasmtime."""
@@ -324,7 +281,7 @@ def component(*, hosted: bool = False) -> bytes:
     )
     main = f"""(core module $main
   {imported}
-  {_IMPORTED_OTHER + _MEMORY + _PADDING if hosted else _IMPORTED_MEMORY + _OTHER}
+  {IMPORTED_OTHER + MEMORY + PADDING if hosted else IMPORTED_MEMORY + OTHER}
   {_CODE}
   (func (export "handle") (param $request i32) (param $param i32)
     (local $letter i32) (local $p i32) (local $to i32)
@@ -344,10 +301,10 @@ def component(*, hosted: bool = False) -> bytes:
     unreachable))"""
     functions = chr(10).join(lowered)
     if hosted:
-        stubs, fill = _indirect(signatures)
+        stubs, fill = indirect(signatures)
         modules = f"""{stubs}
 (core instance $stubs-instance (instantiate $stubs))
-(core module $other {_OTHER})
+(core module $other {OTHER})
 (core instance $other-instance (instantiate $other))
 {main}
 (core instance $main-instance (instantiate $main
@@ -359,7 +316,7 @@ def component(*, hosted: bool = False) -> bytes:
 (core instance (instantiate $fill
   (with "stubs" (instance $stubs-instance)) (with "host" (instance {exports}))))"""
     else:
-        modules = f"""(core module $memory-module {_MEMORY})
+        modules = f"""(core module $memory-module {MEMORY})
 (core instance $memory-instance (instantiate $memory-module))
 (alias core export $memory-instance "memory" (core memory $memory))
 (alias core export $memory-instance "realloc" (core func $realloc))
