@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from wasmtime import Engine
-from wasmtime.component import Component
 
-from engine.wasm.binary.preinit.run import preinitialize
 from engine.wasm.capi import wasmtime
-from engine.wasm.compile import code_cache
+from engine.wasm.compile import code_cache, compiler
 from engine.wasm.compile.compilers import Compiler
-from engine.wasm.execution import config, epoch_ticker, execution, invocation, polls, runner
+from engine.wasm.compile.image_file import find_code
+from engine.wasm.compile.limits import MAX_CODE_BYTES
+from engine.wasm.execution import config, epoch_ticker, execution, host_memories, invocation, polls, runner
 from engine.wasm.execution.run_state import RunState
-from engine.wasm.weave.weaver import weave
 from svc_tui.main import run
 from svc_tui.serve import server
 
@@ -38,12 +37,13 @@ async def _compiled(
     component: Path, digest: str, cache: Path, **_options: Any
 ) -> code_cache.CompiledComponent:
     target = cache / "compiled" / f"{digest}-unmetered.cwasm"
-    if not target.exists():
+    if find_code(target, Path.exists) is None:
         engine = Engine(_without_epochs(Compiler.OPTIMIZING))
         target.parent.mkdir(parents=True, exist_ok=True)
-        binary = weave(preinitialize(component.read_bytes()))
-        target.write_bytes(Component(engine, binary).serialize())
-    return code_cache.CompiledComponent(target, Compiler.OPTIMIZING)
+        compiler.compile_to(engine, component.read_bytes(), target, MAX_CODE_BYTES, preinit=True)
+    found = find_code(target, Path.exists)
+    assert found is not None
+    return code_cache.CompiledComponent(found[0], Compiler.OPTIMIZING, found[1])
 
 
 def _register(self: runner.Runner, started: execution.Execution, run: RunState) -> None:
@@ -65,6 +65,7 @@ def _put(place: Any, name: str, what: Any) -> None:
 
 def main() -> None:
     _put(config, "compile_config", _without_epochs)
+    _put(host_memories, "compile_config", _without_epochs)
     _put(runner, "compile_component", _compiled)
     _put(runner.Runner, "register", _register)
     _put(epoch_ticker.EpochTicker, "_work", lambda self: None)

@@ -38,7 +38,7 @@ def _locked(path: Path):  # type: ignore[no-untyped-def]
         yield
 
 
-def _compile_to(engine: Engine, component: bytes, out: Path, max_code: int, *, preinit: bool) -> None:
+def compile_to(engine: Engine, component: bytes, out: Path, max_code: int, *, preinit: bool) -> None:
     """Compile a component to the file `out`. Raises CodeTooLarge for more than `max_code` bytes.
 
     `preinit` also pre-initializes its runtime if possible.
@@ -98,7 +98,7 @@ def main(max_code: str, component: str, *targets: str) -> int:
             image_file(out).unlink(missing_ok=True)
             try:
                 preinit = compiler == targets[0] == Compiler.OPTIMIZING
-                _compile_to(engine, Path(component).read_bytes(), out, int(max_code), preinit=preinit)
+                compile_to(engine, Path(component).read_bytes(), out, int(max_code), preinit=preinit)
                 return 0
             except CodeTooLarge as error:
                 print(error, file=sys.stderr)

@@ -96,7 +96,7 @@ def test_generated_module_is_parsed_in_bounded_time(binary: bytes) -> None:
 
 def compiled(engine: Engine, binary: bytes, folder: Path) -> Path:
     target = folder / "a-b.cwasm"
-    compiler._compile_to(engine, binary, target, MAX_BYTES, preinit=True)
+    compiler.compile_to(engine, binary, target, MAX_BYTES, preinit=True)
     found = find_code(target, is_sealed)
     assert found is not None
     return found[0]
