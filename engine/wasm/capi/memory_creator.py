@@ -65,8 +65,6 @@ _creators: dict[int, MemoryCreator[Any]] = {}
 """The creator of each engine, by a key that wasmtime passes."""
 _live: dict[int, tuple[MemoryCreator[Any], LinearMemory]] = {}
 """The memories of instances, by their addresses."""
-
-
 _stack_creators: dict[int, StackCreator] = {}
 _live_stacks: dict[int, tuple[StackCreator, int]] = {}
 """The creator and the size of each stack, by its address."""
@@ -89,7 +87,7 @@ def set_stack_creator(config: Config, creator: StackCreator) -> None:
 
 
 def _error(error: Exception) -> int:
-    return int(_error_new(f"cannot map a memory: {error}".encode()))
+    return int(_error_new(f"cannot map memory: {error}".encode()))
 
 
 def _get_memory(at: int, size: int, capacity: int) -> int:

@@ -25,6 +25,7 @@ from engine.quota import Quotas
 from engine.wasm.capi.wasmtime import address, increment_epoch
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.compile.image_file import MemoryImage
+from engine.wasm.compile.machine_code import CodeRejected
 from engine.wasm.execution.config import MEMORIES_PER_INSTANCE, MIB, PoolSettings, create_engine
 from engine.wasm.execution.host_memories import HostMemories, RetainedMemories
 from engine.wasm.execution.host_stacks import RetainedStacks
@@ -136,8 +137,14 @@ class Slots:
         return self._engines[compiler]
 
     def engine_with(self, compiler: Compiler, image: MemoryImage) -> Engine:
-        """Return a new engine for one component, whose memories begin with an image. Raises OSError."""
-        engine = HostMemories(image, self._retained).create_engine(compiler, self._stacks)
+        """Return a new engine for one component, whose memories begin with an image.
+
+        Raises `CodeRejected` if its file cannot be mapped.
+        """
+        try:
+            engine = HostMemories(image, self._retained).create_engine(compiler, self._stacks)
+        except OSError as error:
+            raise CodeRejected(image.path, str(error)) from error
         self._others = (*(other for other in self._others if other() is not None), ref(engine))
         return engine
 

@@ -158,10 +158,9 @@ class Runner:
         )
         compiler, image = compiled.compiler, compiled.image
         pools = [slots.engine(compiler) for slots in self.pool.slots]
-        try:
-            engines = [slots.engine_with(compiler, image) for slots in self.pool.slots] if image else pools
-        except OSError as error:
-            raise CodeRejected(compiled.path, str(error)) from error
+        engines = (
+            pools if image is None else [slots.engine_with(compiler, image) for slots in self.pool.slots]
+        )
 
         def link() -> tuple[LinkedComponent, ...]:
             components = [load_component(engine, compiled.path) for engine in pools]

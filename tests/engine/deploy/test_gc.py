@@ -5,6 +5,7 @@ import os
 import time
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from engine.deploy.package_store import unpack
 from engine.wasm.compile.code_cache import compile_component, evict_code
 from engine.wasm.compile.compilers import Compiler, code_key
 from tests.engine.deploy.packing import component_artifact, deployment, opened, stored
+from tests.engine.wasm.test_memory_image import FILL, compiled, with_data
 from tests.support.blobs import exists
 
 FOREVER = 1 << 62
@@ -191,3 +193,15 @@ def test_used_machine_code_is_retained(tmp_path: Path) -> None:
     age(path, 2 * GRACE_NS)
     assert evict_code(tmp_path, (), time.time_ns() - GRACE_NS) == 1
     assert asyncio.run(compiled()) == path
+
+
+def test_initial_memory_and_shared_code_of_needed_components_stay(tmp_path: Path) -> None:
+    binary = with_data((65536, FILL))
+    digest = sha256(binary).hexdigest()
+    component = compiled(binary, tmp_path)
+    assert component.image is not None
+    for path in (tmp_path / "compiled").iterdir():
+        age(path, 2 * GRACE_NS)
+    assert evict_code(tmp_path, (digest,), time.time_ns() - GRACE_NS) == 0
+    assert evict_code(tmp_path, (), time.time_ns() - GRACE_NS) == 2
+    assert not list((tmp_path / "compiled").glob("*.*m*"))

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from wasmtime import Instance, Memory, Module, Store, Trap
 
 from engine.wasm.capi import pages
+from engine.wasm.compile.code_cache import CompiledComponent, compile_component
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.compile.image_file import MemoryImage
-from engine.wasm.execution import host_memories
+from engine.wasm.execution import host_memories, runner
 from engine.wasm.execution.host_memories import (
     MAX_SEARCHED_BYTES,
     MAX_WRITTEN_BYTES,
@@ -26,7 +27,10 @@ from engine.wasm.execution.host_memories import (
     RetainedMemories,
 )
 from engine.wasm.execution.host_stacks import RESIDENT_BYTES, RetainedStacks
+from engine.wasm.execution.runner import Guest, Runner
+from tests.engine.wasm import text_guest
 from tests.support.examples import examples
+from tests.support.guest_client import Client
 
 PAGE = 65536
 MINIMUM, START, LENGTH = 160 * PAGE, 8 * PAGE, 100 * PAGE
@@ -235,7 +239,7 @@ def test_lack_of_address_space_ends_the_run_with_a_reason(tmp_path: Path) -> Non
         [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert process.stderr == ""
-    assert "cannot map a memory: [Errno 12] Cannot allocate memory" in process.stdout
+    assert "cannot map memory: [Errno 12] Cannot allocate memory" in process.stdout
 
 
 @needs_kernel
@@ -308,3 +312,23 @@ def test_stacks_are_used_again_and_little_of_them_stays_resident() -> None:
     del stacks
     gc.collect()
     assert (resident(second), resident(other)) == (0, 0)
+
+
+def test_image_that_is_lost_before_it_is_mapped_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = []
+
+    async def compile_and_lose(*arguments: Any, **options: Any) -> CompiledComponent:
+        component = await compile_component(*arguments, **options)
+        if component.image is not None and not lost:
+            component.image.path.unlink()
+            lost.append(component.image)
+        return component
+
+    async def test(guest: Guest, _runner: Runner) -> bytes:
+        return (await Client().call(guest, "/h")).body
+
+    monkeypatch.setattr(runner, "compile_component", compile_and_lose)
+    assert text_guest.serve(tmp_path, test, data=text_guest.component(hosted=True)) == b"hello\n"
+    assert len(lost) == 1
