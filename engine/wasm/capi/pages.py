@@ -100,6 +100,7 @@ class WrittenPages:
     """
 
     def __init__(self) -> None:
+        self._process = os.getpid()
         try:
             self._file: int | None = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
             self.available = self._try()
@@ -120,9 +121,10 @@ class WrittenPages:
     def find(self, address: int, size: int, most: int) -> list[tuple[int, int]] | None:
         """Return address and size of each range of such pages; `None` if they are more than `most`.
 
-        Raises OSError.
+        Raises OSError, also in a fork of the process.
         """
-        assert self._file is not None
+        if self._file is None or os.getpid() != self._process:
+            raise OSError(errno.ESRCH, "no page map of this process")
         count = size // PAGE_BYTES
         entries = os.pread(self._file, count * _ENTRY_BYTES, address // PAGE_BYTES * _ENTRY_BYTES)
         written = entries[_ENTRY_BYTES - 1 :: _ENTRY_BYTES].translate(_IS_WRITTEN)

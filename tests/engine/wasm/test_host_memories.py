@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -270,6 +271,20 @@ def test_exactly_the_written_pages_are_found(
     else:
         assert found is not None
         assert {(at - address) // size + i for at, length in found for i in range(length // size)} == written
+
+
+@needs_kernel
+def test_fork_does_not_read_the_page_map_of_its_parent() -> None:
+    """It would take pages that it wrote for unchanged."""
+    written = pages.WrittenPages()
+    child = os.fork()
+    if not child:
+        try:
+            written.find(0, pages.PAGE_BYTES, 1)
+        except OSError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 @needs_kernel
