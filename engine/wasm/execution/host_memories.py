@@ -43,6 +43,7 @@ class HostMemory:
         "free",
         "reserved",
         "size",
+        "written",
     )
 
     def __init__(self, image: "MappedImage", minimum: int, reserved: int, guard: int) -> None:
@@ -52,6 +53,8 @@ class HostMemory:
         self._minimum = self.size = minimum
         self._content = image.content
         self._image_begin = self._image_end = self.address + minimum
+        self.written = 0
+        """Bytes of its pages that were written since it was mapped, at the last reset."""
         self.free: list[HostMemory]
         """Those that a next run may take instead of a new one; it belongs to `HostMemories`."""
         try:
@@ -76,6 +79,7 @@ class HostMemory:
         written = _written_pages().find(self.address, self.size, MAX_WRITTEN_BYTES // pages.PAGE_BYTES)
         if written is None:
             return False
+        self.written = sum(size for _, size in written)
         minimum_end, begin, end = self.address + self._minimum, self._image_begin, self._image_end
         if self.size > self._minimum:
             pages.discard(minimum_end, self.size - self._minimum)
@@ -101,13 +105,14 @@ class HostMemory:
 
 
 class RetainedMemories:
-    """Memories that were reset, for next runs: at most `limit`. The longest unused one is released first.
+    """Memories that were reset, for next runs. The longest unused one is released first.
 
-    Callable from any thread.
+    At most `count` are retained, with at most `limit` bytes of written pages. Callable from any thread.
     """
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, count: int, limit: int) -> None:
+        self._count, self._limit = count, limit
+        self._bytes = 0
         self._lock = threading.Lock()
         self._all: OrderedDict[HostMemory, None] = OrderedDict()
 
@@ -116,11 +121,15 @@ class RetainedMemories:
         with self._lock:
             memory.free.append(memory)
             self._all[memory] = None
-            if len(self._all) <= self._limit:
-                return
-            oldest, _ = self._all.popitem(last=False)
-            oldest.free.remove(oldest)
-        oldest.release()
+            self._bytes += memory.written
+            released = []
+            while len(self._all) > self._count or self._bytes > self._limit:
+                oldest, _ = self._all.popitem(last=False)
+                oldest.free.remove(oldest)
+                self._bytes -= oldest.written
+                released.append(oldest)
+        for oldest in released:
+            oldest.release()
 
     def take(self, free: list[HostMemory]) -> HostMemory | None:
         """Remove and return one of these memories, if there is one."""
@@ -129,6 +138,7 @@ class RetainedMemories:
                 return None
             memory = free.pop()
             del self._all[memory]
+            self._bytes -= memory.written
             return memory
 
 

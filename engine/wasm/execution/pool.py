@@ -26,7 +26,13 @@ from engine.wasm.capi.wasmtime import address, increment_epoch
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.compile.image_file import MemoryImage
 from engine.wasm.compile.machine_code import CodeRejected
-from engine.wasm.execution.config import MEMORIES_PER_INSTANCE, MIB, PoolSettings, create_engine
+from engine.wasm.execution.config import (
+    MEMORIES_PER_INSTANCE,
+    MIB,
+    WARM_RESIDENT_MIB,
+    PoolSettings,
+    create_engine,
+)
 from engine.wasm.execution.host_memories import HostMemories, RetainedMemories
 from engine.wasm.execution.host_stacks import RetainedStacks
 from engine.wasm.execution.memory_budget import Holding, MemoryBudget, RunMemory
@@ -37,6 +43,8 @@ RESERVED_SHARE = 8
 """One in eight slots and bytes is reserved for projects that do not hold more than half of all."""
 MIN_INSTANCES = 8
 """Smallest usable pool."""
+MAX_RETAINED = 192
+"""Maximum memories that this host retains, because each takes address space and mappings."""
 MEMORY_WAIT_SECONDS = 30.0
 """How long a request waits for memory."""
 _MEMORY_BYTES = (4096 + 64) * MIB
@@ -125,7 +133,8 @@ class Slots:
         self.warm = warm
         self._make = partial(create_engine, instances=size + MAX_BACKLOG, memory_mib=memory_mib, warm=warm)
         self._engines: dict[Compiler, Engine] = {}
-        self._retained = RetainedMemories(size * MEMORIES_PER_INSTANCE) if warm else None
+        most = size * WARM_RESIDENT_MIB * MIB
+        self._retained = RetainedMemories(MAX_RETAINED, most) if warm else None
         self._stacks = RetainedStacks(size) if warm else None
         self._others: tuple[ref[Engine], ...] = ()
         """Engines of components with separate memory images, until they are unloaded."""

@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -68,7 +68,7 @@ class LoadedComponent:
 
     programs: tuple[LinkedComponent, ...]
     memories: tuple[int | None, ...]
-    use: ComponentUsage = field(default_factory=ComponentUsage)
+    use: ComponentUsage
 
 
 class Runner:
@@ -143,7 +143,7 @@ class Runner:
             error.path.unlink(missing_ok=True)
             programs = await link()
         memories = await asyncio.to_thread(lambda: declared_limits(artifact.component.read_bytes()))
-        return LoadedComponent(programs, memories)
+        return LoadedComponent(programs, memories, ComponentUsage(hosted=programs[0].hosted))
 
     async def _link(
         self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]

@@ -3,6 +3,9 @@
 A warm slot is fast for the component whose memory it retains, and slower than a cold slot for any other,
 because wasmtime maps the memory again. So only a few busy components use warm slots, and one is replaced only
 after an idle period. All others run in cold slots and pay for page faults.
+
+Where this host maps the memory, a warm slot is slow for no component, and what is retained has a limit of its
+own. Such a component uses warm slots from its first busy period on.
 """
 
 from collections import OrderedDict
@@ -20,9 +23,12 @@ EVICT_IDLE_NS = 10_000_000_000
 class ComponentUsage:
     """Request history of a component: time of the last request, and consecutive requests."""
 
-    __slots__ = ("last_request_ns", "streak")
+    __slots__ = ("hosted", "last_request_ns", "promoted", "streak")
 
-    def __init__(self) -> None:
+    def __init__(self, *, hosted: bool = False) -> None:
+        """`hosted` is whether this host maps its memories."""
+        self.hosted = hosted
+        self.promoted = False
         self.last_request_ns = 0
         self.streak = 0
 
@@ -38,6 +44,9 @@ class WarmSlotPolicy:
         now = monotonic_ns()
         use.streak = use.streak + 1 if now - use.last_request_ns < MAX_GAP_NS else 1
         use.last_request_ns = now
+        if use.hosted:
+            use.promoted = use.promoted or use.streak >= PROMOTE_AFTER
+            return use.promoted
         if use not in self._warm:
             if use.streak < PROMOTE_AFTER or not self._make_room(now):
                 return False

@@ -39,6 +39,7 @@ INITIAL = bytes(START) + bytes(1 + at % 251 for at in range(LENGTH)) + bytes(MIN
 MODULE = f"""(module (memory (export "memory") {MINIMUM // PAGE} 2000)
   (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0)))
   (func (export "load") (param i32) (result i32) (i32.load8_u (local.get 0))))"""
+MUCH = 1 << 30
 NUMBERS = count()
 needs_kernel = pytest.mark.skipif(not pages.WrittenPages().available, reason="needs /proc/self/pagemap")
 
@@ -106,7 +107,7 @@ class Run:
 def test_each_run_begins_with_the_initial_content(
     tmp_path: Path, writes: list[tuple[int, int]], grown: int, retain: bool
 ) -> None:
-    program = Program(tmp_path, RetainedMemories(2) if retain else None)
+    program = Program(tmp_path, RetainedMemories(2, MUCH) if retain else None)
     for _ in range(3):
         with program.run() as run:
             assert run.read() == INITIAL
@@ -121,7 +122,7 @@ def test_each_run_begins_with_the_initial_content(
 
 @needs_kernel
 def test_memory_is_used_again_unless_much_of_it_was_written(tmp_path: Path) -> None:
-    program = Program(tmp_path, RetainedMemories(2))
+    program = Program(tmp_path, RetainedMemories(2, MUCH))
     for written, retained in ((1, 1), (MAX_WRITTEN_BYTES, 1), (MAX_WRITTEN_BYTES + 1, 0)):
         with program.run() as run:
             run.write(PAGE, b"\xff" * written)
@@ -132,7 +133,7 @@ def test_memory_is_used_again_unless_much_of_it_was_written(tmp_path: Path) -> N
 @needs_kernel
 def test_written_pages_of_several_runs_count_together(tmp_path: Path) -> None:
     """They stay mapped, so they take memory until the memory is unmapped."""
-    program = Program(tmp_path, RetainedMemories(2))
+    program = Program(tmp_path, RetainedMemories(2, MUCH))
     for half in (0, 1):
         with program.run() as run:
             run.write(PAGE + half * MAX_WRITTEN_BYTES, b"\xff" * (MAX_WRITTEN_BYTES // 2 + 1))
@@ -142,7 +143,7 @@ def test_written_pages_of_several_runs_count_together(tmp_path: Path) -> None:
 
 @needs_kernel
 def test_memories_of_all_programs_are_bounded(tmp_path: Path) -> None:
-    retained = RetainedMemories(3)
+    retained = RetainedMemories(3, MUCH)
     first, second = Program(tmp_path, retained), Program(tmp_path, retained)
     with first.run(), first.run():
         pass
@@ -152,6 +153,21 @@ def test_memories_of_all_programs_are_bounded(tmp_path: Path) -> None:
     with first.run(), first.run(), first.run():
         assert (first.mapped(), second.mapped()) == (3, 2)
     assert (first.mapped(), second.mapped()) == (3, 0)
+    first.close()
+    second.close()
+
+
+@needs_kernel
+def test_written_pages_of_all_programs_are_bounded(tmp_path: Path) -> None:
+    retained = RetainedMemories(100, 3 * PAGE)
+    first, second = Program(tmp_path, retained), Program(tmp_path, retained)
+    for program, mapped in ((first, (1, 0)), (second, (1, 1)), (first, (1, 1)), (second, (1, 1))):
+        with program.run() as run:
+            run.write(0, b"x" * PAGE)
+        assert (first.mapped(), second.mapped()) == mapped
+    with first.run() as run:
+        run.write(PAGE, b"x" * 2 * PAGE)
+    assert (first.mapped(), second.mapped()) == (1, 0)
     first.close()
     second.close()
 
@@ -172,7 +188,7 @@ def test_without_a_page_map_each_run_maps_a_memory(tmp_path: Path, monkeypatch: 
     unable = pages.WrittenPages()
     assert not unable.available
     monkeypatch.setattr(host_memories, "_written_pages", lambda: unable)
-    program = Program(tmp_path, RetainedMemories(2))
+    program = Program(tmp_path, RetainedMemories(2, MUCH))
     for _ in range(2):
         with program.run() as run:
             assert run.read() == INITIAL
@@ -186,7 +202,7 @@ def open_files() -> set[Path]:
 
 
 def test_everything_is_unmapped_with_the_engine(tmp_path: Path) -> None:
-    program = Program(tmp_path, RetainedMemories(4))
+    program = Program(tmp_path, RetainedMemories(4, MUCH))
     with program.run(), program.run():
         pass
     image = program.image
@@ -201,7 +217,7 @@ def test_everything_is_unmapped_with_the_engine(tmp_path: Path) -> None:
 @pytest.mark.parametrize("at", [MINIMUM, MINIMUM + 5 * PAGE, 2**31, 2**32 - 1])
 def test_access_beyond_the_memory_traps(tmp_path: Path, at: int) -> None:
     """Also where the memory of an earlier run had grown to."""
-    program = Program(tmp_path, RetainedMemories(2))
+    program = Program(tmp_path, RetainedMemories(2, MUCH))
     with program.run() as run:
         run.grow(10)
         assert run.load(MINIMUM + 10 * PAGE - 1) == 0
@@ -212,7 +228,7 @@ def test_access_beyond_the_memory_traps(tmp_path: Path, at: int) -> None:
 
 def test_other_memories_begin_with_zeros(tmp_path: Path) -> None:
     text = MODULE.replace(f" {MINIMUM // PAGE} ", f" {MINIMUM // PAGE + 1} ")
-    program = Program(tmp_path, RetainedMemories(2), text)
+    program = Program(tmp_path, RetainedMemories(2, MUCH), text)
     for _ in range(2):
         with program.run() as run:
             assert run.read() == bytes(MINIMUM + PAGE)
@@ -289,7 +305,7 @@ def test_fork_does_not_read_the_page_map_of_its_parent() -> None:
 
 @needs_kernel
 def test_large_memory_is_not_retained(tmp_path: Path) -> None:
-    program = Program(tmp_path, RetainedMemories(2))
+    program = Program(tmp_path, RetainedMemories(2, MUCH))
     for pages_of_wasm, retained in (
         ((MAX_SEARCHED_BYTES - MINIMUM) // PAGE, 1),
         (MAX_SEARCHED_BYTES // PAGE, 0),
@@ -309,24 +325,26 @@ def stack(stacks: RetainedStacks, size: int) -> Iterator[int]:
     stacks.recycle(address, size)
 
 
-def resident(address: int) -> int:
-    """Return the resident bytes of the mapping that begins at an address; 0 if there is none."""
-    _, _, mapping = Path("/proc/self/smaps").read_text().partition(f"\n{address:x}-")
-    return int(mapping.partition("\nRss:")[2].split()[0]) << 10 if mapping else 0
+def resident(address: int, size: int) -> int:
+    """Return the resident bytes of pages at an address."""
+    found = pages.WrittenPages().find(address, size, size)
+    assert found is not None
+    return sum(length for _, length in found)
 
 
+@needs_kernel
 def test_stacks_are_used_again_and_little_of_them_stays_resident() -> None:
     size, stacks = 1 << 20, RetainedStacks(1)
     with stack(stacks, size) as first, stack(stacks, size) as second:
-        assert resident(first) >= size
-    assert (resident(first), resident(second)) == (0, RESIDENT_BYTES)
+        assert resident(first, size) >= size
+    assert (resident(first, size), resident(second, size)) == (0, RESIDENT_BYTES)
     with stack(stacks, size) as third:
         assert third == second
     with stack(stacks, 2 * size) as other:
         assert other != second
     del stacks
     gc.collect()
-    assert (resident(second), resident(other)) == (0, 0)
+    assert (resident(second, size), resident(other, size)) == (0, 0)
 
 
 def test_image_that_is_lost_before_it_is_mapped_is_written_again(
