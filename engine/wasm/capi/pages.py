@@ -133,8 +133,8 @@ class WrittenPages:
         if written.count(1) > most:
             return None
         return [
-            (address + run.start() * PAGE_BYTES, (run.end() - run.start()) * PAGE_BYTES)
-            for run in _WRITTEN_RUN.finditer(written)
+            (address + begin * PAGE_BYTES, (end - begin) * PAGE_BYTES)
+            for begin, end in map(re.Match.span, _WRITTEN_RUN.finditer(written))
         ]
 
     def __del__(self) -> None:

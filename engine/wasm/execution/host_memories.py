@@ -79,24 +79,29 @@ class HostMemory:
         written = _written_pages().find(self.address, self.size, MAX_WRITTEN_BYTES // pages.PAGE_BYTES)
         if written is None:
             return False
-        self.written = sum(size for _, size in written)
-        minimum_end, begin, end = self.address + self._minimum, self._image_begin, self._image_end
+        self.written = sum([size for _, size in written])
         if self.size > self._minimum:
-            pages.discard(minimum_end, self.size - self._minimum)
-            pages.deny_access(minimum_end, self.size - self._minimum)
+            pages.discard(self.address + self._minimum, self.size - self._minimum)
+            pages.deny_access(self.address + self._minimum, self.size - self._minimum)
             self.size = self._minimum
+        begin, end, source = self._image_begin, self._image_end, self._content - self._image_begin
         for at, size in written:
-            stop = min(at + size, minimum_end)
-            low, high = max(at, begin), min(stop, end)
-            if low >= high:
-                low = high = stop
-            if at < low:
-                pages.clear(at, low - at)
-            if low < high:
-                pages.copy(low, self._content + (low - begin), high - low)
-            if high < stop:
-                pages.clear(high, stop - high)
+            if begin <= at and at + size <= end:
+                pages.copy(at, source + at, size)
+            else:
+                self._restore(at, min(at + size, self.address + self._minimum))
         return True
+
+    def _restore(self, at: int, end: int) -> None:
+        """Restore the initial content of pages inside and outside of the image."""
+        low = min(max(at, self._image_begin), end)
+        high = max(min(end, self._image_end), low)
+        if at < low:
+            pages.clear(at, low - at)
+        if low < high:
+            pages.copy(low, self._content + (low - self._image_begin), high - low)
+        if high < end:
+            pages.clear(high, end - high)
 
     def release(self) -> None:
         """Unmap the memory."""
