@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from contextlib import suppress
 from functools import cache
+from weakref import finalize
 
 from wasmtime import Engine
 
@@ -34,7 +35,7 @@ class HostMemory:
     """One memory: reserved address space between guards, of which the first pages are accessible."""
 
     __slots__ = (
-        "_content",
+        "_image",
         "_image_begin",
         "_image_end",
         "_mapping",
@@ -51,7 +52,7 @@ class HostMemory:
         self._mapping = pages.reserve(guard + reserved + guard), guard + reserved + guard
         self.address, self.reserved = self._mapping[0] + guard, reserved
         self._minimum = self.size = minimum
-        self._content = image.content
+        self._image = image
         self._image_begin = self._image_end = self.address + minimum
         self.written = 0
         """Bytes of its pages that were written since it was mapped, at the last reset."""
@@ -84,7 +85,7 @@ class HostMemory:
             pages.discard(self.address + self._minimum, self.size - self._minimum)
             pages.deny_access(self.address + self._minimum, self.size - self._minimum)
             self.size = self._minimum
-        begin, end, source = self._image_begin, self._image_end, self._content - self._image_begin
+        begin, end, source = self._image_begin, self._image_end, self._image.content - self._image_begin
         for at, size in written:
             if begin <= at and at + size <= end:
                 pages.copy(at, source + at, size)
@@ -99,7 +100,7 @@ class HostMemory:
         if at < low:
             pages.clear(at, low - at)
         if low < high:
-            pages.copy(low, self._content + (low - self._image_begin), high - low)
+            pages.copy(low, self._image.content + (low - self._image_begin), high - low)
         if high < end:
             pages.clear(high, end - high)
 
@@ -159,19 +160,16 @@ class MappedImage:
         except OSError:
             os.close(self.file)
             raise
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self.file)
-        pages.release(self.content, self.source.length)
+        finalize(self, os.close, self.file)
+        finalize(self, pages.release, self.content, source.length)
 
 
 class HostMemories:
     """The memories of one engine, which is the engine of one component. Callable from any thread."""
 
-    def __init__(self, image: MemoryImage, retained: RetainedMemories | None) -> None:
-        """`retained` is where memories stay after a run, if they do. Raises OSError."""
-        self._image = MappedImage(image)
+    def __init__(self, image: MappedImage, retained: RetainedMemories | None) -> None:
+        """`retained` is where memories stay after a run, if they do."""
+        self._image = image
         self._retained = retained if _written_pages().available else None
         self._free: dict[tuple[int, int, int], list[HostMemory]] = {}
 
@@ -206,4 +204,3 @@ class HostMemories:
         for free in self._free.values():
             while self._retained is not None and (memory := self._retained.take(free)) is not None:
                 memory.release()
-        self._image.close()

@@ -33,7 +33,7 @@ from engine.wasm.execution.config import (
     PoolSettings,
     create_engine,
 )
-from engine.wasm.execution.host_memories import HostMemories, RetainedMemories
+from engine.wasm.execution.host_memories import HostMemories, MappedImage, RetainedMemories
 from engine.wasm.execution.host_stacks import RetainedStacks
 from engine.wasm.execution.memory_budget import Holding, MemoryBudget, RunMemory
 from engine.wasm.execution.reclaimer import MAX_BACKLOG
@@ -145,15 +145,9 @@ class Slots:
             self._engines = {**self._engines, compiler: self._make(compiler)}
         return self._engines[compiler]
 
-    def engine_with(self, compiler: Compiler, image: MemoryImage) -> Engine:
-        """Return a new engine for one component, whose memories begin with an image.
-
-        Raises `CodeRejected` if its file cannot be mapped.
-        """
-        try:
-            engine = HostMemories(image, self._retained).create_engine(compiler, self._stacks)
-        except OSError as error:
-            raise CodeRejected(image.path, str(error)) from error
+    def engine_with(self, compiler: Compiler, image: MappedImage) -> Engine:
+        """Return a new engine for one component, whose memories begin with an image."""
+        engine = HostMemories(image, self._retained).create_engine(compiler, self._stacks)
         self._others = (*(other for other in self._others if other() is not None), ref(engine))
         return engine
 
@@ -302,6 +296,19 @@ class Pool:
             del self._holdings[project]
         if self._queue.size:
             self.grant_waiting()
+
+    def engines(self, compiler: Compiler, image: MemoryImage | None) -> list[Engine]:
+        """Return the engine of each kind of slot for a component with this image, if it has one.
+
+        Raises `CodeRejected` if the image cannot be mapped.
+        """
+        if image is None:
+            return [slots.engine(compiler) for slots in self.slots]
+        try:
+            mapped = MappedImage(image)
+        except OSError as error:
+            raise CodeRejected(image.path, str(error)) from error
+        return [slots.engine_with(compiler, mapped) for slots in self.slots]
 
     def running(self) -> dict[str, int]:
         """Return the number of slots that each project holds."""

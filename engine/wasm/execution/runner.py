@@ -157,10 +157,7 @@ class Runner:
             slots=self._compiling,
         )
         compiler, image = compiled.compiler, compiled.image
-        pools = [slots.engine(compiler) for slots in self.pool.slots]
-        engines = (
-            pools if image is None else [slots.engine_with(compiler, image) for slots in self.pool.slots]
-        )
+        pools, engines = self.pool.engines(compiler, None), self.pool.engines(compiler, image)
 
         def link() -> tuple[LinkedComponent, ...]:
             components = [load_component(engine, compiled.path) for engine in pools]

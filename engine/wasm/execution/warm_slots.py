@@ -5,7 +5,7 @@ because wasmtime maps the memory again. So only a few busy components use warm s
 after an idle period. All others run in cold slots and pay for page faults.
 
 Where this host maps the memory, a warm slot is slow for no component, and what is retained has a limit of its
-own. Such a component uses warm slots from its first busy period on.
+own. Such a component uses warm slots after its first requests, which measure its memory.
 """
 
 from collections import OrderedDict
@@ -23,12 +23,11 @@ EVICT_IDLE_NS = 10_000_000_000
 class ComponentUsage:
     """Request history of a component: time of the last request, and consecutive requests."""
 
-    __slots__ = ("hosted", "last_request_ns", "promoted", "streak")
+    __slots__ = ("hosted", "last_request_ns", "streak")
 
     def __init__(self, *, hosted: bool = False) -> None:
         """`hosted` is whether this host maps its memories."""
         self.hosted = hosted
-        self.promoted = False
         self.last_request_ns = 0
         self.streak = 0
 
@@ -42,11 +41,10 @@ class WarmSlotPolicy:
     def admit(self, use: ComponentUsage) -> bool:
         """Record a request; return whether it should run in a warm slot."""
         now = monotonic_ns()
-        use.streak = use.streak + 1 if now - use.last_request_ns < MAX_GAP_NS else 1
+        use.streak = use.streak + 1 if use.hosted or now - use.last_request_ns < MAX_GAP_NS else 1
         use.last_request_ns = now
         if use.hosted:
-            use.promoted = use.promoted or use.streak >= PROMOTE_AFTER
-            return use.promoted
+            return use.streak >= PROMOTE_AFTER
         if use not in self._warm:
             if use.streak < PROMOTE_AFTER or not self._make_room(now):
                 return False

@@ -25,6 +25,7 @@ from engine.wasm.execution.host_memories import (
     MAX_SEARCHED_BYTES,
     MAX_WRITTEN_BYTES,
     HostMemories,
+    MappedImage,
     RetainedMemories,
 )
 from engine.wasm.execution.host_stacks import RESIDENT_BYTES, RetainedStacks
@@ -50,7 +51,7 @@ class Program:
     def __init__(self, folder: Path, retained: RetainedMemories | None, text: str = MODULE) -> None:
         self.image = folder / f"{next(NUMBERS)}.image"
         self.image.write_bytes(INITIAL[START : START + LENGTH])
-        image = MemoryImage(self.image, START, LENGTH, MINIMUM, self.image)
+        image = MappedImage(MemoryImage(self.image, START, LENGTH, MINIMUM, self.image))
         self.engine = HostMemories(image, retained).create_engine(Compiler.OPTIMIZING)
         self.module = Module(self.engine, text)
 
@@ -350,13 +351,13 @@ def test_stacks_are_used_again_and_little_of_them_stays_resident() -> None:
 def test_image_that_is_lost_before_it_is_mapped_is_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost = []
+    lost: list[Path] = []
 
     async def compile_and_lose(*arguments: Any, **options: Any) -> CompiledComponent:
         component = await compile_component(*arguments, **options)
         if component.image is not None and not lost:
             component.image.path.unlink()
-            lost.append(component.image)
+            lost.append(component.image.path)
         return component
 
     async def test(guest: Guest, _runner: Runner) -> bytes:
