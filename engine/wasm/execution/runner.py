@@ -160,9 +160,9 @@ class Runner:
         pools, engines = self.pool.engines(compiler, None), self.pool.engines(compiler, image)
 
         def link() -> tuple[LinkedComponent, ...]:
-            components = [load_component(engine, compiled.path) for engine in pools]
-            if image is not None:  # The pools have only checked their limits.
-                components = [load_component(engine, compiled.path) for engine in engines]
+            if image is not None:  # Only a pool checks the limits of a component.
+                load_component(pools[0], compiled.path)
+            components = [load_component(engine, compiled.path) for engine in engines]
             return tuple(
                 LinkedComponent(component, engine, self.runs, hosted=image is not None)
                 for component, engine in zip(components, engines, strict=True)
