@@ -20,6 +20,7 @@ from engine.wasm.capi import pages
 from engine.wasm.compile.code_cache import CompiledComponent, compile_component
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.compile.image_file import MemoryImage
+from engine.wasm.compile.machine_code import CodeRejected
 from engine.wasm.execution import host_memories, runner
 from engine.wasm.execution.host_memories import (
     MAX_SEARCHED_BYTES,
@@ -31,6 +32,7 @@ from engine.wasm.execution.host_memories import (
 from engine.wasm.execution.host_stacks import RESIDENT_BYTES, RetainedStacks
 from engine.wasm.execution.runner import Guest, Runner
 from tests.engine.wasm import text_guest
+from tests.engine.wasm.test_memory_image import FILL, compiled, with_data
 from tests.support.examples import examples
 from tests.support.guest_client import Client
 
@@ -366,3 +368,13 @@ def test_image_that_is_lost_before_it_is_mapped_is_written_again(
     monkeypatch.setattr(runner, "compile_component", compile_and_lose)
     assert text_guest.serve(tmp_path, test, data=text_guest.component(hosted=True)) == b"hello\n"
     assert len(lost) == 1
+
+
+def test_component_beyond_the_limits_of_an_instance_is_rejected(tmp_path: Path) -> None:
+    async def test(_guest: Guest, _runner: Runner) -> None:
+        pass
+
+    binary = with_data((PAGE, FILL), more="(table 70000 funcref)")
+    assert compiled(binary, tmp_path).image is not None
+    with pytest.raises(CodeRejected, match="table"):
+        text_guest.serve(tmp_path, test, data=binary)
