@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -68,7 +68,7 @@ class LoadedComponent:
 
     programs: tuple[LinkedComponent, ...]
     memories: tuple[int | None, ...]
-    use: ComponentUsage
+    use: ComponentUsage = field(default_factory=ComponentUsage)
 
 
 class Runner:
