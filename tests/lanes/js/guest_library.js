@@ -38,13 +38,13 @@ const routes = {
   '/slow': () => stream(async (write) => {
     for (let n = 0; n < 3; n++) {
       await write(`${n}\n`);
-      await sleep(20);
+      await sleep(100);
     }
   }, { headers: { 'content-type': 'text/csv' } }),
   '/forever': () => eventStream(async (events) => {
     for (let n = 0; ; n++) {
       await events.send({ data: n });
-      await sleep(5, events.signal);
+      await sleep(200, events.signal);
     }
   }),
   '/cancel': async () => {
