@@ -8,7 +8,8 @@ import errno
 import mmap
 import os
 import re
-from typing import Any
+
+from engine.wasm.capi.wasmtime import declare
 
 PAGE_BYTES = mmap.PAGESIZE
 _MAP_FIXED = 0x10
@@ -22,23 +23,15 @@ _PRESENT, _SWAPPED, _OF_FILE = 0x80, 0x40, 0x20
 _IS_WRITTEN = bytes(bool(bits & (_PRESENT | _SWAPPED)) and not bits & _OF_FILE for bits in range(256))
 _WRITTEN_RUN = re.compile(b"\x01+")
 
-
-def _declare(library: Any, name: str, result: Any, *arguments: Any) -> Any:
-    function = library[name]
-    function.restype = result
-    function.argtypes = list(arguments)
-    return function
-
-
 # Calls of microseconds hold the GIL. To unmap memory takes long if much of it was touched.
 _holding_gil = ctypes.PyDLL(None, use_errno=True)
 _releasing_gil = ctypes.CDLL(None, use_errno=True)
-_mmap = _declare(_holding_gil, "mmap", _P, _P, _SIZE, _INT, _INT, _INT, ctypes.c_long)
-_mprotect = _declare(_holding_gil, "mprotect", _INT, _P, _SIZE, _INT)
-_madvise = _declare(_holding_gil, "madvise", _INT, _P, _SIZE, _INT)
-_munmap = _declare(_releasing_gil, "munmap", _INT, _P, _SIZE)
-copy = _declare(_holding_gil, "memmove", None, _P, _P, _SIZE)
-_memset = _declare(_holding_gil, "memset", None, _P, _INT, _SIZE)
+_mmap = declare(_holding_gil, "mmap", _P, _P, _SIZE, _INT, _INT, _INT, ctypes.c_long)
+_mprotect = declare(_holding_gil, "mprotect", _INT, _P, _SIZE, _INT)
+_madvise = declare(_holding_gil, "madvise", _INT, _P, _SIZE, _INT)
+_munmap = declare(_releasing_gil, "munmap", _INT, _P, _SIZE)
+copy = declare(_holding_gil, "memmove", None, _P, _P, _SIZE)
+_memset = declare(_holding_gil, "memset", None, _P, _INT, _SIZE)
 
 
 def _check(failed: bool) -> None:

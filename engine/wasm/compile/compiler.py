@@ -58,7 +58,7 @@ def _write(engine: Engine, component: bytes, out: Path, max_code: int) -> None:
         split = split_memory(component)
         shared = code_file(out, hashlib.sha256(split.code).digest())
         with _locked(shared.with_suffix(".lock")):
-            if _is_loadable(engine, shared):
+            if is_sealed(shared) and _loads(engine, shared):
                 os.utime(shared)  # Files that are not used are removed.
             else:
                 write_sealed(shared, _compile(engine, split.code, max_code - len(split.image)))
@@ -67,10 +67,10 @@ def _write(engine: Engine, component: bytes, out: Path, max_code: int) -> None:
     write_sealed(out, _compile(engine, component, max_code))
 
 
-def _is_loadable(engine: Engine, path: Path) -> bool:
-    """Return whether a file of machine code is whole and fits this processor and this wasmtime."""
+def _loads(engine: Engine, path: Path) -> bool:
+    """Return whether a whole file of machine code fits this processor and this wasmtime."""
     with suppress(WasmtimeError):
-        return is_sealed(path) and Component.deserialize_file(engine, str(path)) is not None
+        return Component.deserialize_file(engine, str(path)) is not None
     return False
 
 
@@ -92,7 +92,7 @@ def main(max_code: str, component: str, *targets: str) -> int:
         with _locked(out.with_suffix(".lock")):
             engine = Engine(compile_config(Compiler(compiler)))
             found = find_code(out, is_sealed)
-            if found is not None and _is_loadable(engine, found[0]):
+            if found is not None and _loads(engine, found[0]):
                 return 0
             out.unlink(missing_ok=True)
             image_file(out).unlink(missing_ok=True)
