@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from engine.eager import in_task
 from engine.errors import SvcError
 from engine.http.exchange import Exchange
 from engine.manifest.model import Mount, Project, Resource
@@ -49,6 +50,7 @@ class FirstBuild:
 
     async def wait(self, seconds: float) -> "Version | None":
         """Wait up to `seconds` for the build and return its version; `None` after a timeout."""
+        await in_task()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._finished.wait(), seconds)
         return self._version

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 from urllib.parse import unquote
 
+from engine.eager import in_task
 from engine.http.exchange import BodyInterrupted, Exchange, Handler, Request
 
 
@@ -11,6 +12,7 @@ def asgi_handler(app: Any) -> Handler:
     """Return a handler that runs an ASGI 3.0 application. Its lifespan is not run."""
 
     async def handle(exchange: Exchange) -> None:
+        await in_task()
         ended = asyncio.Event()
         exchange.disconnected.add_callback(ended.set)
         try:

@@ -143,8 +143,8 @@ class Http1Connection(Connection):
         elif len(self._buffer) > PIPELINE_BYTES:
             self.pause_reading()
 
-    def _next_request(self) -> None:
-        """Start the next request if its head was received."""
+    def _next_request(self, *, nested: bool = False) -> None:
+        """Start the next request if its head was received; in the next turn if `nested` in the one before."""
         buffer = self._buffer
         end = buffer.find(b"\r\n\r\n", self._searched)
         if end < 0:
@@ -176,13 +176,16 @@ class Http1Connection(Connection):
             server=self._server,
         )
         self._exchange = exchange = Http1Exchange(self, head, request)
-        self.loop.create_task(self.manager.handle(exchange))
         if head.length == 0:
             self._buffer = buffer[end:]
         else:
             self._start_body(exchange, head, buffer[end:])
         if self.eof and not self._buffer:
             self.on_disconnect()
+        if nested:
+            self.loop.call_soon(self.manager.start, exchange)
+        else:
+            self.manager.start(exchange)
 
     def _start_body(self, exchange: Http1Exchange, head: RequestHead, data: bytes) -> None:
         exchange.body.on_taken = self._on_taken
@@ -287,7 +290,7 @@ class Http1Connection(Connection):
         if not self.eof:
             self.set_timer(timeouts.IDLE_SECONDS, self.close)
         if self._buffer:
-            self._next_request()
+            self._next_request(nested=True)
         if self.eof and self._exchange is None:
             self.close()
 

@@ -15,6 +15,7 @@ import logging
 import socket
 from collections.abc import Callable
 
+from engine import eager
 from engine.http import timeouts
 from engine.http.acceptor import CLOSE_SECONDS, Acceptor
 from engine.http.buffered import BufferedBytes, BufferedCounts
@@ -98,20 +99,25 @@ class Server:
             return []
         return [counts.for_address(client_key(client[0]))]
 
+    def start(self, exchange: ServerExchange) -> None:
+        """Run the handler of an exchange, in a task only if it waits."""
+        task = eager.start(self.handle(exchange))
+        if task is not None:
+            self._tasks.add(task)
+            task.add_done_callback(self._on_task_done)
+
     async def handle(self, exchange: ServerExchange) -> None:
-        """Run the handler of an exchange."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
+        """Run the handler of an exchange to its end."""
         try:
             await self._handler(exchange)
         except Exception:
             _log.exception("a request handler failed")
         finally:
             await exchange.close()
-            self._tasks.discard(task)
-            if self.stopping:
-                self._changed.set()
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._changed.set()
 
     def upgrade(self, connection: Connection, data: bytes) -> None:
         """Continue a connection with HTTP/2, from these bytes on."""
@@ -120,7 +126,7 @@ class Server:
         upgraded = Http2Connection(self, connection.release, self._hypercorn)
         task = asyncio.get_running_loop().create_task(upgraded.serve(connection.transport, data))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._on_task_done)
 
     async def shut_down(self, acceptor: Acceptor, grace: float) -> None:
         """Close idle connections, wait `grace` seconds for the others, and cancel what is left."""

@@ -9,6 +9,7 @@ from functools import partial
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
+from engine import eager
 from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.capi.values import encode_text
@@ -80,8 +81,7 @@ class Execution:
         self.reason: Outcome | None = None
         self._grace_timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._task: asyncio.Task[Any] | None = None
-        self._sending = False
+        self._sending: asyncio.Task[None] | None = None
         self._reading = False
         self._started = False
         self._complete = False
@@ -103,8 +103,8 @@ class Execution:
                 self._abort_send()
 
     def _abort_send(self) -> None:
-        if self._sending and self._task is not None:
-            self._task.cancel()
+        if self._sending is not None:
+            self._sending.cancel()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -115,7 +115,6 @@ class Execution:
     async def run(self) -> RunReport:
         """Run to the end and return the report."""
         guest, run = self._guest, self._run
-        self._task = asyncio.current_task()
         store = Store(self._program.engine, memory_limit=guest.memory_limit, table_limit=TABLE_ELEMENTS)
         run.context = store.context
         guest.runner.register(self, run)
@@ -364,20 +363,21 @@ class Execution:
             await self._send(self._exchange.send_body(b"", end=True))
 
     async def _send(self, sending: Coroutine[Any, Any, None]) -> None:
-        """Await the sending of a part of the response, until the run is stopped."""
+        """Send a part of the response, until the run is stopped."""
         if self.reason is not None:
             sending.close()
             raise _Stopped
-        self._sending = True
+        self._sending = eager.start(sending)
+        if self._sending is None:
+            return
         try:
-            await sending
+            await self._sending
         except asyncio.CancelledError:
-            if self.reason is not None and self._task is not None:
-                self._task.uncancel()
+            if self.reason is not None:
                 raise _Stopped from None
             raise
         finally:
-            self._sending = False
+            self._sending = None
 
     # -- the outcome -------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import h11
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from engine import eager
 from engine.http.buffered import BufferedCounts
 from engine.http.connection import PendingWrites
 from engine.http.exchange import BodyInterrupted
@@ -70,7 +71,10 @@ class Manager:
     def upgrade(self, connection: Any, data: bytes) -> None:
         connection.close()
 
-    async def handle(self, exchange: Any) -> None:
+    def start(self, exchange: Any) -> None:
+        eager.start(self._handle(exchange))
+
+    async def _handle(self, exchange: Any) -> None:
         assert isinstance(exchange, Http1Exchange)
         request, body = exchange.request, b""
         try:

@@ -1,4 +1,5 @@
 import asyncio
+import re
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.http.asgi import asgi_handler
+from engine.http.exchange import Exchange, Handler
 from engine.http.messages import HEADER_BYTES, MalformedRequest, RequestHead, ResponseEncoder
 from engine.http.server import serve
 from engine.http.sockets import bind
@@ -20,11 +22,16 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 def exchange(app: App, *sent: bytes, end: bool = True) -> bytes:
     """Serve an application and send it bytes; return all received bytes."""
+    return exchange_with(asgi_handler(app), *sent, end=end)
+
+
+def exchange_with(handler: Handler, *sent: bytes, end: bool = True) -> bytes:
+    """Serve with a handler likewise."""
 
     async def main() -> bytes:
         sockets = bind("localhost", 0)
         port, stop = sockets[0].getsockname()[1], asyncio.Event()
-        server = asyncio.create_task(serve(asgi_handler(app), sockets, stop=stop, grace=0.2))
+        server = asyncio.create_task(serve(handler, sockets, stop=stop, grace=0.2))
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         received = b""
         try:
@@ -173,6 +180,17 @@ def test_requests_with_and_without_bodies_share_connection() -> None:
     expected = [b"GET /%d?q " % n if n % 3 else b"POST /%d? body" % n for n in range(9)]
     at = [answer.index(text) for text in expected]
     assert at == sorted(at)
+
+
+def test_many_requests_at_once_that_never_wait_are_answered_in_order() -> None:
+    async def handler(exchange: Exchange) -> None:
+        text = exchange.request.path.encode()
+        await exchange.send_head(200, [(b"content-length", b"%d" % len(text))])
+        await exchange.send_body(text, end=True)
+
+    requests = [b"GET /%d HTTP/1.1\r\n" % number + HOST + b"\r\n" for number in range(2000)]
+    answer = exchange_with(handler, b"".join(requests))
+    assert re.findall(rb"\r\n\r\n/(\d+)", answer) == [b"%d" % number for number in range(2000)]
 
 
 def test_half_closed_client_receives_response() -> None:
