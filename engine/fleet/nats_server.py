@@ -319,11 +319,12 @@ class NatsServer:
         while True:
             assert self._process is not None
             started = time.monotonic()
-            await self._read_log(self._process)
-            self.listening = False
+            reading = asyncio.create_task(self._read_log(self._process))
             status = await self._process.wait()
-            with suppress(ProcessLookupError):  # The watcher of the pipe.
+            with suppress(ProcessLookupError):  # The watcher of the pipe, which may hold stderr open.
                 os.killpg(self._process.pid, signal.SIGKILL)
+            await reading
+            self.listening = False
             if self._stopping:
                 return
             last = self._last_line or f"exit status {status}"

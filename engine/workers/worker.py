@@ -12,6 +12,7 @@ from engine.deploy.doors import DoorUsage, Tenants
 from engine.deploy.serving import ServingTable
 from engine.deploy.versions import VersionFactory
 from engine.door import Door
+from engine.event_loop import run
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.connection_limits import ConnectionLimiter
 from engine.http.server import serve
@@ -127,7 +128,7 @@ async def serve_worker(
 def main(descriptors: Sequence[str], doors: Sequence[Door]) -> None:
     """Serve with the inherited descriptors of the channel and the sockets."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the fleet says when.
-    asyncio.run(_main(doors, *map(int, descriptors)))
+    run(_main(doors, *map(int, descriptors)))
 
 
 async def _main(doors: Sequence[Door], channel: int, *sockets: int) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.errors import InvalidUsage
+from engine.event_loop import run
 from engine.http.connection_limits import PER_ADDRESS
 from engine.http.exchange import MAX_BODY
 from engine.http.sockets import PortInUse, authority, bind, bind_reuseport, raise_fd_limit
@@ -204,7 +205,7 @@ def serve(
             otlp=collector,
             fleet_listen=parse_address("--fleet-listen", fleet_listen) if fleet_listen else None,
         )
-        asyncio.run(_run(settings, "https" if certificate else "http", supervisor))
+        run(_run(settings, "https" if certificate else "http", supervisor))
 
 
 async def _run(settings: "ServiceSettings", scheme: str, supervisor: SystemdHandoff) -> None:

@@ -124,7 +124,7 @@ def test_settled_stream_is_charged_what_it_takes_later() -> None:
         pool.budget.add_stream(memory)
         pool.budget.sample()
         assert admit(pool, "hog", 60)[0] is None
-        await asyncio.sleep(STREAM_SECONDS)
+        await asyncio.sleep(STREAM_SECONDS + 0.01)  # Timers of uvloop may be 1 ms early.
         pool.budget.sample()
         assert memory.profile.usual == 5 * MIB
         second = admit(pool, "hog", 60)[1]
