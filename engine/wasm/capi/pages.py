@@ -8,12 +8,13 @@ import errno
 import mmap
 import os
 import re
+from resource import RUSAGE_SELF, getrusage
 
 from engine.wasm.capi.wasmtime import declare
 
 PAGE_BYTES = mmap.PAGESIZE
 _MAP_FIXED = 0x10
-_MADV_DONTNEED = 4
+_MADV_DONTNEED, _MADV_NOHUGEPAGE = 4, 15
 _FAILED = ctypes.c_void_p(-1).value
 _P, _SIZE, _INT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
 _READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
@@ -30,8 +31,6 @@ _mmap = declare(_holding_gil, "mmap", _P, _P, _SIZE, _INT, _INT, _INT, ctypes.c_
 _mprotect = declare(_holding_gil, "mprotect", _INT, _P, _SIZE, _INT)
 _madvise = declare(_holding_gil, "madvise", _INT, _P, _SIZE, _INT)
 _munmap = declare(_releasing_gil, "munmap", _INT, _P, _SIZE)
-copy = declare(_holding_gil, "memmove", None, _P, _P, _SIZE)
-_memset = declare(_holding_gil, "memset", None, _P, _INT, _SIZE)
 
 
 def _check(failed: bool) -> None:
@@ -81,9 +80,20 @@ def release(address: int, size: int) -> None:
     _check(_munmap(address, size) != 0)
 
 
-def clear(address: int, size: int) -> None:
-    """Write zeros."""
-    _memset(address, 0, size)
+def use_small_pages(address: int, size: int) -> None:
+    """Disable huge pages, so that no page is mapped before an access to it. Linux only."""
+    _madvise(address, size, _MADV_NOHUGEPAGE)  # Without huge pages, the kernel rejects it.
+
+
+def view(address: int, size: int) -> memoryview:
+    """Return the bytes at an address; use them only while they are mapped."""
+    return memoryview((ctypes.c_char * size).from_address(address)).cast("B")
+
+
+def count_faults() -> int:
+    """Return the number of page faults of this process. The first write to a page is one (getrusage(2))."""
+    usage = getrusage(RUSAGE_SELF)
+    return usage.ru_minflt + usage.ru_majflt
 
 
 class WrittenPages:
@@ -102,12 +112,13 @@ class WrittenPages:
             self.available = False
 
     def _try(self) -> bool:
-        """Return whether the written page of three is found."""
-        address = reserve(3 * PAGE_BYTES)
+        """Return whether the written page of three is found, and was counted."""
+        address, before = reserve(3 * PAGE_BYTES), count_faults()
         try:
             allow_access(address, 3 * PAGE_BYTES)
-            clear(address + PAGE_BYTES, 1)
-            return self.find(address, 3 * PAGE_BYTES, 3) == [(address + PAGE_BYTES, PAGE_BYTES)]
+            view(address, 3 * PAGE_BYTES)[PAGE_BYTES] = 1
+            written = self.find(address, 3 * PAGE_BYTES, 3)
+            return written == [(address + PAGE_BYTES, PAGE_BYTES)] and count_faults() > before
         finally:
             release(address, 3 * PAGE_BYTES)
 

@@ -9,6 +9,7 @@ resident pages. A memory with many written pages is unmapped instead, and so is 
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from weakref import finalize
@@ -24,6 +25,7 @@ from engine.wasm.execution.host_stacks import RetainedStacks
 
 MAX_WRITTEN_BYTES, MAX_SEARCHED_BYTES = 4 * MIB, 64 * MIB
 """A memory that is larger, or has more written pages, is unmapped after its run."""
+_ZEROS = memoryview(bytes(MAX_WRITTEN_BYTES))
 
 
 @cache
@@ -32,12 +34,19 @@ def _written_pages() -> pages.WrittenPages:
 
 
 class HostMemory:
-    """One memory: reserved address space between guards, of which the first pages are accessible."""
+    """One memory: reserved address space between guards, of which the first pages are accessible.
+
+    The first write to a page is a page fault. So when there was no fault in this process since the last
+    search for written pages, these are the same ones, and are not searched again.
+    """
 
     __slots__ = (
+        "_content",
+        "_faults",
         "_image",
         "_image_begin",
         "_image_end",
+        "_initial",
         "_mapping",
         "_minimum",
         "address",
@@ -53,17 +62,23 @@ class HostMemory:
         self.address, self.reserved = self._mapping[0] + guard, reserved
         self._minimum = self.size = minimum
         self._image = image
-        self._image_begin = self._image_end = self.address + minimum
+        self._image_begin = self._image_end = minimum
+        self._content = pages.view(self.address, minimum)
+        self._initial: list[tuple[memoryview, memoryview]] = []
+        """Each range of pages that was written since it was mapped, and its initial content."""
+        self._faults = (0, 0)
+        """The process, and its page faults at the last search for such ranges."""
         self.written = 0
-        """Bytes of its pages that were written since it was mapped, at the last reset."""
+        """Bytes of these ranges."""
         self.free: list[HostMemory]
         """Those that a next run may take instead of a new one; it belongs to `HostMemories`."""
         try:
             pages.allow_access(self.address, minimum)
             if minimum == image.source.minimum:
-                self._image_begin = self.address + image.source.start
+                self._image_begin = image.source.start
                 self._image_end = self._image_begin + image.source.length
-                pages.map_file_at(self._image_begin, image.file, image.source.length)
+                pages.map_file_at(self.address + self._image_begin, image.file, image.source.length)
+            pages.use_small_pages(*self._mapping)
         except OSError:
             self.release()
             raise
@@ -77,35 +92,41 @@ class HostMemory:
         """Restore the initial content and size; return whether that was done. Raises OSError."""
         if self.size > MAX_SEARCHED_BYTES:
             return False
-        written = _written_pages().find(self.address, self.size, MAX_WRITTEN_BYTES // pages.PAGE_BYTES)
-        if written is None:
-            return False
-        self.written = sum([size for _, size in written])
-        if self.size > self._minimum:
-            pages.discard(self.address + self._minimum, self.size - self._minimum)
-            pages.deny_access(self.address + self._minimum, self.size - self._minimum)
+        faults = os.getpid(), pages.count_faults()
+        if faults != self._faults:
+            found = _written_pages().find(self.address, self.size, MAX_WRITTEN_BYTES // pages.PAGE_BYTES)
+            if found is None:
+                return False
+            self._set_written([(at - self.address, at - self.address + size) for at, size in found])
+            self._faults = faults
+        if added := self.size - self._minimum:
+            pages.discard(self.address + self._minimum, added)
+            pages.deny_access(self.address + self._minimum, added)
             self.size = self._minimum
-        begin, end, source = self._image_begin, self._image_end, self._image.content - self._image_begin
-        for at, size in written:
-            if begin <= at and at + size <= end:
-                pages.copy(at, source + at, size)
-            else:
-                self._restore(at, min(at + size, self.address + self._minimum))
+        for content, initial in self._initial:
+            content[:] = initial
         return True
 
-    def _restore(self, at: int, end: int) -> None:
-        """Restore the initial content of pages inside and outside of the image."""
-        low = min(max(at, self._image_begin), end)
+    def _set_written(self, ranges: list[tuple[int, int]]) -> None:
+        ranges = [(begin, min(end, self._minimum)) for begin, end in ranges if begin < self._minimum]
+        self._initial = [pair for begin, end in ranges for pair in self._with_initial(begin, end)]
+        self.written = sum([end - begin for begin, end in ranges])
+
+    def _with_initial(self, begin: int, end: int) -> Iterator[tuple[memoryview, memoryview]]:
+        """Yield the parts of a range before, in and after the image, each with its initial content."""
+        low = min(max(begin, self._image_begin), end)
         high = max(min(end, self._image_end), low)
-        if at < low:
-            pages.clear(at, low - at)
+        if begin < low:
+            yield self._content[begin:low], _ZEROS[: low - begin]
         if low < high:
-            pages.copy(low, self._image.content + (low - self._image_begin), high - low)
+            initial = self._image.content[low - self._image_begin : high - self._image_begin]
+            yield self._content[low:high], initial
         if high < end:
-            pages.clear(high, end - high)
+            yield self._content[high:end], _ZEROS[: end - high]
 
     def release(self) -> None:
         """Unmap the memory."""
+        self._initial = []
         with suppress(OSError):
             pages.release(*self._mapping)
 
@@ -156,12 +177,13 @@ class MappedImage:
         self.source = source
         self.file = os.open(source.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            self.content = pages.map_file(self.file, source.length)
+            address = pages.map_file(self.file, source.length)
         except OSError:
             os.close(self.file)
             raise
         finalize(self, os.close, self.file)
-        finalize(self, pages.release, self.content, source.length)
+        finalize(self, pages.release, address, source.length)
+        self.content = pages.view(address, source.length)
 
 
 class HostMemories:

@@ -1,8 +1,6 @@
 """Memories that this host maps for wasmtime: fresh in every run, bounded, and unmapped in the end."""
 
-import ctypes
 import gc
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,7 +27,6 @@ from engine.wasm.execution.host_memories import (
     MappedImage,
     RetainedMemories,
 )
-from engine.wasm.execution.host_stacks import RESIDENT_BYTES, RetainedStacks
 from engine.wasm.execution.runner import Guest, Runner
 from tests.engine.wasm import text_guest
 from tests.engine.wasm.test_memory_image import FILL, compiled, with_data
@@ -121,6 +118,50 @@ def test_each_run_begins_with_the_initial_content(
             if grown:
                 run.write(MINIMUM, b"\xff" * grown * PAGE)
     program.close()
+
+
+@needs_kernel
+def test_pages_are_searched_only_after_page_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, searches = Program(tmp_path, RetainedMemories(2, MUCH)), list[int]()
+    find = pages.WrittenPages.find
+
+    def count_searches(self: pages.WrittenPages, address: int, size: int, most: int) -> Any:
+        searches.append(size)
+        return find(self, address, size, most)
+
+    def search_after_write(at: int) -> bool:
+        """Write a byte that has its initial value; return whether its page was searched after the run."""
+        with program.run() as run:
+            assert run.load(at) == INITIAL[at]
+            run.write(at, b"\xff")
+            searches.clear()
+        return bool(searches)
+
+    monkeypatch.setattr(pages.WrittenPages, "find", count_searches)
+    assert not all(search_after_write(START) for _ in range(1000))
+    for at in range(0, MINIMUM, 7 * pages.PAGE_BYTES):
+        assert search_after_write(at)
+    assert not all(search_after_write(START) for _ in range(1000))
+    program.close()
+
+
+@needs_kernel
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sets(st.integers(0, 4 * PAGE - 1), max_size=3), max_size=8))
+def test_memory_has_its_initial_content_after_each_reset(tmp_path: Path, runs: list[set[int]]) -> None:
+    path, start, length = tmp_path / "image", PAGE, 2 * PAGE
+    path.write_bytes(b"i" * length)
+    image = MappedImage(MemoryImage(path, start, length, 4 * PAGE, path))
+    memories, initial = HostMemories(image, RetainedMemories(1, MUCH)), bytes(start) + b"i" * length
+    initial += bytes(4 * PAGE - len(initial))
+    for written in runs:
+        memory = memories.create(4 * PAGE, 8 * PAGE, 0)
+        content = pages.view(memory.address, 4 * PAGE)
+        assert content == initial
+        for at in written:
+            content[at] = 0xFF
+        memories.recycle(memory)
+    memories.close()
 
 
 @needs_kernel
@@ -263,50 +304,6 @@ def test_lack_of_address_space_ends_the_run_with_a_reason(tmp_path: Path) -> Non
 
 
 @needs_kernel
-@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sets(st.integers(0, 999)), st.sets(st.integers(0, 999)), st.integers(0, 1000), st.booleans())
-def test_exactly_the_written_pages_are_found(
-    tmp_path: Path, written: set[int], read: set[int], most: int, of_file: bool
-) -> None:
-    """Pages of a file that were only read are not among them."""
-    size, file = pages.PAGE_BYTES, tmp_path / "file"
-    file.write_bytes(b"x" * 1000 * size)
-    address = pages.reserve(1000 * size)
-    try:
-        if of_file:
-            with file.open("rb") as opened:
-                pages.map_file_at(address, opened.fileno(), 1000 * size)
-            for number in read:
-                assert ctypes.string_at(address + number * size, 1) == b"x"
-        else:
-            pages.allow_access(address, 1000 * size)
-        for number in written:
-            pages.clear(address + number * size, 1)
-        found = pages.WrittenPages().find(address, 1000 * size, most)
-    finally:
-        pages.release(address, 1000 * size)
-    if len(written) > most:
-        assert found is None
-    else:
-        assert found is not None
-        assert {(at - address) // size + i for at, length in found for i in range(length // size)} == written
-
-
-@needs_kernel
-def test_fork_does_not_read_the_page_map_of_its_parent() -> None:
-    """It would take pages that it wrote for unchanged."""
-    written = pages.WrittenPages()
-    child = os.fork()
-    if not child:
-        try:
-            written.find(0, pages.PAGE_BYTES, 1)
-        except OSError:
-            os._exit(0)
-        os._exit(1)
-    assert os.waitpid(child, 0)[1] == 0
-
-
-@needs_kernel
 def test_large_memory_is_not_retained(tmp_path: Path) -> None:
     program = Program(tmp_path, RetainedMemories(2, MUCH))
     for pages_of_wasm, retained in (
@@ -317,37 +314,6 @@ def test_large_memory_is_not_retained(tmp_path: Path) -> None:
             assert run.grow(pages_of_wasm) > 0
         assert program.mapped() == retained
     program.close()
-
-
-@contextmanager
-def stack(stacks: RetainedStacks, size: int) -> Iterator[int]:
-    """Yield the address of a stack whose pages are all written."""
-    address = stacks.create(size)
-    pages.clear(address, size)
-    yield address
-    stacks.recycle(address, size)
-
-
-def resident(address: int, size: int) -> int:
-    """Return the resident bytes of pages at an address."""
-    found = pages.WrittenPages().find(address, size, size)
-    assert found is not None
-    return sum(length for _, length in found)
-
-
-@needs_kernel
-def test_stacks_are_used_again_and_little_of_them_stays_resident() -> None:
-    size, stacks = 1 << 20, RetainedStacks(1)
-    with stack(stacks, size) as first, stack(stacks, size) as second:
-        assert resident(first, size) >= size
-    assert (resident(first, size), resident(second, size)) == (0, RESIDENT_BYTES)
-    with stack(stacks, size) as third:
-        assert third == second
-    with stack(stacks, 2 * size) as other:
-        assert other != second
-    del stacks
-    gc.collect()
-    assert (resident(second, size), resident(other, size)) == (0, 0)
 
 
 def test_image_that_is_lost_before_it_is_mapped_is_written_again(
