@@ -1,4 +1,4 @@
-"""Projects of one guest, written in any of the dynamic lanes."""
+"""Projects of one guest, written in any of the dynamic lanes, with the settings of the templates."""
 
 import shutil
 from collections.abc import Mapping
@@ -43,6 +43,7 @@ def write_guest(folder: Path, name: str, lane: str, sources: Mapping[str, str]) 
     if lane == "rust":
         files["Cargo.toml"] = _CRATE.format(name=name)
         shutil.copytree(ROOT / "lanes" / "rust" / "guest", project / "svc-guest")
+        shutil.copytree(ROOT / "svc_tui" / "templates" / "rust" / ".cargo", project / ".cargo")
     for path, text in files.items():
         (project / path).parent.mkdir(parents=True, exist_ok=True)
         (project / path).write_text(text)

@@ -57,6 +57,7 @@ def test_add_mounts_a_resource_with_its_sources_and_a_table(
     assert "GET /v1/documents" in (project / "search" / "main.go").read_text()
     assert (project / "search" / "go.mod").read_text().startswith("module search\n")
     assert 'name = "count"' in (project / "count" / "Cargo.toml").read_text()
+    assert "stack-size" in (project / "count" / ".cargo" / "config.toml").read_text()
     assert 'create table "documents"' in (project / "tables" / "0001-documents.sql").read_text()
     texts = contents(project).values()
     assert not any(b"__NAME__" in text or b"__PREFIX__" in text or b"__TABLE__" in text for text in texts)

@@ -32,7 +32,7 @@ OUT_OF_BOUNDS = "the guest accessed memory out of bounds"
 _MEANING = {
     _GAVE_UP: "the guest gave up (unreachable: a panic or an abort)",
     "call stack exhausted": "the guest's call stack is exhausted (endless recursion?)",
-    "out of bounds memory access": OUT_OF_BOUNDS,
+    "out of bounds memory access": f"{OUT_OF_BOUNDS} (stack overflow?)",
     "integer divide by zero": "the guest divided by zero",
 }
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from engine.wasm.binary.memory_limits import read_memories
+from engine.wasm.binary.reader import read_outline
 from svc_tui.main import run
 from tests.support.dev_server import DevServer, dev_server
 
@@ -86,3 +88,36 @@ def test_template_is_built_by_cargo_alone(project: Path, monkeypatch: pytest.Mon
         subprocess.run(["cargo", *arguments], cwd=project, check=True, capture_output=True)
     assert (project / "Cargo.lock").read_text() == lock
     assert (project / "target/wasm32-wasip2/release/web.wasm").stat().st_size < 160_000
+
+
+DEEP = """
+fn deep(n: u32) -> u32 {
+    let block = std::hint::black_box([n; 256]);
+    if n == 0 { 0 } else { deep(n - 1) + block[0] % 2 }
+}
+
+/// A stream of events"""
+DEEP_HANDLER = """
+fn deep_from(path: &str) -> Response {
+    Response::text(deep(path[1..].parse().unwrap_or(0)).to_string())
+}
+"""
+
+
+def test_small_stack_makes_a_small_memory_and_its_overflow_is_reported(project: Path, home: Path) -> None:
+    source = project / "src" / "lib.rs"
+    before = source.read_text()
+    save(project, "\n/// A stream of events", DEEP)
+    save(project, '("GET", "/hello") => hello(&request),', '("GET", path) => deep_from(path),')
+    source.write_text(source.read_text() + DEEP_HANDLER)
+    try:
+        with dev_server(project, home) as server:
+            assert server.get("/50").text == "25"
+            answer = server.get("/1000", headers={"accept": "application/json"})
+            assert answer.json()["detail"] == "the guest accessed memory out of bounds (stack overflow?)"
+    finally:
+        source.write_text(before)
+    component = next((project / "target" / "wasm32-wasip2").glob("*/web.wasm")).read_bytes()
+    modules = read_outline(component).modules()
+    memories = [each for module in modules for each in read_memories(component[module.start : module.end])]
+    assert 128 << 10 < sum(memory.minimum for memory in memories) < 320 << 10
