@@ -144,7 +144,11 @@ class Http1Connection(Connection):
             self.pause_reading()
 
     def _next_request(self, *, nested: bool = False) -> None:
-        """Start the next request if its head was received; in the next turn if `nested` in the one before."""
+        """Start the next request if its head was received.
+
+        One that is `nested` in the end of another begins in the next turn of the event loop, and so does one
+        with a body, of which more is received by then.
+        """
         buffer = self._buffer
         end = buffer.find(b"\r\n\r\n", self._searched)
         if end < 0:
@@ -182,7 +186,7 @@ class Http1Connection(Connection):
             self._start_body(exchange, head, buffer[end:])
         if self.eof and not self._buffer:
             self.on_disconnect()
-        if nested:
+        if nested or not exchange.body.complete:
             self.loop.call_soon(self.manager.start, exchange)
         else:
             self.manager.start(exchange)

@@ -43,6 +43,7 @@ class HostMemory:
     __slots__ = (
         "_content",
         "_faults",
+        "_found",
         "_image",
         "_image_begin",
         "_image_end",
@@ -64,12 +65,14 @@ class HostMemory:
         self._image = image
         self._image_begin = self._image_end = minimum
         self._content = pages.view(self.address, minimum)
+        self._found: list[tuple[int, int]] = []
+        """Address and size of each range of pages that was written since the memory was mapped."""
         self._initial: list[tuple[memoryview, memoryview]] = []
-        """Each range of pages that was written since it was mapped, and its initial content."""
+        """These ranges, without added pages, and their initial content."""
         self._faults = (0, 0)
-        """The process, and its page faults at the last search for such ranges."""
+        """The process, and its page faults at the last search."""
         self.written = 0
-        """Bytes of these ranges."""
+        """Bytes of the ranges in `_initial`."""
         self.free: list[HostMemory]
         """Those that a next run may take instead of a new one; it belongs to `HostMemories`."""
         try:
@@ -97,7 +100,9 @@ class HostMemory:
             found = _written_pages().find(self.address, self.size, MAX_WRITTEN_BYTES // pages.PAGE_BYTES)
             if found is None:
                 return False
-            self._set_written([(at - self.address, at - self.address + size) for at, size in found])
+            if found != self._found:
+                self._found = found
+                self._set_written([(at - self.address, at - self.address + size) for at, size in found])
             self._faults = faults
         if added := self.size - self._minimum:
             pages.discard(self.address + self._minimum, added)
