@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from wasmtime.component import _types as types
 
-from engine.wasm.capi.values import argument_lifter, result_encoder, value_at
-from engine.wasm.capi.wasmtime import LIBRARY, block
+from engine.wasm.capi.values import argument_lifter, result_encoder
+from engine.wasm.capi.wasmtime import LIBRARY, block, value_at
 
 _P = ctypes.c_void_p
 _SIZE = ctypes.c_size_t

@@ -34,7 +34,6 @@ _INTEGERS: dict[type, tuple[int, int]] = {types.U16: (4, 16), types.U32: (6, 32)
 _MASK_32 = 0xFFFFFFFF
 _pack1 = struct.Struct("<QQ16x").pack
 _pack2 = struct.Struct("<QQQ8x").pack
-value_at = block(VALUE_SIZE)
 
 Encode = Callable[[Any, Any], bytes]
 

@@ -9,6 +9,7 @@ run guest code.
 """
 
 import ctypes
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -71,7 +72,7 @@ VALUE_SIZE = 32  # sizeof(wasmtime_component_val_t)
 _SMALL_BYTES = 512
 # Cached: ctypes creates an array type again after the last reference to it is collected.
 PAIR = ctypes.c_uint64 * 2
-_VALUE = ctypes.c_uint64 * 4
+_VALUE = ctypes.c_uint64 * (VALUE_SIZE // 8)
 _UNLIMITED = ctypes.c_int64(-1)
 
 
@@ -86,6 +87,9 @@ def block(size: int) -> Any:
     This takes a third of the time of a foreign function such as memmove. Use it for few distinct sizes.
     """
     return _char_array(size).from_address
+
+
+value_at = block(VALUE_SIZE)
 
 
 def bytes_at(address: int, size: int) -> bytes:
@@ -174,74 +178,79 @@ class Store:
             self._pointer = None
 
 
-class CallFuture:
-    """A guest call in progress: a fiber that advances when polled, from any thread, one thread at a time."""
+class _Words(ctypes.Structure):
+    """What wasmtime reads and writes during an invocation."""
 
-    __slots__ = ("_arguments", "_error", "_pointer", "_references", "_result")
+    _fields_ = (
+        ("instance", _ffi.wasmtime_component_instance_t),
+        ("function", _ffi.wasmtime_component_func_t),
+        ("error", _P),
+        ("argument", _VALUE),
+        ("result", _VALUE),
+    )
+
+
+_FUNCTION, _ERROR = _Words.function.offset, _Words.error.offset
+_ARGUMENT, _RESULT = _Words.argument.offset, _Words.result.offset
+
+
+class Invocation:
+    """A new instance of a component, then a call of one of its exports, behind one `poll`.
+
+    It runs on a fiber, which advances when polled, from any thread, one thread at a time.
+    """
+
+    __slots__ = ("_argument", "_at", "_called", "_context", "_export", "_future", "_words")
 
     def __init__(
-        self, pointer: int, error: Any, references: Any, arguments: Any = None, result: Any = None
+        self, context: int, linker: int, component: int, export: int, argument: Callable[[], bytes]
     ) -> None:
-        """Wrap a started call; its error is written to the PAIR `error`, its result to a value."""
-        self._pointer: int | None = pointer
-        self._error = error
-        self._references = references
-        self._arguments = arguments
-        self._result = result
+        """Start in the store of `context`. The export takes a string and returns a `u32`.
 
-    @property
-    def result_u32(self) -> int | None:
-        """The `u32` result of a completed call, `None` for an instantiation."""
-        return self._result[1] & 0xFFFFFFFF if self._result is not None else None
+        `argument` is called once the instance exists, and returns the encoded string. The others are
+        addresses.
+        """
+        self._context, self._export, self._argument = context, export, argument
+        self._called = False
+        self._words = _Words()
+        self._at = at = ctypes.addressof(self._words)
+        self._future: int | None = _instantiate_async(linker, context, component, at, at + _ERROR)
 
     def poll(self) -> bool:
-        """Run guest code until it ends (`True`), waits in a host call, or an epoch passes (`False`)."""
-        return bool(_future_poll(self._pointer))
+        """Run guest code until it completes (`True`), waits in a host call, or an epoch passes (`False`).
+
+        Raises `WasmtimeApiError` if the export cannot be called.
+        """
+        if not _future_poll(self._future):
+            return False
+        if self._called:
+            return True
+        self._free()
+        if self._words.error:
+            return True
+        at, context = self._at, self._context
+        if not _get_func(at, context, self._export, at + _FUNCTION):
+            raise WasmtimeApiError("the component does not export this function")
+        value_at(at + _ARGUMENT).raw = self._argument()
+        self._called = True
+        self._future = _call_async(at + _FUNCTION, context, at + _ARGUMENT, 1, at + _RESULT, 1, at + _ERROR)
+        return bool(_future_poll(self._future))
+
+    def _free(self) -> None:
+        _future_delete(self._future)
+        self._future = None
 
     def close(self) -> str | None:
-        """Abort the call if it is still running and free it; return its error text, if any."""
-        if self._pointer:
-            _future_delete(self._pointer)
-            self._pointer = None
-            if self._arguments is not None:
-                base = ctypes.addressof(self._arguments)
-                for offset in range(0, ctypes.sizeof(self._arguments), VALUE_SIZE):
-                    _val_delete(base + offset)
-        text = _take_error(self._error[0])
-        self._error[0] = 0
+        """Abort what is still running and free it; return its error text, if any."""
+        if self._future is not None:
+            self._free()
+            if self._called:
+                _val_delete(self._at + _ARGUMENT)
+        text = _take_error(self._words.error)
+        self._words.error = None
         return text
 
-
-class Instance:
-    """An instance in a store, during and after instantiation."""
-
-    __slots__ = ("_context", "_instance")
-
-    def __init__(self, context: int) -> None:
-        self._context = context
-        self._instance = _ffi.wasmtime_component_instance_t()
-
-    def instantiate(self, linker: int, component: int) -> CallFuture:
-        """Start instantiation; poll the returned future to completion before any other use.
-
-        All arguments of this class are addresses.
-        """
-        error, out = PAIR(), ctypes.addressof(self._instance)
-        call = _instantiate_async(linker, self._context, component, out, ctypes.addressof(error))
-        return CallFuture(call, error, self)
-
-    def _function(self, export: int) -> Any:
-        function = _ffi.wasmtime_component_func_t()
-        if not _get_func(ctypes.addressof(self._instance), self._context, export, ctypes.addressof(function)):
-            raise WasmtimeApiError("the component does not export this function")
-        return function
-
-    def call(self, export: int, arguments: bytes) -> CallFuture:
-        """Start calling an exported function that returns a `u32`. Encoded arguments have 32 bytes each."""
-        error, buffer = PAIR(), _char_array(len(arguments)).from_buffer_copy(arguments)
-        function, count = self._function(export), len(arguments) // VALUE_SIZE
-        result = _VALUE()
-        function_at, error_at = ctypes.addressof(function), ctypes.addressof(error)
-        arguments_at, result_at = ctypes.addressof(buffer), ctypes.addressof(result)
-        call = _call_async(function_at, self._context, arguments_at, count, result_at, 1, error_at)
-        return CallFuture(call, error, (self, function), buffer, result)
+    @property
+    def result(self) -> int:
+        """The `u32` result of the completed call."""
+        return int(self._words.result[1]) & 0xFFFFFFFF

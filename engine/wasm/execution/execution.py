@@ -10,14 +10,14 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 from engine import eager
+from engine.wasm.binary.memory_limits import PAGE_BYTES
 from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.capi.values import encode_text
-from engine.wasm.capi.wasmtime import Store, WasmtimeApiError
+from engine.wasm.capi.wasmtime import Invocation, Store, WasmtimeApiError
 from engine.wasm.execution.config import MIB, TABLE_ELEMENTS, WARM_RESIDENT_MIB
 from engine.wasm.execution.environment import encode_environment
 from engine.wasm.execution.failure import StderrTail
-from engine.wasm.execution.invocation import Invocation
 from engine.wasm.execution.memory_budget import RunMemory
 from engine.wasm.execution.outcome import (
     STOP_DETAILS,
@@ -128,10 +128,13 @@ class Execution:
                 await self._wait_for_turn()
             if self.reason is not None:
                 raise _Stopped
-            invocation = Invocation(store.context, self._program, self._arguments)
+            program = self._program
+            invocation = Invocation(
+                store.context, program.linker, program.component, program.run, self._argument
+            )
             text = await self._finish(invocation)
             if text is None:
-                peak = invocation.peak_memory
+                peak = invocation.result * PAGE_BYTES
         except WasmtimeApiError as error:
             text = str(error)
         except _Stopped:
@@ -175,7 +178,7 @@ class Execution:
         self._overrun_mib = self._memory.touched >> 20, self._memory.profile.usual >> 20
         self.stop("memory-limit")
 
-    def _arguments(self) -> bytes:
+    def _argument(self) -> bytes:
         return encode_text(self._run.scratch, begin(self._run))
 
     async def _finish(self, invocation: Invocation) -> str | None:

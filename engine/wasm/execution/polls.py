@@ -9,7 +9,7 @@ from functools import partial
 from time import thread_time_ns
 from typing import TYPE_CHECKING
 
-from engine.wasm.execution.invocation import Invocation
+from engine.wasm.capi.wasmtime import Invocation
 from engine.wasm.execution.memory_budget import MemoryBudget, RunMemory, touched_bytes
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from wasmtime.component import Component, Linker
 
 from engine.wasm.capi.ascii_packing import MAX_PACKED_BYTES
 from engine.wasm.capi.host_functions import host_function
-from engine.wasm.capi.values import ScratchBuffer
-from engine.wasm.capi.wasmtime import Instance, LinkerInstance, Store, address
+from engine.wasm.capi.values import ScratchBuffer, encode_text
+from engine.wasm.capi.wasmtime import Invocation, LinkerInstance, Store, address
 from engine.wasm.compile.compilers import Compiler
 from engine.wasm.execution.config import MIB, compile_config
 from tests.support.examples import examples, is_fuzzing
@@ -93,14 +93,15 @@ def component(kinds: list[Kind], *, optional: bool = False, first: int = 0) -> s
     (import "host" "get" (func $get (param i32)))
     (import "host" "none" (func $none))
     (import "host" "put" (func $put (param {" ".join(types)})))
-    (func (export "run") (result i32)
+    (func (export "run") (param i32 i32) (result i32)
       (call $get (i32.const {AREA}))
       {put}
       (i32.const 1)))
   (core instance $main (instantiate $main (with "memory" (instance $memory))
     (with "host" (instance
       (export "get" (func $get)) (export "none" (func $none)) (export "put" (func $put))))))
-  (func (export "run") (result u32) (canon lift (core func $main "run"))))"""
+  (func (export "run") (param "text" string) (result u32)
+    (canon lift (core func $main "run") (memory $m) (realloc $realloc))))"""
 
 
 class Run:
@@ -143,18 +144,14 @@ def through_guest(text: str, values: list[Any], *, packed: bool = False) -> list
         store, run = Store(address(engine()), memory_limit=MEMORY_LIMIT, table_limit=1), Run()
         runs[store.context] = run
         try:
-            instance = Instance(store.context)
-            result = instance.instantiate(address(linker), address(guest))
-            while not result.poll():
-                pass
-            assert result.close() is None
-            called = instance.call(address(index), b"")
+            places = address(linker), address(guest), address(index)
+            called = Invocation(store.context, *places, lambda run=run: encode_text(run.scratch, b""))
             while not called.poll():
                 pass
             failed = called.close()
             if run.failure is not None:
                 raise run.failure
-            assert failed is None and called.result_u32 == 1
+            assert failed is None and called.result == 1
         finally:
             del runs[store.context]
             store.close()
