@@ -1,5 +1,6 @@
 """Linking of compiled components: their imports are bound to host functions."""
 
+from collections.abc import Callable
 from typing import Any
 
 from wasmtime import Engine
@@ -8,7 +9,7 @@ from wasmtime.component import _types as types
 
 from engine.errors import SvcError
 from engine.wasm.capi import host_functions
-from engine.wasm.capi.wasmtime import LinkerInstance, address
+from engine.wasm.capi.wasmtime import Invocation, LinkerInstance, address
 from engine.wasm.compile.component_file import ComponentRejected
 from engine.wasm.host import doors, process, requests, streams
 from engine.wasm.host.registry import FUNCTIONS
@@ -19,7 +20,7 @@ _REGISTERED = (doors, process, requests, streams)
 
 
 class LinkedComponent:
-    """A component that can be instantiated any number of times; attributes are addresses for the C API."""
+    """A component that can be instantiated any number of times; `engine` is an address for the C API."""
 
     def __init__(
         self, component: Component, engine: Engine, runs: dict[int, Any], *, hosted: bool = False
@@ -35,8 +36,8 @@ class LinkedComponent:
         if run is None:
             raise ComponentRejected("the machine code has no entry point", "Delete it and start svc again.")
         self._references: list[Any] = [engine, component, linker, run]
-        self.engine, self.component, self.linker = address(engine), address(component), address(linker)
-        self.run = address(run)
+        self.engine = address(engine)
+        self._places = address(linker), address(component), address(run)
         try:
             with linker.root() as root:
                 for name, extern in component.type.imports(engine).items():
@@ -49,6 +50,10 @@ class LinkedComponent:
             raise
         except Exception as error:
             raise ComponentRejected(f"the component cannot be linked: {error}", "Build it again.") from error
+
+    def invoke(self, context: int, argument: Callable[[], bytes]) -> Invocation:
+        """Start to handle a request in the store of `context`; see `Invocation`."""
+        return Invocation(context, *self._places, argument)
 
     def _bind(
         self, interface: str, target: LinkerInstance, items: dict[str, Any], runs: dict[int, Any]

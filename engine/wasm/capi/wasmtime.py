@@ -179,7 +179,7 @@ class Store:
 
 
 class _Words(ctypes.Structure):
-    """What wasmtime reads and writes during an invocation."""
+    """Places that wasmtime reads and writes during an invocation."""
 
     _fields_ = (
         ("instance", _ffi.wasmtime_component_instance_t),

@@ -128,10 +128,7 @@ class Execution:
                 await self._wait_for_turn()
             if self.reason is not None:
                 raise _Stopped
-            program = self._program
-            invocation = Invocation(
-                store.context, program.linker, program.component, program.run, self._argument
-            )
+            invocation = self._program.invoke(store.context, self._argument)
             text = await self._finish(invocation)
             if text is None:
                 peak = invocation.result * PAGE_BYTES
