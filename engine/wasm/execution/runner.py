@@ -57,6 +57,8 @@ from engine.wasm.outbound.http import Outbound, OutboundHttp, OutboundPolicy
 
 REAP_NS = 20_000_000
 """Minimum time between two checks for runs that exceed their limit."""
+EARLY_NS = 1_000_000
+"""How early timers of uvloop may fire: a check just before a deadline would have to be repeated."""
 MAX_LOADED_COMPONENTS = 64
 _T = TypeVar("_T")
 NO_DOORS: Mapping[str, DoorBinding] = {}
@@ -212,7 +214,7 @@ class Runner:
         if self._reaper is not None:
             self._reaper.cancel()
         self._due_ns = due_ns
-        seconds = max(0, due_ns - time.monotonic_ns()) / 1e9
+        seconds = max(0, due_ns + EARLY_NS - time.monotonic_ns()) / 1e9
         self._reaper = asyncio.get_running_loop().call_later(seconds, self._reap)
 
     def _reap(self) -> None:
