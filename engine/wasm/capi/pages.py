@@ -80,7 +80,7 @@ def release(address: int, size: int) -> None:
     _check(_munmap(address, size) != 0)
 
 
-def use_small_pages(address: int, size: int) -> None:
+def refuse_huge_pages(address: int, size: int) -> None:
     """Disable huge pages, so that no page is mapped before an access to it. Linux only."""
     _madvise(address, size, _MADV_NOHUGEPAGE)  # Without huge pages, the kernel rejects it.
 

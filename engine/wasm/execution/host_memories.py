@@ -81,7 +81,7 @@ class HostMemory:
                 self._image_begin = image.source.start
                 self._image_end = self._image_begin + image.source.length
                 pages.map_file_at(self.address + self._image_begin, image.file, image.source.length)
-            pages.use_small_pages(*self._mapping)
+            pages.refuse_huge_pages(*self._mapping)
         except OSError:
             self.release()
             raise
@@ -102,7 +102,7 @@ class HostMemory:
                 return False
             if found != self._found:
                 self._found = found
-                self._set_written([(at - self.address, at - self.address + size) for at, size in found])
+                self._prepare(found)
             self._faults = faults
         if added := self.size - self._minimum:
             pages.discard(self.address + self._minimum, added)
@@ -112,8 +112,10 @@ class HostMemory:
             content[:] = initial
         return True
 
-    def _set_written(self, ranges: list[tuple[int, int]]) -> None:
-        ranges = [(begin, min(end, self._minimum)) for begin, end in ranges if begin < self._minimum]
+    def _prepare(self, found: list[tuple[int, int]]) -> None:
+        """Prepare the resets of ranges by address and size."""
+        begins = [(at - self.address, size) for at, size in found if at < self.address + self._minimum]
+        ranges = [(begin, min(begin + size, self._minimum)) for begin, size in begins]
         self._initial = [pair for begin, end in ranges for pair in self._with_initial(begin, end)]
         self.written = sum([end - begin for begin, end in ranges])
 

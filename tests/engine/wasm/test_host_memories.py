@@ -31,6 +31,7 @@ from engine.wasm.execution.host_memories import (
 from engine.wasm.execution.runner import Guest, Runner
 from tests.engine.wasm import text_guest
 from tests.engine.wasm.test_memory_image import FILL, compiled, with_data
+from tests.engine.wasm.test_pages import needs_kernel
 from tests.support.examples import examples
 from tests.support.guest_client import Client
 
@@ -42,7 +43,6 @@ MODULE = f"""(module (memory (export "memory") {MINIMUM // PAGE} 2000)
   (func (export "load") (param i32) (result i32) (i32.load8_u (local.get 0))))"""
 MUCH = 1 << 30
 NUMBERS = count()
-needs_kernel = pytest.mark.skipif(not pages.WrittenPages().available, reason="needs /proc/self/pagemap")
 
 
 class Program:
