@@ -270,21 +270,28 @@ def test_two_servers_of_one_project_build_in_turn_and_serve_each_save(tmp_path: 
         "test ! -e busy || { echo at once; exit 9; }; touch busy; sleep 0.2; mkdir -p dist; "
         "cp page.html dist/index.html; rm busy; echo built"
     )
-    (tmp_path / "svc.toml").write_text(
+    root, unfinished = tmp_path / "a", tmp_path / "unfinished"
+    root.mkdir()
+
+    def save(path: Path, text: str) -> None:
+        unfinished.write_text(text)  # A server that builds meanwhile must not find an empty file.
+        unfinished.replace(path)
+
+    (root / "svc.toml").write_text(
         "[project]\nname='a'\n[resource.web]\nlane='static'\npublic=true\nworkdir='web'\noutput='dist'\n"
         f"build='{command}'\nmounts={{'/api'='api'}}\n[resource.api]\nlane='js'\nworkdir='api'\n"
     )
-    (tmp_path / ".gitignore").write_text("busy\n")
+    (root / ".gitignore").write_text("busy\n")
     for folder in ("web", "api"):
-        (tmp_path / folder).mkdir()
-    page, script = tmp_path / "web" / "page.html", tmp_path / "api" / "index.js"
+        (root / folder).mkdir()
+    page, script = root / "web" / "page.html", root / "api" / "index.js"
     page.write_text("one")
     script.write_text("export default { fetch: () => new Response('one') };\n")
-    with dev_server(tmp_path, home) as first, dev_server(tmp_path, home) as second:
+    with dev_server(root, home) as first, dev_server(root, home) as second:
         assert first.port != second.port
         for text in ("one", "two", "three"):
-            page.write_text(text)
-            script.write_text(f"export default {{ fetch: () => new Response('{text}') }};\n")
+            save(page, text)
+            save(script, f"export default {{ fetch: () => new Response('{text}') }};\n")
             for server in (first, second):
                 server.until("/", lambda answer, text=text: answer.text == text)  # type: ignore[misc]
                 server.until("/api", lambda answer, text=text: answer.text == text)  # type: ignore[misc]
