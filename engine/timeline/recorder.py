@@ -103,12 +103,13 @@ class TimelineRecorder:
             end()
 
     def _work(self) -> None:
-        pause = self._interval
-        while not self._stopping:
+        pause, stopping = self._interval, False
+        while not stopping:
             self._wakeup.wait()
             self._wakeup.clear()
             self._batch_full.wait(pause)
-            if not self._stopping:
+            stopping = self._stopping  # Read before the records are: `close` comes after the last.
+            if not stopping:
                 self._batch_full.clear()
             try:
                 complete = self._write()

@@ -17,6 +17,7 @@ from engine.timeline.query import TimelineReader
 from engine.timeline.record import LineRecord, PlatformRecord, Record
 from engine.timeline.record_filter import RecordFilter
 from engine.timeline.recorder import TimelineRecorder
+from engine.timeline.recording import Recording
 from engine.timeline.store import TimelineStore
 from tests.engine.timeline.records import BEGAN, LINE, REQUEST, STRUCTURED, line
 from tests.support.waiting import until
@@ -27,6 +28,7 @@ from pathlib import Path
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import LineRecord
 from engine.timeline.recorder import TimelineRecorder
+from engine.timeline.recording import Recording
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 reported = threading.Event()
 def warn(error):
@@ -244,3 +246,28 @@ def test_append_takes_microseconds(path: Path, reported: ReportedErrors) -> None
     recorder.close()
     assert cpu_seconds / 20_000 < 100e-6
     assert len(stored(path)) == 20_000
+
+
+def test_record_just_before_close_is_written(path: Path) -> None:
+    timeline = TimelineBus()
+
+    class Closed(TimelineRecorder):
+        """Gets a record and is closed just after it has written all others."""
+
+        closing: threading.Thread | None = None
+
+        def _next_batch(self) -> list[Record | Recording]:
+            batch = super()._next_batch()
+            if not batch and self.closing is None:
+                timeline.append(REQUEST)
+                self.closing = threading.Thread(target=self.close)
+                self.closing.start()
+                until(lambda: self._stopping)
+            return batch
+
+    recorder = Closed(path, timeline, ReportedErrors())
+    timeline.append(LINE)
+    until(lambda: recorder.closing is not None)
+    assert recorder.closing is not None
+    recorder.closing.join()
+    assert stored(path) == [LINE, REQUEST]

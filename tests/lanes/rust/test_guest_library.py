@@ -181,7 +181,11 @@ class Peer:
         await asyncio.gather(*self._calls)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError:  # The guest does not wait for as long as the head takes.
+            writer.close()
+            return
         body = b""
         if b"chunked" in head:
             while size := int(await reader.readline(), 16):
