@@ -50,7 +50,9 @@ def deploy(
         if plan:
             _show_plan(plan_document, uploader.upload_size(bundle, plan_document["missing"]), as_json=as_json)
             return
-        if plan_document["live"] and not plan_document["changes"] and not plan_document["migrations"]:
+        if plan_document["live"] and not any(
+            plan_document[key] for key in ("changes", "migrations", "missing")
+        ):
             stderr.note("nothing changed")
             _show(client.call("GET", f"/v1/projects/{project.name}"), as_json=as_json)
             return
@@ -122,6 +124,10 @@ def _show_plan(plan: dict[str, Any], missing: int, *, as_json: bool) -> None:
         stdout.line(line)
     if uploads:
         stderr.note(f"{size(missing)} in {plural(uploads, 'file')} would be uploaded")
-    if not lines:
-        live = plan["live"]
-        stderr.note(f"no changes: {live} is up to date" if live else "nothing to deploy")
+    live = plan["live"]
+    if not lines and live:
+        stderr.note(
+            f"no changes, but files of {live} are lost" if uploads else f"no changes: {live} is up to date"
+        )
+    elif not lines:
+        stderr.note("nothing to deploy")

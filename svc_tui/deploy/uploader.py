@@ -197,7 +197,7 @@ def deploy(
     message: str,
     allow: bool,
 ) -> dict[str, Any]:
-    """Deploy a bundle and return the live deployment.
+    """Deploy a bundle and return the live deployment. Files that the service finds damaged are sent again.
 
     Raises `ApiError` if the service rejects it, and `SvcError` if the connection breaks.
     """
@@ -210,7 +210,21 @@ def deploy(
         "allow_new_capability": allow,
         "tables": dict(bundle.tables),
     }
-    for line in client.lines("POST", f"/v1/projects/{bundle.project}/deployments", body=body):
+    for repairs_left in reversed(range(len(bundle.contents()) + 1)):
+        try:
+            return _deploy(client, bundle.project, body, progress)
+        except ApiError as error:
+            if error.code not in ("blob-damaged", "blob-missing") or not repairs_left:
+                raise
+            missing = plan(client, bundle)["missing"]
+            if not missing:
+                raise
+            upload(client, bundle, missing, progress)
+    raise AssertionError
+
+
+def _deploy(client: Client, project: str, body: dict[str, Any], progress: UploadProgress) -> dict[str, Any]:
+    for line in client.lines("POST", f"/v1/projects/{project}/deployments", body=body):
         if "done" in line:
             result: dict[str, Any] = line["done"]
             return result

@@ -179,3 +179,23 @@ def test_workers_end_with_the_service_and_serve_deployments_after_a_restart(
     assert not any(Path(f"/proc/{worker}/cmdline").exists() for worker in started)
     pair.server = pair.server.restarted(pair.environ, "--workers", "2")
     assert texts(pair.server, "kept") == {"one"}
+
+
+def test_deploy_of_an_unchanged_project_replaces_damaged_files(tmp_path: Path) -> None:
+    environ = environ_of(tmp_path / "home")
+    server = Server(tmp_path / "data", environ)
+    login(server, tmp_path, environ)
+    project = static_project(tmp_path / "shop")
+    prepare(project, environ, "deploy")
+    assert server.stop() == 0
+    for blob in (server.folder / "blobs").iterdir():
+        blob.write_bytes(b"damaged")
+    server = server.restarted(environ)
+    try:
+        assert server.get().status_code != 200
+        planned = run(project, environ, "deploy", "--plan")
+        assert planned.returncode == 0 and "files of" in planned.stderr and "are lost" in planned.stderr
+        prepare(project, environ, "deploy")
+        assert server.get().text == "one"
+    finally:
+        server.stop()
