@@ -86,8 +86,7 @@ class DevProject:
 
     def _publication(self, changes: Mapping[str, BuildResult]) -> Publication:
         environ = self._config.environ
-        declared = {name for resource in self.project.resources.values() for name in resource.secrets}
-        secrets = {name: environ[name] for name in declared & environ.keys()}
+        secrets = {name: environ[name] for name in self.project.secrets & environ.keys()}
         return Publication(self.project, {**self._parts, **changes}, secrets=secrets)
 
     def _outdated(self, resource: Resource) -> bool:

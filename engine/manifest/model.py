@@ -78,6 +78,12 @@ class Project:
     otlp_headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def secrets(self) -> frozenset[str]:
+        """Names of the secrets that its resources and its collector need."""
+        names = {name for resource in self.resources.values() for name in resource.secrets}
+        return frozenset(names | set(self.otlp_headers.values()))
+
+    @property
     def front(self) -> Resource | None:
         """The resource at the bare address: the public one with mounts, else the first public one."""
         public = [r for r in self.resources.values() if r.public]

@@ -277,7 +277,7 @@ class Deployer:
             if live is not None and (
                 served is None
                 or served[1] != live.revision
-                or served[0].secrets != await self.secrets.values(project)
+                or served[0].secrets != await self.secrets.values(project, served[0].project.secrets)
                 or served[0].quota != await self.quotas.get(project)
             ):
                 await self._serve(live)
@@ -360,7 +360,7 @@ class Deployer:
             candidate.project,
             candidate.parts,
             candidate.deployment.id,
-            await self.secrets.values(name),
+            await self.secrets.values(name, candidate.project.secrets),
             await self.quotas.get(name),
         )
 

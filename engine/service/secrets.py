@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 
 from engine.bucket.protocols import KeyValue, StaleRevision, VersionedValue
 from engine.errors import SvcError
@@ -29,15 +29,10 @@ class SecretStore:
     def __init__(self, cells: KeyValue, key: SecretsKey) -> None:
         self._cells, self._key = cells, key
 
-    async def read(self, project: str) -> tuple[dict[str, str], int | None]:
-        """Return the values by name, and their revision. Raises `SecretsKeyError`."""
-        cell = await self._cells.get(KEY_PREFIX + project)
-        values = {name: self._unsealed(project, name, value) for name, value in _stored(cell).items()}
-        return values, cell.revision if cell is not None else None
-
-    async def values(self, project: str) -> dict[str, str]:
-        """Return the values by name. Raises `SecretsKeyError`."""
-        return (await self.read(project))[0]
+    async def values(self, project: str, names: Set[str]) -> dict[str, str]:
+        """Return the values of secrets by name, without those that are not set. Raises `SecretsKeyError`."""
+        stored = _stored(await self._cells.get(KEY_PREFIX + project))
+        return {name: self._unsealed(project, name, stored[name]) for name in names & stored.keys()}
 
     async def names(self, project: str) -> list[str]:
         """Return the names in alphabetical order."""

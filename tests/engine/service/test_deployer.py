@@ -238,7 +238,7 @@ def test_deploy_with_missing_secret_raises(tmp_path: Path) -> None:
         assert event.resource == "web" and event.grant == Grant("secret", "svc secret set KEY")
         await running.service.secrets.set("shop", "KEY", "ü\n")
         await running.deploy(await running.order(secret, {"web": one}))
-        assert await running.service.secrets.values("shop") == {"KEY": "ü\n"}
+        assert await running.service.secrets.values("shop", {"KEY"}) == {"KEY": "ü\n"}
         assert await running.service.secrets.remove("shop", "KEY")
         assert not await running.service.secrets.remove("shop", "KEY")
         for name, value in (("SVC_X", ""), ("a b", ""), ("OK", "\0"), ("OK", "x" * 70_000)):

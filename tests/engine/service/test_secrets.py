@@ -23,7 +23,7 @@ def test_bucket_has_sealed_values_only(tmp_path: Path) -> None:
         await copy_bucket(bucket, copy, lambda report: None)
         await copy.aclose()
         for project in ("old", "shop"):
-            assert await store.values(project) == {"KEY": VALUE}
+            assert await store.values(project, {"KEY", "OTHER"}) == {"KEY": VALUE}
 
     opened(tmp_path / "bucket", scenario)
     assert (tmp_path / KEY_FILE).stat().st_mode & 0o077 == 0
@@ -36,20 +36,21 @@ def test_bucket_has_sealed_values_only(tmp_path: Path) -> None:
 
     async def elsewhere(bucket: FolderBucket) -> None:
         restored = SecretStore(bucket.kv, SecretsKey.open(tmp_path))
-        assert await restored.values("shop") == {"KEY": VALUE}
+        assert await restored.values("shop", {"KEY"}) == {"KEY": VALUE}
         store = SecretStore(bucket.kv, SecretsKey.create())
         with pytest.raises(SecretsKeyError, match="secret shop/KEY is sealed with the key"):
-            await store.values("shop")
+            await store.values("shop", {"KEY"})
         assert await store.names("shop") == ["KEY"]
+        assert await store.values("shop", {"OTHER"}) == {}
         await store.set("shop", "KEY", "new")
-        assert await store.values("shop") == {"KEY": "new"}
+        assert await store.values("shop", {"KEY"}) == {"KEY": "new"}
         value = await bucket.kv.get("secrets/shop")
         old = await bucket.kv.get("secrets/old")
         assert value is not None
         assert old is not None
         await bucket.kv.cas("secrets/old", value.value, old.revision)
         with pytest.raises(SecretsKeyError, match="secret old/KEY is corrupt"):
-            await store.values("old")
+            await store.values("old", {"KEY"})
 
     opened(tmp_path / "copy", elsewhere)
 
