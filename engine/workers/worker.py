@@ -127,7 +127,8 @@ async def serve_worker(
 
 def main(descriptors: Sequence[str], doors: Sequence[Door]) -> None:
     """Serve with the inherited descriptors of the channel and the sockets."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the fleet says when.
+    for number in (signal.SIGINT, signal.SIGHUP):  # A terminal sends them to all its processes.
+        signal.signal(number, signal.SIG_IGN)
     run(_main(doors, *map(int, descriptors)))
 
 

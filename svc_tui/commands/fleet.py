@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import signal
 import socket
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ import typer
 from engine.errors import InvalidUsage, SvcError
 from svc_tui.commands.options import AsJson
 from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.signals import on_stop
 from svc_tui.terminal.table import format_table
 from svc_tui.terminal.units import duration
 from svc_tui.user_home import Home
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 TABLES = "tables/tables.db"
 """File of a project's tables in its data folder."""
 _NODE = re.compile(r"(?:\[([0-9A-Fa-f:]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?")
-fleet = typer.Typer(help="Run a service on several machines.", no_args_is_help=True)
+fleet = typer.Typer(help="Run a service on several machines.")
 Data = Annotated[
     Path | None,
     typer.Option("--data", metavar="DIR", help="Data directory of the service (default: data in SVC_HOME)."),
@@ -263,8 +263,7 @@ async def _run(folder: Path) -> None:
     try:
         check_addresses(settings)
         stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        on_stop(stop.set)
         server = NatsServer(settings, stderr.log)
         await server.start()
         try:

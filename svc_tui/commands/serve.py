@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import signal
 import socket
 import sys
 from contextlib import ExitStack, suppress
@@ -36,6 +35,7 @@ from svc_tui.serve.bucket_location import ClusterKeys, ClusterLocation, FolderLo
 from svc_tui.serve.systemd import SystemdHandoff
 from svc_tui.serve.systemd_units import check_name, service_unit, socket_unit
 from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.signals import on_stop
 from svc_tui.user_home import Home
 
 if TYPE_CHECKING:
@@ -212,14 +212,13 @@ async def _run(settings: "ServiceSettings", scheme: str, supervisor: SystemdHand
     from engine.fleet.errors import FleetStopped
     from svc_tui.serve.server import run_service
 
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    stop = asyncio.Event()
 
     def on_signal() -> None:
         supervisor.notify("STOPPING=1")
         stop.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal)
+    on_stop(on_signal)
     with suppress(FleetStopped):
         async with run_service(settings, stop) as serving:
             collect_for_server()

@@ -1,7 +1,6 @@
 """The development server in a terminal: its addresses, request log and builds."""
 
 import asyncio
-import signal
 import time
 from typing import Any
 
@@ -17,6 +16,7 @@ from svc_tui.dev.request_log import RequestLog
 from svc_tui.dev.server import DOMAIN, Settings, run_dev
 from svc_tui.garbage_collection import collect_for_server
 from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.signals import on_stop
 from svc_tui.terminal.stdout import Styled
 from svc_tui.terminal.units import duration
 
@@ -25,11 +25,10 @@ FLUSH_DELAY_SECONDS = 0.02
 
 
 async def run(project: Project, settings: Settings) -> None:
-    """Serve the project until SIGINT, SIGTERM or a closed pipe. Prints its addresses, requests and builds."""
+    """Serve the project until a signal or a closed pipe. Prints its addresses, requests and builds."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    on_stop(stop.set)
     lines = _LineBuffer(loop, stop)
     log = RequestLog(lines.add)
     timeline = TimelineBus()

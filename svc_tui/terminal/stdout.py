@@ -22,6 +22,7 @@ Styled = list[tuple[str, str]]
 """A line as pieces of text, each with a style; an empty style is plain."""
 
 _console = create_console("auto", stderr=False)
+_UNLIMITED = 1 << 16
 _style = cache(Style.parse)
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _CONTROL_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -44,8 +45,8 @@ def is_terminal() -> bool:
 
 
 def width() -> int:
-    """Return the width of the terminal in cells."""
-    return _console.width
+    """Return the width of the terminal in cells. A file or a pipe has no limit."""
+    return _console.width if _console.is_terminal else _UNLIMITED
 
 
 def line(text: Text | str = "") -> None:
@@ -138,13 +139,12 @@ class Raw:
 
 def pause(seconds: float) -> None:
     """Sleep, and exit with success once the reader of a pipe has closed it."""
+    poll = select.poll()
     try:
-        number = _console.file.fileno()
-    except (OSError, ValueError):
+        poll.register(_console.file, 0)  # errors and hang-ups are reported for any event mask
+    except (OSError, ValueError):  # Without a file of the system, as when stdout was closed from the start.
         time.sleep(seconds)
         return
-    poll = select.poll()
-    poll.register(number, 0)  # errors and hang-ups are reported for any event mask
     if poll.poll(seconds * 1000):
         closed_pipe()
 

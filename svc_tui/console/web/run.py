@@ -18,6 +18,7 @@ from svc_tui.console.engine import EngineConnection, Severity
 from svc_tui.console.web.auth import BrowserAuth
 from svc_tui.console.web.server import Page, serving
 from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.signals import on_stop
 
 DEFAULT_PORT = 8000
 
@@ -67,8 +68,7 @@ async def serve_page(
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     errors: list[SvcError] = []
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, stop.set)
+    on_stop(stop.set)
     info = engine.info
     target = {"project": info.project, "folder": str(folder or ""), "address": info.address}
     command = (sys.executable, "-m", "svc_tui.console.web.child", json.dumps(target))

@@ -78,3 +78,14 @@ def test_line_strips_control_codes() -> None:
     ):
         result = subprocess.run(script(body), capture_output=True, check=True).stdout.decode()
         assert result.startswith("a") and result.endswith("\n") and not {"\x1b", "\r", "\x9b"} & set(result)
+
+
+def test_pause_without_stdout_waits() -> None:
+    command = script("stdout.pause(0.01)")
+    process = subprocess.run(["sh", "-c", '"$0" "$@" >&-', *command], capture_output=True, check=False)
+    assert (process.returncode, process.stderr) == (0, b"")
+
+
+def test_width_of_a_pipe_is_not_limited(capsys: pytest.CaptureFixture[str]) -> None:
+    stdout.set_color("auto")
+    assert stdout.width() > 10_000

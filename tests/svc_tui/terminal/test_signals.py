@@ -1,0 +1,36 @@
+"""Signals that stop a command."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from svc_tui.terminal.signals import on_stop
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signal_calls_the_handler(number: int) -> None:
+    async def main() -> None:
+        stop = asyncio.Event()
+        on_stop(stop.set)
+        os.kill(os.getpid(), number)
+        await asyncio.wait_for(stop.wait(), 30)
+
+    asyncio.run(main())
+
+
+def test_closed_terminal_does_not_stop_a_command_of_nohup() -> None:
+    async def main() -> None:
+        stop = asyncio.Event()
+        on_stop(stop.set)
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(stop.wait(), 30)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        asyncio.run(main())
+    finally:
+        signal.signal(signal.SIGHUP, before)
