@@ -13,8 +13,9 @@ from engine.manifest.load import find, load
 from engine.manifest.problems import did_you_mean
 from svc_tui.commands.options import AsJson
 from svc_tui.logs.options import AGE_EXAMPLES, ServiceOption, parse_age, resolve_target
+from svc_tui.logs.remote import warn_missing
 from svc_tui.logs.sql import TimelineSql, open_timeline
-from svc_tui.logs.top import MAX_RECORDS, SORTS, Activity, read_activity
+from svc_tui.logs.top import SORTS, Activity, read_activity
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stdout import Styled
 from svc_tui.terminal.table import Cell, format_table
@@ -26,7 +27,6 @@ MAX_SINCE = 3600
 _KEYS = {name[0]: name for name in SORTS}
 _HEADS = ("req/s", "p95", "failed", "cpu", "memory")
 _RIGHT = frozenset(range(1, len(_HEADS) + 1))
-_WIDE = 1 << 16
 _MIN_COLUMNS = 58
 """Cells that the tables need."""
 
@@ -57,8 +57,7 @@ def top(
             if as_json:
                 stdout.data(asdict(activity))
             else:
-                width = stdout.width() if stdout.is_terminal() else _WIDE
-                stdout.styled_lines([line for table in _tables(activity, width) for line in table])
+                stdout.styled_lines([line for table in _tables(activity, stdout.width()) for line in table])
             _note(activity)
             return
         _live(timeline, seconds, sort, where)
@@ -77,7 +76,8 @@ def _note(activity: Activity) -> None:
     if not activity.resources:
         stderr.note(f"no requests in the last {_period(activity.seconds)}")
     elif activity.partial:
-        stderr.warn(f"only the last {MAX_RECORDS:,} records were read", "Pass a shorter --since.")
+        stderr.warn("only the last records of this time were read", "Pass a shorter --since.")
+    warn_missing(activity.missing)
 
 
 def _live(timeline: TimelineSql, seconds: int, sort: str, where: str) -> None:
@@ -105,7 +105,9 @@ def _screen(activity: Activity, sort: str, title: str, columns: int, lines: int)
     total = sum(row["requests"] for row in activity.routes) / activity.seconds
     head = f"{total:.1f} req/s in {_period(activity.seconds)} by {sort}"
     if activity.partial:
-        head += f", of the last {MAX_RECORDS:,} records"
+        head += ", of the last records"
+    if activity.missing:
+        head += f", without {', '.join(node['node'] for node in activity.missing)}"
     foot = "  ".join(f"{key} {name}" for key, name in _KEYS.items()) + "  q quit"
     resources, routes = _tables(activity, max(columns, _MIN_COLUMNS))
     room = lines - 4
