@@ -8,7 +8,7 @@ TIMELINE_CODES = {
 }
 
 CONTROL_CODES: dict[str, tuple[str, str]] = {
-    "account": ("API", "The account change is not possible: the name exists, or it is the last owner."),
+    "account": ("API", "The account change is not possible: a name is not valid, or a limit is reached."),
     "bad-password": ("API", "The new password does not follow the rules."),
     "blob-damaged": ("API", "A stored file changed on disk. Deploy again, and check the disk."),
     "blob-missing": ("API", "A deployment names a file that is not stored. Deploy again."),
@@ -33,7 +33,7 @@ CONTROL_CODES: dict[str, tuple[str, str]] = {
     "changed": ("API", "A table was altered after the grid was opened. Open it again."),
     "check-failed": ("API", "A resource failed the health check of `project.check`. Nothing changed."),
     "component-rejected": ("API", "A component imports something that svc does not host, or is not valid."),
-    "conflict": ("API", "Changed meanwhile, or already exists."),
+    "conflict": ("API", "Changed meanwhile, or exists already; or it is the last owner."),
     "deployment": ("API", "The deployment does not exist or is no longer stored."),
     "digest-mismatch": ("API", "An uploaded file does not match its SHA-256."),
     "failed": ("API", "Any other failure; the message says which."),
@@ -57,7 +57,7 @@ CONTROL_CODES: dict[str, tuple[str, str]] = {
     "otlp-not-installed": ("command", "The packages of the extra `otlp` are missing."),
     "package": ("API", "A stored artifact is corrupt. Deploy again."),
     "policy": ("API", "The deploy needs `--allow-new-capability`, or a secret has no value."),
-    "port-in-use": ("command", "Another program uses the port. The hint has a free one."),
+    "port-in-use": ("command", "Another program uses the port."),
     "read-only": ("API", "The table or project cannot be changed here."),
     "record": ("API", "A stored deployment record is corrupt or from a newer svc."),
     "row-gone": ("API", "The row was deleted meanwhile."),

@@ -184,6 +184,11 @@ def _api_error(response: "httpx.Response") -> SvcError:
         members = {}
     if not isinstance(members, dict) or "title" not in members:
         return _not_the_api(response)
+    if "request_id" in members:
+        return Unreachable(
+            f"{response.url} is an address of applications, not of the control API",
+            "Use the URL of the control API, which `svc serve` prints.",
+        )
     return ApiError.from_problem(members)
 
 

@@ -33,7 +33,7 @@ from svc_tui.terminal.stderr import ProgressLine
 from svc_tui.terminal.units import plural, size
 
 _LOCATION_HELP = "Data directory, folder of a fleet's node, or nats://HOST:PORT,…/NAME."
-bucket = typer.Typer(help="Copy, back up, restore and verify a service's storage.", no_args_is_help=True)
+bucket = typer.Typer(help="Copy, back up, restore and verify a service's storage.")
 BucketArgument = Annotated[str, typer.Argument(metavar="BUCKET", help=_LOCATION_HELP)]
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the backup.")]
 

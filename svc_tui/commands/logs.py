@@ -16,6 +16,7 @@ from engine.errors import InvalidUsage, SvcError
 from engine.manifest.load import find, load
 from engine.manifest.problems import alternatives
 from engine.timeline.database import timeline_path
+from engine.timeline.fleet_cursor import FleetCursor
 from engine.timeline.follow import TimelineFollower
 from engine.timeline.json_format import to_json
 from engine.timeline.query import open_reader
@@ -118,8 +119,9 @@ def logs(
             stdout.styled_lines([line for entry in entries for line in formatter.lines(entry.record)])
 
     credentials = resolve_target(root, service)
+    cursor = None if after is None else _cursor(after, of_fleet=credentials is not None)
     if credentials is not None:
-        filters: dict[str, Any] = {"resource": resource, "level": level, "request": request, "after": after}
+        filters: dict[str, Any] = {"resource": resource, "level": level, "request": request, "after": cursor}
         filters |= {"since": seconds, "until": older}
         query = LogQuery(filters=filters, pattern=record_filter.pattern, tail=tail, follow=follow)
         on_missing = _print_missing if as_json else None
@@ -131,7 +133,7 @@ def logs(
             stderr.note("no records yet: " + ("waiting for `svc dev`" if follow else "start `svc dev`"))
             if not follow:
                 return
-        first = None if after is None else _cursor(after)
+        first = None if cursor is None else int(cursor)
         record_range = RecordRange(_time_of_age(seconds), first, tail, _time_of_age(older))
         position = first or 0
         # After "no records yet", records that are written before the first poll must not be skipped.
@@ -196,10 +198,12 @@ def _follow(follower: TimelineFollower, show: Callable[[Sequence[StoredRecord]],
             stdout.pause(POLL_SECONDS)
 
 
-def _cursor(text: str) -> int:
-    """Return a cursor of the timeline of `svc dev`. Raises `InvalidUsage`."""
+def _cursor(text: str, *, of_fleet: bool) -> str:
+    """Return a cursor, which may be `of_fleet`. Raises `InvalidUsage` for another text."""
     if text.isascii() and text.isdecimal() and int(text[:20]) <= MAX_CURSOR:
-        return int(text)
+        return text
+    if of_fleet and FleetCursor.parse(text) is not None:
+        return text
     raise InvalidUsage(
         f"--after {text[:80]} is not a cursor", "Use the cursor of a record, as --json prints it."
     )

@@ -11,7 +11,7 @@ from svc_tui.commands.completion import resource_names
 from svc_tui.commands.options import AsJson
 from svc_tui.terminal import stderr, stdout
 
-mount = typer.Typer(help="List, add and remove mounts in svc.toml.", no_args_is_help=True)
+mount = typer.Typer(help="List, add and remove mounts in svc.toml.")
 Parent = Annotated[
     str,
     typer.Argument(metavar="RESOURCE", help="Resource that gets the mount.", autocompletion=resource_names),

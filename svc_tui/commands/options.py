@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from engine.control.access import Role
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 BucketAuthority = Annotated[
     Path | None,
@@ -29,7 +31,7 @@ MaxBody = Annotated[
 PasswordStdin = Annotated[
     bool, typer.Option("--password-stdin", help="Read the password from the first line of stdin.")
 ]
-RoleName = Annotated[str, typer.Option("--role", metavar="ROLE", help="Role: viewer, deployer or owner.")]
+RoleName = Annotated[Role, typer.Option("--role", metavar="ROLE", help="Role: viewer, deployer or owner.")]
 Workers = Annotated[
     int, typer.Option("--workers", "-w", metavar="N", min=1, max=64, help="Number of worker processes.")
 ]

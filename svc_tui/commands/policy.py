@@ -15,7 +15,7 @@ from svc_tui.logs.sql import open_timeline
 from svc_tui.project.policy import CALLS, DENIALS, suggest
 from svc_tui.terminal import stderr, stdout
 
-policy = typer.Typer(help="Suggest permissions of resources from the logs.", no_args_is_help=True)
+policy = typer.Typer(help="Suggest permissions of resources from the logs.")
 
 
 @policy.callback()

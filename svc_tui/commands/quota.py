@@ -11,7 +11,7 @@ from svc_tui.client.credentials import current_client, current_project
 from svc_tui.commands.options import AsJson
 from svc_tui.terminal import stdout
 
-quota = typer.Typer(help="Show and set the quotas of projects.", no_args_is_help=True)
+quota = typer.Typer(help="Show and set the quotas of projects.")
 UNITS = {
     "instances": "requests at once",
     "memory_mb": "MiB of memory for them",

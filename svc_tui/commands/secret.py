@@ -15,7 +15,7 @@ from svc_tui.commands.options import AsJson
 from svc_tui.terminal import prompt, stderr, stdout
 
 MAX_BYTES = 64 << 10
-secret = typer.Typer(help="Manage the secrets of the project.", no_args_is_help=True)
+secret = typer.Typer(help="Manage the secrets of the project.")
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """`svc token`: API tokens for programs such as CI."""
 
 import os
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
@@ -9,8 +9,9 @@ import typer
 from svc_tui.client.credentials import CredentialStore, current_client, current_project, open_client
 from svc_tui.commands.options import AsJson, RoleName
 from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.table import format_table
 
-token = typer.Typer(help="Manage API tokens for programs such as CI.", no_args_is_help=True)
+token = typer.Typer(help="Manage API tokens for programs such as CI.")
 
 
 @token.command()
@@ -46,12 +47,17 @@ def list_(as_json: AsJson = False) -> None:
     if as_json:
         stdout.data(tokens)
         return
-    for token in tokens["tokens"]:
-        projects = ", ".join("all projects" if name == "*" else name for name in token["projects"])
-        dates = f"used {token['used']}  expires {token['expires']}"
-        stdout.line(f"{token['name']}  {token['role']} of {projects}  {dates}")
     if not tokens["tokens"]:
         stderr.note("you have no tokens")
+        return
+    rows = [[(text, "") for text in _row(token)] for token in tokens["tokens"]]
+    heads = ("name", "role", "projects", "used", "expires")
+    stdout.styled_lines(format_table(heads, rows, stdout.width(), frozenset()))
+
+
+def _row(token: dict[str, Any]) -> list[str]:
+    projects = ", ".join("all" if name == "*" else name for name in token["projects"])
+    return [token["name"], token["role"], projects, token["used"] or "never", token["expires"]]
 
 
 @token.command()

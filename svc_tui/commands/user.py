@@ -1,18 +1,18 @@
 """`svc user`: users of the service and their roles."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import typer
 
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
 from svc_tui.client.credentials import current_client
 from svc_tui.client.login import MIN_PASSWORD_CHARS, password_problem
 from svc_tui.commands.options import AsJson, PasswordStdin, RoleName
 from svc_tui.terminal import prompt, stdout
 
 ALL_PROJECTS = "*"
-user = typer.Typer(help="Manage users, roles and passwords.", no_args_is_help=True)
+user = typer.Typer(help="Manage users, roles and passwords.")
 ProjectName = Annotated[
     str, typer.Option("--project", metavar="NAME", help="Project of the role (default: all).")
 ]
@@ -36,7 +36,7 @@ def list_(as_json: AsJson = False) -> None:
 @user.command()
 def add(
     name: Name,
-    role: RoleName = "",
+    role: RoleName | None = None,
     project: ProjectName = ALL_PROJECTS,
     password_stdin: PasswordStdin = False,
 ) -> None:
@@ -62,7 +62,10 @@ def rm(name: Name) -> None:
 @user.command()
 def role(
     name: Name,
-    role: Annotated[str, typer.Argument(metavar="ROLE", help="Role: viewer, deployer, owner or none.")],
+    role: Annotated[
+        Literal["viewer", "deployer", "owner", "none"],
+        typer.Argument(metavar="ROLE", help="Role: viewer, deployer, owner or none."),
+    ],
     project: ProjectName = ALL_PROJECTS,
 ) -> None:
     """Set the role of a user; `none` removes it."""
@@ -98,7 +101,10 @@ def password(
 
 def _password(stdin: bool) -> str:
     if stdin:
-        return prompt.from_stdin()
+        password = prompt.from_stdin()
+        if problem := password_problem(password):
+            raise InvalidUsage(problem, "Pass a longer password.")
+        return password
     question = f"new password, at least {MIN_PASSWORD_CHARS} characters"
     return prompt.new_secret(question, password_problem)
 

@@ -140,6 +140,8 @@ def test_serve_on_a_folder_in_use_fails(service: Service, tmp_path: Path) -> Non
 def test_logs_follow_continues_after_a_restart_of_the_service(service: Service, tmp_path: Path) -> None:
     project = static_project(tmp_path / "followed", "followed")
     assert service.svc(project, "deploy").returncode == 0
+    wrong = service.svc(project, "logs", "--service", "--after", "xx")
+    assert wrong.returncode == 2 and "--after xx is not a cursor" in wrong.stderr
     targets: list[str] = []
     following = subprocess.Popen(
         [*svc(), "logs", "-f", "--json", "--service"],

@@ -13,7 +13,7 @@ import pytest
 
 from engine.control.app import internal_error
 from engine.manifest.load import load
-from svc_tui.client import ApiError, Client
+from svc_tui.client import ApiError, Client, Unreachable
 from svc_tui.deploy import uploader
 from tests.svc_tui.hosted import Hosted, RecordingReporter, deploy, static_shop
 
@@ -229,3 +229,12 @@ def test_client_disconnect_is_not_logged_as_an_error(hosted: Hosted, project: Pa
         client.call("GET", "/v1/projects")
     hosted.stop()
     assert hosted.output == []
+
+
+def test_client_of_the_address_of_applications_names_the_other(hosted: Hosted) -> None:
+    with (
+        Client(hosted.public, "") as client,
+        pytest.raises(Unreachable, match="an address of applications") as info,
+    ):
+        client.call("GET", "/v1/whoami")
+    assert "control API" in info.value.hint

@@ -180,3 +180,16 @@ def test_version_and_schema_print_json(capsys: pytest.CaptureFixture[str]) -> No
     assert json.loads(capsys.readouterr().out)["version"] == version("svc-tui")
     assert run(["schema"]) == 0
     assert json.loads(capsys.readouterr().out)["title"] == "svc.toml"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("user", "role", "ben", "king"), ("user", "add", "ben", "--role", "king"), ("mount",)]
+)
+def test_wrong_arguments_name_their_remedy(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.count("Usage:") == 1 and "internal" not in error
+    if "king" in arguments:
+        assert "'king' is not one of 'viewer', 'deployer', 'owner'" in error

@@ -44,7 +44,7 @@ class Session:
     """A session or a token. Times are in ns since the Unix epoch.
 
     `account` is its user's `id`. `generation` is the user's at login; a session of an earlier password is
-    invalid. `name`, `role` and `projects` apply to tokens.
+    invalid. `name`, `role` and `projects` apply to tokens. `used_ns` of a token is 0 before its first use.
     """
 
     id: str
@@ -163,7 +163,7 @@ class Sessions:
             generation=0,
             created_ns=now,
             expires_ns=now + lasts_ns,
-            used_ns=now,
+            used_ns=now if kind == "session" else 0,
         )
 
     async def tokens(self, user: User) -> list[Session]:

@@ -89,14 +89,14 @@ class TokenRequest(StrictModel):
 
 
 class TokenOut(StrictModel):
-    """An API token, without its secret."""
+    """An API token, without its secret. `used` is its latest use, to the hour."""
 
     name: str
     role: Role
     projects: list[str]
     created: str
     expires: str
-    used: str
+    used: str | None
 
     @classmethod
     def from_session(cls, token: Session) -> "TokenOut":
@@ -165,5 +165,5 @@ def _token(token: Session) -> dict[str, Any]:
         "projects": list(token.projects),
         "created": iso(token.created_ns),
         "expires": iso(token.expires_ns),
-        "used": iso(token.used_ns),
+        "used": iso(token.used_ns) if token.used_ns else None,
     }

@@ -165,6 +165,15 @@ def test_token_list_omits_secrets(service: Service, owner: str) -> None:
     assert shown["created"] < shown["expires"] and token not in str(shown)
 
 
+def test_token_list_has_the_latest_use(service: Service, owner: str) -> None:
+    token = create_token(service, owner, days=1)
+    (shown,) = service.call(owner, "GET", "/v1/tokens")["tokens"]
+    assert shown["used"] is None
+    service.call(token, "GET", "/v1/whoami")
+    (shown,) = service.call(owner, "GET", "/v1/tokens")["tokens"]
+    assert shown["used"] == shown["created"]
+
+
 def test_session_above_limit_ends_oldest(service: Service, owner: str) -> None:
     async def many() -> list[bool]:
         user = await service.gate.accounts.find("ann")
