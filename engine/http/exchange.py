@@ -47,6 +47,7 @@ class RequestBody:
 
     `complete` is true once all of it was received. `on_taken` is called with the size of each part that
     leaves the buffer. `observer` is called with each part that the consumer takes, and `b""` at the end.
+    `on_wanted` is called before the consumer first takes a part.
     """
 
     def __init__(self, data: bytes | None = None) -> None:
@@ -61,6 +62,7 @@ class RequestBody:
         self.size = len(data or b"")
         self.observer: Callable[[bytes], None] | None = None
         self.on_taken: Callable[[int], None] | None = None
+        self.on_wanted: Callable[[], None] | None = None
 
     @property
     def exhausted(self) -> bool:
@@ -117,6 +119,7 @@ class RequestBody:
 
     async def read(self) -> bytes:
         """Return the next part, `b""` at the end. Raises `BodyInterrupted`."""
+        self._want()
         while not (self._parts or self.complete or self._interrupted):
             self._wakeup = self._wakeup or asyncio.Event()
             self._wakeup.clear()
@@ -129,7 +132,14 @@ class RequestBody:
     def subscribe(self, callback: OnBody | None) -> None:
         """Call `callback` with each part as it arrives, until it returns false; `None` unsubscribes."""
         self._subscriber = callback
+        if callback is not None:
+            self._want()
         self._notify()
+
+    def _want(self) -> None:
+        if self.on_wanted is not None:
+            self.on_wanted()
+            self.on_wanted = None
 
     def _notify(self) -> None:
         while self._subscriber is not None and (self._parts or self.complete or self._interrupted):

@@ -47,6 +47,11 @@ class Http1Exchange(CountedExchange):
             self._unsent = self._connection.count_response(self.project)
         return self._unsent
 
+    def ask_for_body(self) -> None:
+        """Send 100, unless the response has started."""
+        if not self._encoder.started:
+            self._connection.write(b"HTTP/1.1 100 \r\n\r\n")
+
     async def send_head(self, status: int, headers: Headers) -> None:
         """Send the status and the fields."""
         if self.complete:
@@ -199,7 +204,7 @@ class Http1Connection(Connection):
         else:
             self._missing = head.length
         if head.expects_continue and not data:
-            self.write(b"HTTP/1.1 100 \r\n\r\n")
+            exchange.body.on_wanted = exchange.ask_for_body
         self._receive_body(data)
 
     def _await_head(self) -> None:
@@ -283,7 +288,7 @@ class Http1Connection(Connection):
         self.flush()
         self._exchange = None
         body = exchange.body
-        body.on_taken = None
+        body.on_taken = body.on_wanted = None
         if not body.complete or not keep_alive or self.manager.terminated:
             self._missing, self._chunks, self._buffer = 0, None, b""
             body.interrupt()

@@ -222,9 +222,13 @@ class Http2Connection(Connection):
             self._protocol.stream_buffers[stream.stream_id] = buffer
         else:  # The stream was reset already, and its buffer would never be drained.
             await buffer.close()
-        await self.manager.handle(
-            Http2Exchange(self, self._protocol, scope, receive.__self__, send, buffer=buffer)
-        )
+        exchange = Http2Exchange(self, self._protocol, scope, receive.__self__, send, buffer=buffer)
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_BYTES:
+            await exchange.send_head(431, [(b"content-length", b"0")])
+            await exchange.send_body(b"", end=True)
+            await exchange.close()
+        else:
+            await self.manager.handle(exchange)
 
     def data_received(self, data: bytes) -> None:
         """Buffer bytes for the task that reads."""

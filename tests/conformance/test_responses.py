@@ -131,6 +131,17 @@ def test_body_length_differs_from_content_length_breaks_response(
         assert f"{written} bytes" in answer.detail
 
 
+def test_several_content_lengths_break_the_response(host: Host) -> None:
+    guest = Guest()
+    guest.body(200, ("content-length", b"5"), ("content-length", b"6"))
+    answer = host.run(guest)
+    assert answer.status is None and answer.report.outcome == "guest-failed"
+    assert (
+        answer.detail
+        == "the guest broke a rule of its host: its response has several values of content-length"
+    )
+
+
 def test_missing_body_with_content_length_breaks_response(host: Host) -> None:
     guest = Guest()
     guest.call("response-outparam.set", guest.outparam, ("ok", response(guest, ("content-length", b"5"))))

@@ -50,7 +50,10 @@ def _head(run: RunState, text: bytes, body: OutputBuffer) -> ResponseHead:
     status, _, fields = text.partition(b"\0")
     if len(status) != 3 or not status.isdigit() or not b"200" <= status <= b"599":
         raise Trap("it sent an invalid status")
-    return ResponseHead(int(status), parse_fields(fields), body)
+    headers = parse_fields(fields)
+    if len({value for name, value in headers if name == b"content-length"}) > 1:
+        raise Trap("its response has several values of content-length")
+    return ResponseHead(int(status), headers, body)
 
 
 @host("abort")

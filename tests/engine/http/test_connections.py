@@ -69,6 +69,15 @@ def test_expect_header_returns_100_continue() -> None:
     assert converse(echo, client) == b"POST / [hello]"
 
 
+def test_expect_header_of_a_body_that_is_not_wanted_returns_the_response() -> None:
+    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(upload(5, b"/", b"expect: 100-continue"))
+        return await reader.read()
+
+    reply = converse(refuse, client)
+    assert reply.startswith(b"HTTP/1.1 200 ") and reply.count(b"HTTP/1.1 ") == 1
+
+
 def test_half_closed_client_receives_response() -> None:
     async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         writer.write(upload(5) + b"hello")
@@ -207,24 +216,51 @@ def test_unknown_transfer_coding_returns_501(encoding: bytes) -> None:
     assert reply.startswith(b"HTTP/1.1 501 ") and reply.count(b"HTTP/1.1 ") == 1
 
 
+async def answered_http2(
+    connection: h2.connection.H2Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> tuple[int, bytes]:
+    """Send what the connection has; return status and body of the response on its stream."""
+    status, body = 0, b""
+    while True:
+        writer.write(connection.data_to_send())
+        for event in connection.receive_data(await reader.read(65536)):
+            if isinstance(event, h2.events.ResponseReceived):
+                status = int(dict(event.headers)[b":status"])
+            if isinstance(event, h2.events.DataReceived):
+                body += event.data
+            if isinstance(event, h2.events.StreamEnded):
+                return status, body
+
+
+def http2_client() -> h2.connection.H2Connection:
+    connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
+    connection.initiate_connection()
+    return connection
+
+
+FIELDS = [(":method", "POST"), (":path", "/"), (":scheme", "http"), (":authority", "x")]
+
+
 def test_prior_knowledge_http2_is_served() -> None:
-    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-        connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
-        connection.initiate_connection()
-        fields = [(":method", "POST"), (":path", "/"), (":scheme", "http"), (":authority", "x")]
-        connection.send_headers(1, fields)
+    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[int, bytes]:
+        connection = http2_client()
+        connection.send_headers(1, FIELDS)
         connection.send_data(1, b"hello", end_stream=True)
         data = connection.data_to_send()
         writer.write(data[:5])
         await asyncio.sleep(0.01)
         writer.write(data[5:])
-        body = b""
-        while True:
-            for event in connection.receive_data(await reader.read(65536)):
-                if isinstance(event, h2.events.DataReceived):
-                    body += event.data
-                if isinstance(event, h2.events.StreamEnded):
-                    return body
-            writer.write(connection.data_to_send())
+        return await answered_http2(connection, reader, writer)
 
-    assert converse(echo, client) == b"POST / [hello]"
+    assert converse(echo, client) == (200, b"POST / [hello]")
+
+
+def test_oversized_head_in_http2_returns_431_and_leaves_the_connection() -> None:
+    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> list[tuple[int, bytes]]:
+        connection, answers = http2_client(), []
+        for stream, size in ((1, 40_000), (3, 10)):
+            connection.send_headers(stream, [*FIELDS, ("x", "y" * size)], end_stream=True)
+            answers.append(await answered_http2(connection, reader, writer))
+        return answers
+
+    assert converse(echo, client) == [(431, b""), (200, b"POST / []")]
