@@ -2,11 +2,12 @@
 
 import importlib
 import os
+import signal
 import sys
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
 from typer.core import TyperGroup
@@ -178,9 +179,17 @@ def _usage_error(error: typer.TyperException) -> SvcError:
     return InvalidUsage(error.format_message(), f"{usage}Run `{path} --help` for details.")
 
 
+def _end(number: int, _frame: object) -> NoReturn:
+    """End as Ctrl+C does, so that a command ends the processes that it started."""
+    raise SystemExit(128 + number)
+
+
 def main() -> None:
     """Run `svc` for the command line."""
     relax_garbage_collection()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
     # Characters that the terminal's encoding lacks are escaped; an encoding error would end the program.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

@@ -2,12 +2,16 @@
 
 import os
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from svc_tui.main import run
 from tests.lanes.components import component
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -109,3 +113,14 @@ def test_build_rejects_unsupported_imports_and_a_missing_handler_by_name(
     assert captured.out == ""
     assert run(["build"]) == 1
     assert "acme:db/store@1.0.0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signal_ends_the_build_command_too(project: Path, number: int) -> None:
+    resources(project, web="echo $$ > pid; exec sleep 300")
+    building = subprocess.Popen([sys.executable, "-m", "svc_tui", "build"], stderr=subprocess.DEVNULL)
+    pid = project / "web" / "pid"
+    until(lambda: pid.exists() and pid.read_text())
+    building.send_signal(number)
+    assert building.wait(30) == 128 + number
+    until(lambda: not Path(f"/proc/{pid.read_text().strip()}").exists())
