@@ -69,7 +69,8 @@ class StderrTail:
 
     def add_output(self, line: str) -> None:
         """Add one line of stdout or stderr, which may be the last output."""
-        if line.strip() and not line[0].isspace():
+        in_stack_of_go = _GO_HEAD.match(self._head) is not None
+        if line.strip() and not line[0].isspace() and not in_stack_of_go:
             self._output.append(line)
 
     def last_output(self) -> str:

@@ -32,10 +32,15 @@ function svcShown(value) {
   }
 }
 
+/** Return a text whose further lines are indented, as those of a stack are. */
+function svcIndented(text) {
+  return text.replaceAll('\n', '\n  ');
+}
+
 /** Return an error with its stack and, indented, its causes. The first line is its message. */
 export function svcDescribe(error, depth = 0) {
   if (!(error instanceof Error)) {
-    return error === 'out of memory' ? SVC_OUT_OF_MEMORY : `Uncaught ${typeof error}: ${svcShown(error)}`;
+    return error === 'out of memory' ? SVC_OUT_OF_MEMORY : svcIndented(`Uncaught ${typeof error}: ${svcShown(error)}`);
   }
   try {
     const missing = /^(\w+) is not defined$/.exec(error.message)?.[1];
@@ -44,7 +49,7 @@ export function svcDescribe(error, depth = 0) {
     const causes = error.cause === undefined ? error.errors ?? [] : [error.cause];
     const shown = depth < SVC_CAUSES ? Array.from(causes).slice(0, SVC_CAUSES) : [];
     const cause = shown.map((one) => `\n  caused by ${svcDescribe(one, depth + 1)}`).join('');
-    return `${error.name}: ${error.message}${hint}\n${stack}`.trimEnd() + cause;
+    return `${svcIndented(`${error.name}: ${error.message}${hint}`)}\n${stack}`.trimEnd() + cause;
   } catch {
     return 'Error: an error that cannot be shown';
   }

@@ -95,6 +95,22 @@ def test_lines_of_an_abort_are_not_the_last_output() -> None:
     assert classify(TRAP, None, tail) == ("memory-limit", reason)
 
 
+def test_stack_of_go_is_not_the_last_output() -> None:
+    tail = StderrTail()
+    for line in (
+        "step 1",
+        "fatal error: out of memory",
+        "",
+        "runtime.throw()",
+        "\tpanic.go:1",
+        "created by main",
+    ):
+        tail.add_output(line)
+        tail.add(line)
+    reason = "out of memory: the guest exceeded memory_limit_mb; the last output was: step 1"
+    assert classify(TRAP, None, tail) == ("memory-limit", reason)
+
+
 def test_exit_reports_last_line_without_stack() -> None:
     text = "Error: no such order\n    at handle (src/index.js:3:9)\n"
     assert classify(None, GuestExit(1), stderr_tail(text)) == ("guest-failed", "Error: no such order")

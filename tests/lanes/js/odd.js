@@ -18,6 +18,9 @@ const routes = {
   '/null'() {
     throw null;
   },
+  '/lines'() {
+    throw new Error('not valid:\nname: too short');
+  },
   '/bare'() {
     throw Object.create(null);
   },

@@ -17,6 +17,7 @@ DETAILS = {
     "/cause": "Error: outer",
     "/several": "AggregateError: No Promise in Promise.any was resolved",
     "/null": "Uncaught object: null",
+    "/lines": "Error: not valid:",
     "/bare": "Uncaught object: {}",
     "/hostile": "Error: an error that cannot be shown",
     "/timer": "Error: deep",
