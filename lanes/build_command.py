@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import re
 import signal
 from collections.abc import Callable
@@ -56,15 +57,24 @@ def _plain(data: bytes) -> str:
 
 
 async def run_build(request: BuildRequest) -> None:
-    """Run the `build` command of a resource; the caller holds its `exclusive` lock. Raises `BuildFailed`."""
-    resource = request.resource
-    assert resource.build is not None
+    """Run the `build` command of a resource; the caller holds its `exclusive` lock.
+
+    Raises `BuildFailed`, also if the command made `output` a symlink out of the project folder.
+    """
+    resource, output = request.resource, request.resource.output
+    assert resource.build is not None and output is not None  # guaranteed by manifest validation
     await run_command(
         resource.build,
         name=f"the build command of resource {resource.name}",
         workdir=resource.workdir,
         report=request.report,
     )
+    # Unlike `Path.resolve`, `realpath` accepts a loop of symlinks in every version of Python.
+    if not Path(os.path.realpath(output)).is_relative_to(os.path.realpath(request.root)):
+        raise BuildFailed(
+            f'resource {resource.name}: "{request.display_path(output)}" is outside the project folder',
+            "Remove the symlink, and correct `build` so that it writes inside the project folder.",
+        )
 
 
 async def run_command(

@@ -92,6 +92,14 @@ def test_folder_or_broken_link_is_not_a_component(root: Path) -> None:
     assert "no file" in failure(root, "rm -r out; mkdir out; ln -s nowhere out/app.wasm").message
 
 
+def test_component_outside_the_project_is_refused(root: Path) -> None:
+    (root.parent / "app.wasm").write_bytes(component())
+    for command in ("rm -rf out; ln -s .. out", "rm out; mkdir out; ln -s ../../app.wasm out/app.wasm"):
+        error = failure(root, command)
+        assert error.message == 'resource api: "out/app.wasm" is outside the project folder'
+        assert "symlink" in error.hint
+
+
 def test_failed_command_shows_its_output(root: Path) -> None:
     error = failure(root, "echo a reason; exit 3")
     assert "exit status 3" in error.message and "a reason" in error.output

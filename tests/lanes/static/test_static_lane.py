@@ -137,6 +137,24 @@ def test_missing_output_is_reported_with_folder_and_key(shop: Workshop) -> None:
     assert "is a file, not a folder" in shop.failure(mode="dev").message
 
 
+@pytest.mark.parametrize("link", ["front/public", "front"])
+def test_output_symlink_out_of_the_project_is_refused(shop: Workshop, tmp_path: Path, link: str) -> None:
+    outside = tmp_path / "outside"
+    (outside / "public").mkdir(parents=True)
+    build = f"cd .. && rm -r {link} && ln -s {outside}{link.removeprefix('front')} {link}"
+    for mode in ("dev", "deploy"):
+        error = shop.failure(build, mode)
+        assert error.message == 'resource site: "front/public" is outside the project folder'
+        assert "symlink" in error.hint
+        build = "true"
+
+
+def test_output_symlink_inside_the_project_is_packed(shop: Workshop) -> None:
+    build = "rmdir public; mkdir version-2 && echo 2 > version-2/index.html && ln -s version-2 public"
+    assert list(shop.files(shop.image(build))) == ["index.html"]
+    assert "no folder" in shop.failure("rm public && ln -s public public").message
+
+
 def test_missing_workdir_or_output_key_is_reported(shop: Workshop) -> None:
     error = shop.failure(workdir=shop.root / "gone")
     assert "the folder gone does not exist" in error.message
