@@ -1,6 +1,8 @@
 """File watcher of a project, and the listener that rebuilds resources or applies the manifest."""
 
 import asyncio
+import contextlib
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -79,7 +81,8 @@ class SourceListener:
             self._ignored = IgnoreRules(self._root)
         if manifest in paths:
             await self._reload()
-        sources = {path for path in paths if path != manifest and not self._ignored(path)}
+        others = paths - {manifest}
+        sources = {path for path in others if not self._ignored(path) and not _is_own_output(path)}
         if names := self._to_build(sources):
             self._dev.rebuild(names)
 
@@ -110,6 +113,15 @@ class SourceListener:
             self._on_notice(f"{MANIFEST} is valid again")
         if project != self._dev.project:
             await self._dev.apply(project)
+
+
+def _is_own_output(path: Path) -> bool:
+    """Return whether stdout or stderr of this process is redirected to a file, as by `svc dev > dev.log`."""
+    for descriptor in (1, 2):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(path.stat(), os.fstat(descriptor)):
+                return True
+    return False
 
 
 def resources_for(dev: DevProject, paths: set[Path]) -> dict[str, set[Path]]:

@@ -246,6 +246,37 @@ def test_build_command_that_writes_into_its_sources_ends(tmp_path: Path, home: P
         assert sum("built" in line for line in server.lines) < 8
 
 
+def test_redirected_output_in_the_project_starts_no_build(tmp_path: Path, home: Path) -> None:
+    root, builds = tmp_path / "a", tmp_path / "builds"
+    root.mkdir()
+    (root / "svc.toml").write_text(
+        "[project]\nname='a'\n[resource.web]\nlane='static'\npublic=true\noutput='dist'\n"
+        "build='echo >> ../builds; exit 1'\n"
+    )
+
+    def wait_for_builds(count: int) -> None:
+        end = time.monotonic() + 60
+        while not builds.exists() or len(builds.read_text()) < count:
+            assert process.poll() is None and time.monotonic() < end
+            time.sleep(0.02)
+        time.sleep(1)
+        assert len(builds.read_text()) == count
+
+    command = [sys.executable, "-m", "svc_tui", "dev", "--port", "0"]
+    environ = {**os.environ, "SVC_HOME": str(home)}
+    with (root / "dev.log").open("w") as log, (root / "errors.log").open("w") as errors:
+        process = subprocess.Popen(command, cwd=root, env=environ, stdout=log, stderr=errors)
+        try:
+            wait_for_builds(1)
+            (tmp_path / "page.html").touch()
+            (tmp_path / "page.html").rename(root / "page.html")
+            wait_for_builds(2)
+        finally:
+            process.terminate()
+            process.wait(15)
+    assert "exit status 1" in (root / "dev.log").read_text() + (root / "errors.log").read_text()
+
+
 def test_dev_ends_when_its_pipe_is_closed(tmp_path: Path, home: Path) -> None:
     (tmp_path / "svc.toml").write_text(
         '[project]\nname="a"\n[resource.web]\nlane="static"\npublic=true\noutput="."\n'
