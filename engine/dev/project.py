@@ -9,6 +9,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -60,6 +61,17 @@ def _is_artifact(part: BuildResult) -> bool:
     return part is not None and not isinstance(part, SvcError)
 
 
+async def _unless_canceled(build: asyncio.Task[Artifact]) -> Artifact | None:
+    """Return the artifact of a build, `None` if only the build was canceled and not its caller."""
+    try:
+        return await build
+    except asyncio.CancelledError:
+        caller = asyncio.current_task()
+        if caller is not None and caller.cancelling():
+            raise
+        return None
+
+
 class DevProject:
     """One project in development. Call `start` before anything else."""
 
@@ -73,7 +85,7 @@ class DevProject:
         self._intervals: dict[str, BuildInterval] = {}
         self._dirty: set[str] = set()
         self._started: set[str] = set()
-        self._running: set[str] = set()
+        self._running: dict[str, asyncio.Task[Artifact]] = {}
         self._last: dict[str, BuildFinished] = {}
         self._first_result: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         # A deploy build takes a processor and up to a gigabyte; a dev build takes next to nothing.
@@ -147,10 +159,14 @@ class DevProject:
             await self._first_result[name].wait()
 
     async def apply(self, project: Project) -> None:
-        """Switch to an edited manifest: build the resources it changes, update all routes at once."""
+        """Switch to an edited manifest: build the resources it changes, update all routes at once.
+
+        Running builds with the old settings are canceled.
+        """
         before, self.project = self.project, project
         stale = set()
-        for name in before.resources.keys() - project.resources.keys():
+        removed = before.resources.keys() - project.resources.keys()
+        for name in removed:
             self._parts.pop(name, None)
             self._last.pop(name, None)
         for name, resource in project.resources.items():
@@ -161,6 +177,8 @@ class DevProject:
                     self._parts[name] = None
         await self._publish(lenient=True)
         self.rebuild(stale)
+        for name in (stale | removed) & self._running.keys():
+            self._running[name].cancel()
 
     async def _work(self, name: str) -> None:
         try:
@@ -186,27 +204,23 @@ class DevProject:
             await self._replace(
                 resource, lambda: self._builder.remembered(resource, self.project.root), quiet=True
             )
-        if self._slots is None:
-            await self._build_now(resource, remember=first)
-        else:
-            async with self._slots:
-                await self._build_now(resource, remember=first)
+        async with self._slots or nullcontext():
+            # The manifest may have changed while the build waited.
+            await self._build_now(self.project.resources.get(name, resource), remember=first)
 
     async def _build_now(self, resource: Resource, *, remember: bool) -> None:
-        self._running.add(resource.name)
+        build = self._builder.build(
+            resource,
+            self.project.root,
+            self._config.report,
+            remember=remember,
+            evaluate=partial(self._table.evaluate, self.project.name, resource),
+        )
+        task = self._running[resource.name] = asyncio.create_task(build)
         try:
-            await self._replace(
-                resource,
-                lambda: self._builder.build(
-                    resource,
-                    self.project.root,
-                    self._config.report,
-                    remember=remember,
-                    evaluate=partial(self._table.evaluate, self.project.name, resource),
-                ),
-            )
+            await self._replace(resource, partial(_unless_canceled, task))
         finally:
-            self._running.discard(resource.name)
+            del self._running[resource.name]
 
     async def _replace(
         self, resource: Resource, build: Callable[[], Awaitable[Artifact | None]], *, quiet: bool = False
