@@ -6,6 +6,7 @@ must check that the URL responds.
 
 import contextlib
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -23,6 +24,17 @@ class ControlEndpoint:
     url: str
     token: str
     pid: int
+
+    @property
+    def is_running(self) -> bool:
+        """True unless the process has ended."""
+        try:
+            os.kill(self.pid, 0)
+        except PermissionError:
+            return True
+        except (OSError, OverflowError, TypeError):  # no such process; the last two: an invalid file
+            return False
+        return True
 
 
 def publish_endpoint(folder: Path, endpoint: ControlEndpoint) -> None:

@@ -44,18 +44,10 @@ def resolve_target(root: Path, service: bool | None) -> Credentials | None:
     """
     if service is None:
         endpoint = find_endpoint(root / DATA_DIR)
-        running = endpoint is not None and _is_running(endpoint.pid)
+        running = endpoint is not None and endpoint.is_running
         service = not running and (root / DATA_DIR / PROJECT_FILE).exists()
     if not service:
         return None
     credentials = CredentialStore.from_environment(os.environ).get(root)
     stderr.note(f"from the service {credentials.key}; pass --dev for records of svc dev")
     return credentials
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError as error:
-        return not isinstance(error, ProcessLookupError)
-    return True

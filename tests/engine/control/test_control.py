@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 from quart import Blueprint, Response, request
 
+from engine.control import local_server
 from engine.control.access import ALL_PROJECTS, Forbidden, Principal, StaticToken
 from engine.control.access_watch import MAX_REQUESTS, AccessWatch
 from engine.control.app import principal
@@ -25,6 +28,7 @@ from engine.errors import SvcError
 from svc_tui import version
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import ApiError, Client, Unreachable
+from tests.support.waiting import until
 
 
 def subject() -> Blueprint:
@@ -147,6 +151,22 @@ def test_newest_endpoint_is_found_and_removes_only_itself(tmp_path: Path) -> Non
     remove_endpoint(tmp_path, old)
     assert find_endpoint(tmp_path) == new
     remove_endpoint(tmp_path, new)
+    assert find_endpoint(tmp_path) is None
+
+
+def test_endpoint_is_published_again_after_another_process_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_server, "REPUBLISH_SECONDS", 0.01)
+    killed = subprocess.Popen(["true"])
+    killed.wait()
+    with served(tmp_path) as first:
+        with served(tmp_path) as second:
+            time.sleep(0.1)
+            assert find_endpoint(tmp_path) == second
+        until(lambda: find_endpoint(tmp_path) == first)
+        publish_endpoint(tmp_path, ControlEndpoint("http://127.0.0.1:1", "a", killed.pid))
+        until(lambda: find_endpoint(tmp_path) == first)
     assert find_endpoint(tmp_path) is None
 
 
