@@ -70,10 +70,13 @@ def test_add_mounts_a_resource_with_its_sources_and_a_table(
         (["js", "My Api"], 2, "a-z"),
         (["js", "front"], 5, "front/ exists already"),
         (["js", "api", "--table", "a b"], 2, "not a valid table name"),
+        (["js", "api", "--table", "sqlite_x"], 2, "not sqlite_"),
         (["js", "api", "--mount", "/x"], 2, "/x/*"),
         (["js", "api", "--mount", "/it's/*"], 2, "cannot contain"),
         (["js", "api", "--mount", "/api/*", "--public"], 2, "its own address"),
         (["js", "api", "--on", "fromt"], 2, 'Did you mean "front"?'),
+        (["js", "web2", "--on", "nope"], 2, "Possible: front.\n"),
+        (["js", "web2", "--on", "web2"], 2, "Possible: front.\n"),
         (["static", "docs", "--table", "x"], 2, "Choose js, go or rust, or leave out --table."),
     ],
 )
@@ -84,6 +87,32 @@ def test_add_with_invalid_arguments_changes_nothing(
     assert add(*arguments) == code
     assert words in capsys.readouterr().err
     assert contents(project) == before
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ('-- Notes\nCREATE TABLE IF NOT EXISTS "Notes" (id integer);', 5),
+        ("create virtual table main.[notes] using fts5(text);", 5),
+        ("create table old (id integer); alter table old rename to notes; alter table notes add text;", 5),
+        ("create table t (id integer); create index notes on t (id);", 5),
+        ("create table notes (id integer); drop table if exists notes;", 0),
+        ("create table notes (id integer); alter table notes rename to other;", 0),
+        ("create table notes_2 (text text default 'create table notes'); -- create table notes", 0),
+    ],
+)
+def test_add_refuses_a_table_of_an_earlier_migration(
+    project: Path, capsys: pytest.CaptureFixture[str], sql: str, code: int
+) -> None:
+    (project / "tables").mkdir()
+    (project / "tables" / "0001-first.sql").write_text(sql)
+    (project / "tables" / "0002-empty.sql").touch()
+    before = contents(project)
+    assert add("js", "api", "--table", "notes") == code
+    if code:
+        errors = capsys.readouterr().err
+        assert "tables/0001-first.sql creates notes already" in errors and "without --table" in errors
+        assert contents(project) == before
 
 
 def test_add_with_plan_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
