@@ -1,10 +1,12 @@
 """Messages and hints for errors of `tomllib` and pydantic."""
 
 import datetime
+import json
 import re
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from engine.manifest.lanes import registered_lanes
@@ -37,6 +39,11 @@ _EXAMPLES = {
     "name": 'name = "my-app"',
     "project": 'a table [project] with name = "my-app"',
     "resource": 'a table, for example [resource.web] with lane = "{lane}"',
+}
+_TABLES = {
+    "env": 'NAME = "value"',
+    "mounts": '"/api/*" = "api"',
+    "otlp_headers": 'authorization = "OTLP_TOKEN"',
 }
 _FORMS = {
     "check": ("a path", 'It begins with / and is written as in a URL: check = "/health".'),
@@ -131,27 +138,46 @@ def _known(path: KeyPath) -> list[str]:
 
 
 def _range(key: str) -> tuple[Any, Any]:
-    name = "run_limit_secs" if key == "runLimitSecs" else key
-    bounds = {type(rule).__name__: rule for rule in ResourceTable.model_fields[name].metadata}
+    bounds = {type(rule).__name__: rule for rule in _number(key).metadata}
     return bounds["Ge"].ge, bounds["Le"].le
 
 
+def _number(key: str) -> FieldInfo:
+    """Return the field of a key that takes a number."""
+    return ResourceTable.model_fields["run_limit_secs" if key == "runLimitSecs" else key]
+
+
 def _remedy(path: KeyPath, kind: str, value: Any) -> str:
-    """Return a hint with the value that was probably intended."""
+    """Return a hint with the value that was probably intended, or with an example."""
     name = path[-1]
-    if kind == "bool_type" and isinstance(value, str) and value.lower() in ("true", "false"):
-        return f"Write it without quotes: {name} = {value.lower()}"
-    if kind == "int_type" and isinstance(value, str) and value.isascii() and value.isdigit():
-        return f"Write it without quotes: {name} = {value}"
-    if kind == "string_type" and isinstance(value, bool | int | float):
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        quoted = f'"{text}"'
-        return f"Write it in quotes: {quoted if isinstance(name, int) else f'{dotted((name,))} = {quoted}'}"
-    if kind == "list_type" and isinstance(value, str):
-        return f'Write it in brackets: {name} = ["{value}"]'
-    if path == ("resource",) or (path[0] == "resource" and len(path) == 2):
+    if kind == "bool_type":
+        intended = isinstance(value, str) and value.lower() in ("true", "false")
+        return f"Write it without quotes: {name} = {value.lower()}" if intended else "Write true or false."
+    if kind == "int_type":
+        if isinstance(value, str) and value.isascii() and value.isdigit():
+            return f"Write it without quotes: {name} = {value}"
+        return f"Write a whole number, such as {_number(str(name)).default}."
+    if kind == "string_type":
+        return _string_remedy(path, value)
+    if kind == "list_type":
+        return f'Write strings in brackets: {name} = ["{value if isinstance(value, str) else "…"}"]'
+    if path[0] == "resource" and len(path) <= 2:
         return "Write a resource as a table: [resource.web]"
-    return ""
+    if len(path) == 1:
+        return f"Write {_example('project')}."
+    return f"Write a table: {name} = {{ {_TABLES[str(name)]} }}"
+
+
+def _string_remedy(path: KeyPath, value: Any) -> str:
+    key = "" if isinstance(path[-1], int) else f"{dotted(path[-1:])} = "
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
+        return f"Write it without brackets: {key}{json.dumps(value[0], ensure_ascii=False)}"
+    if path[0] == "resource" and path[2:] == ("lane",):
+        return f"Write a lane in quotes: {_example('lane')}"
+    if isinstance(value, bool | int | float):
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        return f'Write it in quotes: {key}"{text}"'
+    return f'Write text in quotes: {key}"…"'
 
 
 def _quoted(value: Any) -> str:

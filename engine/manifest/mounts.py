@@ -6,12 +6,14 @@ from urllib.parse import quote, unquote
 
 from engine.manifest.positions import KeyPath
 from engine.manifest.problems import did_you_mean
-from engine.manifest.schema import ResourceTable
+from engine.manifest.schema import ResourceTable, is_name
 
 Finding = tuple[KeyPath, str, str]
 """Key path, message and hint of a mistake."""
 
+_TARGET = "A mount leads to another resource."
 _PATH = re.compile(r"/(?:[A-Za-z0-9\-._~!$&'()+,;=:@/]|%[0-9A-Fa-f]{2})*")
+_LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _UNRESERVED = re.compile(r"[A-Za-z0-9\-._~]")
 
@@ -28,10 +30,11 @@ def mount_findings(name: str, table: ResourceTable, names: list[str]) -> Iterato
         elif twin != pattern:
             yield key_path, f'"{pattern}" is the same path as "{twin}"', "Remove one of them."
         if target == name:
-            yield key_path, f"{name} is mounted into itself", "A mount leads to another resource."
+            yield key_path, f"{name} is mounted into itself", _TARGET
         elif target not in names:
-            candidates = [other for other in names if other != name]
-            hint = did_you_mean(target, candidates) or f"Add a table [resource.{target}]."
+            candidates = [other for other in names if other != name and is_name(other)]
+            table_hint = f"Add a table [resource.{target}]." if is_name(target) else _TARGET
+            hint = did_you_mean(target, candidates) or table_hint
             yield key_path, f'unknown resource "{target}"', hint
 
 
@@ -46,7 +49,7 @@ def pattern_problem(pattern: str) -> tuple[str, str] | None:
     if "//" in path or {".", ".."} & set(path.split("/")):
         return f'no request has the path "{pattern}"', "Leave out empty, . and .. segments."
     if _PATH.fullmatch(path) is None:
-        escaped = quote(pattern, safe="/*%!$&'()+,;=:@~", errors="surrogateescape")
+        escaped = quote(_LONE_PERCENT.sub("%25", pattern), safe="/*%!$&'()+,;=:@~", errors="surrogateescape")
         return f'"{pattern}" is not how a path is sent', f'Write it percent-encoded: "{escaped}".'
     return None
 

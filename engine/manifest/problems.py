@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
 from engine.errors import SvcError
 from engine.manifest.positions import KeyPath
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -35,7 +36,7 @@ class ManifestError(SvcError):
 
     def __init__(self, path: Path, problems: Iterable[ManifestProblem]) -> None:
         self.path = path
-        self.problems = tuple(sorted(set(problems)))
+        self.problems = tuple(sorted({_on_one_line(problem) for problem in problems}))
         count = "1 mistake" if len(self.problems) == 1 else f"{len(self.problems)} mistakes"
         self.summary = f"{path.name} has {count}"
         listing = "\n".join(
@@ -44,6 +45,15 @@ class ManifestError(SvcError):
             for p in self.problems
         )
         super().__init__(f"{self.summary}\n{listing}")
+
+
+def _on_one_line(problem: ManifestProblem) -> ManifestProblem:
+    """Escape the control characters that message and hint quote from the file."""
+    return replace(problem, message=_escaped(problem.message), hint=_escaped(problem.hint))
+
+
+def _escaped(text: str) -> str:
+    return _CONTROL.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def dotted(path: KeyPath) -> str:

@@ -34,7 +34,7 @@ def is_name(text: str) -> bool:
 
 
 def _registered_lane(name: Any) -> Any:
-    if not isinstance(name, str) or name not in registered_lanes():
+    if isinstance(name, str) and name not in registered_lanes():
         raise PydanticCustomError("unknown_lane", "unknown lane")
     return name
 

@@ -147,6 +147,10 @@ def _variables(key_path: tuple[str, ...], table: ResourceTable) -> Iterator[Find
             yield path, f'"{name}" is not a variable name', "Use letters, digits and _, no digit first."
         elif RESERVED.fullmatch(name):
             yield path, f"{name} is set by the platform", "Choose another name."
+    texts = [((*key_path, "env", name), f"the value of {name}", value) for name, value in table.env.items()]
+    for path, subject, text in [*texts, ((*key_path, "build"), "the command", table.build or "")]:
+        if "\0" in text:
+            yield path, f"{subject} has a NUL character", "Remove \\u0000 from it."
     for index, name in enumerate(table.secrets):
         if name in table.env:
             yield (*key_path, "secrets", index), f"{name} is in env as well", "Remove it from one of them."

@@ -34,18 +34,22 @@ def only_problem(root: Path, body: str) -> ManifestProblem:
     [
         ('[resource.a]\nlane = "statik"', (4, 1), "resource.a.lane", 'unknown lane "statik"', 'Did you mean "static"?'),
         ('[resource.a]\nlane = "cobol"', (4, 1), "resource.a.lane", 'unknown lane "cobol"', "static, go, rust, js"),
-        ("[resource.a]\nlane = 3", (4, 1), "resource.a.lane", "unknown lane 3", "static"),
+        ("[resource.a]\nlane = 3", (4, 1), "resource.a.lane", "must be a string, not a number", 'lane = "static"'),
+        ('[resource.a]\nlane = ["js"]', (4, 1), "resource.a.lane", "must be a string, not an array", 'without brackets: lane = "js"'),
         ("[resource.a]\npublic = true", (3, 11), "resource.a.lane", '"lane" is missing', 'lane = "static"'),
         (A + "pubic = true", (5, 1), "resource.a.pubic", 'unknown key "pubic"', 'Did you mean "public"?'),
         (A + "  PUBLIC = true", (5, 3), "resource.a.PUBLIC", "unknown key", '"public"'),
         (A + 'public = "true"', (5, 1), "resource.a.public", "true or false, not a string", "public = true"),
+        (A + "public = 1", (5, 1), "resource.a.public", "not a number", "Write true or false."),
         (A + 'run_limit_secs = "5"', (5, 1), "resource.a.run_limit_secs", "a whole number", "run_limit_secs = 5"),
-        (A + "run_limit_secs = 1.5", (5, 1), "resource.a.run_limit_secs", "a whole number, not a decimal number", ""),
+        (A + "run_limit_secs = 1.5", (5, 1), "resource.a.run_limit_secs", "a whole number, not a decimal number", "such as 30."),
+        (A + 'memory_limit_mb = "128MB"', (5, 1), "resource.a.memory_limit_mb", "not a string", "Write a whole number, such as 128."),
         (A + "run_limit_secs = 0", (5, 1), "resource.a.run_limit_secs", "0 is out of range", "1 to 900"),
         (A + "runLimitSecs = 901", (5, 1), "resource.a.runLimitSecs", "901 is out of range", "1 to 900"),
         (A + "run_limit_secs = 5\nrunLimitSecs = 5", (6, 1), "resource.a.runLimitSecs", "are the same key", "Remove one"),
         (A + "memory_limit_mb = 9999", (5, 1), "resource.a.memory_limit_mb", "9999", "16 to 1024"),
         (A + "build = 5", (5, 1), "resource.a.build", "a string, not a number", 'build = "5"'),
+        (A + "workdir = {}", (5, 1), "resource.a.workdir", "a string, not a table", 'workdir = "…"'),
         (A + 'entry = ""', (5, 1), "resource.a.entry", "empty", "remove entry"),
         (A + 'workdir = "../up"', (5, 1), "resource.a.workdir", "outside the project folder", "svc.toml"),
         (A + 'workdir = "a\\u0000b"', (5, 1), "resource.a.workdir", "cannot be resolved", ""),
@@ -55,11 +59,15 @@ def only_problem(root: Path, body: str) -> ManifestProblem:
         ('[resource.a]\nlane = "static"\noutput = 3', (5, 1), "resource.a.output", "a string", 'output = "3"'),
         (A + 'build = "make"', (5, 1), "resource.a.build", "needs output", "app.wasm"),
         (A + 'output = "app.wasm"', (5, 1), "resource.a.output", "no meaning", "build"),
+        (A + 'build = "a\\u0000b"\noutput = "c"', (5, 1), "resource.a.build", "NUL character", "Remove \\u0000"),
         (A + "spa = true", (5, 1), "resource.a.spa", "static resources", "Remove"),
         ('[resource.a]\nlane = "go"\nentry = "x.js"', (5, 1), "resource.a.entry", "js resources", "Remove"),
         ('[resource.A]\nlane = "js"', (3, 11), "resource.A", "not a name for a resource", "a-z"),
         ('[resource.a--b]\nlane = "js"', (3, 11), "resource.a--b", "not a name for a resource", "single -"),
         ('[resource."a b"]\nlane = "js"', (3, 11), 'resource."a b"', "not a name for a resource", "a-z"),
+        ('[resource."a\\nb"]\nlane = "js"', (3, 11), 'resource."a\\nb"', '"a\\nb" is not a name', "a-z"),
+        (A + 'env = { NUL = "a\\u0000b" }', (5, 9), "resource.a.env.NUL", "the value of NUL has a NUL character", "Remove \\u0000"),
+        (A + 'env = "A=1"', (5, 1), "resource.a.env", "a table, not a string", 'env = { NAME = "value" }'),
         (A + 'env = { "A-B" = "x" }', (5, 9), "resource.a.env.A-B", "not a variable name", "letters"),
         (A + 'mounts = { "x" = "b" }' + B, (5, 12), "resource.a.mounts.x", "does not start with /", 'Write "/x"'),
         (A + '[resource.a.mounts]\n"/x/*" = "bb"' + B, (6, 1), 'resource.a.mounts."/x/*"', 'unknown resource "bb"', 'Did you mean "b"?'),
@@ -71,8 +79,10 @@ def only_problem(root: Path, body: str) -> ManifestProblem:
         (A + 'mounts = { "/x?y" = "b" }' + B, (5, 12), 'resource.a.mounts."/x?y"', "no ?", "/path"),
         (A + 'mounts = { "/../x" = "b" }' + B, (5, 12), 'resource.a.mounts."/../x"', "no request", "segments"),
         (A + 'mounts = { "/süß/*" = "b" }' + B, (5, 12), 'resource.a.mounts."/süß/*"', "sent", "/s%C3%BC%C3%9F/*"),
+        (A + 'mounts = { "/a%2" = "b" }' + B, (5, 12), 'resource.a.mounts."/a%2"', "sent", '"/a%252"'),
+        (A + 'mounts = { "/x" = "a\\nb" }', (5, 12), 'resource.a.mounts."/x"', 'resource "a\\nb"', "another resource"),
         (A + 'mounts = { "/~a" = "b", "/%7ea" = "b" }' + B, (5, 25), 'resource.a.mounts."/%7ea"', 'same path as "/~a"', "Remove"),
-        (A + 'mounts = ["b"]' + B, (5, 1), "resource.a.mounts", "a table, not an array", ""),
+        (A + 'mounts = ["b"]' + B, (5, 1), "resource.a.mounts", "a table, not an array", 'mounts = { "/api/*" = "api" }'),
         (A + 'egress = [\n  "https://ok.example",\n  "api.example.com",\n]', (7, 3), "resource.a.egress[1]", "not an origin", "https://"),
         ('otlp_headers = { authorization = "TOKEN" }\n' + A, (3, 1), "project.otlp_headers", "needs otlp", "otlp ="),
         ('otlp = "http://a"\notlp_headers = { authorization = "Bearer x" }\n' + A, (4, 18), "project.otlp_headers.authorization", "not the name of a secret", "OTLP_TOKEN"),
@@ -84,6 +94,7 @@ def only_problem(root: Path, body: str) -> ManifestProblem:
         (A + 'egress = ["ftp://a.example"]', (5, 11), "resource.a.egress[0]", "not an origin", "https://"),
         (A + 'egress = ["https://me@a.example"]', (5, 11), "resource.a.egress[0]", "not an origin", "https://"),
         (A + 'egress = "https://a.example"', (5, 1), "resource.a.egress", "an array", '["https://a.example"]'),
+        (A + "egress = 7", (5, 1), "resource.a.egress", "an array", '["…"]'),
         (A + 'egress = ["https://a.example", 7]', (5, 32), "resource.a.egress[1]", "a string", '"7"'),
         (A + 'env = { SVC_PROJECT = "x" }', (5, 9), "resource.a.env.SVC_PROJECT", "by the platform", "another name"),
         (A + 'env.TRACEPARENT = "x"', (5, 5), "resource.a.env.TRACEPARENT", "by the platform", "another name"),
@@ -106,6 +117,15 @@ def test_problem_has_position_key_message_and_hint(
     assert (result.line, result.column) == place
     assert result.key == key
     assert message in result.message and hint in result.hint
+
+
+def test_invalid_resource_name_is_not_suggested(tmp_path: Path) -> None:
+    body = 'mounts = { "/x" = "c" }\n[resource.""]\nlane = "js"\n[resource."c\\n"]\nlane = "js"'
+    mount, *names = problems(tmp_path, HEAD + A + body)
+    assert mount.hint == "Add a table [resource.c]."
+    assert [p.message for p in names] == [
+        '"" is not a name for a resource', '"c\\n" is not a name for a resource'
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["Shop", "a--b", "a-", "1a", "a" * 40, ""])
