@@ -88,7 +88,7 @@ async def run_command(
     """Run a shell command in `workdir`; return the end of its output.
 
     `name` describes it in errors ("the build command of resource front"). `report` receives its first 1000
-    lines, stdout and stderr merged. Standard input is empty. Background processes are killed at its end.
+    lines, stdout and stderr merged. Standard input is empty. Its group is killed at its end.
     Raises `BuildFailed` with the last 64 KiB of output if it fails, exceeds `limit_secs` or cannot start.
     """
     output = _Output(report)

@@ -74,8 +74,8 @@ async def run_group(
     """Run a shell line, or a program with arguments, `nice` at low priority; return its status.
 
     A negative status is the number of the signal that killed it. The sinks receive the output as it arrives;
-    without a sink of its own, stderr is merged into stdout. Standard input is empty. Background processes
-    are killed at its end. Raises `OSError` if it cannot start.
+    without a sink of its own, stderr is merged into stdout. Standard input is empty. The group
+    is killed at its end. Raises `OSError` if it cannot start.
     """
     arguments = ["/bin/sh", "-c", command] if isinstance(command, str) else command
     with contextlib.ExitStack() as writers:
