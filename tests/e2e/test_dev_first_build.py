@@ -109,12 +109,12 @@ def test_failed_first_build_answers_waiting_requests(project: Path, home: Path) 
 def test_edited_build_command_cancels_a_hung_build(project: Path, home: Path) -> None:
     manifest, file = project / "svc.toml", project / "started"
     head, tail = MANIFEST.split('"touch started; while test ! -e go; do sleep 0.05; done; ')
-    manifest.write_text(f'{head}"echo $$ > started; sleep 333"\n')
+    manifest.write_text(f'{head}"echo $$ > started; exec sleep 333"\n')
     with started(project, home) as url:
         until(lambda: file.exists() and file.read_text() != "")
-        group = int(file.read_text())
-        os.killpg(group, 0)
+        hung = int(file.read_text())
+        os.kill(hung, 0)
         manifest.write_text(f'{head}"{tail}')
         assert httpx.get(url, timeout=20).text == "one"
         with pytest.raises(ProcessLookupError):
-            os.killpg(group, 0)
+            os.kill(hung, 0)
