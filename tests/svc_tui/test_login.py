@@ -115,7 +115,8 @@ def test_token_commands_create_list_and_revoke(
     assert code == 0 and service.url in err and token.startswith("svct_")
     assert svc("token", "create", "ci")[0] == 5
     listed = svc("token", "list")[1]
-    assert listed.startswith("ci  deployer of shop  used ") and token.strip() not in listed
+    assert listed.splitlines()[1].split()[:4] == ["ci", "deployer", "shop", "never"]
+    assert token.strip() not in listed
     monkeypatch.setenv("SVC_TOKEN", token.strip())
     assert svc("whoami")[0] == 3
     monkeypatch.setenv("SVC_URL", service.url)
