@@ -162,6 +162,9 @@ def run(arguments: list[str]) -> int:
             stdout.closed_pipe()
         raise
     except Exception as error:
+        if isinstance(error, OSError) and not {"-h", "--help"}.isdisjoint(arguments):
+            stderr.render(stdout.unwritable(error))  # The argument parser writes help itself.
+            return ExitCode.FAILED
         if os.environ.get("SVC_DEBUG"):
             raise
         name = f"{type(error).__name__}: {error}".rstrip(": ")

@@ -160,10 +160,13 @@ def _attempt(write: Callable[[], object]) -> None:
     except BrokenPipeError:
         closed_pipe()
     except OSError as error:
-        _discard_output()
-        raise SvcError(
-            f"cannot write to stdout: {error.strerror}", "Check the target of the redirection."
-        ) from error
+        raise unwritable(error) from error
+
+
+def unwritable(error: OSError) -> SvcError:
+    """Return the error for a failure of stdout, to which nothing more is written."""
+    _discard_output()
+    return SvcError(f"cannot write to stdout: {error.strerror}", "Check the target of the redirection.")
 
 
 def closed_pipe() -> NoReturn:

@@ -35,10 +35,11 @@ def test_closed_pipe_exits_with_success() -> None:
     reading.stderr.close()
 
 
-def test_unwritable_stdout_is_an_explained_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("dev", "--help")])
+def test_unwritable_stdout_is_an_explained_error(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     (tmp_path / "file").touch()
     with (tmp_path / "file").open("rb") as only_for_reading:
-        command = [sys.executable, "-m", "svc_tui", "--version"]
+        command = [sys.executable, "-m", "svc_tui", *arguments]
         process = subprocess.run(
             command, stdout=only_for_reading, stderr=subprocess.PIPE, text=True, check=False
         )
