@@ -103,6 +103,7 @@ class Console(TerminalApp[None]):
         self._login_actions = login
         self._history: list[str] = []
         self._reconnecting = False
+        self._quit_question: ConfirmDialog | None = None
         self._client = ProjectClient(engine.info, engine.connect, self._on_link_state)
         self.add_mode("board", partial(BoardScreen, self._client, deployer))
         self.add_mode("tables", partial(TablesScreen, self._client, sql_history))
@@ -287,32 +288,33 @@ class Console(TerminalApp[None]):
         """Quit, after a confirmation if edits would be lost."""
         self._quit()
 
-    def _quit(self, end: float | None = None) -> None:
-        """Quit. Waits for edits that are being applied, until a time of the monotonic clock."""
-        end = end or time.monotonic() + APPLY_SECONDS
-        if self._applying() and time.monotonic() < end:  # The edits are pending until they are applied.
-            self.set_timer(APPLY_CHECK_SECONDS, lambda: self._quit(end))
-            return
-        pending = self._pending()
-        if not pending:
+    def _quit(self) -> None:
+        """Quit, or ask. A second request while the question is open quits."""
+        if self._quit_question in self.screen_stack:
+            self.exit()
+        elif not self._is_working("quit"):
+            self.run_worker(self._ask_to_quit(), group="quit")
+
+    async def _ask_to_quit(self) -> None:
+        """Quit once edits are applied, or ask if some stay pending until a timeout."""
+        end = time.monotonic() + APPLY_SECONDS
+        while self._is_working(APPLYING) and time.monotonic() < end:  # noqa: ASYNC110
+            await asyncio.sleep(APPLY_CHECK_SECONDS)
+        if not (pending := self._pending()):
             self.exit()
             return
         edits = "1 edit is" if pending == 1 else f"{pending} edits are"
-        question = ConfirmDialog(
+        question = self._quit_question = ConfirmDialog(
             f"{edits} not applied", "If you quit now, pending edits are lost.", "quit and discard"
         )
         self.push_screen(question, lambda yes: self.exit() if yes else None)
-        self._watch_question(question)
-
-    def _watch_question(self, question: ConfirmDialog) -> None:
-        """Quit without an answer once the edits are applied after all."""
+        while self.screen is question and self._is_working(APPLYING):  # noqa: ASYNC110
+            await asyncio.sleep(APPLY_CHECK_SECONDS)
         if self.screen is question and not self._pending():
             self.exit()
-        elif self.screen is question and self._applying():
-            self.set_timer(APPLY_CHECK_SECONDS, lambda: self._watch_question(question))
 
-    def _applying(self) -> bool:
-        return any(worker.group == APPLYING and not worker.is_finished for worker in self.workers)
+    def _is_working(self, group: str) -> bool:
+        return any(worker.group == group and not worker.is_finished for worker in self.workers)
 
 
 def _command(word: str, commands: Sequence[ConsoleCommand]) -> ConsoleCommand:

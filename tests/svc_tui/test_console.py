@@ -282,6 +282,39 @@ async def test_quit_asks_only_with_pending_edits(project: Path) -> None:
         await until(pilot, lambda: not app.is_running)
 
 
+@pytest.mark.parametrize("key", ["ctrl+c", "ctrl+q"])
+async def test_second_quit_key_answers_the_question(project: Path, key: str) -> None:
+    async with opened(project) as (app, pilot, _):
+        screen = app.screen
+        assert isinstance(screen, ConsoleScreen)
+        screen.pending = 1
+        await pilot.press(key)
+        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
+        await pilot.press("n", key)
+        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
+        assert app.is_running
+        await pilot.press(key)
+        await until(pilot, lambda: not app.is_running)
+
+
+async def test_quit_keys_while_edits_are_applied_ask_once(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("svc_tui.console.app.APPLY_SECONDS", SECONDS)
+    async with opened(project) as (app, pilot, _):
+        screen = app.screen
+        assert isinstance(screen, ConsoleScreen)
+        screen.pending, failed = 1, asyncio.Event()
+        screen.run_worker(failed.wait(), group=APPLYING)
+        await pilot.press("ctrl+c", "ctrl+c", "q")
+        assert app.screen is screen
+        failed.set()
+        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
+        await pilot.press("n")
+        await until(pilot, lambda: app.screen is screen)
+        assert app.is_running
+
+
 async def test_question_at_quit_ends_once_slow_edits_are_applied(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
