@@ -157,7 +157,20 @@ class Canvas(ScrollView, can_focus=True):
             self._update_selected_route()
             self._invalidate()
             self.post_message(self.Selected(hit))
-        self._scroll_into_view(self._region(self.diagram, hit))
+        self._scroll_to_current()
+
+    def on_resize(self) -> None:
+        """Scroll to the selection, which the new size may hide."""
+        self._scroll_to_current()
+
+    def _scroll_to_current(self) -> None:
+        """Scroll to the target of the line being drawn, or to the selection."""
+        hit = Hit("node", self._aim) if self._aim is not None else self._selected
+        if self.diagram is not None and hit is not None:
+            region = self._region(self.diagram, hit)
+            free = self.scrollable_content_region.size - region.size
+            spacing = Spacing.unpack((min(1, free.height // 2), min(1, free.width // 2)))
+            self.scroll_to_region(region, spacing=spacing, animate=False, immediate=True)
 
     def _update_selected_route(self) -> None:
         """Compute the complete route of the selected edge; it may share parts with other edges."""
@@ -171,9 +184,6 @@ class Canvas(ScrollView, can_focus=True):
             return Region(box.x, box.y, box.width, box.height)
         route = diagram.layout.routes[hit.key]
         return Region(*route.label_at, max(len(route.label), 1), 1)
-
-    def _scroll_into_view(self, region: Region) -> None:
-        self.scroll_to_region(region, spacing=Spacing(1, 1, 1, 1), animate=False, immediate=True)
 
     def _invalidate(self) -> None:
         self._lines.clear()
@@ -199,8 +209,7 @@ class Canvas(ScrollView, can_focus=True):
         self._aim = key
         self._invalidate()
         self.post_message(self.Aimed(key))
-        if key is not None and self.diagram is not None:
-            self._scroll_into_view(self._region(self.diagram, Hit("node", key)))
+        self._scroll_to_current()
 
     def action_move(self, direction: Direction) -> None:
         """Select the next item in a direction, or the next target while a line is drawn."""
