@@ -12,6 +12,8 @@ BOARD_BINDINGS: list[BindingType] = [
     Binding("ctrl+s", "write", "Save svc.toml", id="board.write"),
     Binding("u", "undo", "Undo", id="board.undo"),
     Binding("U", "redo", "Redo", id="board.redo"),
+    Binding("u", "nothing('undo')", "Undo", show=False, id="board.undo"),
+    Binding("U", "nothing('redo')", "Redo", show=False, id="board.redo"),
     Binding("escape", "back", "Back", id="board.back"),
     Binding("D", "deploy", "Deploy", id="board.deploy"),
     Binding("H", "history", "History", show=False, id="board.history"),

@@ -206,8 +206,7 @@ class BoardView(ConsoleScreen):
         self.canvas.set_content(self._model.cards(self._signs), self._model.tones())
         self._update_status()
         hint = self.query_one("#hint", Static)
-        text = self._model.hint(edited=bool(self._draft.edits))
-        hint.update(text)
+        hint.update(text := self._model.hint(edited=bool(self._draft.edits)))
         hint.display = bool(text)
         self._show_panel()
         if (available := self._available()) != self._shown_actions:
@@ -390,6 +389,7 @@ class BoardView(ConsoleScreen):
             "write": idle and bool(self._draft.edits),
             "undo": idle and self._draft.can_undo,
             "redo": idle and self._draft.can_redo,
+            "nothing": idle and editable,
             "back": not idle or self._details_shown or self._nodes_open or bool(self._draft.edits),
             "nodes": idle and self.query_one(FleetLine).fleet is not None,
             "deploy": idle and self._deployer is not None and self._deployer.has_files,

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from screens.board.edits import MountEdit, apply_edits, parse_edits
 from screens.board.project import BoardMount
@@ -39,6 +39,7 @@ class MountDraft:
         self._written: list[Sequence[dict[str, Any]]] = []
         self._undone: list[Sequence[dict[str, Any]]] = []
         self._restore: _Restore | None = None
+        self._before_undo: list[tuple[tuple[MountEdit, ...], _Restore | None]] = []
         self._lock = asyncio.Lock()
         self.edits: tuple[MountEdit, ...] = ()
         self.plan: ManifestPlan | None = None
@@ -52,8 +53,8 @@ class MountDraft:
 
     @property
     def can_redo(self) -> bool:
-        """True if undone edits were saved and can be made again."""
-        return bool(self._undone) and not self.edits
+        """True if there is an undo to take back."""
+        return bool(self._before_undo or (self._undone and not self.edits))
 
     async def preview(self, *extra: MountEdit) -> ManifestPlan:
         """Return the plan of the edits and some more, without adding them."""
@@ -61,6 +62,10 @@ class MountDraft:
 
     async def add(self, mounts: Sequence[BoardMount], *added: MountEdit) -> None:
         """Add edits to the draft; `mounts` are those of the file. Edits that cancel out clear the draft."""
+        await self._add(mounts, added)
+        self._before_undo.clear()
+
+    async def _add(self, mounts: Sequence[BoardMount], added: Sequence[MountEdit]) -> None:
         async with self._lock:
             edits = (*self.edits, *added)
             if set(apply_edits(mounts, edits)) == set(mounts):
@@ -82,7 +87,8 @@ class MountDraft:
                 self.plan, self.problem = None, error
 
     async def undo(self, mounts: Sequence[BoardMount]) -> None:
-        """Remove the last edit, or add the inverse of the last saved edits."""
+        """Remove the last edit, or stage the inverse of the last saved edits."""
+        before = self.edits, self._restore
         if self.edits:
             remaining = self.edits[:-1]
             self.clear()
@@ -91,10 +97,16 @@ class MountDraft:
                 await self.replan()
         else:
             await self._stage(self._written, self._undone, mounts)
+        if self.edits != before[0]:
+            self._before_undo.append(before)
 
     async def redo(self, mounts: Sequence[BoardMount]) -> None:
-        """Stage the last undone edits again."""
-        if not self.edits:
+        """Take back the last undo, or stage edits again whose undo was saved."""
+        if self._before_undo:
+            self.clear()
+            self.edits, self._restore = self._before_undo.pop()
+            await self.replan()
+        elif not self.edits:
             await self._stage(self._undone, self._written, mounts)
 
     async def _stage(
@@ -104,32 +116,34 @@ class MountDraft:
         mounts: Sequence[BoardMount],
     ) -> None:
         if source:
-            await self.add(mounts, *parse_edits(source[-1], mounts))
+            await self._add(mounts, parse_edits(source[-1], mounts))
             self._restore = _Restore(source, target, len(self.edits))
 
     def clear(self) -> None:
         """Remove all edits."""
         self.edits, self.plan, self.problem, self._restore = (), None, None, None
 
-    async def write(self) -> bool:
-        """Save the edits to svc.toml. Return False if there are none."""
+    async def write(self) -> Literal["", "undo", "redo"]:
+        """Save the edits to svc.toml. Return what takes the save back; "" without edits."""
         async with self._lock:
             if self.plan is None:
                 if self.problem is not None:
                     raise self.problem
-                return False
+                return ""
             body = {"changes": [edit.document for edit in self.edits], "digest": self.plan.digest}
             response = await self._client.call("POST", "/manifest/write", body)
             restore = self._restore
             if restore is not None:
                 restore.source.pop()
             if restore is not None and restore.edits == len(self.edits):
-                restore.target.append(response["inverse"])
+                target = restore.target
             else:
-                self._written.append(response["inverse"])
+                target = self._written
                 self._undone.clear()
+            target.append(response["inverse"])
+            self._before_undo.clear()
             self.clear()
-            return True
+            return "undo" if target is self._written else "redo"
 
     async def _plan(self, edits: Sequence[MountEdit]) -> ManifestPlan:
         body = {"changes": [edit.document for edit in edits]}

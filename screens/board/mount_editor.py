@@ -171,7 +171,7 @@ class MountEditor:
             await self.draft.undo(manifest.mounts)
 
     async def redo(self) -> None:
-        """Stage the last undone edits again. Raises `SvcError`."""
+        """Take back the last undo. Raises `SvcError`."""
         if (manifest := self._model.manifest) is not None:
             await self.draft.redo(manifest.mounts)
 

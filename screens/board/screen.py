@@ -101,16 +101,24 @@ class BoardScreen(BoardView):
             return
         self._show_draft()
         await self._draw()
-        if edits and (mount := edits[-1].after) is not None:
-            self.canvas.select(Hit("edge", edge_key(mount)))
+        self._select_last(edits)
+
+    def _select_last(self, edits: Sequence[MountEdit]) -> None:
+        """Select the edge of the last edit, or its source if the diagram does not have the edge."""
+        for edit in edits[-1:]:
+            mounts = [mount for mount in (edit.before, edit.after) if mount is not None]
+            self.canvas.select(Hit("node", mounts[0].source))
+            for mount in mounts:
+                self.canvas.select(Hit("edge", edge_key(mount)))
 
     @work(group="edit")
     async def action_write(self) -> None:
         """Save the edits to svc.toml."""
         try:
-            if await self._draft.write():
-                key = "U redoes it" if self._draft.can_redo else "u undoes it"
-                self.notify(f"saved svc.toml, which is in effect now; {key}", timeout=4)
+            if inverse := await self._draft.write():
+                key = "u" if inverse == "undo" else "U"
+                text = f"saved svc.toml, which is in effect now; {key} takes it back, ctrl+s saves that"
+                self.notify(text, timeout=6)
         except SvcError as error:
             self.show_error(error)
             if error.code == "conflict":
@@ -125,14 +133,20 @@ class BoardScreen(BoardView):
 
     @work(group="edit")
     async def action_redo(self) -> None:
-        """Stage the last undone edits again."""
+        """Take back the last undo."""
         await self._restage(self._editor.redo)
 
+    def action_nothing(self, name: str) -> None:
+        """Notify the user that there is nothing to undo or redo."""
+        self.notify(f"nothing to {name}", timeout=3)
+
     async def _restage(self, change: Callable[[], Awaitable[None]]) -> None:
+        edits = self._draft.edits
         with self.shown_errors():
             await change()
         self._show_draft()
         await self._draw()
+        self._select_last(max(edits, self._draft.edits, key=len))
 
     def action_back(self) -> None:
         """Close the input, the line being drawn or the details; otherwise remove the last edit."""

@@ -162,19 +162,59 @@ def test_removed_mount_is_restored_by_undo(open_app: OpenApp, shop: Shop, snapsh
         snapshot(ui.app)
         await ui.press("ctrl+s")
         assert '"/docs/*"' not in shop.manifest
-        assert ui.app.messages[-1].endswith("u undoes it")
+        assert ui.app.messages[-1].endswith("; u takes it back, ctrl+s saves that")
         await ui.press("u")
         await ui.shows('"/docs/*" = "docs"')
         assert ui.screen.pending == 1
         await ui.press("ctrl+s")
         assert '"/docs/*" = "docs"' in shop.manifest
-        assert ui.app.messages[-1].endswith("U redoes it")
+        assert ui.app.messages[-1].endswith("; U takes it back, ctrl+s saves that")
         await ui.press("u")
-        assert ui.screen.pending == 0
+        assert ui.screen.pending == 0 and ui.app.messages[-1] == "nothing to undo"
         await ui.press("U", "ctrl+s")
         assert '"/docs/*"' not in shop.manifest
         await ui.press("u", "ctrl+s")
         assert '"/docs/*" = "docs"' in shop.manifest
+
+    run(open_app, shop, test)
+
+
+def test_redo_restores_dropped_edits_and_selection(open_app: OpenApp, shop: Shop) -> None:
+    async def test(ui: Board) -> None:
+        await ui.press("U")
+        assert ui.app.messages[-1] == "nothing to redo"
+        await ui.press("tab", "d", "u")
+        assert ui.screen.pending == 0 and ui.screen.canvas.selected == Hit("edge", "web /docs/* docs")
+        ui.screen.navigate(["web"])
+        await ui.press("c", "enter", "enter")
+        blog = Hit("edge", "web /blog/* blog")
+        assert ui.screen.pending == 1 and ui.screen.canvas.selected == blog
+        await ui.press("u")
+        assert ui.screen.pending == 0 and ui.screen.canvas.selected == Hit("node", "web")
+        await ui.press("U")
+        await ui.shows('"/blog/*" = "blog"')
+        assert ui.screen.pending == 1 and ui.screen.canvas.selected == blog
+        await ui.press("U")
+        assert ui.app.messages[-1] == "nothing to redo"
+        await ui.press("ctrl+s")
+        assert '"/blog/*" = "blog"' in shop.manifest
+
+    run(open_app, shop, test)
+
+
+def test_redo_takes_back_staged_inverse_of_save(open_app: OpenApp, shop: Shop) -> None:
+    async def test(ui: Board) -> None:
+        await ui.press("c", "enter", "enter", "ctrl+s", "u")
+        await ui.shows("1 unsaved edit", "- /blog/*")
+        await ui.press("U")
+        assert ui.screen.pending == 0
+        assert ui.screen.canvas.selected == Hit("edge", "web /blog/* blog")
+        await ui.press("u", "u", "U", "ctrl+s")
+        assert shop.manifest == SHOP
+        assert ui.app.messages[-1].endswith("; U takes it back, ctrl+s saves that")
+        await ui.press("U", "ctrl+s")
+        assert '"/blog/*" = "blog"' in shop.manifest
+        assert ui.app.messages[-1].endswith("; u takes it back, ctrl+s saves that")
 
     run(open_app, shop, test)
 
