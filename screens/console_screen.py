@@ -5,6 +5,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
@@ -99,21 +100,33 @@ class TopBar(Horizontal):
         self.update_status()
 
     def update_status(self) -> None:
-        """Show the current state."""
-        wide = self.size.width >= WIDE_CELLS
-        info = self._client.info
+        """Show the current state, which stays visible: address, tabs and project are shortened to fit."""
+        width, info = self.size.width, self._client.info
         text, tone = _STATES[self._client.state]
-        address = f" {info.address}" if wide and info.address else ""
+        key = "   [dim @click=app.command_palette]ctrl+p palette[/]" if width >= WIDE_CELLS else ""
+        tabs = self._content(f"{self._tabs(short=False)}{key} ")
+        room = width - cell_len(f" svc   ─ {info.kind} ")
+        if cell_len(info.project + text) + tabs.cell_length > room:
+            tabs = self._content(f"{self._tabs(short=True)} ")
+        if cell_len(info.project + text) + tabs.cell_length > room:
+            text = text.partition(",")[0]
+        room -= cell_len(text) + tabs.cell_length
+        project = Content(info.project).truncate(max(room, 1), ellipsis=True).plain
+        address = f" {info.address}" if key and info.address else ""
+        if cell_len(project + address) > room:
+            address = ""
         markup = f" [b]svc[/b]  [b $primary]$project[/] [dim]─ {info.kind}$address[/] [{tone}]{text}[/]"
-        tabs = "".join(
+        self.query_one("#where", Static).update(self._content(markup, project=project, address=address))
+        self.query_one("#tabs", Static).update(tabs)
+
+    def _tabs(self, *, short: bool) -> str:
+        """Return the markup of the tabs; `short` omits the names of those that are not shown."""
+        return "".join(
             f"{_CHIP} {number} {name} [/]"
             if tab == self._tab
-            else f"[@click=app.tab('{tab}')][dim] {number} {name} [/][/]"
+            else f"[@click=app.tab('{tab}')][dim] {number}{'' if short else ' ' + name} [/][/]"
             for number, (tab, name) in enumerate(TABS.items(), 1)
         )
-        key = "   [dim @click=app.command_palette]ctrl+p palette[/]" if wide else ""
-        self.query_one("#where", Static).update(self._content(markup, project=info.project, address=address))
-        self.query_one("#tabs", Static).update(self._content(f"{tabs}{key} "))
 
     @staticmethod
     def _content(markup: str, **values: str) -> Content:

@@ -189,8 +189,10 @@ def connect_folder(folder: Path, port: int | None) -> EngineConnection:
     """
     name = load(folder).name
     if port is None and (running := find_running(folder / DATA_DIR, "/v1/projects")) is not None:
-        running.close()
-        return RunningDevServer(name, folder)
+        address = ""
+        with running, contextlib.suppress(SvcError):  # Without the address, the Console still works.
+            address = running.call("GET", f"/v1/projects/{name}/state")["address"] or ""
+        return RunningDevServer(name, folder, address.removesuffix("/"))
     raise_fd_limit()
     try:
         sockets = bind("localhost", DEFAULT_PORT if port is None else port)

@@ -20,13 +20,13 @@ from engine.http.sockets import bind
 from engine.lane import BuildFailed, Diagnostic
 from screens.board.screen import BoardScreen
 from screens.command_line import CommandLine
-from screens.console_screen import ConsoleScreen
+from screens.console_screen import ConsoleScreen, TopBar
 from screens.dialog import ConfirmDialog
 from screens.help_screen import HelpScreen
 from screens.logs.status_bar import FilterLine
 from screens.tables.screen import APPLYING
 from svc_tui.console.app import Console, binding_ids
-from svc_tui.console.engine import EmbeddedEngine, RunningDevServer, _NotifyReporter
+from svc_tui.console.engine import EmbeddedEngine, RunningDevServer, _NotifyReporter, connect_folder
 from svc_tui.console.preferences import ThemePreference, read_keymap
 from svc_tui.console.start import LoginActions
 from tests.support.screens import SECONDS, text, until
@@ -120,6 +120,22 @@ async def test_narrow_terminal_shows_state_and_tabs(project: Path) -> None:
         await until(pilot, lambda: "● live" in top(app))
         assert "http" not in top(app)
         assert "3 Logs" in str(app.screen.query_one("#tabs").render())
+
+
+@pytest.mark.parametrize(
+    ("width", "state"), [(40, "○ lost"), (60, "○ lost, reconnecting"), (96, "○ lost, reconnecting")]
+)
+async def test_top_line_shows_lost_connection_at_any_width(
+    project: Path, monkeypatch: pytest.MonkeyPatch, width: int, state: str
+) -> None:
+    async with opened(project, size=(width, 20)) as (app, pilot, _):
+        await until(pilot, lambda: "● live" in top(app))
+        monkeypatch.setattr(app._client, "reconnect", lambda: None)
+        monkeypatch.setattr(app._client, "state", "lost")
+        app.screen.query_one(TopBar).update_status()
+        await pilot.pause()
+        line = text(app).splitlines()[0]
+        assert f"─ dev {state} " in line and "1 Board" in line and " 3" in line
 
 
 async def test_command_line_opens_tabs(project: Path) -> None:
@@ -355,9 +371,12 @@ async def test_console_shows_running_dev_server(project: Path) -> None:
     other.start(lambda severity, message, hint: None)
     await asyncio.to_thread(lambda: other.connect().__exit__(None, None, None))
     try:
-        app = Console(RunningDevServer("shop", project), LoginActions())
+        attached = await asyncio.to_thread(connect_folder, project, None)
+        assert isinstance(attached, RunningDevServer)
+        app = Console(attached, LoginActions())
         async with app.run_test(size=(100, 30)) as pilot:
             await until(pilot, lambda: "● live" in top(app))
+            assert f"shop ─ dev {other.info.address} ● live" in top(app)
     finally:
         await asyncio.to_thread(other.stop)
     assert "engine" not in {thread.name for thread in threading.enumerate()}
