@@ -145,7 +145,7 @@ def read(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
     except FileNotFoundError as error:
-        raise NoProject(f"{path} does not exist", "Create a project with `svc new NAME`.") from error
+        raise NoProject(f"{path} does not exist", f"Restore {MANIFEST}.") from error
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or "its symbolic links form a loop"
         problem = ManifestProblem(

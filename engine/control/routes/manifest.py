@@ -53,7 +53,7 @@ class EditableManifest:
             content = read(root / MANIFEST)
             self._good = parse(root, content)
         except NoProject as missing:
-            problem = ManifestProblem(0, 0, "", missing.message, f"Restore {MANIFEST}.")
+            problem = ManifestProblem(0, 0, "", missing.message, missing.hint)
             error = ManifestError(root / MANIFEST, [problem])
         except ManifestError as broken:
             error = broken

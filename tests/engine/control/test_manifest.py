@@ -110,6 +110,9 @@ def test_missing_file_returns_error_and_last_valid_manifest(client: Client, root
     result = client.call("GET", PLACE)
     assert result["resources"] == [WEB, API]
     assert result["error"]["line"] == 0 and "does not exist" in result["error"]["message"]
+    with pytest.raises(SvcError) as exc_info:
+        client.call("POST", f"{PLACE}/plan", {"changes": [add("/events")]})
+    assert exc_info.value.hint == result["error"]["hint"] == "Restore svc.toml."
 
 
 def test_plan_returns_diff_and_writes_nothing(client: Client, root: Path) -> None:

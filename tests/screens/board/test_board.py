@@ -294,6 +294,17 @@ def test_invalid_manifest_shows_banner_and_last_diagram(
     run(open_app, shop, test)
 
 
+def test_deleted_manifest_names_one_remedy(open_app: OpenApp, shop: Shop) -> None:
+    async def test(ui: Board) -> None:
+        await ui.press("c", "enter", "enter")
+        (shop.root / "svc.toml").unlink()
+        await ui.shows("svc.toml was changed by another program", "Restore svc.toml.")
+        await ui.press("ctrl+s")
+        assert "svc new" not in "".join([ui.text, *ui.app.messages])
+
+    run(open_app, shop, test)
+
+
 def test_connecting_stops_when_resource_disappears(open_app: OpenApp, shop: Shop) -> None:
     async def test(ui: Board) -> None:
         await ui.press("c")
