@@ -21,6 +21,13 @@ from screens.widgets.content import to_content
 from svc_tui.client import SvcError
 
 
+def with_login_key(error: SvcError) -> SvcError:
+    """Return an error whose hint names the key to log in instead of the command."""
+    if "`svc login" not in error.hint:
+        return error
+    return SvcError(error.message, "Press ctrl+l to log in.", code=error.code)
+
+
 class DeployScreen(ConsoleScreen):
     """Builds and plans a deploy when it opens; `enter` starts the deploy."""
 
@@ -100,7 +107,7 @@ class DeployScreen(ConsoleScreen):
         try:
             plan = await asyncio.to_thread(self._deployer.plan, self._on_progress)
         except SvcError as error:
-            self._set_log(replace(self.deploy_log, phase="failed", error=error))
+            self._set_log(replace(self.deploy_log, phase="failed", error=with_login_key(error)))
         else:
             self._set_log(replace(self.deploy_log, phase="planned", plan=plan))
 
@@ -136,7 +143,7 @@ class DeployScreen(ConsoleScreen):
             )
         except SvcError as error:
             self.client.activity.add(f"the deploy failed: {error.message}", "bad")
-            self._set_log(replace(self.deploy_log, phase="failed", error=error))
+            self._set_log(replace(self.deploy_log, phase="failed", error=with_login_key(error)))
         else:
             self.client.activity.add(f"deployed: {live.deployment} is live", "good")
             self._set_log(replace(self.deploy_log, phase="live", live=live))

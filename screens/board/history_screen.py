@@ -12,7 +12,7 @@ from textual.widgets import Input
 from screens.board.cards import Line
 from screens.board.deploy_log import difference_lines
 from screens.board.deploy_protocol import BoardDeployer, HistoryEntry, Rollback
-from screens.board.deploy_screen import DeployScreen
+from screens.board.deploy_screen import DeployScreen, with_login_key
 from screens.board.details import error_lines
 from screens.board.details_panel import DetailsPanel
 from screens.console_screen import ConsoleScreen, Tab
@@ -123,11 +123,7 @@ class HistoryScreen(ConsoleScreen):
         try:
             deployments = await asyncio.to_thread(self._deployer.history)
         except SvcError as error:
-            self.query_one(DetailsPanel).show(
-                "Could not load the deployment history", error_lines(error.message, error.hint)
-            )
-            self._login_required = error.code == "unauthenticated"
-            self.refresh_bindings()
+            self._show_failure("Could not load the deployment history", error)
             return
         selected, rows = self._selected, self.query_one(VirtualRows)
         self._rows.deployments = deployments
@@ -136,6 +132,12 @@ class HistoryScreen(ConsoleScreen):
             (at for at, deployment in enumerate(deployments) if selected and deployment.id == selected.id), 0
         )
         await self._compare()
+
+    def _show_failure(self, title: str, error: SvcError) -> None:
+        error = with_login_key(error)
+        self.query_one(DetailsPanel).show(title, error_lines(error.message, error.hint))
+        self._login_required = error.code == "unauthenticated"
+        self.refresh_bindings()
 
     def on_virtual_rows_moved(self) -> None:
         """Show what a rollback to the selected deployment would change."""
@@ -161,7 +163,7 @@ class HistoryScreen(ConsoleScreen):
         try:
             plan = await asyncio.to_thread(self._deployer.rollback_plan, deployment.id)
         except SvcError as error:
-            panel.show(deployment.id, error_lines(error.message, error.hint))
+            self._show_failure(deployment.id, error)
             return
         if self._selected != deployment:
             return
@@ -201,7 +203,7 @@ class HistoryScreen(ConsoleScreen):
         try:
             live = await asyncio.to_thread(self._deployer.rollback, plan, reason)
         except SvcError as error:
-            self.show_error(error)
+            self.show_error(with_login_key(error))
         else:
             self.notify(f"rolled back: {live.deployment} is live", timeout=5, markup=False)
         finally:

@@ -274,7 +274,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
             body = self._target.body(explain_sql(text), write=writes)
             result = await self._client.call("POST", self._target.path, body)
         except SvcError as error:
-            self._show_outcome(error.text, "$text-error")
+            self._show_outcome(self._error_text(error), "$text-error")
             return
         self._result = None
         self._rows.set_source(TextLines(plan_lines(result["rows"])), LINE_COLUMNS)
@@ -285,9 +285,16 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         """The list of the result."""
         return self.query_one("#result", VirtualRows)
 
+    @staticmethod
+    def _error_text(error: SvcError) -> str:
+        """Return an error and its hint, which names the key for writes instead of options of other tools."""
+        if error.code == "writes-in-query":
+            return f"{error.message}\nPress ctrl+t to permit writes."
+        return error.text
+
     def _show_failure(self, text: str, error: SvcError) -> None:
         """Show an error, and select its position in the statement."""
-        self._show_outcome(error.text, "$text-error")
+        self._show_outcome(self._error_text(error), "$text-error")
         at = error_position(error.message)
         if at is not None:
             field = self.query_one(SqlInput)

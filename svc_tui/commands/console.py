@@ -70,11 +70,12 @@ def console(
         asyncio.run(run.serve_page(engine, folder, options, sockets))
         return
     streams = (sys.stdin, sys.stdout, sys.stderr)
-    if os.environ.get("TERM") == "dumb" or not all(stream.isatty() for stream in streams):
-        raise InvalidUsage(
-            "the Console needs an interactive terminal",
-            "Use `svc console --web`, or the commands `svc dev`, `svc logs` and `svc tables`.",
-        )
+    others = "`svc console --web`, or the commands `svc dev`, `svc logs` and `svc tables`."
+    if not all(stream.isatty() for stream in streams):
+        raise InvalidUsage("the Console needs an interactive terminal", f"Use {others}")
+    if os.environ.get("TERM") == "dumb":
+        hint = f"Set TERM, as in `TERM=xterm-256color svc`. Otherwise use {others}"
+        raise InvalidUsage("the Console cannot draw on this terminal: TERM is dumb", hint)
     # Loaded on demand: Textual takes a moment to import.
     from screens.start.screen import Created
     from svc_tui.console import app

@@ -285,6 +285,7 @@ def test_edit_survives_engine_restart(project: Path, home: Path, open_console: O
 
 def test_dumb_terminal_is_rejected(shop: Path, home: Path) -> None:
     with terminal(SVC, shop, {"SVC_HOME": str(home), "TERM": "dumb"}) as console:
+        console.until("TERM is dumb")
         console.until("svc dev")
         console.restored()
         console.type("echo $?")

@@ -197,7 +197,7 @@ def test_deploy_without_session_shows_login_hint(
         await idle(ui.pilot)
         snapshot(ui.app)
         await ui.press("escape", "H")
-        await ui.shows("Log in with `svc login URL`.")
+        await ui.shows("Press ctrl+l to log in.")
 
     run(open_app, shop, deployer, test)
 

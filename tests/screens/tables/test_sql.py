@@ -137,6 +137,9 @@ async def test_write_requires_write_mode_and_updates_grid(people: Shop) -> None:
         await ui.press("ctrl+s")
         await ui.shows("writ")
         assert "rows changed" not in ui.text
+        assert "--write" not in ui.text and "Press ctrl+t to permit writes." in ui.text
+        await ui.press("ctrl+g")
+        await ui.shows("Press ctrl+t to permit writes.")
         await ui.press("ctrl+t", "ctrl+s")
         await ui.shows("2 rows changed")
         await ui.press("escape")
