@@ -1,7 +1,7 @@
 """Filters of the timeline: parsing, display, and query parameters.
 
-A filter is written as `resource:api level:warn status:5xx request:ID since:1h until:10m`; other words are
-searched as text. Does not import Textual.
+A filter is written as `resource:api level:warn status:5xx request:ID since:1h until:10m`; `text:WORDS` and
+other words are searched as text. Does not import Textual.
 """
 
 import re
@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 from svc_tui.client import SvcError
 
-KEYS = ("resource", "level", "status", "request", "since", "until")
+KEYS = ("resource", "level", "status", "request", "since", "until", "text")
 TIMES = ("since", "until")
 LEVELS = ("trace", "debug", "info", "warn", "error", "fatal")
 _TO_QUOTE = re.compile(r"[\s'\"\\]")
+_WORD = re.compile(rf"({'|'.join(KEYS)})[:=](.*)", re.DOTALL)
 _STATUS = re.compile(r"(>=)?[1-5](\d\d|xx)")
 _BACK = re.compile(r"([1-9]\d{0,8})([smhd])", re.ASCII)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
@@ -41,12 +42,12 @@ class RecordSelection:
         parts: dict[str, str] = {}
         text: list[str] = []
         for word in words:
-            key, mark, value = _split(word)
-            if not mark or key not in KEYS:
-                text.append(word)
-                continue
+            key, value = _split(word)
             _check(key, value)
-            parts[key] = value
+            if key == "text":
+                text.append(value)
+            else:
+                parts[key] = value
         if "since" in parts and "until" in parts and _seconds(parts["since"]) <= _seconds(parts["until"]):
             raise SvcError(
                 f"since:{parts['since']} is not before until:{parts['until']}",
@@ -66,12 +67,15 @@ class RecordSelection:
 
     def chips(self) -> list[tuple[str, str]]:
         """Return key and value of each part that is set."""
-        parts = [(key, getattr(self, key)) for key in (*KEYS, "text")]
+        parts = [(key, getattr(self, key)) for key in KEYS]
         return [(key, value) for key, value in parts if value]
 
     def words(self) -> str:
         """Return the filter as a line that `parse` accepts."""
-        words = [value if key == "text" else f"{key}:{value}" for key, value in self.chips()]
+        words = [
+            value if key == "text" and _split(value) == ("text", value) else f"{key}:{value}"
+            for key, value in self.chips()
+        ]
         return " ".join(shlex.quote(word) if _TO_QUOTE.search(word) else word for word in words)
 
     def without(self, key: str) -> "RecordSelection":
@@ -94,10 +98,10 @@ def _seconds(text: str) -> int:
     return int(number) * _UNITS[unit]
 
 
-def _split(word: str) -> tuple[str, str, str]:
-    """Return key, separator and value; the first `:` or `=` separates."""
-    match = re.match(r"([a-z]+)([:=])(.*)", word, re.DOTALL)
-    return (match[1], match[2], match[3]) if match else (word, "", "")
+def _split(word: str) -> tuple[str, str]:
+    """Return key and value; the first `:` or `=` separates. A word without a key is text."""
+    match = _WORD.fullmatch(word)
+    return (match[1], match[2]) if match else ("text", word)
 
 
 def _check(key: str, value: str) -> None:

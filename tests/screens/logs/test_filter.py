@@ -18,7 +18,8 @@ filters = st.builds(
     until=st.sampled_from(["", "30s", "10m"]),
     text=st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
     .map(str.strip)
-    .filter(lambda text: ":" not in text and "=" not in text and " ".join(text.split()) == text),
+    .filter(lambda text: " ".join(text.split()) == text)
+    | st.sampled_from(["level:warn", "text:denied", "status=404 or 500", "https://x"]),
 )
 
 
@@ -39,6 +40,12 @@ def test_equals_sign_separates_like_colon() -> None:
     assert result == RecordSelection(level="warn", request="7f", text="not a:filter https://x")
 
 
+def test_text_prefix_searches_text() -> None:
+    assert RecordSelection.parse("text:denied") == RecordSelection(text="denied")
+    result = RecordSelection.parse('one text:"two three" level:warn text:level:info')
+    assert result == RecordSelection(level="warn", text="one two three level:info")
+
+
 def test_params_request_roots_without_resource_or_request() -> None:
     assert RecordSelection(level="warn").params() == {"level": "warn", "roots": "true"}
     assert RecordSelection(resource="api", since="10m").params() == {"resource": "api", "since": 600}
@@ -56,6 +63,7 @@ def test_params_add_age_to_times() -> None:
         ("level:loud", "unknown level"),
         ("status:6xx", "invalid status"),
         ("status:", "has no value"),
+        ("text:", "has no value"),
         ("since:tomorrow", "invalid age"),
         ("until:0m", "invalid age"),
         ("since:10m until:1h", "since:10m is not before until:1h"),
