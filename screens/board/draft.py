@@ -101,7 +101,7 @@ class MountDraft:
             self._before_undo.append(before)
 
     async def redo(self, mounts: Sequence[BoardMount]) -> None:
-        """Take back the last undo, or stage edits again whose undo was saved."""
+        """Reverse the last undo, or stage edits again whose undo was saved."""
         if self._before_undo:
             self.clear()
             self.edits, self._restore = self._before_undo.pop()

@@ -171,7 +171,7 @@ class MountEditor:
             await self.draft.undo(manifest.mounts)
 
     async def redo(self) -> None:
-        """Take back the last undo. Raises `SvcError`."""
+        """Reverse the last undo. Raises `SvcError`."""
         if (manifest := self._model.manifest) is not None:
             await self.draft.redo(manifest.mounts)
 

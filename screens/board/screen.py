@@ -133,7 +133,7 @@ class BoardScreen(BoardView):
 
     @work(group="edit")
     async def action_redo(self) -> None:
-        """Take back the last undo."""
+        """Reverse the last undo."""
         await self._restage(self._editor.redo)
 
     def action_nothing(self, name: str) -> None:

@@ -6,12 +6,9 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
 from engine.dev.project import BuildFinished
@@ -21,15 +18,14 @@ from engine.lane import BuildFailed, Diagnostic
 from screens.board.screen import BoardScreen
 from screens.command_line import CommandLine
 from screens.console_screen import ConsoleScreen, TopBar
-from screens.dialog import ConfirmDialog
 from screens.help_screen import HelpScreen
 from screens.logs.status_bar import FilterLine
-from screens.tables.screen import APPLYING
 from svc_tui.console.app import Console, binding_ids
 from svc_tui.console.engine import EmbeddedEngine, RunningDevServer, _NotifyReporter, connect_folder
 from svc_tui.console.preferences import ThemePreference, read_keymap
 from svc_tui.console.start import LoginActions
 from tests.support.screens import SECONDS, text, until
+from tests.svc_tui.console_app import opened, write_project
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "console-keys.md"
@@ -37,31 +33,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "console-key
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SVC_HOME", str(tmp_path / "home"))
-    folder = tmp_path / "my shop ü"
-    (folder / "site").mkdir(parents=True)
-    (folder / "site" / "index.html").write_text("hello")
-    (folder / "svc.toml").write_text(
-        '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
-    )
-    return folder
-
-
-@asynccontextmanager
-async def opened(
-    folder: Path,
-    keys: dict[str, str] | None = None,
-    size: tuple[int, int] = (100, 30),
-    look: ThemePreference | None = None,
-) -> AsyncIterator[tuple[Console, Pilot[None], EmbeddedEngine]]:
-    attachment = EmbeddedEngine(folder, "shop", bind("localhost", 0))
-    app = Console(attachment, LoginActions(), keymap=keys, theme_preference=look)
-    app.animation_level = "none"
-    try:
-        async with app.run_test(size=size) as pilot:
-            yield app, pilot, attachment
-    finally:
-        await asyncio.to_thread(attachment.stop)
+    return write_project(tmp_path, monkeypatch)
 
 
 async def body(url: str) -> bytes:
@@ -280,77 +252,6 @@ async def test_palette_lists_what_keys_do_and_values_of_commands_on_one_line_eac
         await until(pilot, lambda: options.option_count == 1)
         await pilot.press("enter")
         await until(pilot, lambda: app.theme == "svc-light")
-
-
-async def test_quit_asks_only_with_pending_edits(project: Path) -> None:
-    async with opened(project) as (app, pilot, _):
-        screen = app.screen
-        assert isinstance(screen, ConsoleScreen)
-        screen.pending = 2
-        await pilot.press("q")
-        assert isinstance(app.screen, ConfirmDialog)
-        await pilot.press("q", "n")
-        assert app.screen is screen and app.is_running
-        await pilot.press("ctrl+q", "y")
-        await until(pilot, lambda: not app.is_running)
-    async with opened(project) as (app, pilot, _):
-        await pilot.press("q")
-        await until(pilot, lambda: not app.is_running)
-
-
-@pytest.mark.parametrize("key", ["ctrl+c", "ctrl+q"])
-async def test_second_quit_key_answers_the_question(project: Path, key: str) -> None:
-    async with opened(project) as (app, pilot, _):
-        screen = app.screen
-        assert isinstance(screen, ConsoleScreen)
-        screen.pending = 1
-        await pilot.press(key)
-        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
-        await pilot.press("n", key)
-        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
-        assert app.is_running
-        await pilot.press(key)
-        await until(pilot, lambda: not app.is_running)
-
-
-async def test_quit_keys_while_edits_are_applied_ask_once(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("svc_tui.console.app.APPLY_SECONDS", SECONDS)
-    async with opened(project) as (app, pilot, _):
-        screen = app.screen
-        assert isinstance(screen, ConsoleScreen)
-        screen.pending, failed = 1, asyncio.Event()
-        screen.run_worker(failed.wait(), group=APPLYING)
-        await pilot.press("ctrl+c", "ctrl+c", "q")
-        assert app.screen is screen
-        failed.set()
-        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
-        await pilot.press("n")
-        await until(pilot, lambda: app.screen is screen)
-        assert app.is_running
-
-
-async def test_question_at_quit_ends_once_slow_edits_are_applied(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("svc_tui.console.app.APPLY_SECONDS", 0.05)
-    async with opened(project) as (app, pilot, _):
-        screen = app.screen
-        assert isinstance(screen, ConsoleScreen)
-        screen.pending, applied = 1, asyncio.Event()
-
-        async def apply() -> None:
-            await applied.wait()
-            screen.pending = 0
-
-        screen.run_worker(apply(), group=APPLYING)
-        await pilot.press("q")
-        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
-        await asyncio.sleep(0.2)
-        assert app.is_running
-        applied.set()
-        await until(pilot, lambda: not app.is_running)
 
 
 async def test_engine_restarts_on_same_port(project: Path) -> None:
