@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from rich.table import Table
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -51,6 +53,15 @@ class StartChoices(Protocol):
         ...
 
 
+def _template_row(name: str, about: str, width: int) -> Table:
+    """Return a name and a description, which wraps in a column of its own."""
+    row = Table.grid(padding=(0, 2, 0, 0))
+    row.add_column(style="bold", width=width, no_wrap=True)
+    row.add_column(style="dim")
+    row.add_row(Text(name), Text(about))
+    return row
+
+
 class CreateScreen(Form[Created]):
     """Asks for name and template of a new project."""
 
@@ -71,15 +82,7 @@ class CreateScreen(Form[Created]):
         yield Field("name", "name", example="shop")
         templates = self._choices.templates()
         width = max(len(name) for name, _ in templates)
-        yield OptionList(
-            *(
-                Option(
-                    Content.from_markup("[b]$name[/]  [dim]$about[/]", name=name.ljust(width), about=about),
-                    id=name,
-                )
-                for name, about in templates
-            )
-        )
+        yield OptionList(*(Option(_template_row(name, about, width), id=name) for name, about in templates))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Submit with this template."""

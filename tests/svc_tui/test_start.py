@@ -15,7 +15,7 @@ from screens.start.screen import Choice, Created, CreateScreen, OpenDeployed
 from svc_tui.console.app import LoginApp, StartApp
 from svc_tui.console.start import LoginActions, StartActions
 from svc_tui.project.scaffold import TEMPLATES, templates
-from tests.support.screens import until
+from tests.support.screens import text, until
 from tests.svc_tui.hosted import MANIFEST, PASSWORD, Hosted, deploy
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
@@ -38,10 +38,12 @@ def hosted(tmp_path: Path) -> Iterator[Hosted]:
 
 
 @asynccontextmanager
-async def opened(workdir: Path) -> AsyncIterator[tuple[StartApp, Pilot[Choice]]]:
+async def opened(
+    workdir: Path, size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[tuple[StartApp, Pilot[Choice]]]:
     app = StartApp("~/here", StartActions(workdir), LoginActions(), {})
     app.animation_level = "none"
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=size) as pilot:
         yield app, pilot
 
 
@@ -59,6 +61,19 @@ async def test_project_is_created_and_opened(workdir: Path) -> None:
         await until(pilot, lambda: not app.is_running)
     assert app.return_value == Created("shop")
     assert load(workdir / "shop").name == "shop"
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+async def test_wrapped_template_texts_are_indented(workdir: Path, width: int) -> None:
+    async with opened(workdir, (width, 40)) as (app, pilot):
+        await pilot.press("n")
+        await until(pilot, lambda: isinstance(app.screen, CreateScreen) and "notes" in text(app))
+        region = app.screen.query_one(OptionList).content_region
+        lines = [line[region.x : region.right] for line in text(app).splitlines()[region.y : region.bottom]]
+        indent = max(len(name) for name in TEMPLATES) + 2
+        names = [name for line in lines if (name := line[:indent].strip())]
+        assert names and names == list(TEMPLATES)[: len(names)]
+        assert all(line[indent] != " " for line in lines)
 
 
 async def test_invalid_project_name_shows_error(workdir: Path) -> None:
