@@ -260,9 +260,10 @@ def test_record_just_before_close_is_written(path: Path) -> None:
             batch = super()._next_batch()
             if not batch and self.closing is None:
                 timeline.append(REQUEST)
-                self.closing = threading.Thread(target=self.close)
-                self.closing.start()
+                closing = threading.Thread(target=self.close)
+                closing.start()
                 until(lambda: self._stopping)
+                self.closing = closing
             return batch
 
     recorder = Closed(path, timeline, ReportedErrors())
