@@ -1,13 +1,17 @@
 """Dialogs with one question, answered by a key."""
 
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
+
+from screens.widgets.content import to_content
+from screens.widgets.row_source import Line
 
 
 def key_hints(*hints: tuple[str, str, str]) -> Static:
@@ -24,28 +28,41 @@ def key_line(*hints: tuple[str, str, str]) -> Content:
     return Content("    ").join(parts)
 
 
+class FittedLines(Static):
+    """Lines that depend on the width."""
+
+    def __init__(self, lines: Callable[[int], Iterable[Line]]) -> None:
+        """Create the widget. `lines` returns the lines for a number of cells."""
+        super().__init__()
+        self._lines = lines
+
+    def on_resize(self) -> None:
+        """Show the lines for the new width."""
+        self.update(to_content(self._lines(self.size.width)))
+
+
 class ChoiceDialog(ModalScreen[str]):
-    """Shows some content and asks for one of several choices. Returns "" if it is canceled."""
+    """Shows some lines and asks for one of several choices. Returns "" if it is canceled."""
 
     DEFAULT_CSS = """
     ChoiceDialog { align: center middle; background: $background 60%; }
-    ChoiceDialog > Vertical {
-        width: 90; max-width: 96%; height: auto; max-height: 90%; padding: 1 2; background: $surface;
-        border-left: outer $primary;
+    ChoiceDialog > VerticalScroll {
+        width: 90; max-width: 96%; height: auto; max-height: 90%; scrollbar-size-vertical: 1;
+        padding: 1 2; background: $surface; border-left: outer $primary;
     }
-    ChoiceDialog .keys { margin-top: 1; link-style: none; }
+    ChoiceDialog .keys { dock: bottom; padding-top: 1; background: $surface; link-style: none; }
     """
     CHOICES: ClassVar[tuple[tuple[str, str, str], ...]]
     """Key, result and label of each choice."""
 
     def compose(self) -> ComposeResult:
-        """Compose the content and the choices."""
-        with Vertical():
-            yield from self.content()
+        """Compose the lines and the choices."""
+        with VerticalScroll():
+            yield FittedLines(self.lines)
             yield key_hints(*((key, f"choose('{choice}')", label) for key, choice, label in self.CHOICES))
 
-    def content(self) -> ComposeResult:
-        """Yield the widgets above the choices."""
+    def lines(self, room: int) -> Iterable[Line]:
+        """Return the lines above the choices, for `room` cells."""
         raise NotImplementedError
 
     def action_choose(self, choice: str) -> None:

@@ -3,21 +3,18 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from textual.app import ComposeResult
+from rich.cells import cell_len
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
-from textual.content import Content
-from textual.widgets import Static
 
 from screens.dialog import ChoiceDialog
 from screens.tables.cells import piece
 from screens.tables.draft import Key
-from screens.widgets.columns import sanitize
-from screens.widgets.content import to_content
+from screens.widgets.columns import PlacedColumn, fit_cell, sanitize
 from screens.widgets.row_source import Line
 
 ConflictRow = tuple[Key, Mapping[str, Any], Mapping[str, Any] | None]
 """The key of a row, its staged change, and its current cells, or None if it was deleted."""
+_LABELS = ("    was     ", "    theirs  ", "    mine    ")
 
 
 class Conflicts(ChoiceDialog):
@@ -25,9 +22,7 @@ class Conflicts(ChoiceDialog):
 
     GROUP: ClassVar[str] = "Conflicts"
     DEFAULT_CSS = """
-    Conflicts > Vertical { border-left: outer $warning; }
-    Conflicts .title { text-style: bold; margin-bottom: 1; }
-    Conflicts VerticalScroll { height: auto; max-height: 16; scrollbar-size-vertical: 1; }
+    Conflicts > VerticalScroll { border-left: outer $warning; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "choose('rest')", "Apply the rest", id="conflicts.rest"),
@@ -46,16 +41,20 @@ class Conflicts(ChoiceDialog):
         super().__init__()
         self._table, self._rows = table, rows
 
-    def content(self) -> ComposeResult:
+    def lines(self, room: int) -> Iterator[Line]:
         """Yield the three versions of each row."""
         count = len(self._rows)
         rows = "This row" if count == 1 else f"{count} rows"
-        yield Static(Content(f"{rows} of {self._table} changed in the meantime"), classes="title")
-        with VerticalScroll():
-            yield Static(to_content(line for row in self._rows for line in lines(*row)))
+        yield [(f"{rows} of {self._table} changed in the meantime", "bold")]
+        yield []
+        for row in self._rows:
+            for line in row_lines(*row, room):
+                yield fit_cell(tuple(line), PlacedColumn(0, room, right=False))
 
 
-def lines(key: Key, change: Mapping[str, Any], now: Mapping[str, Any] | None) -> Iterator[Line]:
+def row_lines(
+    key: Key, change: Mapping[str, Any], now: Mapping[str, Any] | None, room: int
+) -> Iterator[Line]:
     """Yield the lines of one row: the earlier, the current and the staged value of each cell."""
     yield [(f"row {', '.join(str(part) for part in key)}", "accent")]
     edit = change.get("update") or change["delete"]
@@ -68,11 +67,36 @@ def lines(key: Key, change: Mapping[str, Any], now: Mapping[str, Any] | None) ->
         current, staged = now.get(column), edit.get("set", {}).get(column)
         if current == was and "set" not in edit:
             continue
+        values = [_text(was), _text(current), *([_text(staged)] if "set" in edit else [])]
+        values = [*excerpts(values, room - len(_LABELS[0])), "deleted"]
+        tones: Line = [("", "dim"), ("", "notice" if current != was else "dim"), ("", "warn")]
         yield [(f"  {sanitize(column)}", "bold")]
-        yield [("    was     ", "dim"), (_text(was), "dim")]
-        yield [("    theirs  ", "dim"), (_text(current), "notice" if current != was else "dim")]
-        yield [("    mine    ", "dim"), (_text(staged) if "set" in edit else "deleted", "warn")]
+        for label, value, (_, tone) in zip(_LABELS, values, tones, strict=False):
+            yield [(label, "dim"), (value, tone)]
+
+
+def excerpts(texts: Sequence[str], room: int) -> list[str]:
+    """Return texts without their common beginning if they need it to show a difference in `room` cells.
+
+    A text may still be too long at its end.
+    """
+    pairs = enumerate(zip(*texts, strict=False))
+    common = next((at for at, each in pairs if len(set(each)) > 1), min(map(len, texts)))
+    to_difference = common - len(_tail(texts[0][:common], room // 3))
+    to_end = max(len(text) - len(_tail(text, room - 1)) for text in texts)
+    start = min(to_difference, to_end)
+    if start <= 1 or all(cell_len(text) <= room for text in texts):
+        return list(texts)
+    return [f"…{text[start:]}" for text in texts]
+
+
+def _tail(text: str, room: int) -> str:
+    """Return the end of a text that fits `room` cells."""
+    text = text[max(len(text) - room, 0) :]
+    while cell_len(text) > room:
+        text = text[1:]
+    return text
 
 
 def _text(value: Any) -> str:
-    return sanitize(piece(value)[0])[:40]
+    return sanitize(piece(value)[0])

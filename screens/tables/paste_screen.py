@@ -1,22 +1,14 @@
 """Dialog for a pasted range: insert new rows, or overwrite cells from the cursor."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.content import Content
-from textual.widgets import Static
 
 from screens.dialog import ChoiceDialog
 from screens.tables.grid import TableColumn
 from screens.tables.preview import preview_lines
-from screens.widgets.content import to_content
-
-WIDTH, MAX_SHARE = 90, 0.96
-"""Width of the dialog in cells, and its maximum share of the screen."""
-PADDING = 5
-"""Cells of the border and of the blanks on both sides."""
+from screens.widgets.row_source import Line
 
 
 class PasteScreen(ChoiceDialog):
@@ -39,9 +31,8 @@ class PasteScreen(ChoiceDialog):
         super().__init__()
         self._table, self._preview, self._columns = table, preview, columns
 
-    def content(self) -> ComposeResult:
+    def lines(self, room: int) -> Iterator[Line]:
         """Yield the preview and the target columns."""
+        yield from preview_lines(f"pasted for {self._table}", self._preview, room)
         names = ", ".join(column.name if column else "(skipped)" for column in self._columns)
-        room = min(WIDTH, int(self.app.size.width * MAX_SHARE)) - PADDING
-        yield Static(to_content(preview_lines(f"pasted for {self._table}", self._preview, room)))
-        yield Static(Content.from_markup("[dim]into[/] $names", names=names))
+        yield [("into ", "dim"), (names, "")]
