@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
@@ -76,13 +76,13 @@ class ConfirmDialog(ModalScreen[bool]):
     GROUP: ClassVar[str] = "Question"
     DEFAULT_CSS = """
     ConfirmDialog { align: center middle; background: $background 60%; }
-    ConfirmDialog > Vertical {
+    ConfirmDialog > VerticalScroll {
         width: auto; min-width: 40; max-width: 90%; height: auto; max-height: 80%;
-        padding: 1 2; background: $surface; border-left: outer $warning;
+        scrollbar-size-vertical: 1; padding: 1 2; background: $surface; border-left: outer $warning;
     }
     ConfirmDialog .title { text-style: bold; width: auto; max-width: 100%; }
     ConfirmDialog .text { color: $foreground-muted; width: auto; max-width: 100%; }
-    ConfirmDialog .keys { margin-top: 1; width: auto; link-style: none; }
+    ConfirmDialog .keys { dock: bottom; width: 100%; padding-top: 1; background: $surface; link-style: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "Yes", id="question.yes"),
@@ -96,7 +96,7 @@ class ConfirmDialog(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         """Compose the question and the two answers."""
-        with Vertical():
+        with VerticalScroll():
             yield Static(Content(self._title), classes="title")
             yield Static(Content(self._text), classes="text")
             yield key_hints(("y", "answer(True)", self._confirm_label), ("n", "answer(False)", "cancel"))

@@ -57,7 +57,7 @@ class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
     }
     Form .title { text-style: bold; margin-bottom: 1; }
     Form #wrong { display: none; color: $text-error; margin-bottom: 1; }
-    Form .keys { color: $foreground-muted; link-style: none; }
+    Form .keys { dock: bottom; color: $foreground-muted; background: $surface; link-style: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "submit", "Submit", id="form.submit"),

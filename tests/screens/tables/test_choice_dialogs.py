@@ -1,14 +1,16 @@
-"""The dialogs for conflicts and for a pasted range, in terminals of any size."""
+"""Dialogs in terminals of any size, and the values that the dialog for conflicts shows."""
 
 import re
 from typing import Any
 
 import pytest
-from textual.app import App
+from textual.app import App, ComposeResult
 
-from screens.dialog import ChoiceDialog
+from screens.dialog import ChoiceDialog, ConfirmDialog
+from screens.form import Form
 from screens.tables.conflicts import Conflicts, excerpts
 from screens.tables.paste_screen import PasteScreen
+from screens.tables.schema_forms import SchemaText
 from tests.support.screens import OpenApp, text
 
 SIZES = [(80, 24), (60, 20), (40, 10)]
@@ -28,12 +30,24 @@ PREVIEW = {
 }
 
 
+def visible_words(app: App[Any]) -> str:
+    return " ".join(re.sub(r"[▁-▌]", " ", text(app)).split())
+
+
 def conflicts() -> ChoiceDialog:
     return Conflicts("people", ROWS)
 
 
 def pasted() -> ChoiceDialog:
     return PasteScreen("people", PREVIEW, [None] * 9)
+
+
+class LongForm(Form[str]):
+    DONE = "create it"
+
+    def fields(self) -> ComposeResult:
+        yield SchemaText("id integer")
+        yield SchemaText("id integer")
 
 
 def test_excerpts_show_first_difference_with_mark_at_cut_beginning() -> None:
@@ -45,6 +59,18 @@ def test_excerpts_show_first_difference_with_mark_at_cut_beginning() -> None:
 
 def test_excerpts_measure_wide_characters_in_cells() -> None:
     assert excerpts(["日本語日本語A", "日本語日本語B"], 6) == ["…本語A", "…本語B"]
+
+
+@pytest.mark.anyio
+async def test_keys_of_form_and_question_stay_visible(open_app: OpenApp) -> None:
+    async with open_app(App(), (40, 10)) as pilot:
+        for screen, keys in (
+            (LongForm(), "enter create it"),
+            (ConfirmDialog("quit?", "3 rows are changed. " * 30, "quit"), "y quit n cancel"),
+        ):
+            await pilot.app.push_screen(screen)
+            await pilot.pause()
+            assert keys in visible_words(pilot.app)
 
 
 @pytest.mark.anyio
@@ -72,5 +98,5 @@ async def test_choices_stay_visible_while_lines_scroll(open_app: OpenApp, size: 
         for key in ("home", "end"):
             await pilot.press(key)
             await pilot.pause()
-            words = " ".join(re.sub(r"[▁-▌]", " ", text(pilot.app)).split())
+            words = visible_words(pilot.app)
             assert all(f"{key} {label}" in words for key, _, label in dialog.CHOICES), words
