@@ -168,7 +168,8 @@ class RemoteGrid:
 
     def _measured(self, rows: Sequence[Sequence[Any]]) -> tuple[Width, ...]:
         titles = [column_title(column) for column in self.columns]
-        return measure_widths(titles, [column.type for column in self.columns], rows)
+        texts = ([piece(row[at])[0] for row in rows] for at in range(len(titles)))
+        return measure_widths(titles, [column.type for column in self.columns], texts)
 
     def count(self) -> int:
         """Return the number of rows, including staged new rows."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from screens.tables.cells import as_text, piece, typed_piece
-from screens.tables.widths import MEASURED_ROWS, measure_widths
+from screens.tables.widths import measure_widths
 from screens.widgets.columns import ListColumn
-from screens.widgets.row_source import Piece, Row
+from screens.widgets.row_source import Row
 from svc_tui.column_types import COMPUTED, ColumnTypes, TypeInfo
 from svc_tui.terminal.units import plural
 
@@ -29,7 +29,7 @@ class ResultRows:
         measured = measure_widths(
             self.names,
             [type for _, type in self._names],
-            [[_piece(row[name], type)[0] for name, type in self._names] for row in self.rows[:MEASURED_ROWS]],
+            ([piece(_value(row[name], type))[0] for row in self.rows] for name, type in self._names),
         )
         return tuple(
             ListColumn(
@@ -53,7 +53,10 @@ class ResultRows:
         """Return rows."""
         rows = self.rows[start : start + n]
         return [
-            Row(start + index, tuple((_piece(row[name], type),) for name, type in self._names))
+            Row(
+                start + index,
+                tuple((typed_piece(_value(row[name], type), type),) for name, type in self._names),
+            )
             for index, row in enumerate(rows)
         ]
 
@@ -85,9 +88,8 @@ def line_and_column(text: str, character: int) -> tuple[int, int]:
     return before.count("\n"), len(before) - before.rfind("\n") - 1
 
 
-def _piece(value: Any, type: TypeInfo) -> Piece:
-    if type.form == "bytes" and isinstance(value, str):
-        return piece({"base64": value})
-    if isinstance(value, dict | list):
-        value = json.dumps(value, ensure_ascii=False)
-    return typed_piece(value, type)
+def _value(value: Any, type: TypeInfo) -> Any:
+    """Return a value of a result as a cell."""
+    if isinstance(value, str):
+        return {"base64": value} if type.form == "bytes" else value
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value

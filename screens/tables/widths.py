@@ -1,20 +1,18 @@
-"""Default widths of the columns of a grid, measured from their titles and first rows. Pure.
+"""Default widths of the columns of a grid, measured from their titles and rows. Pure.
 
 Widths are measured when a table is opened, not while scrolling, so that columns do not move.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.cells import cell_len
 
-from screens.tables.cells import piece
 from screens.widgets.columns import sanitize
 from svc_tui.column_types import TypeInfo
 
 MEASURED_ROWS = 50
-"""Rows that are measured."""
+"""Rows of a table that are measured."""
 DEFAULT_MAX_WIDTH = 24
 """Default maximum width of a column, in terminal cells. A column grows beyond it if there is room."""
 MAX_WIDTH = 200
@@ -31,23 +29,26 @@ class Width:
 
 
 def measure_widths(
-    titles: Sequence[str], types: Sequence[TypeInfo], rows: Iterable[Sequence[Any]]
+    titles: Sequence[str], types: Sequence[TypeInfo], columns: Iterable[Iterable[str]]
 ) -> tuple[Width, ...]:
-    """Return the widths of columns with these rows."""
-    rows = list(rows)
+    """Return the widths of columns with these texts."""
     return tuple(
-        _width(title, type, [row[at] for row in rows])
-        for at, (title, type) in enumerate(zip(titles, types, strict=True))
+        _width(title, type, max(map(_cells, texts), default=None))
+        for title, type, texts in zip(titles, types, columns, strict=True)
     )
 
 
-def _width(title: str, type: TypeInfo, values: Sequence[Any]) -> Width:
-    """Return the width of one column."""
+def _width(title: str, type: TypeInfo, longest: int | None) -> Width:
+    """Return the width of one column, whose `longest` text is None if it has no rows."""
     title_width = cell_len(sanitize(title))
-    if not values:
+    if longest is None:
         default = max(title_width, type.min_width, type.width)
         return Width(default, default, default)
-    measured = (cell_len(sanitize(piece(value)[0][: MAX_WIDTH + 1])) for value in values)
-    longest = min(max(title_width, *measured), MAX_WIDTH)
+    longest = min(max(title_width, longest), MAX_WIDTH)
     default = min(longest, max(DEFAULT_MAX_WIDTH, title_width))
     return Width(default, longest, max(longest, type.min_width))
+
+
+def _cells(text: str) -> int:
+    """Return the cells of a text. Each ASCII character has one, also a control character that is replaced."""
+    return len(text) if text.isascii() else cell_len(sanitize(text[: MAX_WIDTH + 1]))

@@ -81,6 +81,9 @@ def test_empty_result_is_exported() -> None:
 
 def test_columns_of_a_result_are_as_wide_as_their_values() -> None:
     assert [column.width for column in ResultRows(RESULT, ColumnTypes()).columns()] == [4, 13]
+    rows = [*RESULT["rows"], *[{"id": 1, "note": ""}] * 9_000, {"id": 2**63 - 1, "note": "日本語" * 3}]
+    result = ResultRows(RESULT | {"rows": rows}, ColumnTypes())
+    assert [column.width for column in result.columns()] == [19, 18]
 
 
 @pytest.mark.slow

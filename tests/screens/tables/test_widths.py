@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from textual.app import App
 
+from screens.tables.cells import piece
 from screens.tables.widths import DEFAULT_MAX_WIDTH, MAX_WIDTH, Width, measure_widths
 from tests.screens.tables.tables_tab import Shop, tables
 from tests.support.column_types import TYPES
@@ -12,7 +13,7 @@ Snapshot = Callable[[App[Any]], None]
 
 
 def width(type: str, *values: Any, title: str = "t") -> Width:
-    return measure_widths([title], [TYPES[type]], [(value,) for value in values])[0]
+    return measure_widths([title], [TYPES[type]], [[piece(value)[0] for value in values]])[0]
 
 
 def test_column_width_fits_texts_and_title() -> None:
@@ -32,6 +33,7 @@ def test_long_text_has_bounded_preferred_width() -> None:
 
 def test_wide_characters_count_two_cells() -> None:
     assert width("text", "日本語" * 4) == Width(24, 24, 24)
+    assert width("text", "a\tb\n\0") == width("text", "日a\n\0") == Width(5, 5, 12)
 
 
 def test_width_without_rows_depends_on_type() -> None:
