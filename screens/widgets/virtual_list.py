@@ -5,6 +5,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region, Size
@@ -13,7 +14,6 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from screens.widgets.columns import (
-    COLUMN_GAP,
     ListColumn,
     PlacedColumn,
     fit_cell,
@@ -249,20 +249,39 @@ class VirtualList(ScrollView, can_focus=False):
 
     def _line(self, cells: Sequence[Cell], sign: str, style: Style, cursor: int | None = None) -> Strip:
         """Render cells after a `sign` of the gutter's width; `cursor` is the index of a highlighted cell."""
-        room, left = self._line_cells, self.scroll_offset.x
-        segments = [] if left else [Segment(sign, style + self._styles_for("accent"))]
-        gap = Segment(" " * COLUMN_GAP, style)
+        left = position = self.scroll_offset.x
+        right = left + self._line_cells
+        segments = [Segment(sign, style + self._styles_for("accent"))]
         for number, cell, column in merge_empty(cells, self._placed):
+            first, end = max(column.x, left), min(column.x + column.width, right)
+            if first >= end:
+                continue
             line_style = style + self._styles_for("cell") if number == cursor else style
-            for text, tone in fit_cell(cell, column):
-                segments.append(Segment(text, line_style + self._styles_for(tone) if tone else line_style))
-            segments.append(gap)
-        if not left:
-            return Strip(segments).adjust_cell_length(GUTTER + room, style)
-        line = Strip(segments).crop_extend(left, left + room, style)
-        return Strip([Segment(sign, style + self._styles_for("accent")), *line], GUTTER + room)
+            pieces = [
+                Segment(text, line_style + self._styles_for(tone) if tone else line_style)
+                for text, tone in fit_cell(cell, column)
+            ]
+            segments.append(Segment(" " * (first - position), style))
+            segments += _crop(pieces, first - column.x, end - column.x)
+            position = end
+        return Strip(segments).adjust_cell_length(GUTTER + self._line_cells, style)
 
     def notify_style_update(self) -> None:
         """Clear cached styles."""
         super().notify_style_update()
         self._styles_for.clear()
+
+
+def _crop(pieces: list[Segment], start: int, end: int) -> list[Segment]:
+    """Return the pieces of a cell from `start` to `end`. `…` marks each side at which text is cut off."""
+    cell = Strip(pieces)
+    if start == 0 and end == cell.cell_length:
+        return pieces
+    shown = cell.crop(start, end)
+    if cell_len(cell.crop(0, start).text.strip()):
+        first, *_ = shown
+        shown = Strip([Segment("…", first.style), *shown.crop(1)])
+    if cell_len(cell.crop(end).text.strip()):
+        *_, last = shown
+        shown = Strip([*shown.crop(0, end - start - 1), Segment("…", last.style)])
+    return [*shown]

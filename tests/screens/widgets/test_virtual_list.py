@@ -145,3 +145,25 @@ def test_new_source_is_shown_from_first_row(drive: Any) -> None:
         assert "other 0" in lines(pilot)[1] and lines(pilot)[0].split()[0] == "#"
 
     drive(case)
+
+
+def test_cells_that_are_cut_by_an_edge_are_marked(drive: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        source.word = "日本"
+        rows.reload()
+        await pilot.press("G")
+        for x, expected in (
+            (0, "▌   999,999  name 0"),
+            (2, "▌ 999,999  name 0"),
+            (3, "▌ …9,999  name 0      …"),
+            (4, "▌ …,999  name 0       …"),
+            (6, "▌ …99  name 0      日 …"),
+            (12, "▌ …me 0      日本 9999…"),
+            (20, "▌ …  日本 999999"),
+            (22, "▌  日本 999999"),
+        ):
+            rows.scroll_to(x=x, animate=False)
+            await idle(pilot)
+            assert lines(pilot)[-2] == expected
+
+    drive(case, size=(24, 8), cursor="cell")
