@@ -61,8 +61,11 @@ class TablesScreen(TableEditor):
     TablesScreen {
         layers: base above;
         & #status { height: 1; padding: 0 1; }
-        & #table { width: 1fr; height: 1; text-wrap: nowrap; link-style: none; link-color: $foreground; }
-        & #staged { width: auto; height: 1; color: $text-warning; }
+        & #status > Static { width: 1fr; height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
+        & #table { link-style: none; link-color: $foreground; }
+        & #staged { display: none; margin-left: 2; text-align: right; color: $text-warning; }
+        & .-staged > #table { width: auto; max-width: 55%; }
+        & .-staged > #staged { display: block; }
         & VirtualRows { height: 1fr; }
         & #line { display: none; height: auto; background: $surface; padding: 0 1; }
         & #line > #prompt { height: auto; color: $foreground-muted; }

@@ -163,6 +163,7 @@ class TableView(ConsoleScreen):
     def _update_staged(self) -> None:
         """Show the staged edits, and handle the keys that waited for the row at the cursor."""
         text = staged_status(self._drafts, self._grid, self._current_row(), self._current_column())
+        self.query_one("#status").set_class(bool(text), "-staged")
         self.query_one("#staged", Static).update(Content(text))
         if not self._is_loading():
             self._held_keys.release()

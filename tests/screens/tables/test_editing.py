@@ -35,6 +35,13 @@ async def test_edited_cell_is_staged_and_applied_by_ctrl_s(people: Shop, snapsho
         assert ui.screen.pending == 0
 
 
+async def test_status_line_in_small_terminal_shows_table_and_cuts_staged_edits(people: Shop) -> None:
+    async with tables(people, (40, 10)) as ui:
+        await ui.press("l", "e")
+        await ui.write("Anna")
+        await ui.shows(" people ▾   3 rows  1 row changed · ct…\n")
+
+
 async def test_late_focus_event_of_the_rows_leaves_the_opened_cell_open(people: Shop) -> None:
     async with tables(people) as ui:
         await ui.press("l")
