@@ -93,7 +93,7 @@ def read(text: str, type: TypeInfo) -> Any:
             return word
         case "document":
             try:
-                json.loads(text)
+                json.loads(text, parse_constant=_refuse_constant)
             except (ValueError, RecursionError) as error:
                 raise ValueError(f"this is not JSON: {error}") from None
         case "bytes":
@@ -103,6 +103,11 @@ def read(text: str, type: TypeInfo) -> Any:
                 raise ValueError(f"write a {type.name} as base64") from None
             return {"base64": word}
     return text
+
+
+def _refuse_constant(name: str) -> None:
+    """Raise `ValueError` for `NaN` and `Infinity`, which Python reads as JSON."""
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _integer(word: str) -> int:

@@ -111,6 +111,8 @@ class TablesScreen(TableEditor):
         """Create the screen. `history` stores the SQL statements."""
         super().__init__(client)
         self._history = StatementHistory(history)
+        self._rejection: tuple[str, Sequence[StagedChange]] = ("", [])
+        """The error of the last rejected edits, and these edits."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable actions on rows while no table is shown."""
@@ -256,6 +258,7 @@ class TablesScreen(TableEditor):
             if outcome["errors"]:
                 self._show_errors(grid, edits, outcome["errors"])
                 return
+            self._clear_rejection()
             if outcome["conflicts"] and conflicts == "refuse":
                 self._resolve(grid, edits, outcome["conflicts"])
                 return
@@ -268,19 +271,32 @@ class TablesScreen(TableEditor):
         """Show the first invalid change, and move the cursor there."""
         first = errors[0]
         more = f"\n… and {len(errors) - 1} more" if len(errors) > 1 else ""
-        if first["index"] is None:
-            self.banner = f"nothing was changed: {first['message']}{more}"
+        key = None if first["index"] is None else edits[first["index"]][0]
+        column, location = first["column"], ""
+        if key is not None:
+            row = "the new row" if isinstance(key, int) else f"row {', '.join(map(str, key))}"
+            location = f"{row}, {column}: " if column else f"{row}: "
+        self.banner = f"nothing was changed: {location}{first['message']}{more}"
+        self._rejection = (self.banner, edits)
+        if key is None:
             return
-        key, column = edits[first["index"]][0], first["column"]
-        row = "the new row" if isinstance(key, int) else f"row {', '.join(map(str, key))}"
-        location = f"{row}, {column}" if column else row
-        self.banner = f"nothing was changed: {location}: {first['message']}{more}"
         numbers = [new_row.number for new_row in grid.draft.new]
         index = numbers.index(key) if isinstance(key, int) else grid.row_of(key)
         if index is not None:
             self.rows.cursor_row = index
         if column and (number := grid.position(column)) is not None:
             self.rows.cursor_column = number
+
+    def _clear_rejection(self) -> None:
+        """Hide the error of rejected edits."""
+        if self.banner == self._rejection[0]:
+            self.banner = ""
+
+    def _update_status(self) -> None:
+        """Show the current state; hide the error of edits that have changed since."""
+        super()._update_status()
+        if self.banner and self._grid is not None and self._grid.draft.changes() != self._rejection[1]:
+            self._clear_rejection()
 
     def _resolve(self, grid: RemoteGrid, edits: Sequence[StagedChange], conflicts: Sequence[Any]) -> None:
         """Ask how to resolve rows with concurrent changes."""

@@ -68,6 +68,8 @@ def test_json_text_round_trips(value: Any) -> None:
         ("2026-01-31T10:00", "date", "write a date as 2026-01-31, or now"),
         ("2026-04-31", "date", "write a date"),
         ("{", "json", "not JSON"),
+        ('{"a":NaN}', "json", "not JSON: NaN"),
+        ("[-Infinity]", "json", "not JSON: -Infinity"),
         ("[" * 100_000, "json", "not JSON"),
         ("???", "blob", "base64"),
     ],

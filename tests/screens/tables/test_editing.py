@@ -137,6 +137,21 @@ async def test_constraint_violation_moves_cursor_and_preserves_edits(
         await ui.press("u")
         await ui.shows("▌")
         assert ui.screen.pending == 0
+        assert "nothing was changed" not in ui.text
+
+
+async def test_error_of_rejected_edits_stays_until_they_change(people: Shop) -> None:
+    async with tables(people) as ui:
+        await ui.press("l", "l", "l", "j", "e")
+        await ui.write("ann@x.org")
+        await ui.press("ctrl+s")
+        await ui.shows("nothing was changed: row 2, mail")
+        await asyncio.to_thread(people.sql, "update people set age = 42 where id = 1")
+        await ui.shows("⟳", "42", "nothing was changed")
+        await ui.press("h", "e")
+        await ui.write("28")
+        await ui.hides("nothing was changed")
+        assert ui.screen.pending == 1
 
 
 async def conflict(ui: Tables, shop: Shop) -> None:
