@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rich.cells import cell_len, set_cell_size
+
 from screens.logs.format import badge, began, day, method, size, status
 from screens.logs.waterfall import spans, waterfall
 from screens.widgets.columns import sanitize
@@ -63,9 +65,9 @@ def record_details(document: Document) -> list[Line]:
         return [*text, *_request_details(document)]
     text += [[(sanitize(text), "")] for text in pretty_json(document.get("body", "")).splitlines() or [""]]
     attributes = document.get("attributes", {})
-    name = max((len(key) for key in attributes), default=0)
+    width = max((cell_len(sanitize(key)) for key in attributes), default=0)
     for key, value in attributes.items():
-        text.append([(f"{sanitize(key):<{name}}  ", "dim"), (sanitize(value), "")])
+        text.append([(set_cell_size(sanitize(key), width), "dim"), (f"  {sanitize(value)}", "")])
     if grant := document.get("grant"):
         text.append([("A", "accent"), (" allows it:  ", "dim"), (sanitize(grant["line"]), "")])
     if document["request_id"]:

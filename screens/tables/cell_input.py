@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual.binding import Binding, BindingType
 from textual.events import Paste
 from textual.geometry import Offset, Region, Size
@@ -38,7 +39,7 @@ class CellInput(LineInput):
 
     def place(self, cell: Region, screen: Size) -> None:
         """Cover a cell of the screen, and as many cells at its right as the text needs."""
-        width = min(max(cell.width, MIN_CELLS, len(self.value) + 2), screen.width)
+        width = min(max(cell.width, MIN_CELLS, cell_len(self.value) + 2), screen.width)
         self.styles.width = width
         self.styles.offset = Offset(min(cell.x, screen.width - width), cell.y)
 

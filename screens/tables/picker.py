@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from rich.cells import cell_len, set_cell_size
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -14,6 +15,7 @@ from textual.widgets.option_list import Option
 
 from screens.console_screen import StopWorkersFirst
 from screens.project_client import ProjectClient
+from screens.widgets.columns import sanitize
 from svc_tui.client import SvcError
 from svc_tui.terminal.units import plural
 
@@ -72,17 +74,18 @@ class Picker(StopWorkersFirst, ModalScreen[str]):
             (choice for choice in choices if typed in choice.name.lower()),
             key=lambda choice: not choice.name.lower().startswith(typed),
         )
-        width = max((len(choice.name) for choice in matches), default=0)
+        names = [sanitize(choice.name) for choice in matches]
+        width = max(map(cell_len, names), default=0)
         options = self.query_one(OptionList)
         options.clear_options()
         options.add_options(
             Option(
                 Content.from_markup(
-                    "[b]$name[/]  [dim]$about[/]", name=choice.name.ljust(width), about=choice.description
+                    "[b]$name[/]  [dim]$about[/]", name=set_cell_size(name, width), about=choice.description
                 ),
                 id=choice.name,
             )
-            for choice in matches
+            for name, choice in zip(names, matches, strict=True)
         )
         options.highlighted = 0 if matches else None
         no_match = self.query_one("#none", Static)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
+from rich.cells import cell_len, set_cell_size
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
@@ -10,6 +11,7 @@ from textual.widgets import Input, Static, TextArea
 
 from screens.form import Field, Form, require_filled
 from screens.project_client import ProjectClient
+from screens.widgets.columns import sanitize
 from screens.widgets.content import to_content
 from screens.widgets.row_source import Line
 from svc_tui.client import SvcError
@@ -208,11 +210,12 @@ def _table_lines(table: Mapping[str, Any]) -> Iterator[Line]:
 
 def _column_lines(columns: Iterable[Document]) -> Iterator[Line]:
     columns = list(columns)
-    width = max(len(column["name"]) for column in columns)
-    for column in columns:
+    names = [sanitize(column["name"]) for column in columns]
+    width = max(map(cell_len, names))
+    for name, column in zip(names, columns, strict=True):
         note = column.get("note", "")
         yield [
-            (column["name"].ljust(width), "bold"),
+            (set_cell_size(name, width), "bold"),
             (f"  {column['type']:<10}", "accent"),
             (" · ".join(rules(column)), ""),
             (f"  {note}" if note else "", "dim"),

@@ -187,6 +187,11 @@ def recorded(body: str, status: int = 200, **more: Any) -> dict[str, Any]:
     } | more
 
 
+def test_record_attributes_align_in_cells() -> None:
+    shown = text(record_details(log_record("log", "info", "", 名前="a", id="b")))
+    assert "名前  a\nid    b" in shown
+
+
 def test_compare_identical_replay_has_no_marks() -> None:
     result = text(compare(recorded("aGkh"), recorded("aGkh"), 80))
     assert "≠" not in result and result.count("hi!") == 2 and result.count("hello") == 2

@@ -33,6 +33,17 @@ async def test_create_form_creates_table(shop: Shop, snapshot: Snapshot) -> None
 
 @pytest.mark.slow
 @pytest.mark.anyio
+async def test_columns_of_schema_forms_and_names_of_picker_align_in_cells(shop: Shop) -> None:
+    shop.sql('create table "名前の表" (id integer primary key, "名前" text, "ひらがな" date)')
+    async with tables(shop) as ui:
+        await ui.press("A")
+        await ui.shows("id        integer", "名前      text", "ひらがな  date")
+        await ui.press("escape", "c")
+        await ui.shows("id        integer", "名前      text", "ひらがな  date")
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
 async def test_refused_create_leaves_form_open(people: Shop) -> None:
     async with tables(people) as ui:
         await ui.press("T")
