@@ -16,6 +16,7 @@ from screens.form import Field, require_filled
 from screens.project_client import ProjectClient
 from screens.tables.files import DATABASE_FORMATS, format_of, read_beginning, read_chunks
 from screens.tables.preview import preview_lines
+from screens.widgets.columns import sanitize
 from screens.widgets.content import to_content
 from svc_tui.client import SvcError
 from svc_tui.terminal.units import plural
@@ -42,6 +43,8 @@ class ImportForm(FileForm[str]):
         super().__init__()
         self._client, self._table, self._columns = client, table, frozenset(columns)
         self._proposed = table
+        self._previewed: tuple[str, ...] = ()
+        """The values of the fields that the preview shows."""
 
     def fields(self) -> ComposeResult:
         """Yield the fields, the preview and the progress."""
@@ -53,32 +56,51 @@ class ImportForm(FileForm[str]):
 
     @on(Input.Changed)
     def _changed(self) -> None:
-        update: Any = self._update_preview
-        self.run_worker(update, group="preview", exclusive=True)
+        if not self._busy:
+            update: Any = self._update_preview
+            self.run_worker(update, group="preview", exclusive=True)
 
     async def _update_preview(self) -> None:
-        """Show the preview once the user has stopped typing."""
+        """Show the preview once the user has stopped typing. Hide the error of the earlier values."""
+        self.show_problem("")
         preview = self.query_one("#preview", Static)
-        path = parse_path(self.value("file"))
-        if not self.value("file").strip() or not path.is_file():
+        if not self._has_file():
             preview.update("")
             return
         preview.update(Content.styled("reading the file …", "dim"))
         await asyncio.sleep(_TYPING_SECONDS)
         try:
-            tables = await self._client.table_names()
-            arguments = (self.value("file"), self.value("table"), tables, preview.size.width)
-            content, proposed = await asyncio.to_thread(self._preview, *arguments)
-            preview.update(content)
-            if proposed != self._proposed:
-                self._proposed = self.query_one("#table", Input).value = proposed
+            await self._show_preview()
         except SvcError as error:
-            self.show_problem("")
             preview.update(
                 Content.from_markup(
                     "[$text-error]$what[/]\n[dim]$hint[/]", what=error.message, hint=error.hint
                 )
             )
+
+    def _has_file(self) -> bool:
+        return bool(self.value("file").strip()) and parse_path(self.value("file")).is_file()
+
+    def _values(self) -> tuple[str, ...]:
+        return self.value("file"), self.value("table"), self.value("rows")
+
+    async def _show_preview(self) -> str:
+        """Show the preview, and propose a table. Return why it is another one, or "". Raises `SvcError`."""
+        preview = self.query_one("#preview", Static)
+        file, table, rows = self._values()
+        tables = await self._client.table_names()
+        content, proposed, reason = await asyncio.to_thread(
+            self._preview, file, table, tables, preview.size.width
+        )
+        preview.update(content)
+        if proposed == self._proposed:
+            reason = ""
+        else:
+            field = self.query_one("#table", Input)
+            with field.prevent(Input.Changed):
+                self._proposed = table = field.value = proposed
+        self._previewed = (file, table, rows)
+        return reason
 
     def show_problem(self, text: str) -> None:
         """Show an error instead of the preview."""
@@ -86,23 +108,28 @@ class ImportForm(FileForm[str]):
             self.query_one("#preview", Static).update("")
         super().show_problem(text)
 
-    def _preview(self, name: str, table: str, tables: Collection[str], room: int) -> tuple[Content, str]:
-        """Return the preview, and the table to propose: the initial one only for a file with its columns."""
+    def _preview(self, name: str, table: str, tables: Collection[str], room: int) -> tuple[Content, str, str]:
+        """Return the preview, the table to propose, and why it is not the initial one."""
         path, format = parse_path(name), format_of(name)
         if format in DATABASE_FORMATS:
-            return Content("the file contains whole tables"), self._proposed
+            return Content("the file contains whole tables"), self._proposed, ""
         data, complete = read_beginning(path, format)
         if not data and not complete:
             title = self._preview_title(table or path.stem, tables)
-            return Content(f"{title}; the file is too large for a preview"), self._proposed
+            return Content(f"{title}; the file is too large for a preview"), self._proposed, ""
         params = {"format": format}
         preview = self._client.call_sync("POST", "/import/preview", params=params, content=iter([data]))
-        proposed = self._proposed
+        proposed, reason = self._proposed, ""
         if self._columns and table == proposed:
-            fits = {column["name"] for column in preview["columns"]} <= self._columns
-            table = proposed = self._table if fits else path.stem
+            names = (column["name"] for column in preview["columns"])
+            missing = next((name for name in names if name not in self._columns), None)
+            reason = f"{self._table} has no column {missing}" if missing is not None else ""
+            table = proposed = path.stem if reason else self._table
         title = self._preview_title(table or path.stem, tables)
-        return to_content(preview_lines(title, preview, room, complete=complete)), proposed
+        lines = [*preview_lines(title, preview, room, complete=complete)]
+        if reason:
+            lines.insert(0, [(sanitize(reason), "warn")])
+        return to_content(lines), proposed, reason
 
     def _preview_title(self, table: str, tables: Collection[str]) -> str:
         if table not in tables:
@@ -112,8 +139,13 @@ class ImportForm(FileForm[str]):
         return f"rows for {table}"
 
     async def work(self) -> str:
-        """Import the file. Raises `SvcError` if `rows` is neither add nor replace."""
+        """Import the file. Raises `SvcError` if a value is invalid, or if another table is proposed now."""
         require_filled([("file", self.value("file"))])
+        self.workers.cancel_group(self, "preview")
+        if self._has_file() and self._values() != self._previewed and (reason := await self._show_preview()):
+            raise SvcError(
+                reason, f"Press ctrl+s to import the rows into {self._proposed}, or enter another table."
+            )
         name = self.value("file").strip()
         format = format_of(name)
         table = "" if format in DATABASE_FORMATS else self.value("table").strip() or parse_path(name).stem

@@ -273,6 +273,50 @@ async def test_import_of_other_columns_proposes_a_table_with_the_name_of_the_fil
 
 @pytest.mark.slow
 @pytest.mark.anyio
+async def test_import_before_the_preview_asks_if_columns_do_not_fit(people: Shop, files: Path) -> None:
+    (files / "cities.csv").write_text("id,city\n1,Rome\n")
+    async with tables(people) as ui:
+        await ui.press("i")
+        ui.app.screen.query_one("#file", Input).value = "cities.csv"
+        await ui.pilot.press("ctrl+s")
+        await ui.shows("people has no column city", "Press ctrl+s to import the rows into cities")
+        assert ui.app.screen.query_one("#table", Input).value == "cities"
+        await idle(ui.pilot)
+        await ui.shows("people has no column city")
+        await ui.press("ctrl+s")
+        await ui.until(lambda: "imported 1 row" in ui.notifications)
+        await ui.shows("cities ▾", "Rome")
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_import_before_the_preview_adds_rows_to_the_open_table(people: Shop, files: Path) -> None:
+    (files / "more.csv").write_text("name,age\nDan,50\n")
+    async with tables(people) as ui:
+        await ui.press("i")
+        ui.app.screen.query_one("#file", Input).value = "more.csv"
+        await ui.pilot.press("ctrl+s")
+        await ui.shows("people ▾   4 rows", "Dan")
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_preview_names_missing_column_and_hides_earlier_error(people: Shop, files: Path) -> None:
+    (files / "bad.csv").write_text("name,mail\nDora,ann@x.org\n")
+    (files / "cities.csv").write_text("id,city\n1,Rome\n")
+    async with tables(people) as ui:
+        await ui.press("i")
+        await ui.type("bad.csv")
+        await ui.press("ctrl+s")
+        await ui.shows("UNIQUE constraint failed")
+        await ui.press("ctrl+u")
+        await ui.type("cities.csv")
+        await ui.shows("people has no column city", "a new table cities")
+        assert "UNIQUE" not in ui.text
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
 async def test_form_names_what_enter_does(people: Shop, files: Path) -> None:
     (files / "cities.csv").write_text("id,city\n1,Rome\n")
     async with tables(people) as ui:
