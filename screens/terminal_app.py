@@ -35,8 +35,11 @@ class TerminalApp(App[Result]):
     DEFAULT_CSS = """
     TerminalApp {
         & Toast { width: auto; max-width: 50%; padding: 0 1; margin-top: 0; }
+        & .-covered FooterKey { visibility: hidden; }
     }
     """
+    SUSPENDED_SCREEN_CLASS = "-covered"
+    """The class of screens below another one, whose keys do nothing."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "ctrl+z", "suspend_process", "Suspend until fg", show=False, priority=True, id="console.stop"
