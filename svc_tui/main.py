@@ -7,7 +7,8 @@ import sys
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, cast
+from types import FrameType
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
@@ -182,19 +183,25 @@ def _usage_error(error: typer.TyperException) -> SvcError:
     return InvalidUsage(error.format_message(), f"{usage}Run `{path} --help` for details.")
 
 
-def _end(number: int, _frame: object) -> NoReturn:
-    """End as Ctrl+C does, so that a command ends the processes that it started."""
-    raise SystemExit(128 + number)
-
-
 def main() -> None:
     """Run `svc` for the command line."""
     relax_garbage_collection()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _end)
     # Characters that the terminal's encoding lacks are escaped; an encoding error would end the program.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    sys.exit(run(sys.argv[1:]))
+    ended_by: list[int] = []
+
+    def end(number: int, frame: FrameType | None) -> None:
+        """End as Ctrl+C does, so that a command ends the processes that it started."""
+        ended_by.append(number)
+        interrupt = signal.getsignal(signal.SIGINT)
+        if not callable(interrupt):
+            raise KeyboardInterrupt
+        interrupt(signal.SIGINT, frame)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, end)
+    code = run(sys.argv[1:])
+    sys.exit(128 + ended_by[0] if ended_by and code == ExitCode.INTERRUPTED else code)

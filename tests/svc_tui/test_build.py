@@ -118,7 +118,14 @@ def test_build_rejects_unsupported_imports_and_a_missing_handler_by_name(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signal_ends_the_build_command_too(project: Path, number: int) -> None:
     resources(project, web="echo $$ > pid; exec sleep 300")
-    building = subprocess.Popen([sys.executable, "-m", "svc_tui", "build"], stderr=subprocess.DEVNULL)
+
+    def expect_signals() -> None:  # A test runner in the background may ignore them.
+        for each in (signal.SIGINT, number):
+            signal.signal(each, signal.SIG_DFL)
+
+    building = subprocess.Popen(
+        [sys.executable, "-m", "svc_tui", "build"], stderr=subprocess.DEVNULL, preexec_fn=expect_signals
+    )
     pid = project / "web" / "pid"
     until(lambda: pid.exists() and pid.read_text())
     building.send_signal(number)

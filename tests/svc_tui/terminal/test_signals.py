@@ -3,10 +3,19 @@
 import asyncio
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
 from svc_tui.terminal.signals import on_stop
+
+
+@pytest.fixture(autouse=True)
+def hang_up() -> Iterator[None]:
+    """The default of SIGHUP, which a test runner in the background may ignore."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -29,8 +38,5 @@ def test_closed_terminal_does_not_stop_a_command_of_nohup() -> None:
         await asyncio.wait_for(stop.wait(), 30)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        asyncio.run(main())
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    asyncio.run(main())
