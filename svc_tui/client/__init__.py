@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import httpx
 
 CONNECT_SECONDS = 5.0
+CONTROL_URL_HINT = "Use the URL of the control API, which `svc serve` prints."
 
 
 class Unreachable(SvcError):
@@ -187,7 +188,7 @@ def _api_error(response: "httpx.Response") -> SvcError:
     if "request_id" in members:
         return Unreachable(
             f"{response.url} is an address of applications, not of the control API",
-            "Use the URL of the control API, which `svc serve` prints.",
+            CONTROL_URL_HINT,
         )
     return ApiError.from_problem(members)
 

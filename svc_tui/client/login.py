@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from engine.errors import InvalidUsage, SvcError
 from engine.manifest.schema import NAME_RULE, is_name
 from svc_tui import version
-from svc_tui.client import ApiError, Client, Unreachable
+from svc_tui.client import CONTROL_URL_HINT, ApiError, Client, Unreachable
 from svc_tui.client.credentials import Credentials
 
 API = "1"
@@ -19,6 +19,12 @@ def password_problem(password: str) -> str:
     if len(password) >= MIN_PASSWORD_CHARS:
         return ""
     return f"the password has {len(password)} characters; at least {MIN_PASSWORD_CHARS} are required"
+
+
+def require_password(password: str) -> None:
+    """Raise `InvalidUsage` for a new password that a service rejects."""
+    if problem := password_problem(password):
+        raise InvalidUsage(problem, "Enter a longer password.")
 
 
 class LoginClient:
@@ -39,7 +45,7 @@ class LoginClient:
         except ApiError as error:
             if error.code != "not-found":
                 raise
-            # The applications' port returns problem documents too.
+            # Other servers return problem documents too.
             raise self._not_a_service() from error
         if not isinstance(health, dict) or health.get("status") != "ok":
             raise self._not_a_service()
@@ -62,8 +68,7 @@ class LoginClient:
         if code is None:
             session = self._client.call("POST", "/v1/login", body)
         else:
-            if problem := password_problem(password):
-                raise InvalidUsage(problem, "Enter a longer password.")
+            require_password(password)
             session = self._client.call("POST", "/v1/claim", {**body, "code": code})
         url = self._client.url
         try:
@@ -76,7 +81,7 @@ class LoginClient:
     def _not_a_service(self) -> Unreachable:
         return Unreachable(
             f"the server at {self._client.url} is not a svc service",
-            "Use the URL of the control API, which `svc serve` prints.",
+            CONTROL_URL_HINT,
         )
 
 

@@ -125,9 +125,11 @@ def _show_plan(plan: dict[str, Any], missing: int, *, as_json: bool) -> None:
     if uploads:
         stderr.note(f"{size(missing)} in {plural(uploads, 'file')} would be uploaded")
     live = plan["live"]
-    if not lines and live:
-        stderr.note(
-            f"no changes, but files of {live} are lost" if uploads else f"no changes: {live} is up to date"
-        )
-    elif not lines:
+    if lines:
+        return
+    if not live:
         stderr.note("nothing to deploy")
+    elif uploads:
+        stderr.note(f"no changes, but files of {live} are lost")
+    else:
+        stderr.note(f"no changes: {live} is up to date")

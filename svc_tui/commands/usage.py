@@ -33,7 +33,6 @@ class By(StrEnum):
 
 
 _TIME_FORMATS = {By.MINUTE: "%Y-%m-%d %H:%M", By.HOUR: "%Y-%m-%d %H:00", By.DAY: "%Y-%m-%d", By.TOTAL: ""}
-_UNLIMITED_WIDTH = 1 << 16
 
 
 def usage(
@@ -142,5 +141,5 @@ def _table(rows: dict[Key, UsageCount], by: By) -> None:
         previous = start
     first = 1 if by is By.TOTAL else 0  # a total has no start
     right = frozenset(range(2 - first, len(heads) - first))
-    table = format_table(heads[first:], [line[first:] for line in lines], _UNLIMITED_WIDTH, right)
+    table = format_table(heads[first:], [line[first:] for line in lines], stdout.UNLIMITED_WIDTH, right)
     stdout.styled_lines(table)

@@ -5,9 +5,9 @@ from urllib.parse import quote
 
 import typer
 
-from engine.errors import InvalidUsage, SvcError
+from engine.errors import SvcError
 from svc_tui.client.credentials import current_client
-from svc_tui.client.login import MIN_PASSWORD_CHARS, password_problem
+from svc_tui.client.login import MIN_PASSWORD_CHARS, password_problem, require_password
 from svc_tui.commands.options import AsJson, PasswordStdin, RoleName
 from svc_tui.terminal import prompt, stdout
 
@@ -102,8 +102,7 @@ def password(
 def _password(stdin: bool) -> str:
     if stdin:
         password = prompt.from_stdin()
-        if problem := password_problem(password):
-            raise InvalidUsage(problem, "Pass a longer password.")
+        require_password(password)
         return password
     question = f"new password, at least {MIN_PASSWORD_CHARS} characters"
     return prompt.new_secret(question, password_problem)

@@ -210,17 +210,16 @@ def deploy(
         "allow_new_capability": allow,
         "tables": dict(bundle.tables),
     }
-    for repairs_left in reversed(range(len(bundle.contents()) + 1)):
+    for _ in bundle.contents():
         try:
             return _deploy(client, bundle.project, body, progress)
         except ApiError as error:
-            if error.code not in ("blob-damaged", "blob-missing") or not repairs_left:
-                raise
-            missing = plan(client, bundle)["missing"]
+            lost = error.code in ("blob-damaged", "blob-missing")
+            missing = plan(client, bundle)["missing"] if lost else []
             if not missing:
                 raise
-            upload(client, bundle, missing, progress)
-    raise AssertionError
+        upload(client, bundle, missing, progress)
+    return _deploy(client, bundle.project, body, progress)
 
 
 def _deploy(client: Client, project: str, body: dict[str, Any], progress: UploadProgress) -> dict[str, Any]:

@@ -20,9 +20,9 @@ from svc_tui.terminal.style import ColorMode, create_console, plain, strip_contr
 
 Styled = list[tuple[str, str]]
 """A line as pieces of text, each with a style; an empty style is plain."""
+UNLIMITED_WIDTH = 1 << 16
 
 _console = create_console("auto", stderr=False)
-_UNLIMITED = 1 << 16
 _style = cache(Style.parse)
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _CONTROL_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -46,7 +46,7 @@ def is_terminal() -> bool:
 
 def width() -> int:
     """Return the width of the terminal in cells. A file or a pipe has no limit."""
-    return _console.width if _console.is_terminal else _UNLIMITED
+    return _console.width if _console.is_terminal else UNLIMITED_WIDTH
 
 
 def line(text: Text | str = "") -> None:

@@ -1,3 +1,5 @@
+import pytest
+
 from engine.wasm.execution.failure import StderrTail, classify
 from engine.wasm.execution.run_state import EngineFailed, GuestExit
 
@@ -82,29 +84,17 @@ def test_failure_of_the_engine_names_the_last_call_and_the_last_output() -> None
         assert classify(text, failure, output, "POST http://tables.svc/v1/exec")[1].endswith(activity)
 
 
-def test_lines_of_an_abort_are_not_the_last_output() -> None:
-    tail = StderrTail()
-    for line in (
-        "step 1",
-        "libc++abi: bad_alloc was thrown in -fno-exceptions mode",
-        "Redirecting call to abort() to mozalloc_abort",
-    ):
-        tail.add(line)
-        tail.add_output(line)
-    reason = "out of memory: the guest exceeded memory_limit_mb; the last output was: step 1"
-    assert classify(TRAP, None, tail) == ("memory-limit", reason)
+ABORT = (
+    "libc++abi: bad_alloc was thrown in -fno-exceptions mode",
+    "Redirecting call to abort() to mozalloc_abort",
+)
+STACK_OF_GO = ("fatal error: out of memory", "", "runtime.throw()", "\tpanic.go:1", "created by main")
 
 
-def test_stack_of_go_is_not_the_last_output() -> None:
+@pytest.mark.parametrize("lines", [ABORT, STACK_OF_GO])
+def test_lines_of_the_failure_itself_are_not_the_last_output(lines: tuple[str, ...]) -> None:
     tail = StderrTail()
-    for line in (
-        "step 1",
-        "fatal error: out of memory",
-        "",
-        "runtime.throw()",
-        "\tpanic.go:1",
-        "created by main",
-    ):
+    for line in ("step 1", *lines):
         tail.add_output(line)
         tail.add(line)
     reason = "out of memory: the guest exceeded memory_limit_mb; the last output was: step 1"
