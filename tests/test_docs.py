@@ -157,9 +157,9 @@ def test_every_module_has_a_docstring() -> None:
     assert silent == []
 
 
-def test_files_are_small() -> None:
+def test_a_module_is_at_most_a_chapter() -> None:
     lengths = {path: path.read_text().count("\n") for path in tracked() if path.suffix == ".py"}
-    assert {str(path.relative_to(ROOT)): n for path, n in lengths.items() if n > 400} == {}
+    assert {str(path.relative_to(ROOT)): n for path, n in lengths.items() if n > 800} == {}
 
 
 def test_no_file_has_todo_marks() -> None:

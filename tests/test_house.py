@@ -92,7 +92,7 @@ def test_no_file_contains_a_registry_address() -> None:
     assert result == {}
 
 
-def test_classes_have_one_name_each_and_no_long_positional_constructors() -> None:
+def test_class_names_are_unique_in_a_package_and_no_long_positional_constructors() -> None:
     places: dict[str, list[str]] = {}
     positional = []
     for name, text in texts().items():
@@ -102,7 +102,8 @@ def test_classes_have_one_name_each_and_no_long_positional_constructors() -> Non
             if not isinstance(node, ast.ClassDef):
                 continue
             if node.col_offset == 0:
-                places.setdefault(node.name.lstrip("_"), []).append(name)
+                package = name.rpartition("/")[0]
+                places.setdefault(f"{package}/{node.name.lstrip('_')}", []).append(name)
             if count_positional(node) > MAX_POSITIONAL:
                 positional.append(f"{name}: {node.name}")
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
