@@ -13,11 +13,21 @@ from engine.http.exchange import Handler, Headers, MemoryExchange, Request
 from engine.timeline.bus import TimelineBus
 from engine.timeline.exchange_document import REPLAY_NOTE
 from engine.timeline.record import PlatformRecord, Record
-from engine.timeline.recording import MAX_BODY_BYTES, REDACTED_VALUE, RecordedExchange, Recording, to_exchange
+from engine.timeline.recording import (
+    MAX_BODY_BYTES,
+    REDACTED_VALUE,
+    RecordedExchange,
+    Recording,
+    credentials,
+    to_exchange,
+    with_credentials,
+)
 
 REPLAY_TIMEOUT_SECONDS = 60.0
 """How long a response may take before the replayed request counts as disconnected."""
 MAX_RECORDS = 20_000
+MAX_CREDENTIALS = 1000
+"""Number of recent requests whose credentials stay in memory."""
 _REPLACED_HEADERS = frozenset({"traceparent", "tracestate", "x-request-id"})
 """Header fields that identify the original request."""
 
@@ -32,7 +42,7 @@ class NotReplayable(SvcError):
 class Replay:
     """A replayed request with its response and its records.
 
-    `omitted_headers` names the header fields that were not sent because their values are hidden.
+    `omitted_headers` names the header fields that were not sent because their values are no longer in memory.
     """
 
     exchange: RecordedExchange
@@ -46,7 +56,10 @@ def replay_note(request_id: str) -> str:
 
 
 class Replayer:
-    """Replays requests of one project in this process. Use on its event loop."""
+    """Replays requests of one project in this process. Use on its event loop.
+
+    Credentials of recent requests are in memory only, so that a replay can send them.
+    """
 
     def __init__(
         self, gateway: Handler, timeline: TimelineBus, seconds: float = REPLAY_TIMEOUT_SECONDS
@@ -54,6 +67,18 @@ class Replayer:
         self._gateway = gateway
         self._timeline = timeline
         self._seconds = seconds
+        self._credentials: dict[str, tuple[tuple[str, str], ...]] = {}
+        timeline.on_recording(self._remember)
+
+    def _remember(self, recording: Recording) -> None:
+        if fields := credentials(recording):
+            self._credentials[recording.request_id] = fields
+            if len(self._credentials) > MAX_CREDENTIALS:
+                del self._credentials[next(iter(self._credentials))]
+
+    def credentials(self, request_id: str) -> tuple[tuple[str, str], ...]:
+        """Return the header fields of a recent request that are not recorded. Empty for older requests."""
+        return self._credentials.get(request_id, ())
 
     async def replay(self, recorded: RecordedExchange, redact: frozenset[str]) -> Replay:
         """Send a recorded request again and return its response. Raises `NotReplayable`.
@@ -66,6 +91,7 @@ class Replayer:
                 f" only the first {len(recorded.request.body)} bytes of its body were recorded",
                 f"Bodies are recorded as far as they are read, up to {MAX_BODY_BYTES} bytes.",
             )
+        recorded = with_credentials(recorded, self.credentials(recorded.request_id))
         new_id, records = request_id(), list[Record]()
 
         def collect(record: Record) -> None:

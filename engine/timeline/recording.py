@@ -7,7 +7,7 @@ are redacted when the recording is written, on another thread.
 import json
 from base64 import b64encode
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, asdict, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from typing import Any
 
 from engine.trace import Capture
@@ -196,12 +196,30 @@ def _recorded_message(
 
 def _visible(headers: Iterable[tuple[bytes, bytes]], redact: frozenset[str]) -> list[tuple[str, str]]:
     """Return header fields with lower-case names, redacted."""
-    visible = []
-    for name, value in headers:
-        key = name.decode("latin-1").lower()
-        hidden = key in REDACTED_HEADERS or key in redact
-        visible.append((key, REDACTED_VALUE if hidden else value.decode("latin-1")))
-    return visible
+    fields = ((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers)
+    return [(name, REDACTED_VALUE if _is_hidden(name, redact) else value) for name, value in fields]
+
+
+def _is_hidden(name: str, redact: frozenset[str]) -> bool:
+    return name in REDACTED_HEADERS or name in redact
+
+
+def credentials(recording: Recording) -> tuple[tuple[str, str], ...]:
+    """Return the header fields of a request that are redacted when it is written, with their values."""
+    fields = ((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in recording.headers)
+    return tuple((name, value) for name, value in fields if _is_hidden(name, recording.redact))
+
+
+def with_credentials(exchange: RecordedExchange, fields: Iterable[tuple[str, str]]) -> RecordedExchange:
+    """Return an exchange whose redacted request headers have the values in `fields`, in their order."""
+    values: dict[str, list[str]] = {}
+    for name, value in fields:
+        values.setdefault(name, []).append(value)
+    headers = tuple(
+        (name, values[name].pop(0)) if value == REDACTED_VALUE and values.get(name) else (name, value)
+        for name, value in exchange.request.headers
+    )
+    return replace(exchange, request=replace(exchange.request, headers=headers))
 
 
 def encode(exchange: RecordedExchange) -> tuple[str, bytes, bytes]:

@@ -39,7 +39,7 @@ def compare(before: Recorded, after: Recorded, width: int) -> list[Line]:
         *_sides([(_usage(before), "dim")], [(_usage(after), "dim")], room, differs=False),
     ]
     if omitted := after.get("omitted_headers"):
-        lines.append([(f"not recorded, so not sent: {', '.join(omitted)}", "warn")])
+        lines.append([(f"no longer in the memory of svc dev, so not sent: {', '.join(omitted)}", "warn")])
     old, new = before["response"], after["response"]
     if old is not None and new is not None:
         lines += [[], [("header fields", "dim")], *_diff(_fields(old), _fields(new), room)]

@@ -4,9 +4,11 @@ Each distinct value is replaced by a text of its own, such as `[redacted 1]`. So
 finds the row with this token.
 """
 
+import hashlib
 import json
 import re
-from base64 import b64decode, b64encode
+import secrets
+from base64 import b64decode, b64encode, urlsafe_b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -45,6 +47,8 @@ WORDS = (
 _PAIRS = re.compile(r"(?:^|_)(?:api|access|private|signing|encryption)_?key(?:_|$)|(?:^|_)session_?id(?:_|$)")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SEPARATORS = re.compile(r"[^a-z0-9]+")
+_ALPHABETS = ("0123456789", "abcdef", "ABCDEF", "ghijklmnopqrstuvwxyz", "GHIJKLMNOPQRSTUVWXYZ")
+_CHARACTER = re.compile("%[0-9A-Fa-f]{2}|[0-9A-Za-z]")
 
 
 class Redactor:
@@ -99,11 +103,30 @@ class Redactor:
         return text
 
     def headers(self, fields: Iterable[Iterable[str]]) -> list[list[str]]:
-        """Return header fields, redacted by name."""
-        return [
-            [name, self.replace("field", name, value) if self.is_secret(name) else value]
-            for name, value in fields
-        ]
+        """Return header fields, redacted by name: each cookie, and the last word of other fields."""
+        return [[name, self._field(name, value) if self.is_secret(name) else value] for name, value in fields]
+
+    def _field(self, name: str, value: str) -> str:
+        if name == "cookie":
+            pairs = (pair.strip().partition("=") for pair in value.split(";"))
+            return "; ".join(key + sign + self._stand_in(name, cookie) for key, sign, cookie in pairs)
+        scheme, blank, credential = value.rpartition(" ")
+        return scheme + blank + self._stand_in(name, credential)
+
+    def _stand_in(self, name: str, value: str) -> str:
+        """Return a random text of the form of a credential, so that code accepts it.
+
+        The SHA-256 of the credential is replaced by the one of the text, so a row is still found by it.
+        """
+        if value in ("", REDACTED_VALUE):
+            return value
+        if value not in self._replacements:
+            text = _CHARACTER.sub(_random_character, value)
+            self._replacements |= zip(_with_digests(value), _with_digests(text), strict=True)
+        self.hits["field", name] += 1
+        for form in _with_digests(value):
+            self._replace(form, ("value", name))
+        return self._replacements[value]
 
     def target(self, target: str) -> str:
         """Return a path with its query, redacted by the names of parameters."""
@@ -226,6 +249,20 @@ class Redactor:
 def _forms(value: str) -> set[str]:
     """Return a value as it is, within JSON, and within a query."""
     return {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], quote_plus(value)}
+
+
+def _with_digests(value: str) -> tuple[str, ...]:
+    """Return a value, and its SHA-256 in the encodings of code that stores it."""
+    digest = hashlib.sha256(value.encode()).digest()
+    return (
+        value,
+        digest.hex(),
+        *(encode(digest).decode().rstrip("=") for encode in (urlsafe_b64encode, b64encode)),
+    )
+
+
+def _random_character(match: re.Match[str]) -> str:
+    return next((secrets.choice(each) for each in _ALPHABETS if match[0] in each), match[0])
 
 
 def _folded(name: str) -> str:

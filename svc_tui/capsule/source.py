@@ -1,9 +1,14 @@
 """Source of the records of a request: `svc dev` in this folder, or the service."""
 
+from dataclasses import replace
 from pathlib import Path
 
+from engine.errors import SvcError
+from engine.files.data_dir import DATA_DIR
+from engine.timeline.recording import with_credentials
 from engine.timeline.stored_record import StoredRecord
 from svc_tui.capsule.collect import RecordedRequest, read_development, unknown_request
+from svc_tui.client.discovery import find_running
 from svc_tui.logs.options import resolve_target
 from svc_tui.logs.remote import LogQuery, RemoteLogs
 
@@ -12,7 +17,17 @@ def read_request(root: Path, project: str, request_id: str, service: bool | None
     """Return a recorded request; `service` is the choice of the user. Raises `SvcError`."""
     credentials = resolve_target(root, service)
     if credentials is None:
-        return read_development(root, request_id)
+        recorded = read_development(root, request_id)
+        client = find_running(root / DATA_DIR, "/v1/projects")
+        if client is None or recorded.exchange is None:
+            return recorded
+        with client:
+            path = f"/v1/projects/{project}/requests/{request_id}/credentials"
+            try:
+                fields = client.call("GET", path)["headers"]
+            except SvcError:  # The Console shows a stopped project, and has no credentials.
+                return recorded
+        return replace(recorded, exchange=with_credentials(recorded.exchange, fields))
     entries: list[StoredRecord] = []
     query = LogQuery(filters={"request": request_id})
     RemoteLogs(credentials, project, query, entries.extend, lambda _: None).run()

@@ -233,3 +233,65 @@ def test_replay_is_offline_at_the_time_of_the_request(
     texts = " ".join(record.get("body", "") for record in replayed["records"])
     assert f"a call to {url}/stock was denied: no response of it was recorded" in texts
     assert httpx.post(url, content="ping").text == "2 ping"
+
+
+SESSIONS = """
+import { tables } from '@svc/guest';
+const digest = async (text) =>
+  new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)));
+export default {
+  async fetch(request) {
+    const token = /sid=([0-9a-f]+)/.exec(request.headers.get('cookie') ?? '')?.[1];
+    if (!token) return new Response('no session', { status: 401 });
+    const key = await digest(token);
+    if (new URL(request.url).pathname === '/sign-in') {
+      await tables.exec`insert into sessions values (${key.toHex()}, 'ann')`;
+      await tables.exec`insert into logins values (${key}, 'ann')`;
+      return new Response('welcome');
+    }
+    const rows = await tables.query`select user from sessions where id = ${key.toHex()}`;
+    rows.push(...await tables.query`select user from logins where hash = ${key}`);
+    if (rows.length !== 2) return new Response('unknown session', { status: 401 });
+    throw new Error(`no order of ${rows[0].user}`);
+  },
+};
+"""
+
+
+def test_failing_request_of_a_session_is_replayed_from_a_capsule_without_its_token(
+    tmp_path: Path, home: Path
+) -> None:
+    project, environ, bug = tmp_path / "shop", {"SVC_HOME": str(home)}, tmp_path / "bug.svccap"
+    (project / "tables").mkdir(parents=True)
+    (project / "index.js").write_text(SESSIONS, encoding="utf-8")
+    (project / "tables" / "1.sql").write_text(
+        "create table sessions (id text primary key, user text);"
+        "create table logins (hash blob primary key, user text);"
+    )
+    (project / "svc.toml").write_text(
+        '[project]\nname = "shop"\n[resource.web]\nlane = "js"\npublic = true\n'
+    )
+    token = "5ca1ab1e" * 8
+    with dev_server(project, home) as server:
+        cookie = {"cookie": f"theme=dark; sid={token}"}
+        assert httpx.get(f"{server.url}/sign-in", headers=cookie, timeout=20).text == "welcome"
+        answer = httpx.get(f"{server.url}/order", headers=cookie, timeout=20)
+        assert answer.status_code == 500
+        request_id = answer.headers["x-request-id"]
+        server.wait_for(request_id)
+        options = ["-o", str(bug), "--with-artifacts", "--yes"]
+        while not bug.exists():
+            stderr = svc(project, environ, "capsule", request_id, *options).stderr
+            assert server.process.poll() is None
+    assert "a replay sends no" not in stderr and "field cookie (2)" in stderr
+    digest = hashlib.sha256(token.encode()).digest()
+    with zipfile.ZipFile(bug) as archive:
+        content = b"".join(archive.read(name) for name in archive.namelist())
+    assert not [secret for secret in (token.encode(), digest.hex().encode(), digest) if secret in content]
+    opened = svc(tmp_path, environ, "capsule", "open", str(bug), "--json")
+    document = json.loads(opened.stdout)
+    assert document["replayed"]["response"]["status"] == 500, opened.stdout
+    assert "no order of ann" in json.dumps(document["replayed"]["records"])
+    # The values are in the memory of svc dev only.
+    late = svc(project, environ, "capsule", request_id, "-o", "late.svccap", "--yes")
+    assert "a replay sends no cookie" in late.stderr

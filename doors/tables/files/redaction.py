@@ -14,27 +14,38 @@ Replace = Callable[[str, str], str]
 
 
 def redact_columns(path: Path, is_secret: Callable[[str], bool], replace: Replace) -> None:
-    """Replace the texts and blobs of columns whose names stand for credentials. Raises `TablesError`."""
+    """Replace texts and blobs of columns whose names stand for credentials. Raises `TablesError`.
+
+    The key of a table with such a name, as `sessions`, is a credential too.
+    """
 
     def replaced(*arguments: Any) -> Any:
         name, value = arguments
         if isinstance(value, bytes):
-            return replace(name, value.hex()).encode()
+            return _blob(replace(name, value.hex()))
         return replace(name, value) if isinstance(value, str) else value
 
     with _opened(path) as connection:
         connection.create_scalar_function("redacted", replaced, 2)
-        for table, column in _columns(connection):
-            if is_secret(column):
+        for table, column, in_key in _columns(connection):
+            if is_secret(column) or (in_key and is_secret(table.removesuffix("s"))):
                 name = quoted(column)
                 connection.execute(f"UPDATE {quoted(table)} SET {name} = redacted(?, {name})", (column,))
 
 
 def redact_values(path: Path, values: Mapping[str, str], on_match: Callable[[str], None]) -> None:
-    """Replace values within all texts; call `on_match` for each text with one. Raises `TablesError`."""
+    """Replace values within all texts, and blobs by their hex digits. Raises `TablesError`.
+
+    Calls `on_match` for each text or blob with one.
+    """
 
     def replaced(*arguments: Any) -> Any:
         (text,) = arguments
+        if isinstance(text, bytes):
+            if (digits := text.hex()) not in values:
+                return text
+            on_match(digits)
+            return _blob(values[digits])
         for value, replacement in values.items():
             if value in text:
                 on_match(value)
@@ -45,17 +56,26 @@ def redact_values(path: Path, values: Mapping[str, str], on_match: Callable[[str
         return
     with _opened(path) as connection:
         connection.create_scalar_function("redacted", replaced, 1)
-        for table, column in _columns(connection):
+        for table, column, _ in _columns(connection):
             name = quoted(column)
             connection.execute(
                 f"UPDATE {quoted(table)} SET {name} = redacted({name})"
-                f" WHERE typeof({name}) = 'text' AND {name} IS NOT redacted({name})"
+                f" WHERE typeof({name}) IN ('text', 'blob') AND {name} IS NOT redacted({name})"
             )
 
 
-def _columns(connection: Connection) -> list[tuple[str, str]]:
+def _blob(replacement: str) -> bytes:
+    """Return a blob of the hex digits of its replacement, or of its text if that is another one."""
+    try:
+        return bytes.fromhex(replacement)
+    except ValueError:
+        return replacement.encode()
+
+
+def _columns(connection: Connection) -> list[tuple[str, str, bool]]:
+    """Return table and name of each column, and whether it belongs to the primary key."""
     return [
-        (table.name, column.name)
+        (table.name, column.name, column.primary_key)
         for table in read(connection).values()
         if table.kind == "table"
         for column in table.columns

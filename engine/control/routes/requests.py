@@ -89,16 +89,22 @@ class RecordedExchangeOut(StrictModel):
 
 
 class ReplayOut(RecordedExchangeOut):
-    """A replayed request. `omitted_headers` names header fields that were not recorded and so not sent."""
+    """A replayed request. `omitted_headers` names header fields whose values are not in memory: not sent."""
 
     omitted_headers: list[str]
+
+
+class CredentialsOut(StrictModel):
+    """Header fields of a request that are not recorded: pairs of a lower-case name and a value."""
+
+    headers: list[Header]
 
 
 class EditedRequest(StrictModel):
     """A request to send instead of a recorded one. `headers` are pairs, `body` is base64.
 
-    Fields with the value `[redacted]` are not sent. `content-length` follows from the body, and a missing
-    `host` from the recording.
+    Fields with the value `[redacted]` have the value that the client sent, while it is in memory.
+    `content-length` follows from the body, and a missing `host` from the recording.
     """
 
     method: Annotated[str, StringConstraints(pattern="^[A-Z]{1,20}$")]
@@ -142,6 +148,16 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
             _read, projects.data_dir(project) / database.TIMELINE_FILE, id
         )
         return RecordedExchangeOut(**exchange_document(exchange, entries))
+
+    @routes.get("/v1/projects/<project>/requests/<id>/credentials")
+    @validate_response(CredentialsOut)
+    async def credentials(project: str, id: str) -> CredentialsOut:
+        """Return the header fields that a recent request has besides the recorded ones.
+
+        They are in memory only. Empty for a request without, and for older ones. Requires the role deployer.
+        """
+        require(project, "deployer")
+        return CredentialsOut(headers=list(replayer.credentials(id)))
 
     @routes.post("/v1/projects/<project>/requests/<id>/replay")
     @validate_response(ReplayOut)

@@ -160,8 +160,11 @@ def test_replay_sends_request_to_current_build(root: Path, cache: Path) -> None:
 
         second = await shop.call("POST", f"/requests/{first['request_id']}/replay")
         assert second["replay_of"] == first["request_id"] != second["request_id"]
-        assert (second["response"]["status"], body(second["response"])) == (201, b"POST|?b=c|first|||four")
-        assert second["omitted_headers"] == ["cookie", "x-pin"]
+        sent = b"POST|?b=c|first|id=secret|4711|four"
+        assert (second["response"]["status"], body(second["response"])) == (201, sent)
+        assert second["omitted_headers"] == [] and ["cookie", REDACTED_VALUE] in second["request"]["headers"]
+        credentials = await shop.call("GET", f"/requests/{first['request_id']}/credentials")
+        assert credentials == {"headers": [["cookie", "id=secret"], ["x-pin", "4711"]]}
         kinds = [record["kind"] for record in second["records"]]
         assert kinds == ["platform", "stdout", "request", "request"]
         assert second["wall_ns"] > second["compute_ns"] > 0 and second["peak_memory"] > 0
@@ -176,8 +179,8 @@ def test_replay_sends_request_to_current_build(root: Path, cache: Path) -> None:
         }
         path = f"/requests/{first['request_id']}/resend"
         third = await shop.call("POST", path, json=edited)
-        assert body(third["response"]) == b"PUT|?d|edited|||five!"
-        assert third["replay_of"] == first["request_id"] and third["omitted_headers"] == ["cookie"]
+        assert body(third["response"]) == b"PUT|?d|edited|id=secret||five!"
+        assert third["replay_of"] == first["request_id"] and third["omitted_headers"] == []
         for wrong in (
             {"method": "P T"},
             {"target": "//a b"},

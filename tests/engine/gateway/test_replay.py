@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.gateway.app import Gateway, GatewaySettings
-from engine.gateway.replay import NotReplayable, Replayer
+from engine.gateway.replay import MAX_CREDENTIALS, NotReplayable, Replayer
 from engine.gateway.routes import RouteTable
 from engine.manifest.model import Project, Resource
 from engine.timeline.bus import TimelineBus
@@ -160,3 +161,40 @@ def test_disabled_recording_records_nothing() -> None:
     assert asyncio.run(main(GatewaySettings(record=True), NONE)) == 1
     assert asyncio.run(main(GatewaySettings(record=True), None)) == 0
     assert asyncio.run(main(GatewaySettings(), NONE)) == 0
+
+
+def test_replay_sends_the_credentials_of_recent_requests_again() -> None:
+    async def answer(run: GuestRequest) -> RunReport:
+        return await reply(run, b" ".join(value for name, value in run.headers if name == b"cookie"))
+
+    async def main() -> None:
+        site = Site(answer)
+        recording = Recording(
+            project="shop",
+            request_id="01old",
+            time_ns=1,
+            method="GET",
+            scheme="http",
+            authority="localhost:3000",
+            target="/",
+            headers=[
+                (b"host", b"localhost:3000"),
+                (b"Cookie", b"a=1"),
+                (b"cookie", b"b=2"),
+                (b"x-pin", b"7"),
+            ],
+            redact=frozenset({"x-pin"}),
+        )
+        recording.body.add(b"", ended=True)
+        site.timeline.publish_recording(recording)
+        assert site.replayer.credentials("01old") == (("cookie", "a=1"), ("cookie", "b=2"), ("x-pin", "7"))
+        result = await site.replayer.replay(to_exchange(recording), NONE)
+        assert (result.exchange.response.body, result.omitted_headers) == (b"a=1 b=2", ())
+        for number in range(MAX_CREDENTIALS):
+            site.timeline.publish_recording(replace(recording, request_id=str(number)))
+        assert (await site.replayer.replay(to_exchange(recording), NONE)).omitted_headers == (
+            "cookie",
+            "x-pin",
+        )
+
+    asyncio.run(main())

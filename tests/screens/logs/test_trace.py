@@ -203,7 +203,7 @@ def test_compare_marks_differences() -> None:
         ["200", "≠", "500"],
         ["hi!", "≠", "ho!"],
     ]
-    assert "not recorded, so not sent: cookie" in result
+    assert "no longer in the memory of svc dev, so not sent: cookie" in result
 
 
 def test_compare_of_json_follows_its_structure() -> None:

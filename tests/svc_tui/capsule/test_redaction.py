@@ -1,4 +1,6 @@
+import hashlib
 import json
+import re
 from base64 import b64decode, b64encode
 from typing import Any
 
@@ -152,3 +154,26 @@ def test_column_values_are_replaced_where_they_occur_in_the_request() -> None:
     redactor.forget_unused("the text has token-2")
     assert dict(redactor.values()) == {"token-2": "[redacted 2]", "token-3": "[redacted 3]"}
     assert redactor.text("token-2 token-3") == "[redacted 2] [redacted 3]"
+
+
+def test_credentials_of_header_fields_get_texts_of_their_form_and_digests_follow() -> None:
+    redactor = Redactor()
+    session, basic = "0a9f" * 16, "Bearer eyJhbGciOi.Z-_x9%C3%BC"
+    fields = redactor.headers([["cookie", f"theme=dark; id={session}"], ["authorization", basic], ["x", "y"]])
+    (_, cookie), (_, authorization), plain = fields
+    theme, _, stand_in = cookie.removeprefix("theme=").partition("; id=")
+    assert re.fullmatch("[a-z]{4}", theme) and re.fullmatch("[0-9a-f]{64}", stand_in) and stand_in != session
+    assert (
+        re.fullmatch(r"Bearer [a-zA-Z]{10}\.[A-Z]-_[a-z][0-9]%C3%BC", authorization)
+        and authorization != basic
+    )
+    assert plain == ["x", "y"]
+    digest, stored = (hashlib.sha256(each.encode()) for each in (session, stand_in))
+    assert redactor.replace("column", "token", digest.hexdigest()) == stored.hexdigest()
+    assert redactor.text(f"{session} {b64encode(digest.digest()).decode().rstrip('=')}=") == (
+        f"{stand_in} {b64encode(stored.digest()).decode().rstrip('=')}="
+    )
+    assert redactor.headers([["x-auth-token", session], ["cookie", ""]]) == [
+        ["x-auth-token", stand_in],
+        ["cookie", ""],
+    ]
