@@ -49,10 +49,15 @@ class Principal:
         roles = [self.roles[key] for key in (project, ALL_PROJECTS) if key in self.roles]
         return max(roles, key=_RANK.__getitem__, default=None)
 
+    def has(self, project: str, role: Role) -> bool:
+        """Return whether the caller has at least this role in the project."""
+        current = self.role(project)
+        return current is not None and _RANK[current] >= _RANK[role]
+
     def require(self, project: str, role: Role) -> None:
         """Raise `Forbidden` unless the caller has at least this role in the project."""
-        current = self.role(project)
-        if current is None or _RANK[current] < _RANK[role]:
+        if not self.has(project, role):
+            current = self.role(project)
             state = f"is only {current} of" if current else "has no role in"
             raise Forbidden(
                 f"{self.name} {state} the project {project}; this requires the role {role}",

@@ -7,8 +7,8 @@ and no value of a secret.
 import json
 import secrets
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from engine.bucket.errors import BadName
 from engine.bucket.protocols import Digest, as_digest
 from engine.errors import SvcError
-from engine.manifest.model import Mount, Project, Resource
+from engine.manifest.model import Mount, Project, Resource, targets
 
 VERSION = 1
 
@@ -71,13 +71,50 @@ _FROM_MANIFEST = [
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnMount:
+    """A mount changed in the Console by a user, and the id of the deployment that did it.
+
+    `target` is empty if the mount was removed. `before` has its targets since the last deploy of a manifest.
+    """
+
+    resource: str
+    pattern: str
+    target: str
+    before: Sequence[str]
+    by: str
+    deployment: str
+
+    @property
+    def text(self) -> str:
+        """The change as the message of its deployment."""
+        place = f"{self.resource}:{self.pattern}"
+        return f"mount {place} → {self.target}" if self.target else f"unmount {place}"
+
+    @property
+    def drift(self) -> str:
+        """The difference of a manifest without this change."""
+        if self.target:
+            mount, state = f"{self.pattern} → {self.target}, drawn", "is not in svc.toml"
+        else:
+            mount, state = f"{self.pattern}, removed", "is still in svc.toml"
+        return f"{mount} by {self.by} in {self.deployment}, {state}"
+
+
+def drift(drawn: Iterable[DrawnMount], project: Project) -> list[DrawnMount]:
+    """Return the drawn mounts that differ from those of a manifest."""
+    mounts = {name: targets(each.mounts) for name, each in project.resources.items()}
+    return [each for each in drawn if mounts.get(each.resource, {}).get(each.pattern, "") != each.target]
+
+
 @dataclass(frozen=True, slots=True)
 class Deployment:
     """One deployment of a project. `resources` has the order of the manifest.
 
     `id` sorts by time; `created_ns` counts from the Unix epoch. `by` is the user, `commit` the version of
     the sources, `message` the user's text; each is empty if unknown. `otlp` and
-    `otlp_headers` are the project's collector.
+    `otlp_headers` are the project's collector, `check` is the path of its health check. `drawn` are the
+    changes in the Console since the last deploy of a manifest.
     """
 
     id: str
@@ -90,11 +127,40 @@ class Deployment:
     resources: Mapping[str, DeployedResource]
     otlp: str = ""
     otlp_headers: Mapping[str, str] = field(default_factory=dict)
+    check: str | None = None
+    drawn: tuple[DrawnMount, ...] = ()
 
     def served(self, folder: Path) -> Project:
         """Return the project as the engine serves it, its packages unpacked below `folder`."""
         resources = {name: part.resource(folder / part.package) for name, part in self.resources.items()}
-        return Project(self.project, folder, resources, otlp=self.otlp, otlp_headers=dict(self.otlp_headers))
+        headers = dict(self.otlp_headers)
+        return Project(self.project, folder, resources, self.check, otlp=self.otlp, otlp_headers=headers)
+
+    def redrawn(self, project: Project, by: str, now_ns: int) -> "Deployment":
+        """Return a deployment with the mounts of `project`, drawn by a user, and the same packages."""
+        id_ = new_deployment_id(now_ns)
+        drawn = {(each.resource, each.pattern): each for each in self.drawn}
+        resources = {}
+        for name, part in self.resources.items():
+            resources[name] = replace(part, mounts=project.resources[name].mounts)
+            old, new = targets(part.mounts), targets(resources[name].mounts)
+            for pattern in (each for each in old | new if old.get(each) != new.get(each)):
+                earlier = drawn.pop((name, pattern), None)
+                before = dict.fromkeys([*(earlier.before if earlier else ()), old.get(pattern, "")])
+                target = new.get(pattern, "")
+                drawn[name, pattern] = DrawnMount(
+                    resource=name, pattern=pattern, target=target, before=tuple(before), by=by, deployment=id_
+                )
+        texts = [each.text for each in drawn.values() if each.deployment == id_]
+        return replace(
+            self,
+            id=id_,
+            created_ns=now_ns,
+            by=by,
+            message=f"{'; '.join(texts)} (Console)",
+            resources=resources,
+            drawn=tuple(drawn.values()),
+        )
 
     def encode(self) -> bytes:
         """Return the JSON form."""

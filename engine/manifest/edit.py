@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from difflib import unified_diff
+from itertools import chain, starmap
 from pathlib import Path
 
 from engine.bucket.durable import rename, sync
@@ -19,9 +20,10 @@ from engine.errors import SvcError
 from engine.manifest import MANIFEST
 from engine.manifest.egress import parse_rule
 from engine.manifest.load import decode, parse, read
-from engine.manifest.model import Project, Resource
-from engine.manifest.mounts import pattern_problem
+from engine.manifest.model import Mount, Project, Resource, targets
+from engine.manifest.mounts import cycle_findings, mount_findings, pattern_problem
 from engine.manifest.problems import ManifestError, did_you_mean
+from engine.manifest.schema import ResourceTable
 from engine.manifest.text_edit import Splice, added, changed, origin_added, origin_removed, removed, spliced
 
 _MARK = "\ufeff"
@@ -90,11 +92,12 @@ class ManifestChanged(SvcError):
 
 @dataclass(frozen=True, slots=True)
 class ManifestEdit:
-    """Content of `svc.toml` in `root` before and after an edit."""
+    """Content of `svc.toml` in `root` before and after an edit, and the lines of context in its diff."""
 
     root: Path
     before: bytes
     after: bytes
+    context: int = 3
 
     @property
     def diff(self) -> str:
@@ -103,7 +106,7 @@ class ManifestEdit:
             decode(self.root / MANIFEST, content).splitlines(keepends=True)
             for content in (self.before, self.after)
         )
-        lines = unified_diff(before, after, MANIFEST, MANIFEST)
+        lines = unified_diff(before, after, MANIFEST, MANIFEST, n=self.context)
         return "".join(
             line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
         )
@@ -174,36 +177,69 @@ def _changed(root: Path, content: bytes, change: Change) -> bytes:
     text = decode(root / MANIFEST, content)
     if isinstance(change, OriginChange):
         return _with_origin(root, content, text, project, resource, change)
-    splices: tuple[Splice, ...]
-    mounts = {mount.pattern: mount.target for mount in resource.mounts}
-    if isinstance(change, AddMount):
-        _check(project, change.pattern, change.target)
-        if change.pattern in mounts:
-            if mounts[change.pattern] == change.target:
-                return content
-            message = f"{change.resource} has {mounts[change.pattern]} mounted at {change.pattern} already"
-            raise EditRefused(
-                message,
-                "Change that mount (`svc mount add --replace`), or choose another path.",
-                code="conflict",
-            )
+    mounts = _mounts_after(project, change)
+    splices: tuple[Splice, ...] = ()
+    if isinstance(change, RemoveMount):
+        splices = (removed(text, change.resource, change.pattern),)
+    elif isinstance(change, ChangeMount):
+        splices = changed(text, change.resource, change.pattern, change.to, change.target)
+    elif mounts != targets(resource.mounts):
         splices = (added(text, change.resource, change.pattern, change.target),)
-        mounts[change.pattern] = change.target
-    else:
-        if change.pattern not in mounts:
-            hint = did_you_mean(change.pattern, list(mounts)) or f"{change.resource} has no mounts."
-            raise EditRefused(f"{change.resource} has no mount {change.pattern}", hint)
-        del mounts[change.pattern]
-        if isinstance(change, RemoveMount):
-            splices = (removed(text, change.resource, change.pattern),)
-        else:
-            _check(project, change.to, change.target)
-            if change.to in mounts:
-                message = f"{change.resource} has {mounts[change.to]} mounted at {change.to} already"
-                raise EditRefused(message, "Choose another path.", code="conflict")
-            splices = changed(text, change.resource, change.pattern, change.to, change.target)
-            mounts[change.to] = change.target
     return _checked(root, content, splices, project, replace(resource, mounts=()), mounts)
+
+
+def _mounts_after(project: Project, change: MountChange) -> dict[str, str]:
+    """Return the mounts of a resource after a change: targets by pattern. Raises `EditRefused`."""
+    mounts = targets(_resource(project, change.resource).mounts)
+    if not isinstance(change, AddMount) and change.pattern not in mounts:
+        hint = did_you_mean(change.pattern, list(mounts)) or f"{change.resource} has no mounts."
+        raise EditRefused(f"{change.resource} has no mount {change.pattern}", hint)
+    if isinstance(change, RemoveMount):
+        del mounts[change.pattern]
+        return mounts
+    if isinstance(change, AddMount):
+        pattern, conflict = change.pattern, mounts.get(change.pattern) not in (None, change.target)
+        hint = "Change that mount (`svc mount add --replace`), or choose another path."
+    else:
+        pattern, conflict = change.to, change.to in mounts and change.to != change.pattern
+        hint = "Choose another path."
+    _check(project, pattern, change.target)
+    if conflict:
+        message = f"{change.resource} has {mounts[pattern]} mounted at {pattern} already"
+        raise EditRefused(message, hint, code="conflict")
+    renamed = {pattern if key == change.pattern else key: target for key, target in mounts.items()}
+    return renamed | {pattern: change.target}
+
+
+def redrawn(project: Project, changes: Sequence[Change]) -> Project:
+    """Return a project after changes of its mounts. Raises `EditRefused`."""
+    for change in changes:
+        if isinstance(change, OriginChange):
+            raise EditRefused("egress changes with a deploy only", f"Edit {MANIFEST} and run `svc deploy`.")
+        mounts = _mounts_after(project, change)
+        resource = replace(project.resources[change.resource], mounts=tuple(starmap(Mount, mounts.items())))
+        project = replace(project, resources={**project.resources, resource.name: resource})
+        tables = {
+            name: ResourceTable.model_construct(mounts=targets(each.mounts))
+            for name, each in project.resources.items()
+        }
+        findings = mount_findings(resource.name, tables[resource.name], list(tables))
+        for _, message, hint in chain(findings, cycle_findings(tables)):
+            raise EditRefused(message, hint)
+    return project
+
+
+def mounts_diff(before: Project, after: Project) -> str:
+    """Return the unified diff of the mounts of two projects, in the form of svc.toml."""
+    return ManifestEdit(Path(), _mounts(before), _mounts(after), context=1).diff
+
+
+def _mounts(project: Project) -> bytes:
+    lines = []
+    for name, resource in project.resources.items():
+        mounts = ", ".join(f'"{each.pattern}" = "{each.target}"' for each in resource.mounts)
+        lines += [f"[resource.{name}]\n", f"mounts = {{ {mounts} }}\n" if mounts else "", "\n"]
+    return "".join(lines).encode()
 
 
 def _with_origin(
@@ -224,7 +260,7 @@ def _with_origin(
             raise EditRefused(f"{resource.name} has no egress {change.origin}", "It was removed already.")
         splice = origin_removed(text, resource.name, entries.index(change.origin))
         entries.remove(change.origin)
-    mounts = {mount.pattern: mount.target for mount in resource.mounts}
+    mounts = targets(resource.mounts)
     edited = replace(resource, mounts=(), egress=tuple(sorted(entries)))
     return _checked(root, content, (splice,), project, edited, mounts)
 
@@ -282,7 +318,7 @@ def _checked(
 def _meaning(resource: Resource) -> tuple[Resource, dict[str, str]]:
     """Return a resource without mounts, and its mounts, in a form that ignores the order of both lists."""
     ordered = replace(resource, mounts=(), egress=tuple(sorted(resource.egress)))
-    return ordered, {mount.pattern: mount.target for mount in resource.mounts}
+    return ordered, targets(resource.mounts)
 
 
 @contextmanager
@@ -323,10 +359,7 @@ def inverse(before: Project, changes: Sequence[Change]) -> tuple[Change, ...]:
     A restored mount or origin comes last and loses the comment of its line.
     """
     origins = {name: set(resource.egress) for name, resource in before.resources.items()}
-    mounts = {
-        name: {mount.pattern: mount.target for mount in resource.mounts}
-        for name, resource in before.resources.items()
-    }
+    mounts = {name: targets(resource.mounts) for name, resource in before.resources.items()}
     undone: list[Change] = []
     for change in changes:
         if isinstance(change, OriginChange):

@@ -1,6 +1,6 @@
 """Immutable, validated values of a manifest: project, resource and Mount."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
@@ -30,6 +30,11 @@ class Mount:
         if self.exact:
             return path == self.pattern
         return path == self.prefix or path.startswith(self.prefix + "/")
+
+
+def targets(mounts: Iterable[Mount]) -> dict[str, str]:
+    """Return the target of each mount by its pattern."""
+    return {mount.pattern: mount.target for mount in mounts}
 
 
 @dataclass(frozen=True, slots=True)

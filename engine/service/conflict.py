@@ -1,6 +1,7 @@
 """Conflicts of deploys."""
 
 import time
+from textwrap import shorten
 
 from engine.deploy.history import Live
 from engine.errors import SvcError
@@ -20,8 +21,9 @@ def revision_conflict(project: str, live: Live | None) -> RevisionConflict:
         )
     activation = live.activations[-1]
     when = time.strftime("%H:%M:%S", time.gmtime(activation.at_ns // 10**9))
+    message = f" ({shorten(activation.message, 100)})" if activation.message else ""
     return RevisionConflict(
-        f"{activation.by or 'another user'} deployed {activation.deployment} of {project} at {when} UTC,"
-        " after this deploy started; nothing was changed",
+        f"{activation.by or 'another user'} deployed {activation.deployment} of {project} at {when} UTC"
+        f"{message}, after this change was planned; nothing was changed",
         "Run `svc deploy --plan` to see the changes, then deploy again.",
     )

@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 from engine.bucket.protocols import Bucket, Digest, StaleRevision
 from engine.cancellation import cancel
 from engine.deploy import package_store
-from engine.deploy.deployment import DeployedResource, Deployment, new_deployment_id
+from engine.deploy.deployment import DeployedResource, Deployment, RecordError, drift, new_deployment_id
 from engine.deploy.doors import Tenants
 from engine.deploy.gc import GcReport, collect_garbage
-from engine.deploy.history import DeploymentHistory, Live
+from engine.deploy.history import DeploymentError, DeploymentHistory, Live
 from engine.deploy.serving import PreparedProject, ServingTable
 from engine.deploy.versions import BuildResult, Publication
 from engine.errors import SvcError
@@ -30,7 +30,14 @@ from engine.quota import Quota
 from engine.service.conflict import revision_conflict
 from engine.service.health_check import check_health
 from engine.service.loading import LiveDeployments
-from engine.service.policy import Change, changes, component_imports, enforce_policy, require_secrets
+from engine.service.policy import (
+    Change,
+    changes,
+    component_imports,
+    enforce_mounts,
+    enforce_policy,
+    require_secrets,
+)
 from engine.service.quotas import QuotaStore
 from engine.service.secrets import SecretStore
 from engine.service.secrets_key import SecretsKey
@@ -135,37 +142,47 @@ class Deployer:
         async with self._locks[name]:
             await self._check_revision(name, spec.revision)
             steps.put_nowait(Step("policy", "checking what the deploy changes"))
+            live = await self._live_deployment(name)
+            enforce_mounts(drift(live.drawn, spec.project) if live else (), discard=spec.discard_mounts)
             candidate = await self._candidate(spec)
             differences = changes(await self._live_resources(name), candidate.deployment.resources, {})
-            timeline = self._tenants.timeline(name)
-            enforce_policy(differences, allow=spec.allow_new_capability, timeline=timeline)
-            publication = await self._publication(candidate)
-            require_secrets(publication.project, publication.secrets, timeline)
+            enforce_policy(
+                differences, allow=spec.allow_new_capability, timeline=self._tenants.timeline(name)
+            )
             steps.put_nowait(Step("policy", "compiling and linking components"))
-            ready = await self._site.prepare(publication)
+            ready = await self._ready(candidate)
             if spec.tables and self._migrate is not None:
                 steps.put_nowait(Step("policy", "applying migrations that are new"))
                 await self._migrate(name, spec.tables)
-            if spec.project.check is not None:
-                steps.put_nowait(Step("policy", f"checking {spec.project.check}"))
-                await check_health(
-                    spec.project, spec.project.check, ready, self._domain, self._tenants.timeline
-                )
-            await self.history.add(candidate.deployment)
-            if self.ready_elsewhere is not None:
-                steps.put_nowait(Step("policy", "preparing the other nodes"))
-                await self.ready_elsewhere(name, candidate.deployment.id)
-            steps.put_nowait(Step("activate", "activating routes"))
-            await self._go_live(ready, revision=spec.revision, by=spec.by, message=spec.message)
+            await self._commit(candidate, ready, spec.revision, steps)
         await self.history.forget_old(name)
         return candidate.deployment
 
-    def _cancel_unless_committing(self, job: "asyncio.Task[Deployment]") -> None:
+    async def _commit(
+        self,
+        candidate: _Candidate,
+        ready: PreparedProject,
+        revision: int | None,
+        steps: asyncio.Queue[Step | None],
+    ) -> Live:
+        """Check the health of a new deployment, record it and activate it."""
+        project, deployment = candidate.project, candidate.deployment
+        if project.check is not None:
+            steps.put_nowait(Step("policy", f"checking {project.check}"))
+            await check_health(project, project.check, ready, self._domain, self._tenants.timeline)
+        await self.history.add(deployment)
+        if self.ready_elsewhere is not None:
+            steps.put_nowait(Step("policy", "preparing the other nodes"))
+            await self.ready_elsewhere(project.name, deployment.id)
+        steps.put_nowait(Step("activate", "activating routes"))
+        return await self._go_live(ready, revision=revision, by=deployment.by, message=deployment.message)
+
+    def _cancel_unless_committing(self, job: "asyncio.Task[Any]") -> None:
         """Cancel a job without a waiting caller, unless it is being activated."""
         if job not in self._committing:
             job.cancel()
 
-    async def _go_live(self, ready: PreparedProject, *, revision: int | None, by: str, message: str) -> None:
+    async def _go_live(self, ready: PreparedProject, *, revision: int | None, by: str, message: str) -> Live:
         """Activate a deployment by compare-and-set, and serve it. Not canceled once it has begun."""
         job = asyncio.current_task()
         assert job is not None
@@ -178,6 +195,7 @@ class Deployer:
             if isinstance(activated, StaleRevision):
                 raise revision_conflict(project, await self.history.live(project))
             await self._activate(ready, activated.revision)
+            return activated
         finally:
             self._committing.discard(job)
 
@@ -185,14 +203,8 @@ class Deployer:
         self, project: str, id_: str, *, by: str, message: str, revision: int | None
     ) -> Deployment:
         """Activate an earlier deployment, without a build. Raises as `deploy` does."""
-        job = asyncio.create_task(
-            self._rollback(project, id_, by=by, message=message, revision=revision),
-            name=f"rollback {project}",
-        )
-        try:
-            return await asyncio.shield(job)
-        finally:
-            self._cancel_unless_committing(job)
+        steps = self._rollback(project, id_, by=by, message=message, revision=revision)
+        return await self._unless_left(steps, f"rollback {project}")
 
     async def _rollback(
         self, project: str, id_: str, *, by: str, message: str, revision: int | None
@@ -200,14 +212,31 @@ class Deployer:
         async with self._locks[project]:
             await self._check_revision(project, revision)
             deployment = await self.history.get(project, id_)
-            candidate = await self._unpack(deployment)
-            publication = await self._publication(candidate)
-            require_secrets(publication.project, publication.secrets, self._tenants.timeline(project))
-            ready = await self._site.prepare(publication)
+            ready = await self._ready(await self._unpack(deployment))
             if self.ready_elsewhere is not None:
                 await self.ready_elsewhere(project, id_)
             await self._go_live(ready, revision=revision, by=by, message=message)
         return deployment
+
+    async def redeploy(self, deployment: Deployment, revision: int) -> Live:
+        """Activate a new deployment of packages that are live already. Raises as `deploy` does."""
+        return await self._unless_left(self._redeploy(deployment, revision), f"deploy {deployment.project}")
+
+    async def _redeploy(self, deployment: Deployment, revision: int) -> Live:
+        async with self._locks[deployment.project]:
+            await self._check_revision(deployment.project, revision)
+            candidate = await self._unpack(deployment)
+            activated = await self._commit(candidate, await self._ready(candidate), revision, asyncio.Queue())
+        await self.history.forget_old(deployment.project)
+        return activated
+
+    async def _unless_left(self, steps: Coroutine[Any, Any, T], name: str) -> T:
+        """Run a change. If the caller is canceled, it is too, unless it is being activated."""
+        job = asyncio.create_task(steps, name=name)
+        try:
+            return await asyncio.shield(job)
+        finally:
+            self._cancel_unless_committing(job)
 
     async def rollback_changes(self, project: str, id_: str) -> list[Change]:
         """Return the changes that `rollback` would make."""
@@ -320,6 +349,7 @@ class Deployer:
             resources=parts,
             otlp=spec.project.otlp,
             otlp_headers=spec.project.otlp_headers,
+            check=spec.project.check,
         )
         return _Candidate(deployment, deployment.served(self._unpacked), artifacts)
 
@@ -330,15 +360,17 @@ class Deployer:
         }
         return _Candidate(deployment, deployment.served(self._unpacked), artifacts)
 
+    async def _live_deployment(self, project: str) -> Deployment | None:
+        """Return the live deployment, unless its record is corrupt or lost."""
+        live = await self.history.live(project)
+        with suppress(DeploymentError, RecordError):
+            return await self.history.get(project, live.deployment) if live is not None else None
+        return None
+
     async def _live_resources(self, project: str) -> Mapping[str, DeployedResource]:
         """Return the live resources, as far as they can be read."""
-        live = await self.history.live(project)
-        if live is None:
-            return {}
-        try:
-            return await self._with_imports(await self.history.get(project, live.deployment))
-        except SvcError:
-            return {}
+        live = await self._live_deployment(project)
+        return await self._with_imports(live) if live is not None else {}
 
     async def _with_imports(self, deployment: Deployment) -> dict[str, DeployedResource]:
         """Return a deployment's resources, adding imports that an older svc did not record.
@@ -353,6 +385,13 @@ class Deployer:
                     imported = await asyncio.to_thread(component_imports, artifact)
                     resources[name] = replace(part, imports=tuple(sorted(imported or ())))
         return resources
+
+    async def _ready(self, candidate: _Candidate) -> PreparedProject:
+        """Compile and link a deployment that has its secrets. Raises `SvcError`."""
+        publication = await self._publication(candidate)
+        timeline = self._tenants.timeline(candidate.project.name)
+        require_secrets(publication.project, publication.secrets, timeline)
+        return await self._site.prepare(publication)
 
     async def _publication(self, candidate: _Candidate) -> Publication:
         name = candidate.project.name

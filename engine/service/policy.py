@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from engine.artifact import Artifact, ComponentArtifact
 from engine.bucket.protocols import Digest
-from engine.deploy.deployment import DeployedResource
+from engine.deploy.deployment import DeployedResource, DrawnMount
 from engine.errors import SvcError
 from engine.grant import Grant
 from engine.manifest.model import Project
@@ -106,12 +106,22 @@ def enforce_policy(
         )
 
 
+def enforce_mounts(drifted: Iterable[DrawnMount], *, discard: bool) -> None:
+    """Raise `PolicyViolation` for mounts drawn in the Console that the deploy would undo."""
+    lost = [f"{each.resource}: {each.drift}" for each in drifted]
+    if lost and not discard:
+        raise PolicyViolation(
+            f"deploy blocked by mounts drawn in the Console: {'; '.join(lost)}",
+            "Write them to svc.toml with `svc mount pull`, or drop them: svc deploy --discard-mounts",
+        )
+
+
 def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
     formatters: dict[str, Callable[[DeployedResource], str]] = {
         "lane": lambda r: r.lane,
         "access": _access,
         "spa": lambda r: "yes" if r.spa else "no",
-        "mounts": lambda r: ", ".join(f"{mount.pattern} → {mount.target}" for mount in r.mounts),
+        "mounts": lambda r: ", ".join(sorted(f"{each.pattern} → {each.target}" for each in r.mounts)),
         "egress": lambda r: ", ".join(r.egress),
         "run_limit_secs": lambda r: str(r.run_limit_secs),
         "memory_limit_mb": lambda r: str(r.memory_limit_mb),

@@ -25,7 +25,7 @@ class DeploySpec:
     """One deploy. `revision` is the live revision that the client read (`None`: nothing was live).
 
     `tables` are migrations by file name. `allow_new_capability` permits components to import what the live
-    ones do not.
+    ones do not, `discard_mounts` to undo mounts that were drawn in the Console.
     """
 
     project: Project
@@ -35,6 +35,7 @@ class DeploySpec:
     commit: str = ""
     message: str = ""
     allow_new_capability: bool = False
+    discard_mounts: bool = False
     tables: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from engine.artifact import Artifact
 from engine.manifest.load import find, load, warnings
 from engine.manifest.model import Resource
-from engine.service.policy import Change, enforce_policy
+from engine.service.policy import Change, enforce_mounts, enforce_policy
 from svc_tui.client.credentials import CredentialStore, open_client
 from svc_tui.commands.options import AsJson
 from svc_tui.deploy import uploader
@@ -29,6 +30,9 @@ def deploy(
     allow_new_capability: Annotated[
         bool, typer.Option("--allow-new-capability", help="Allow resources to use new capabilities.")
     ] = False,
+    discard_mounts: Annotated[
+        bool, typer.Option("--discard-mounts", help="Undo mounts drawn in the Console that svc.toml lacks.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Build every resource of the project in this folder, and deploy all of them at once."""
@@ -42,11 +46,14 @@ def deploy(
         uploader.require_deployer(client, project.name)
         if credentials.key and not plan:
             store.link_project(root, credentials.key)
+        drifted = uploader.drifted_mounts(client, project)
+        if not plan:
+            enforce_mounts(drifted, discard=discard_mounts)
         stderr.progress("1/4 build")
         progress = _TerminalProgress(max(map(len, project.resources)))
         cache = Home.from_environment(os.environ).cache()
         bundle = asyncio.run(uploader.build(project, cache, progress))
-        plan_document = uploader.plan(client, bundle)
+        plan_document = uploader.plan(client, bundle) | {"drift": drifted}
         if plan:
             _show_plan(plan_document, uploader.upload_size(bundle, plan_document["missing"]), as_json=as_json)
             return
@@ -75,6 +82,7 @@ def deploy(
             commit=uploader.commit_of(root),
             message=message,
             allow=allow_new_capability,
+            discard=discard_mounts,
         )
     _show(result, as_json=as_json)
 
@@ -117,6 +125,7 @@ def _show_plan(plan: dict[str, Any], missing: int, *, as_json: bool) -> None:
     uploads = len(plan["missing"])
     if as_json:
         document = {key: plan[key] for key in ("live", "changes", "migrations")}
+        document["drift"] = [asdict(mount) for mount in plan["drift"]]
         stdout.data(document | {"uploads": uploads, "upload_bytes": missing})
         return
     lines = plan_lines(plan)

@@ -1,15 +1,20 @@
 """`svc mount`: mounts in `svc.toml`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from engine.deploy.deployment import DrawnMount
+from engine.errors import SvcError
 from engine.manifest import MANIFEST, edit
 from engine.manifest.load import find, load
+from engine.manifest.model import Project, targets
+from svc_tui.client.credentials import project_service
 from svc_tui.commands.completion import resource_names
-from svc_tui.commands.options import AsJson
-from svc_tui.terminal import stderr, stdout
+from svc_tui.commands.options import AsJson, Yes
+from svc_tui.terminal import prompt, stderr, stdout
 
 mount = typer.Typer(help="List, add and remove mounts in svc.toml.")
 Parent = Annotated[
@@ -62,29 +67,80 @@ def add(
     parent = load(root).resources.get(resource) if replace else None
     if parent is not None and any(mount.pattern == pattern for mount in parent.mounts):
         change = edit.ChangeMount(resource, pattern, pattern, target)
-    _edit(root, change, plan=plan, as_json=as_json)
+    _edit(root, [change], plan=plan, as_json=as_json)
 
 
 @mount.command()
 def rm(resource: Parent, pattern: Pattern, plan: Plan = False, as_json: AsJson = False) -> None:
     """Remove a mount."""
-    _edit(find(Path.cwd()), edit.RemoveMount(resource, pattern), plan=plan, as_json=as_json)
+    _edit(find(Path.cwd()), [edit.RemoveMount(resource, pattern)], plan=plan, as_json=as_json)
 
 
-def _edit(root: Path, change: edit.Change, *, plan: bool, as_json: bool) -> None:
-    manifest_plan = edit.plan(root, [change])
+@mount.command()
+def pull(plan: Plan = False, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Write mounts drawn at the service to svc.toml."""
+    # Loaded on demand: it takes a second to import.
+    from svc_tui.deploy import uploader
+
+    with project_service() as (client, project):
+        changes = _pulled(project, uploader.drifted_mounts(client, project))
+    _edit(project.root, changes, plan=plan, as_json=as_json, ask=not yes, service="has it already")
+
+
+def _pulled(project: Project, drifted: Sequence[DrawnMount]) -> list[edit.Change]:
+    """Return the changes that give a project mounts drawn at the service. Raises `SvcError` for conflicts."""
+    conflicts, removals, changes = [], list[edit.RemoveMount](), list[edit.Change]()
+    for drawn in drifted:
+        resource, pattern, target = drawn.resource, drawn.pattern, drawn.target
+        mounts = targets(project.resources[resource].mounts) if resource in project.resources else {}
+        local = mounts.get(pattern, "")
+        unknown = [name for name in (resource, target) if name and name not in project.resources]
+        moved = [each for each in removals if each.resource == resource and mounts[each.pattern] == target]
+        if unknown:
+            conflicts.append(f"{resource}: {drawn.drift}, which has no resource {unknown[0]}")
+        elif local not in drawn.before:
+            state = f"where it leads to {local}" if local else "where it was removed"
+            conflicts.append(f"{resource}: {drawn.drift}, {state}")
+        elif not target:
+            removals.append(edit.RemoveMount(resource, pattern))
+        elif local:
+            changes.append(edit.ChangeMount(resource, pattern, pattern, target))
+        elif moved:
+            removals.remove(moved[0])
+            changes.append(edit.ChangeMount(resource, moved[0].pattern, pattern, target))
+        else:
+            changes.append(edit.AddMount(resource, pattern, target))
+    if conflicts:
+        raise SvcError(
+            "\n".join([f"{MANIFEST} was changed in another way; nothing was written", *conflicts]),
+            f"Edit these mounts in {MANIFEST}, or drop them: svc deploy --discard-mounts",
+            code="conflict",
+        )
+    return [*removals, *changes]
+
+
+def _edit(
+    root: Path,
+    changes: Sequence[edit.Change],
+    *,
+    plan: bool,
+    as_json: bool,
+    ask: bool = False,
+    service: str = "applies it with the next deploy",
+) -> None:
+    manifest_plan = edit.plan(root, changes)
     diff = manifest_plan.diff
-    if not plan:
+    if not as_json:
+        stdout.diff(diff)
+    if diff and not plan:
+        if ask:
+            prompt.confirm(f"write this to {MANIFEST}?")
         edit.write(manifest_plan)
     if as_json:
         stdout.data({"written": bool(diff) and not plan, "diff": diff})
-        return
-    stdout.diff(diff)
-    if not diff:
-        stderr.note(f"{MANIFEST} is unchanged: the mount is as requested")
+    elif not diff:
+        stderr.note(f"{MANIFEST} is unchanged: its mounts are as requested")
     elif plan:
         stderr.note("nothing was written (--plan)")
     else:
-        stderr.note(
-            f"wrote {MANIFEST}; a running `svc dev` applies it at once, the service with the next deploy"
-        )
+        stderr.note(f"wrote {MANIFEST}; a running `svc dev` applies it at once, the service {service}")

@@ -25,7 +25,7 @@ from screens.board.deploy_protocol import (
     Rollback,
 )
 from svc_tui.client.credentials import Credentials, CredentialStore, open_client
-from svc_tui.deploy.format import differences, local_time, location, rollback_text
+from svc_tui.deploy.format import Difference, differences, local_time, location, rollback_text
 from svc_tui.terminal.units import plural, size
 from svc_tui.user_home import Home
 
@@ -80,6 +80,7 @@ class ConsoleDeployer:
             login = self._login()
             with open_client(login) as client:
                 uploader.require_deployer(client, project.name)
+                drifted = uploader.drifted_mounts(client, project)
                 reporter.raise_if_canceled()
                 bundle = asyncio.run(self._build(uploader.build(project, self._files.cache, reporter)))
                 plan = uploader.plan(client, bundle)
@@ -89,7 +90,10 @@ class ConsoleDeployer:
         return DeployPlan(
             service=login.key,
             live=plan["live"],
-            differences=tuple(differences(plan["changes"])),
+            differences=(
+                *differences(plan["changes"]),
+                *(Difference("!", mount.resource, mount.drift) for mount in drifted),
+            ),
             files=len(missing),
             size=uploader.upload_size(bundle, missing),
             migrations=tuple(plan["migrations"]),
@@ -127,6 +131,7 @@ class ConsoleDeployer:
                 commit=uploader.commit_of(files.root),
                 message=message,
                 allow=allow,
+                discard=allow,
             )
         files.link_service(login.key)
         self._planned = None

@@ -11,16 +11,17 @@ from svc_tui.terminal.units import size
 
 
 def plan_lines(plan: dict[str, Any]) -> list[Text]:
-    """Return the lines of a plan: changes and new migrations."""
+    """Return the lines of a plan: changes, mounts that the deploy would undo, and new migrations."""
     migrations = [
         Text.assemble(("  + ", "green"), (name, "bold"), "  migration") for name in plan["migrations"]
     ]
-    return [*change_lines(plan["changes"]), *migrations]
+    undone = [Difference("!", mount.resource, mount.drift) for mount in plan["drift"]]
+    return [*_lines([*differences(plan["changes"]), *undone]), *migrations]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A change of a resource: `+` added, `-` removed, `~` changed, `!` needs --allow-new-capability."""
+    """A change of a resource: `+` added, `-` removed, `~` changed, `!` needs an option of the deploy."""
 
     mark: Literal["+", "-", "~", "!"]
     resource: str
@@ -32,14 +33,18 @@ _STYLES = {"!": "bold yellow", "+": "green", "-": "red", "~": "cyan"}
 
 def change_lines(changes: Sequence[dict[str, Any]]) -> list[Text]:
     """Return one line per change."""
-    width = max((len(change["resource"]) for change in changes), default=0)
+    return _lines(differences(changes))
+
+
+def _lines(changes: Sequence[Difference]) -> list[Text]:
+    width = max((len(change.resource) for change in changes), default=0)
     return [
         Text.assemble(
             (f"  {change.mark} ", _STYLES[change.mark]),
             (f"{change.resource:<{width}}  ", "bold"),
             change.text,
         )
-        for change in differences(changes)
+        for change in changes
     ]
 
 

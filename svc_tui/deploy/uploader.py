@@ -17,6 +17,7 @@ from engine.artifact import Artifact, ComponentArtifact
 from engine.bucket.protocols import Digest
 from engine.build.builder import Builder
 from engine.control.access import Principal
+from engine.deploy.deployment import DrawnMount, drift
 from engine.deploy.package import Packed, pack
 from engine.errors import SvcError
 from engine.manifest import MANIFEST
@@ -74,6 +75,17 @@ def require_deployer(client: Client, project: str) -> None:
     account = client.call("GET", "/v1/whoami")
     name = f"{account['user']}/{account['token']}" if account["token"] else account["user"]
     Principal(name, account["roles"]).require(project, "deployer")
+
+
+def drifted_mounts(client: Client, project: Project) -> list[DrawnMount]:
+    """Return the mounts that were drawn in the Console and that svc.toml does not have."""
+    try:
+        live = client.call("GET", f"/v1/projects/{project.name}/manifest")
+    except ApiError as error:
+        if error.code != "not-found":
+            raise
+        return []
+    return drift((DrawnMount(**mount) for mount in live["drawn"]), project)
 
 
 async def build(project: Project, cache: Path, progress: UploadProgress) -> Bundle:
@@ -196,6 +208,7 @@ def deploy(
     commit: str,
     message: str,
     allow: bool,
+    discard: bool = False,
 ) -> dict[str, Any]:
     """Deploy a bundle and return the live deployment. Files that the service finds damaged are sent again.
 
@@ -208,6 +221,7 @@ def deploy(
         "commit": commit,
         "message": message,
         "allow_new_capability": allow,
+        "discard_mounts": discard,
         "tables": dict(bundle.tables),
     }
     for _ in bundle.contents():

@@ -79,7 +79,7 @@ def create_control_api(
         tables(project_dirs),
         usage.blueprint(project_dirs, peers.slot, status.memory),
         logs.blueprint(project_dirs, peers.slot),
-        manifest.blueprint(DeployedManifest(service.history)),
+        manifest.blueprint(DeployedManifest(service)),
         state.blueprint(status, project_dirs, door_stats()),
         quotas.blueprint(service),
         gc.blueprint(service.collect_garbage),

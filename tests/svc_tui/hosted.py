@@ -118,6 +118,6 @@ def deploy(
     bundle = asyncio.run(uploader.build(load(root), root.parent / "cache", reporter))
     planned = uploader.plan(client, bundle)
     sent = uploader.upload(client, bundle, planned["missing"], reporter)
-    options = {"commit": "", "message": "", "allow": False} | fields
+    options = {"commit": "", "message": "", "allow": False, "discard": False} | fields
     revision = options.pop("revision", planned["revision"])
     return uploader.deploy(client, bundle, revision, reporter, **options) | {"sent": sent, "plan": planned}

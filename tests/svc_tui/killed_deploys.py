@@ -1,9 +1,9 @@
 """Kills a service after changes of its disk during concurrent deploys, and checks the next start.
 
 Called with an empty folder, the number of the first change to kill at, and a distance to the next ones. Each
-time, a forked process starts the service with version 1, deploys versions 2 and 3, and rolls back to version
-0, all from one revision. Another process then checks that one whole version is live, an acknowledged one if
-any, and that deploys work. Prints the number of kills.
+time, a forked process starts the service with version 1, deploys versions 2 and 3, rolls back to version 0,
+and draws a mount in version 1, all from one revision. Another process then checks that one whole version is
+live, an acknowledged one if any, and that deploys work. Prints the number of kills.
 """
 
 import os
@@ -31,6 +31,8 @@ CODE = (
     "doors/tables/migrations",
     "doors/tables/sqlite",
 )
+PLACE = "/v1/projects/shop/manifest"
+DRAWN = {"op": "add", "resource": "web", "pattern": "/drawn", "target": "api"}
 
 
 def write(folder: Path, version: int) -> Path:
@@ -50,11 +52,13 @@ def start(folder: Path) -> None:
 
 
 def race(folder: Path, report: int) -> None:
-    """Deploy versions 2 and 3 and roll back to 0 at once; write the acknowledged ones to a descriptor."""
+    """Deploy versions 2 and 3, roll back to 0 and draw in 1 at once; write acknowledged ones to `report`."""
 
     def attempt(version: int) -> None:
         with suppress(SvcError), Client(hosted.control, token) as client:
-            if version:
+            if version == 1:
+                client.call("POST", f"{PLACE}/write", {"changes": [DRAWN], "digest": digest})
+            elif version:
                 deploy(client, folder / f"version {version}", revision=revision)
             else:
                 payload = {"deployment": first, "message": "", "revision": revision}
@@ -65,9 +69,10 @@ def race(folder: Path, report: int) -> None:
     with Hosted(folder / "data") as hosted:
         with Client(hosted.control, token) as client:
             history = client.call("GET", "/v1/projects/shop/deployments")
+            digest = client.call("GET", PLACE)["digest"]
         revision, first = history["revision"], history["deployments"][-1]["id"]
-        with ThreadPoolExecutor(3) as threads:
-            list(threads.map(attempt, (2, 3, 0)))
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(attempt, (1, 2, 3, 0)))
 
 
 def check(folder: Path, acknowledged: bytes) -> None:
@@ -81,7 +86,10 @@ def check(folder: Path, acknowledged: bytes) -> None:
         assert [each["live"] for each in history["deployments"]].count(True) == 1
         applied = shop.migrations(client)
         assert applied in ((1, 2) if live in "01" else (2,)), applied
-        deploy(client, folder / "version 4")
+        drawn = bool(client.call("GET", PLACE)["drawn"])
+        assert drawn == (hosted.get("/drawn").status_code == 200) and drawn <= (live == "1")
+        assert drawn or acknowledged != b"1"
+        deploy(client, folder / "version 4", discard=True)
         assert shop.live_version(hosted) == 4
 
 

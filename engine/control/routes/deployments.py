@@ -99,6 +99,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
             commit=data.commit,
             message=data.message,
             allow_new_capability=data.allow_new_capability,
+            discard_mounts=data.discard_mounts,
             tables=data.tables,
         )
         return ndjson.ndjson_response(_progress(spec))

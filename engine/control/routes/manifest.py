@@ -1,10 +1,11 @@
 """Routes to read the manifest and edit its mounts.
 
-A viewer may read it. A deployer may edit it in development; a service's manifest changes by a deploy.
+A viewer may read it. A deployer may edit it: in development the file, on a service the live deployment.
 """
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -15,23 +16,30 @@ from quart_schema import validate_request, validate_response
 from engine.control.app import require
 from engine.control.projects import unknown_project
 from engine.control.schemas import manifest as types
-from engine.deploy.history import DeploymentHistory
-from engine.errors import SvcError
+from engine.deploy.deployment import Deployment
+from engine.deploy.history import Live
 from engine.manifest import MANIFEST
-from engine.manifest.edit import ManifestChanged, ManifestEdit, inverse, plan, write
+from engine.manifest.edit import Change, ManifestChanged, inverse, mounts_diff, plan, redrawn, write
 from engine.manifest.load import NoProject, parse, read
 from engine.manifest.model import Project
 from engine.manifest.problems import ManifestError, ManifestProblem
+from engine.service.conflict import RevisionConflict, revision_conflict
+from engine.service.deployer import Deployer
 
 
 class Manifests(Protocol):
-    """Access to the manifests of projects."""
+    """Access to the manifests of projects. Methods raise `NotFound` for an unknown project."""
 
     async def get(self, project: str) -> types.ManifestOut:
-        """Return a project's manifest. Raises `NotFound`."""
+        """Return a project's manifest."""
 
-    def root(self, project: str) -> Path:
-        """Return the folder of an editable svc.toml. Raises `SvcError` if it is read-only."""
+    async def plan(self, project: str, changes: Sequence[Change]) -> types.ManifestEditOut:
+        """Return the effect of changes. Raises `EditRefused`."""
+
+    async def write(
+        self, project: str, changes: Sequence[Change], digest: str, by: str
+    ) -> types.ManifestEditOut:
+        """Apply changes for a user. Raises an error of the code `conflict` if `digest` is outdated."""
 
 
 class EditableManifest:
@@ -45,10 +53,10 @@ class EditableManifest:
 
     async def get(self, project: str) -> types.ManifestOut:
         """Return the manifest; if the file has errors, its last valid state and the first error."""
-        return await asyncio.to_thread(self._read, self.root(project))
+        return await asyncio.to_thread(self._read, self._folder(project))
 
     def _read(self, root: Path) -> types.ManifestOut:
-        content = b""
+        content, error = b"", None
         try:
             content = read(root / MANIFEST)
             self._good = parse(root, content)
@@ -57,42 +65,104 @@ class EditableManifest:
             error = ManifestError(root / MANIFEST, [problem])
         except ManifestError as broken:
             error = broken
-        else:
-            return types.ManifestOut.from_project(self._good, digest=_digest(content))
-        return types.ManifestOut.from_project(self._good, digest=_digest(content), error=error)
+        front = self._good.front
+        return types.ManifestOut.from_project(self._good, digest=_digest(content), front=front, error=error)
 
-    def root(self, project: str) -> Path:
-        """Return the project's folder. Raises `NotFound` for another project."""
+    async def plan(self, project: str, changes: Sequence[Change]) -> types.ManifestEditOut:
+        """Return how changes would be written to svc.toml."""
+        return await asyncio.to_thread(self._edit, self._folder(project), changes)
+
+    async def write(
+        self, project: str, changes: Sequence[Change], digest: str, by: str
+    ) -> types.ManifestEditOut:
+        """Write changes to svc.toml. Raises `ManifestChanged`."""
+        return await asyncio.to_thread(self._edit, self._folder(project), changes, digest)
+
+    def _edit(
+        self, root: Path, changes: Sequence[Change], digest: str | None = None
+    ) -> types.ManifestEditOut:
+        """Plan changes, and write them if the file has this digest."""
+        if digest is not None:
+            _expect(read(root / MANIFEST), digest)
+        edit = plan(root, changes)
+        if digest is not None:
+            _expect(edit.before, digest)
+            write(edit)
+        content = edit.before if digest is None else edit.after
+        return _edited(edit.diff, parse(root, edit.before), changes, _digest(content))
+
+    def _folder(self, project: str) -> Path:
         if project != self._name:
             raise unknown_project(project)
         return self._root
 
 
 class DeployedManifest:
-    """The manifest of the live deployment."""
+    """The manifest of the live deployment. An edit of its mounts activates a deployment."""
 
-    def __init__(self, history: DeploymentHistory) -> None:
-        self._history = history
+    def __init__(self, service: Deployer) -> None:
+        self._service = service
 
     async def get(self, project: str) -> types.ManifestOut:
-        """Return the live deployment's manifest. Raises `NotFound`."""
-        live = await self._history.live(project)
+        """Return the live deployment's manifest."""
+        live, deployment = await self._live(project)
+        served = deployment.served(Path())
+        return types.ManifestOut.from_project(served, digest=_digest_of(live), drawn=deployment.drawn)
+
+    async def plan(self, project: str, changes: Sequence[Change]) -> types.ManifestEditOut:
+        """Return the lines of svc.toml that would have the effect of the changes."""
+        live, deployment = await self._live(project)
+        _, result = await asyncio.to_thread(_redrawn, deployment.served(Path()), changes, _digest_of(live))
+        return result
+
+    async def write(
+        self, project: str, changes: Sequence[Change], digest: str, by: str
+    ) -> types.ManifestEditOut:
+        """Activate a deployment with the changed mounts. Raises as `Deployer.deploy`."""
+        live, deployment = await self._live(project)
+        try:
+            if digest != _digest_of(live):
+                raise revision_conflict(project, live)
+            after, result = await asyncio.to_thread(_redrawn, deployment.served(Path()), changes, digest)
+            if result.diff:
+                drawn = deployment.redrawn(after, by, time.time_ns())
+                live = await self._service.redeploy(drawn, live.revision)
+        except RevisionConflict as conflict:
+            raise RevisionConflict(
+                conflict.message, "Check the diff, which is planned again, then save again."
+            ) from conflict
+        return result.model_copy(update={"digest": _digest_of(live)})
+
+    async def _live(self, project: str) -> tuple[Live, Deployment]:
+        live = await self._service.history.live(project)
         if live is None:
             raise unknown_project(project)
-        deployment = await self._history.get(project, live.deployment)
-        return types.ManifestOut.from_project(deployment.served(Path()))
-
-    def root(self, project: str) -> Path:
-        """Raise `SvcError`, because a deployed manifest is read-only."""
-        raise SvcError(
-            f"the deployed manifest of {project} is read-only",
-            f"Edit {MANIFEST} in the project's folder and run `svc deploy`.",
-            code="read-only",
-        )
+        return live, await self._service.history.get(project, live.deployment)
 
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def _digest_of(live: Live) -> str:
+    return _digest(f"{live.deployment} {live.revision}".encode())
+
+
+def _redrawn(
+    project: Project, changes: Sequence[Change], digest: str
+) -> tuple[Project, types.ManifestEditOut]:
+    after = redrawn(project, changes)
+    return after, _edited(mounts_diff(project, after), project, changes, digest)
+
+
+def _edited(diff: str, before: Project, changes: Sequence[Change], digest: str) -> types.ManifestEditOut:
+    undone = [types.op_from_change(change) for change in inverse(before, changes)]
+    return types.ManifestEditOut(diff=diff, digest=digest, inverse=undone)
+
+
+def _expect(content: bytes, digest: str) -> None:
+    if _digest(content) != digest:
+        raise ManifestChanged(f"{MANIFEST} has changed since the edit was planned", "Plan the edit again.")
 
 
 def blueprint(manifests: Manifests) -> Blueprint:
@@ -103,52 +173,30 @@ def blueprint(manifests: Manifests) -> Blueprint:
     @validate_response(types.ManifestOut)
     async def show(project: str) -> types.ManifestOut:
         """Return the manifest; on a service, that of the live deployment. Requires the role viewer."""
-        require(project, "viewer")
-        return await manifests.get(project)
+        caller = require(project, "viewer")
+        manifest = await manifests.get(project)
+        if caller.has(project, "deployer"):
+            return manifest
+        return manifest.model_copy(update={"editable": False, "digest": None})
 
     @routes.post("/v1/projects/<project>/manifest/plan")
     @validate_request(types.ManifestPlanRequest)
     @validate_response(types.ManifestEditOut)
     async def planned(project: str, data: types.ManifestPlanRequest) -> types.ManifestEditOut:
-        """Return how changes would be written to svc.toml, without writing. Requires the role deployer."""
+        """Return the change of svc.toml that edits make, without writing it. Requires the role deployer."""
         require(project, "deployer")
-        return await asyncio.to_thread(_plan, manifests.root(project), data.changes)
+        return await manifests.plan(project, [change.to_change() for change in data.changes])
 
     @routes.post("/v1/projects/<project>/manifest/write")
     @validate_request(types.ManifestWriteRequest)
     @validate_response(types.ManifestEditOut)
     async def written(project: str, data: types.ManifestWriteRequest) -> types.ManifestEditOut:
-        """Write changes to svc.toml; 409 if the file has changed since. Requires the role deployer."""
-        require(project, "deployer")
-        return await asyncio.to_thread(_write, manifests.root(project), data.changes, data.digest)
+        """Write changes to svc.toml, or activate a deployment with them. Requires the role deployer.
+
+        409 if the file or the live deployment has changed since the plan.
+        """
+        caller = require(project, "deployer")
+        changes = [change.to_change() for change in data.changes]
+        return await manifests.write(project, changes, data.digest, caller.name)
 
     return routes
-
-
-def _plan(root: Path, changes: Sequence[types.ManifestOp]) -> types.ManifestEditOut:
-    edit, edited = _edit(root, changes)
-    return edited.model_copy(update={"digest": _digest(edit.before)})
-
-
-def _write(root: Path, changes: Sequence[types.ManifestOp], digest: str) -> types.ManifestEditOut:
-    _expect(read(root / MANIFEST), digest)
-    edit, edited = _edit(root, changes)
-    _expect(edit.before, digest)
-    write(edit)
-    return edited
-
-
-def _expect(content: bytes, digest: str) -> None:
-    if _digest(content) != digest:
-        raise ManifestChanged(f"{MANIFEST} has changed since the edit was planned", "Plan the edit again.")
-
-
-def _edit(root: Path, changes: Sequence[types.ManifestOp]) -> tuple[ManifestEdit, types.ManifestEditOut]:
-    values = [change.to_change() for change in changes]
-    edit = plan(root, values)
-    undone = inverse(parse(root, edit.before), values)
-    return edit, types.ManifestEditOut(
-        diff=edit.diff,
-        digest=_digest(edit.after),
-        inverse=[types.op_from_change(change) for change in undone],
-    )

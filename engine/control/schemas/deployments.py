@@ -71,7 +71,10 @@ class PlanOut(StrictModel):
 
 
 class DeployRequest(StrictModel):
-    """A deploy; it fails if the live revision is not `revision`. `tables` maps file names to migrations."""
+    """A deploy; it fails if the live revision is not `revision`. `tables` maps file names to migrations.
+
+    Without `discard_mounts`, it fails if mounts drawn in the Console are not in the manifest.
+    """
 
     manifest: Annotated[str, StringConstraints(max_length=MAX_MANIFEST_LENGTH)]
     packages: dict[str, Digest]
@@ -79,6 +82,7 @@ class DeployRequest(StrictModel):
     commit: Text = ""
     message: Text = ""
     allow_new_capability: bool = False
+    discard_mounts: bool = False
     tables: dict[FileName, str] = Field({})
 
 

@@ -1,11 +1,13 @@
 """Request and response models of the manifest routes."""
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
 from engine.artifact import ArtifactKind
 from engine.control.schema import StrictModel
+from engine.deploy.deployment import DrawnMount
 from engine.manifest.edit import AddMount, AddOrigin, Change, ChangeMount, RemoveMount, RemoveOrigin
 from engine.manifest.lanes import LaneTone, kind_of, tone_of
 from engine.manifest.model import Project, Resource
@@ -78,9 +80,11 @@ class MistakeOut(StrictModel):
 class ManifestOut(StrictModel):
     """A project as described by its manifest.
 
-    `editable` is true in development, where `digest` is the sha256 of svc.toml. While the file has an
-    `error`, the other members are from its last valid version. `front` is the resource at the address without
-    a subdomain, or `null`. Resources are in the order of the file.
+    `editable` is true if the caller can edit its mounts. `digest` then stands for what an edit is based on:
+    the content of svc.toml in development, the live deployment on a service. While the file has an `error`,
+    the other members are from its last valid version. `front` is the resource at the address without a
+    subdomain, or `null`. Resources are in the order of the file. `drawn` are the changes of mounts in the
+    Console since the last deploy of a manifest.
     """
 
     project: str
@@ -89,20 +93,27 @@ class ManifestOut(StrictModel):
     front: str | None
     resources: list[ResourceOut]
     error: MistakeOut | None
+    drawn: list[DrawnMount]
 
     @classmethod
     def from_project(
-        cls, project: Project, *, digest: str | None = None, error: ManifestError | None = None
+        cls,
+        project: Project,
+        *,
+        digest: str | None = None,
+        front: Resource | None = None,
+        error: ManifestError | None = None,
+        drawn: Iterable[DrawnMount] = (),
     ) -> "ManifestOut":
-        """Return the response model of a project; `digest` is given in development only."""
-        editable = digest is not None
+        """Return the response model of a project; with a `digest`, the caller can edit it."""
         return cls(
             project=project.name,
-            editable=editable,
+            editable=digest is not None,
             digest=digest,
-            front=project.front.name if editable and project.front is not None else None,
+            front=front.name if front is not None else None,
             resources=[ResourceOut.from_resource(each) for each in project.resources.values()],
             error=MistakeOut.from_error(error) if error is not None else None,
+            drawn=list(drawn),
         )
 
 
@@ -199,7 +210,7 @@ class ManifestPlanRequest(StrictModel):
 
 
 class ManifestWriteRequest(StrictModel):
-    """Changes, and the digest of the file for which they were planned."""
+    """Changes, and the digest of the file or deployment for which they were planned."""
 
     changes: Annotated[list[ManifestOp], Field(max_length=MAX_CHANGES)]
     digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -208,7 +219,7 @@ class ManifestWriteRequest(StrictModel):
 class ManifestEditOut(StrictModel):
     """The unified diff of svc.toml, and the operations that undo it.
 
-    `digest` is that of the current file: before a plan is written, or after the write.
+    `digest` is that of the current file or deployment: before a plan is written, or after the write.
     """
 
     diff: str

@@ -10,6 +10,7 @@ from engine.bucket.protocols import Digest
 from engine.deploy.history import DeploymentError
 from engine.deploy.versions import Publication
 from engine.grant import Grant
+from engine.manifest.edit import AddMount, redrawn
 from engine.manifest.problems import ManifestError
 from engine.service.conflict import RevisionConflict
 from engine.service.health_check import HealthCheckFailed
@@ -166,6 +167,32 @@ def test_secret_is_applied_after_client_disconnect(tmp_path: Path) -> None:
         gate.opened.set()
         await running.service.aclose()
         assert gate.events == [deployed.id, deployed.id]
+
+    served(tmp_path, scenario, gate.publish)
+
+
+def test_redrawn_deployment_is_published_to_workers_and_other_nodes_first(tmp_path: Path) -> None:
+    gate, one = Gate(), pages(tmp_path, "one")
+    more = STATIC + '[resource.docs]\nlane = "static"\noutput = "."\n'
+
+    async def scenario(running: Served) -> None:
+        service = running.service
+        first = await running.deploy(await running.order(more, {"web": one, "docs": one}))
+        live = await service.history.live("shop")
+        assert live is not None
+
+        async def ready_elsewhere(project: str, id_: str) -> None:
+            gate.events.append(f"prepared {(await service.history.get(project, id_)).message}")
+
+        service.ready_elsewhere = ready_elsewhere
+        project = redrawn(first.served(tmp_path), [AddMount("web", "/docs/*", "docs")])
+        drawn = first.redrawn(project, "bob", first.created_ns + 1)
+        activated = await service.redeploy(drawn, live.revision)
+        message = "mount web:/docs/* → docs (Console)"
+        assert gate.events == [first.id, f"prepared {message}", drawn.id]
+        assert (activated.activations[-1].by, activated.activations[-1].message) == ("bob", message)
+        with pytest.raises(RevisionConflict, match="bob deployed"):
+            await service.redeploy(drawn, live.revision)
 
     served(tmp_path, scenario, gate.publish)
 
