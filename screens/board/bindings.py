@@ -9,7 +9,7 @@ BOARD_BINDINGS: list[BindingType] = [
     Binding("e", "pattern", "Edit", id="board.pattern"),
     Binding("e", "edit_source", "Edit source", id="board.edit-source"),
     Binding("d", "remove", "Remove", id="board.remove"),
-    Binding("ctrl+s", "write", "Save svc.toml", id="board.write"),
+    Binding("ctrl+s", "write", "Save mounts", id="board.write"),
     Binding("u", "undo", "Undo", id="board.undo"),
     Binding("U", "redo", "Redo", id="board.redo"),
     Binding("u", "nothing('undo')", "Undo", show=False, id="board.undo"),

@@ -55,6 +55,7 @@ class BoardView(ConsoleScreen):
         """Create the screen. `unicode` None means what the locale supports."""
         super().__init__(client)
         self._deployer = deployer
+        self._deployed = client.info.kind == "service"
         self._unicode = supports_unicode() if unicode is None else unicode
         self._signs = UNICODE_SIGNS if self._unicode else ASCII_SIGNS
         self._model = BoardModel()
@@ -182,10 +183,20 @@ class BoardView(ConsoleScreen):
         if changed:
             if self._editor.connecting is not None:
                 self._editor.stop_connecting()
+            manifest, plan = self._model.manifest, self._draft.plan
+            if self._deployed and plan and manifest and plan.digest != manifest.digest:
+                await self._show_other_change()
             await self._draft.replan()
             self._show_draft()
         await self._draw()
         await self._load_requests()
+
+    async def _show_other_change(self) -> None:
+        """Notify the user of the deployment that became live while there are unsaved edits."""
+        with suppress(SvcError):  # The next save names it too if the edits no longer apply.
+            live = (await self.client.call("GET", "/deployments"))["activations"][0]
+            text = f"{live['by']} activated {live['deployment']}: {live['message'] or 'no message'}"
+            self.notify(f"{text}; your edits are planned again", timeout=6, markup=False)
 
     async def _load_requests(self) -> None:
         """Fetch and show the last requests of the selected item."""
@@ -206,7 +217,7 @@ class BoardView(ConsoleScreen):
         self.canvas.set_content(self._model.cards(self._signs), self._model.tones())
         self._update_status()
         hint = self.query_one("#hint", Static)
-        hint.update(text := self._model.hint(edited=bool(self._draft.edits)))
+        hint.update(text := self._model.hint(edited=bool(self._draft.edits), deployed=self._deployed))
         hint.display = bool(text)
         self._show_panel()
         if (available := self._available()) != self._shown_actions:

@@ -97,7 +97,8 @@ class DeployLog:
             )
             lines.append(((f"{edits} unsaved and not part of this deploy", "warn"),))
         if plan.needs_approval and not self.allowed:
-            lines.append((("lines with ! are new capabilities; press A to allow them", "warn"),))
+            text = "lines with ! are new capabilities, or mounts that it would undo; press A to allow them"
+            lines.append(((text, "warn"),))
         return lines
 
     def _ended(self) -> list[Line]:

@@ -44,7 +44,7 @@ class DeployScreen(ConsoleScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "go_live", "Deploy", id="deploy.go"),
         Binding("m", "message", "Message", id="deploy.message"),
-        Binding("A", "allow", "Allow new capabilities", id="deploy.allow"),
+        Binding("A", "allow", "Allow lines with !", id="deploy.allow"),
         Binding("r", "plan", "Plan again", id="deploy.plan"),
         Binding("ctrl+l", "log_in", "Log in", id="deploy.log-in"),
         Binding("escape", "back", "Back", id="deploy.back"),
@@ -116,7 +116,7 @@ class DeployScreen(ConsoleScreen):
         self.post_message(self.LoginRequested(self.action_plan))
 
     def action_allow(self) -> None:
-        """Allow new capabilities."""
+        """Allow new capabilities, and to undo mounts that were drawn in the Console."""
         self._set_log(replace(self.deploy_log, allowed=True))
 
     def action_message(self) -> None:

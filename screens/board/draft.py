@@ -13,7 +13,7 @@ from svc_tui.client import SvcError, Unreachable
 
 @dataclass(frozen=True, slots=True)
 class ManifestPlan:
-    """The effect of edits: a diff of svc.toml, and the digest of the current file."""
+    """The effect of edits: a diff of svc.toml, and the digest of the file or deployment."""
 
     diff: str
     digest: str
@@ -44,7 +44,7 @@ class MountDraft:
         self.edits: tuple[MountEdit, ...] = ()
         self.plan: ManifestPlan | None = None
         self.problem: SvcError | None = None
-        """Why the edits no longer apply: svc.toml was changed by another program."""
+        """Why the edits no longer apply: another program or user changed what they are based on."""
 
     @property
     def can_undo(self) -> bool:
@@ -124,7 +124,7 @@ class MountDraft:
         self.edits, self.plan, self.problem, self._restore = (), None, None, None
 
     async def write(self) -> Literal["", "undo", "redo"]:
-        """Save the edits to svc.toml. Return what takes the save back; "" without edits."""
+        """Save the edits. Return what takes the save back; "" without edits."""
         async with self._lock:
             if self.plan is None:
                 if self.problem is not None:

@@ -60,7 +60,7 @@ def parse_edits(documents: Iterable[dict[str, Any]], mounts: Sequence[BoardMount
             if before is None:
                 raise SvcError(
                     f"{change['resource']} no longer has the mount {change['pattern']}",
-                    "svc.toml has changed; edit it by hand.",
+                    "The mounts have changed; edit them by hand.",
                 )
         after = None
         if change["op"] != "remove":

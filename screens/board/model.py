@@ -17,8 +17,8 @@ from screens.board.render import Hit
 from screens.project_client import ProjectClient
 from screens.widgets.row_source import Tone
 
-_READ_ONLY = "This is the live version. Mounts are edited in svc.toml and change with the next deploy."
-_ADD_RESOURCE = "Add a table [resource.NAME] to svc.toml and it appears here at once."
+_READ_ONLY = "You can view this live version. Changing its mounts requires the role deployer."
+_ADD_RESOURCE = "Add a table [resource.NAME] to svc.toml"
 RECENT_SECONDS = 4
 """Age of requests that may not have been fetched yet."""
 _NO_MOUNTS = "No mounts yet. Press c, or drag from one resource to another, to mount it under a path."
@@ -223,7 +223,7 @@ class BoardModel:
             key: "accent" if mount.mark == "added" else "bad" for key, mount in mounts.items() if mount.mark
         }
 
-    def hint(self, *, edited: bool) -> str:
+    def hint(self, *, edited: bool, deployed: bool) -> str:
         """Return what the user can do next; "" if the Board needs no explanation."""
         manifest = self.manifest
         if manifest is None:
@@ -231,5 +231,6 @@ class BoardModel:
         if not manifest.editable:
             return _READ_ONLY
         if len(manifest.resources) < 2:
-            return f"{'One resource' if manifest.resources else 'No resources yet'}. {_ADD_RESOURCE}"
+            then = ", then run svc deploy." if deployed else " and it appears here at once."
+            return f"{'One resource' if manifest.resources else 'No resources yet'}. {_ADD_RESOURCE}{then}"
         return "" if manifest.mounts or edited else _NO_MOUNTS

@@ -31,6 +31,7 @@ class MountEditor:
         on_change: Callable[[], None],
     ) -> None:
         self.draft = MountDraft(client)
+        self._deployed = client.info.kind == "service"
         self.connecting: str | None = None
         self.prompt: tuple[BoardMount | None, BoardMount] | None = None
         self._model = model
@@ -195,7 +196,13 @@ class MountEditor:
             panel.close()
         elif (problem := self.draft.problem) is not None:
             lines = details.error_lines(problem.message, problem.hint)
-            panel.show("svc.toml was changed by another program", lines)
+            title = (
+                "the live deployment has changed"
+                if self._deployed
+                else "svc.toml was changed by another program"
+            )
+            panel.show(title, lines)
         elif (plan := self.draft.plan) is not None:
             edits = "1 unsaved edit" if count == 1 else f"{count} unsaved edits"
-            panel.show(f"svc.toml: {edits}", details.diff_lines(plan.diff))
+            title = f"{edits}: ctrl+s activates a deployment" if self._deployed else f"svc.toml: {edits}"
+            panel.show(title, details.diff_lines(plan.diff))

@@ -24,7 +24,8 @@ class BoardScreen(BoardView):
     GROUP: ClassVar[str] = "Board"
     HELP: ClassVar[str] = (
         "Resources, the mounts between them, and Doors. An edge is a line of mounts in svc.toml: draw one "
-        "with c or the mouse, check the diff, and save it with ctrl+s. It takes effect at once."
+        "with c or the mouse, check the diff, and save it with ctrl+s. It takes effect at once: "
+        "on a service, saving activates a deployment with the new mounts."
     )
     AUTO_FOCUS = "Canvas"
     DEFAULT_CSS = """
@@ -113,11 +114,12 @@ class BoardScreen(BoardView):
 
     @work(group="edit")
     async def action_write(self) -> None:
-        """Save the edits to svc.toml."""
+        """Save the edits to svc.toml, or activate a deployment with them."""
         try:
             if inverse := await self._draft.write():
                 key = "u" if inverse == "undo" else "U"
-                text = f"saved svc.toml, which is in effect now; {key} takes it back, ctrl+s saves that"
+                saved = "activated a deployment" if self._deployed else "saved svc.toml"
+                text = f"{saved}, which is in effect now; {key} takes it back, ctrl+s saves that"
                 self.notify(text, timeout=6)
         except SvcError as error:
             self.show_error(error)

@@ -245,7 +245,7 @@ def test_mount_drawn_on_board_is_served(project: Path, home: Path, open_console:
         console.keys("Enter")
         console.until("/api/*")
         console.keys("Enter")
-        console.until("Save svc.toml")
+        console.until("Save mounts")
         console.keys("C-s")
         console.until(lambda _: "mounts" in manifest.read_text())
         assert "# The page. The resource" in manifest.read_text()

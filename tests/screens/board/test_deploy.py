@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from textual.app import App
 
+from screens.board import board_view
 from screens.board.deploy_protocol import BoardDeployer
 from screens.board.deploy_screen import DeployScreen
 from screens.board.history_screen import HistoryScreen
@@ -18,7 +19,7 @@ from svc_tui.console.deployer import ConsoleDeployer, ProjectFiles
 from tests.screens.board.board import Board, board
 from tests.screens.dev_project import Shop
 from tests.support.screens import OpenApp, idle
-from tests.svc_tui.hosted import Hosted
+from tests.svc_tui.hosted import PASSWORD, Hosted
 
 pytestmark = pytest.mark.slow
 Snapshot = Callable[[App[Any]], None]
@@ -231,21 +232,148 @@ def test_plan_reports_unsaved_edits(
     run(open_app, shop, desk.deployer, test)
 
 
-def test_deployed_project_is_read_only(
-    open_app: OpenApp, shop: Shop, hosted: Hosted, desk: DeployerFactory, snapshot: Snapshot
+@pytest.fixture
+def live(open_app: OpenApp, shop: Shop, hosted: Hosted, desk: DeployerFactory) -> Hosted:
+    """A service with the shop deployed; blog has a page for each mount of a test."""
+    for name in ("blog", "ann", "bob"):
+        (shop.root / "posts" / name).mkdir(parents=True)
+        (shop.root / "posts" / name / "index.html").write_text(f"posts of {name}")
+    before, _, blog = shop.manifest.partition("[resource.blog]")
+    shop.write(f"{before}[resource.blog]{blog.replace('site', 'posts')}")
+    run(open_app, shop, desk.deployer, deployed)
+    return hosted
+
+
+def on_service(hosted: Hosted, user: str = "ann", role: str = "owner") -> ProjectClient:
+    """Return a client of the deployed shop for a user; adds other users than the owner."""
+    token = hosted.token
+    if user != "ann":
+        with Client(hosted.control, token) as owner:
+            owner.call("PUT", f"/v1/users/{user}", {"password": PASSWORD, "roles": {"shop": role}})
+            token = owner.call("POST", "/v1/login", {"user": user, "password": PASSWORD})["token"]
+    place = ConnectionInfo("shop", "service", "https://svc.example.com")
+    return ProjectClient(place, lambda: Client(hosted.control, token))
+
+
+async def draw(ui: Board, pattern: str) -> None:
+    """Stage a mount of blog in web."""
+    ui.screen.navigate(["web"])
+    await ui.press("c", "enter", "ctrl+u", *pattern, "enter")
+    await ui.shows("1 unsaved edit: ctrl+s activates a deployment", pattern)
+
+
+def test_deployed_project_is_read_only_for_viewers(
+    open_app: OpenApp, live: Hosted, snapshot: Snapshot
 ) -> None:
-    async def deploys(ui: Board) -> None:
-        await deployed(ui)
-
-    run(open_app, shop, desk.deployer, deploys)
-
     async def test(ui: Board) -> None:
         await ui.press("tab", "d", "e", "c")
         assert ui.screen.pending == 0 and not ui.screen.panel.prompting
-        await ui.shows("This is the live version")
+        await ui.shows("You can view this live version")
         ui.screen.navigate(["docs"])
         await idle(ui.pilot)
         snapshot(ui.app)
 
-    place = ConnectionInfo("shop", "service", "https://svc.example.com")
-    asyncio.run(board(open_app, ProjectClient(place, lambda: Client(hosted.control, hosted.token)), test))
+    asyncio.run(board(open_app, on_service(live, "eve", "viewer"), test))
+
+
+def test_edge_drawn_on_a_service_activates_a_deployment_and_undo_another(
+    open_app: OpenApp, live: Hosted, snapshot: Snapshot
+) -> None:
+    async def test(ui: Board) -> None:
+        await draw(ui, "/blog/*")
+        snapshot(ui.app)
+        assert live.get("/blog/index.html").status_code == 404
+        await ui.press("ctrl+s")
+        await ui.until(lambda: "activated a deployment" in " ".join(ui.app.messages))
+        assert live.get("/blog/index.html").text == "posts of blog"
+        await ui.press("u")
+        await ui.shows(
+            "ctrl+s activates a deployment", '-mounts = { "/docs/*" = "docs", "/blog/*" = "blog" }'
+        )
+        await ui.press("ctrl+s")
+        await ui.until(lambda: len(ui.app.messages) == 2)
+        assert live.get("/blog/index.html").status_code == 404
+        with Client(live.control, live.token) as client:
+            listed = client.call("GET", "/v1/projects/shop/deployments")["deployments"]
+        assert [each["message"] for each in listed] == [
+            "unmount web:/blog/* (Console)",
+            "mount web:/blog/* → blog (Console)",
+            "",
+        ]
+
+    asyncio.run(board(open_app, on_service(live), test))
+
+
+def test_of_two_people_who_draw_at_once_one_wins_and_the_other_sees_why(
+    open_app: OpenApp, live: Hosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board_view, "POLL_SECONDS", 3600.0)
+
+    async def both() -> None:
+        staged, activated = asyncio.Event(), asyncio.Event()
+
+        async def ann(ui: Board) -> None:
+            await draw(ui, "/ann/*")
+            await staged.wait()
+            await ui.press("ctrl+s")
+            assert "activated a deployment" in ui.app.messages[0]
+            activated.set()
+
+        async def bob(ui: Board) -> None:
+            await draw(ui, "/bob/*")
+            staged.set()
+            await activated.wait()
+            await ui.press("ctrl+s")
+            (reason,) = ui.app.messages
+            assert "ann deployed" in reason and "(mount web:/ann/* → blog (Console))" in reason
+            assert live.get("/bob/index.html").status_code == 404
+            await ui.shows("1 unsaved edit", '-mounts = { "/docs/*" = "docs", "/ann/*" = "blog" }')
+            await ui.press("ctrl+s")
+            await ui.until(lambda: "activated a deployment" in ui.app.messages[-1])
+
+        await asyncio.gather(
+            board(open_app, on_service(live), ann),
+            board(open_app, on_service(live, "bob", "deployer"), bob, size=(120, 30)),
+        )
+
+    asyncio.run(both())
+    for name in ("ann", "bob"):
+        assert live.get(f"/{name}/index.html").text == f"posts of {name}"
+
+
+def test_unsaved_edit_names_who_changed_the_live_deployment(open_app: OpenApp, live: Hosted) -> None:
+    async def test(ui: Board) -> None:
+        await draw(ui, "/blog/*")
+        client = on_service(live, "bob", "deployer")
+        client.reconnect()
+        change = {"op": "add", "resource": "web", "pattern": "/blog/*", "target": "docs"}
+        plan = await client.call("POST", "/manifest/plan", {"changes": [change]})
+        await client.call("POST", "/manifest/write", {"changes": [change], "digest": plan["digest"]})
+        client.disconnect()
+        await ui.shows("the live deployment has changed", "web has docs mounted at /blog/* already")
+        assert "bob activated" in ui.app.messages[0] and "mount web:/blog/* → docs" in ui.app.messages[0]
+
+    asyncio.run(board(open_app, on_service(live), test))
+
+
+def test_deploy_that_would_undo_a_drawn_mount_asks_first(
+    open_app: OpenApp, shop: Shop, live: Hosted, desk: DeployerFactory
+) -> None:
+    async def draws(ui: Board) -> None:
+        await draw(ui, "/blog/*")
+        await ui.press("ctrl+s")
+        await ui.until(lambda: bool(ui.app.messages))
+
+    async def deploys(ui: Board) -> None:
+        await ui.press("D")
+        await ui.shows("! web  /blog/* → blog, drawn by ann in ", "press A to allow them")
+        screen = ui.app.screen
+        assert isinstance(screen, DeployScreen)
+        await ui.press("enter")
+        assert screen.deploy_log.phase == "planned"
+        await ui.press("A", "enter")
+        await ui.shows("is live")
+
+    asyncio.run(board(open_app, on_service(live), draws))
+    asyncio.run(board(open_app, shop, deploys, size=(120, 30), deployer=desk.deployer))
+    assert live.get("/blog/index.html").status_code == 404
