@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, WithJsonSchema
 from quart import Blueprint
 from quart_schema import validate_request, validate_response
 
@@ -33,7 +33,9 @@ from engine.timeline.stored_record import StoredRecord
 MAX_RECORDS = 20_000
 MAX_HEADERS, MAX_TARGET_LENGTH = 100, 8192
 """Maximum header fields of an edited request, and characters of its target."""
-Header = tuple[str, str]
+_PAIR = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
+Header = Annotated[tuple[str, str], WithJsonSchema(_PAIR)]
+"""Name in lower case, and value. OpenAPI tools reject pydantic's own schema of a pair."""
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]{1,100}")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]{0,8192}")
 
@@ -127,7 +129,7 @@ class EditedRequest(StrictModel):
         return replace(exchange, method=self.method, target=self.target, request=request)
 
 
-def _header(field: list[str]) -> Header:
+def _header(field: list[str]) -> tuple[str, str]:
     if len(field) != 2 or not _HEADER_NAME.fullmatch(field[0]) or not _HEADER_VALUE.fullmatch(field[1]):
         raise SvcError(
             f"{': '.join(field)[:100]!r} is not a header field", "Use a lower-case name.", code="invalid"
