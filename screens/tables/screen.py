@@ -262,10 +262,15 @@ class TablesScreen(TableEditor):
             if outcome["conflicts"] and conflicts == "refuse":
                 self._resolve(grid, edits, outcome["conflicts"])
                 return
-            grid.draft.applied([edits[conflict["index"]][0] for conflict in outcome["conflicts"]])
+            skipped = [edits[conflict["index"]][0] for conflict in outcome["conflicts"]]
+            grid.draft.applied(skipped)
+            self._update_status()
             text = f"{plural(outcome['applied'], 'row')} changed in {grid.table}"
             self.notify(text, markup=False, timeout=3)
-            await self._refresh(grid, mark_changes=False)
+            if self._grid is not None:  # The table may have been opened again meanwhile, or another one.
+                signs = self._grid.changed
+                self._grid.changed = {key: sign for key, sign in signs.items() if key in skipped}
+                await self._refresh(self._grid, mark_changes=False)
 
     def _show_errors(self, grid: RemoteGrid, edits: Sequence[StagedChange], errors: Sequence[Any]) -> None:
         """Show the first invalid change, and move the cursor there."""

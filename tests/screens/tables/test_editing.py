@@ -10,6 +10,7 @@ from textual.app import App
 from textual.events import DescendantFocus
 
 from screens.tables.conflicts import Conflicts
+from screens.tables.query import RowQuery
 from tests.screens.tables.tables_tab import Shop, Tables, tables
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
@@ -187,6 +188,37 @@ async def test_conflict_choice_settles_edits(
         await ui.press(key)
         await ui.until(lambda: ui.screen.pending == pending)
         assert await names(people) == expected
+
+
+async def test_applied_edit_of_a_row_that_others_changed_removes_its_sign(people: Shop) -> None:
+    async with tables(people) as ui:
+        await ui.press("l", "e")
+        await ui.write("mine")
+        await asyncio.to_thread(people.sql, "update people set name = 'theirs' where id = 1")
+        await ui.shows("⟳")
+        await ui.press("ctrl+s", "m")
+        await ui.until(lambda: ui.screen.pending == 0)
+        await ui.hides("⟳")
+
+
+async def test_edits_applied_while_the_table_is_opened_again_are_no_longer_pending(people: Shop) -> None:
+    async with tables(people) as ui:
+        await ui.press("l", "e")
+        await ui.write("Anna")
+        call = ui.screen.client.call
+
+        async def call_and_open_again(method: str, path: str, *body: Any, **options: Any) -> Any:
+            answer = await call(method, path, *body, **options)
+            if path == "/rows":
+                await ui.screen._show("people", RowQuery())
+            return answer
+
+        ui.screen.client.call = call_and_open_again  # type: ignore[method-assign]
+        await ui.press("ctrl+s")
+        await ui.until(lambda: ui.screen.pending == 0)
+        await ui.shows("Anna")
+        assert "1 row changed in people" in ui.notifications
+        assert await names(people) == ["Anna", "Bob", "Cleo"]
 
 
 async def test_conflict_with_deleted_row_shows_staged_values(people: Shop) -> None:
