@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen
+from textual.screen import Screen
 from textual.widgets import Static
 
 from screens.activity import ActivityLog
@@ -15,7 +15,7 @@ from screens.widgets.virtual_list import GUTTER
 from screens.widgets.virtual_rows import VirtualRows
 
 
-class ActivityScreen(StopWorkersFirst, ModalScreen[None]):
+class ActivityScreen(StopWorkersFirst, Screen[None]):
     """Shows the actions, newest first."""
 
     GROUP: ClassVar[str] = "Activity"

@@ -64,9 +64,10 @@ class CommandLine(ModalScreen[str]):
         Binding("down", "older(-1)", "Next line", id="command.newer"),
     ]
 
-    def __init__(self, commands: Sequence[ConsoleCommand], history: Sequence[str]) -> None:
-        """Create the dialog. `history` lists earlier lines, the latest last."""
+    def __init__(self, commands: Sequence[ConsoleCommand], history: Sequence[str], text: str = "") -> None:
+        """Create the dialog with a text to edit. `history` lists earlier lines, the latest last."""
         super().__init__()
+        self._text = text
         self._commands = commands
         self._history = history
         self._history_index = 0
@@ -75,11 +76,13 @@ class CommandLine(ModalScreen[str]):
         """Compose the input line and the matching commands above it."""
         with Vertical():
             yield Static(id="known")
-            yield Input(placeholder=":", suggester=_Completer(self._commands), select_on_focus=False)
+            yield Input(
+                self._text, placeholder=":", suggester=_Completer(self._commands), select_on_focus=False
+            )
 
     def on_mount(self) -> None:
-        """Show all commands."""
-        self._show("")
+        """Show the commands that match the text."""
+        self._show(self._text)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Show the commands that match the line."""

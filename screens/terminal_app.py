@@ -36,6 +36,9 @@ class TerminalApp(App[Result]):
     TerminalApp {
         & Toast { width: auto; max-width: 50%; padding: 0 1; margin-top: 0; }
         & .-covered FooterKey { visibility: hidden; }
+        &.-colors-256 VirtualList > .rows--cursor { background: $panel; }
+        &.-colors-256 VirtualList > .rows--cell { background: #005f87; }
+        &.-colors-256.-light-mode VirtualList > .rows--cell { background: #afd7ff; }
     }
     """
     SUSPENDED_SCREEN_CLASS = "-covered"
@@ -55,6 +58,7 @@ class TerminalApp(App[Result]):
         for theme in THEMES:
             self.register_theme(adapted(theme, self.console.color_system))
         self.theme = DARK.name
+        self.set_class(self.console.color_system == "256", "-colors-256")
 
     def get_driver_class(self) -> type[Driver]:
         """Return the terminal driver."""

@@ -44,7 +44,7 @@ class Canvas(ScrollView, can_focus=True):
     GROUP: ClassVar[str] = "Board"
     DEFAULT_CSS = """
     Canvas {
-        scrollbar-size: 1 1;
+        scrollbar-size: 0 1;
         & > .canvas--line { color: $foreground 35%; }
         & > .canvas--label { color: $foreground 60%; }
         & > .canvas--selected { color: $primary; text-style: bold; }

@@ -15,6 +15,7 @@ from textual.widgets import Input, Static
 from screens.board.deploy_log import DeployLog
 from screens.board.deploy_protocol import BoardDeployer, DeployProgress, LiveDeployment
 from screens.board.details_panel import DetailsPanel, PanelInput
+from screens.browser import open_in_browser
 from screens.console_screen import ConsoleScreen, Tab
 from screens.project_client import ProjectClient
 from screens.widgets.content import to_content
@@ -47,6 +48,7 @@ class DeployScreen(ConsoleScreen):
         Binding("A", "allow", "Allow lines with !", id="deploy.allow"),
         Binding("r", "plan", "Plan again", id="deploy.plan"),
         Binding("ctrl+l", "log_in", "Log in", id="deploy.log-in"),
+        Binding("o", "browse", "Open in browser", id="deploy.browse"),
         Binding("escape", "back", "Back", id="deploy.back"),
         Binding("pagedown,ctrl+f,j,down", "page(1)", "Scroll down", show=False, id="deploy.page-down"),
         Binding("pageup,ctrl+b,k,up", "page(-1)", "Scroll up", show=False, id="deploy.page-up"),
@@ -153,6 +155,19 @@ class DeployScreen(ConsoleScreen):
         text = self.query_one(VerticalScroll)
         text.scroll_to(y=text.scroll_y + pages * max(text.size.height // 2, 1), animate=False)
 
+    @work(group="browse")
+    async def action_browse(self) -> None:
+        """Open the first public address of the live deployment."""
+        if address := self._address:
+            with self.shown_errors():
+                await open_in_browser(self.app, address)
+
+    @property
+    def _address(self) -> str:
+        live = self.deploy_log.live
+        locations = [address.location for address in live.addresses] if live is not None else []
+        return next((location for location in locations if location.startswith("http")), "")
+
     def action_back(self) -> None:
         """Close the input, cancel the deploy, or return to the Board."""
         panel = self.query_one(DetailsPanel)
@@ -180,4 +195,5 @@ class DeployScreen(ConsoleScreen):
             "allow": log.phase == "planned" and plan is not None and plan.needs_approval and not log.allowed,
             "log_in": log.error is not None and log.error.code == "unauthenticated",
             "plan": log.phase in ("planned", "failed") and not prompting,
+            "browse": bool(self._address),
         }.get(action, True)

@@ -4,6 +4,7 @@ Does not import Textual.
 """
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ class BoardModel:
         self.diagram: Diagram | None = None
         self._inputs: tuple[object, ...] = ()
         self._requests: tuple[str, Sequence[Mapping[str, Any]]] = ("", ())
+        self._requests_at = 0.0
 
     async def fetch(self, client: ProjectClient) -> bool:
         """Fetch manifest and status; return whether svc.toml has changed. Raises `SvcError`."""
@@ -47,10 +49,13 @@ class BoardModel:
         Raises `SvcError`.
         """
         name = self.requested(hit)
-        if name is None or (
-            name == self._requests[0] and not any(self.health(name).history[-RECENT_SECONDS:])
-        ):
+        if name is None:
             return False
+        history, now = self.health(name).history, time.monotonic()
+        missed = int(now - self._requests_at) + RECENT_SECONDS
+        if name == self._requests[0] and missed < len(history) and not any(history[-missed:]):
+            return False
+        self._requests_at = now
         params = {"resource": name, "status": ">=100", "since": 3600, "n": count}
         if client.in_fleet:
             params = {"resource": name, "status": ">=100", "since": 3600, "tail": count}

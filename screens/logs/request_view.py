@@ -10,7 +10,7 @@ from textual import work
 from textual.app import ComposeResult, SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.screen import ModalScreen
+from textual.screen import Screen
 from textual.widgets import Static
 
 from screens.console_screen import StopWorkersFirst
@@ -39,7 +39,7 @@ REPLAY_UNAVAILABLE = SvcError(
 )
 
 
-class RequestView(StopWorkersFirst, ModalScreen[None]):
+class RequestView(StopWorkersFirst, Screen[None]):
     """Shows one request."""
 
     GROUP: ClassVar[str] = "Request"

@@ -27,7 +27,10 @@ class FilterLine(Input):
     """Input for a filter or a search text."""
 
     GROUP: ClassVar[str] = "Logs"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "Back", id="logs.line-back")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "Accept", id="logs.line-take"),
+        Binding("escape", "cancel", "Back", id="logs.line-back"),
+    ]
 
     purpose = "filter"
     """`filter` or `search`."""

@@ -18,6 +18,7 @@ class LineInput(Input):
 
     GROUP: ClassVar[str] = "Tables"
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "Accept", id="tables.line-take"),
         Binding("escape", "screen.close_line", "Back", id="tables.line-back"),
     ]
 

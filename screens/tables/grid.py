@@ -166,6 +166,22 @@ class RemoteGrid:
         ]
         self.widths = self._measured(rows)
 
+    def widen(self, first: int, end: int) -> bool:
+        """Extend the preferred widths to the longest loaded values. Return whether one has changed."""
+        shown = self._measured([row.cells for row in self.cached_rows(first, end)])
+        before, self.widths = (
+            self.widths,
+            tuple(
+                replace(
+                    width,
+                    longest=max(width.longest, new.longest),
+                    comfortable=max(width.comfortable, new.comfortable),
+                )
+                for width, new in zip(self.widths, shown, strict=True)
+            ),
+        )
+        return before != self.widths
+
     def _measured(self, rows: Sequence[Sequence[Any]]) -> tuple[Width, ...]:
         titles = [column_title(column) for column in self.columns]
         texts = ([piece(row[at])[0] for row in rows] for at in range(len(titles)))

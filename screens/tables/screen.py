@@ -67,6 +67,10 @@ class TablesScreen(TableEditor):
         & .-staged > #table { width: auto; max-width: 55%; }
         & .-staged > #staged { display: block; }
         & VirtualRows { height: 1fr; }
+        & #record {
+            height: 1fr; border-top: solid $foreground 20%; padding: 0 2; scrollbar-size-vertical: 1;
+        }
+        & #record > Static { height: auto; }
         & #line { display: none; height: auto; background: $surface; padding: 0 1; }
         & #line > #prompt { height: auto; color: $foreground-muted; }
         & LineInput { height: 1; border: none; padding: 0; background: $surface; }

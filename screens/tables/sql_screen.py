@@ -1,5 +1,6 @@
 """SQL screen: a statement with history, and its result below."""
 
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -245,11 +246,9 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
     @work(group="sql", exclusive=True)
     async def _run_statement(self, text: str, writes: bool) -> None:
         self._history.add(text)
-        self._show_outcome("…", "$foreground 60%")
         try:
             types = await self._client.column_types()
-            body = self._target.body(text, write=writes)
-            result = await self._client.call("POST", self._target.path, body)
+            result = await self._call(text, writes)
         except SvcError as error:
             self._show_failure(text, error)
             return
@@ -261,6 +260,20 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
             describe_result(result), "$text-success" if not result["truncated"] else "$text-warning"
         )
 
+    async def _call(self, text: str, writes: bool) -> Any:
+        """Return the response of a statement; show the time until then. Raises `SvcError`."""
+        started = time.monotonic()
+
+        def show_time() -> None:
+            self._show_outcome(f"{time.monotonic() - started:.0f} s · esc stops waiting", "$foreground 60%")
+
+        self._show_outcome("…", "$foreground 60%")
+        timer = self.set_interval(1, show_time)
+        try:
+            return await self._client.call("POST", self._target.path, self._target.body(text, write=writes))
+        finally:
+            timer.stop()
+
     def action_explain(self) -> None:
         """Show how SQLite would run the statement, without running it."""
         text = self.query_one(SqlInput).text
@@ -269,10 +282,8 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
 
     @work(group="sql", exclusive=True)
     async def _explain(self, text: str, writes: bool) -> None:
-        self._show_outcome("…", "$foreground 60%")
         try:
-            body = self._target.body(explain_sql(text), write=writes)
-            result = await self._client.call("POST", self._target.path, body)
+            result = await self._call(explain_sql(text), writes)
         except SvcError as error:
             self._show_outcome(self._error_text(error), "$text-error")
             return
@@ -293,7 +304,9 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         return error.text
 
     def _show_failure(self, text: str, error: SvcError) -> None:
-        """Show an error, and select its position in the statement."""
+        """Show an error without the rows before, and select its position in the statement."""
+        self._result = None
+        self._rows.set_source(TextLines(), LINE_COLUMNS)
         self._show_outcome(self._error_text(error), "$text-error")
         at = error_position(error.message)
         if at is not None:
@@ -316,5 +329,15 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
             self.app.push_screen(ResultExportForm(self._result))
 
     def action_back(self) -> None:
-        """Return to the table."""
-        self.dismiss(self._wrote)
+        """Stop waiting for a statement, or return to the table."""
+        running = [
+            each for each in self.workers if each.node is self and each.group == "sql" and each.is_running
+        ]
+        if not running:
+            self.dismiss(self._wrote)
+            return
+        self.workers.cancel_group(self, "sql")
+        self._wrote = self._wrote or self._writes
+        self._show_outcome(
+            "not waiting any more: the statement runs until its end or its limit", "$text-warning"
+        )

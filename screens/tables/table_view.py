@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
@@ -19,8 +19,9 @@ from screens.tables.grid import DELETED_KEY, RemoteGrid, TableColumn, TableRow
 from screens.tables.held_keys import HeldKeys
 from screens.tables.picker import TablePicker
 from screens.tables.query import RowQuery
-from screens.tables.status import staged_status, table_status
+from screens.tables.status import record_lines, staged_status, table_status
 from screens.widgets.columns import ListColumn
+from screens.widgets.content import to_content
 from screens.widgets.lines import TextLines
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
@@ -52,11 +53,13 @@ class TableView(ConsoleScreen):
         self._held_keys = HeldKeys(self, self.ROW_KEYS)
 
     def body(self) -> ComposeResult:
-        """Compose the status line, the grid, the line for a prompt or filter, and the input of a cell."""
+        """Compose the status line, the grid, the fields of a row, the line for a prompt, and the inputs."""
         with Horizontal(id="status"):
             yield Static(id="table")
             yield Static(id="staged")
         yield VirtualRows(TextLines(), (), cursor="cell")
+        with VerticalScroll(id="record", can_focus=False):
+            yield Static()
         with Vertical(id="line"):
             yield Static(id="prompt")
             yield LineInput(select_on_focus=False, id="filter")
@@ -167,6 +170,24 @@ class TableView(ConsoleScreen):
         self.query_one("#staged", Static).update(Content(text))
         if not self._is_loading():
             self._held_keys.release()
+
+    @on(VirtualRows.Loaded)
+    def _widen_columns(self) -> None:
+        top = self.rows.scroll_offset.y
+        if (grid := self._grid) is not None and grid.widen(top, top + self.size.height):
+            self.rows.set_widths(grid.list_columns())
+
+    @on(VirtualRows.Moved)
+    @on(VirtualRows.Loaded)
+    def _show_record(self) -> None:
+        """Show the fields of the row at the cursor below a table that leaves room for them."""
+        grid, row, record = self._grid, self._current_row(), self.query_one("#record")
+        list_rows = self.rows.virtual_size.height + 1
+        record.display = row is not None and list_rows <= self.size.height // 2
+        self.rows.styles.height = list_rows if record.display else "1fr"
+        if grid is not None and row is not None and record.display:
+            fields = [(each, self._value(row, each)) for each in grid.columns]
+            record.query_one(Static).update(to_content(record_lines(fields)))
 
     def _is_loading(self) -> bool:
         """Return whether the first table is being opened, or the row at the cursor is being loaded."""

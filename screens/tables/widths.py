@@ -1,6 +1,6 @@
 """Default widths of the columns of a grid, measured from their titles and rows. Pure.
 
-Widths are measured when a table is opened, not while scrolling, so that columns do not move.
+Widths are measured when a table is opened. While it is scrolled, columns take free cells and never shrink.
 """
 
 from collections.abc import Iterable, Sequence

@@ -40,7 +40,7 @@ class VirtualList(ScrollView, can_focus=False):
     DEFAULT_CSS = """
     VirtualList {
         overflow-y: scroll;
-        scrollbar-size: 1 1;
+        scrollbar-size: 0 1;
         & > .rows--head { color: $text-muted; text-style: underline; }
         & > .rows--cursor { background: $primary 14%; }
         & > .rows--cell { background: $primary 45%; }
@@ -130,6 +130,11 @@ class VirtualList(ScrollView, can_focus=False):
         self._cache.clear()
         self._pending_count = None
         self._set_count(self._source.count())
+
+    def set_widths(self, columns: Sequence[ListColumn]) -> None:
+        """Show the same cells in columns of other widths."""
+        self._columns = tuple(columns)
+        self._set_count(self._count)
 
     def on_mount(self) -> None:
         """Read the number of rows."""

@@ -3,10 +3,10 @@
 import asyncio
 import shlex
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
@@ -25,6 +25,7 @@ from screens.console_screen import TABS, ConsoleCommand, ConsoleScreen, Tab
 from screens.dialog import ConfirmDialog
 from screens.help_screen import EVERYWHERE, HelpScreen, binding_group, visible_keys
 from screens.login.screen import LoginScreen
+from screens.logs.request_view import RequestView
 from screens.logs.screen import LogsScreen
 from screens.palette import EntryProvider, PaletteEntry, by_use, command_entries, is_movement
 from screens.project_client import LinkState, ProjectClient
@@ -56,7 +57,20 @@ class Console(TerminalApp[None]):
     DEFAULT_MODE = "board"
     COMMANDS: ClassVar = {EntryProvider}
     # The icon is an emoji: two cells wide, with colors of its own.
-    CSS = "CommandPalette SearchIcon { display: none; }"
+    CSS = """
+    CommandPalette {
+        background: $background 60%;
+        & SearchIcon { display: none; }
+        & > Vertical, &:ansi > Vertical {
+            visibility: visible; width: 80; max-width: 96%; height: auto; max-height: 90%;
+            margin-top: 3; padding: 1 1; background: $surface; border-left: outer $primary;
+        }
+        & #--input { height: auto; border: none; background: $surface; padding-bottom: 1; }
+        & #--results { overlay: none; height: auto; background: $surface; }
+        & CommandList { border: none; max-height: 20; background: $surface; padding: 0; }
+        & LoadingIndicator { display: none; }
+    }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("1", "tab('board')", "Board", show=False, id="console.board"),
         Binding("2", "tab('tables')", "Tables", show=False, id="console.tables"),
@@ -168,7 +182,9 @@ class Console(TerminalApp[None]):
         self.push_screen(dialog, lambda key: event.retry() if key else None)
 
     def action_tab(self, tab: Tab) -> None:
-        """Show a tab."""
+        """Show a tab; close an open request of it."""
+        if tab == self.current_mode and isinstance(self.screen, RequestView):
+            self.screen.dismiss()
         self.switch_mode(tab)
 
     def on_console_screen_open_tab(self, event: ConsoleScreen.OpenTab) -> None:
@@ -181,7 +197,8 @@ class Console(TerminalApp[None]):
             self.call_after_refresh(self._navigate, words)
 
     def _navigate(self, words: Sequence[str]) -> None:
-        screen = cast(ConsoleScreen, self.screen)
+        while not isinstance(screen := self.screen, ConsoleScreen):
+            self.pop_screen()
         try:
             screen.navigate(words)
         except SvcError as error:
@@ -224,8 +241,8 @@ class Console(TerminalApp[None]):
             ConsoleCommand("quit", "Quit the Console", lambda words: self._quit()),
         ]
 
-    def action_command_line(self) -> None:
-        """Ask for a command and run it."""
+    def action_command_line(self, text: str = "") -> None:
+        """Ask for a command, with a text to edit, and run it. A line with an error stays open."""
         commands = self._commands()
 
         def run_line(line: str | None) -> None:
@@ -234,18 +251,16 @@ class Console(TerminalApp[None]):
                 self._history = [*others, line][-MAX_HISTORY:]
                 self._run(line, commands)
 
-        self.push_screen(CommandLine(commands, self._history), run_line)
+        self.push_screen(CommandLine(commands, self._history, text), run_line)
 
-    def _run(self, line: str, commands: Iterable[ConsoleCommand]) -> None:
+    def _run(self, line: str, commands: Sequence[ConsoleCommand]) -> None:
         try:
             word, *words = shlex.split(line.removeprefix(":"))
-        except ValueError:
-            self.notify(f"unclosed quote in: {line}", severity="error", markup=False)
-            return
-        try:
-            _command(word, list(commands)).run(words)
-        except SvcError as error:
-            self.notify(error.text, severity="error", markup=False)
+            _command(word, commands).run(words)
+        except (ValueError, SvcError) as error:
+            text = error.text if isinstance(error, SvcError) else f"unclosed quote in: {line}"
+            self.notify(text, severity="error", markup=False)
+            self.action_command_line(line)
 
     def _theme(self, words: Sequence[str]) -> None:
         if len(words) != 1 or words[0] not in self.available_themes:
@@ -269,8 +284,12 @@ class Console(TerminalApp[None]):
         entries = [
             PaletteEntry(title, " ".join(dict.fromkeys(keys)), run) for title, (run, keys) in rows.items()
         ]
-        commands = screen.commands() if isinstance(screen, ConsoleScreen) else ()
-        return [*entries, *command_entries([*commands, *self._general_commands()])]
+        commands = [
+            *(screen.commands() if isinstance(screen, ConsoleScreen) else ()),
+            *self._general_commands(),
+        ]
+        theme = PaletteEntry("Theme", "", partial(self.action_command_line, "theme "))
+        return [*entries, theme, *command_entries([each for each in commands if each.word != "theme"])]
 
     def _console_screens(self) -> Iterator[ConsoleScreen]:
         for stack in self._screen_stacks.values():

@@ -19,6 +19,7 @@ from screens.board.screen import BoardScreen
 from screens.command_line import CommandLine
 from screens.console_screen import ConsoleScreen, TopBar
 from screens.help_screen import HelpScreen
+from screens.logs.request_view import RequestView
 from screens.logs.status_bar import FilterLine
 from svc_tui.console.app import Console, binding_ids
 from svc_tui.console.engine import EmbeddedEngine, RunningDevServer, _NotifyReporter, connect_folder
@@ -135,6 +136,24 @@ async def test_command_line_completes_and_takes_unambiguous_beginnings(project: 
         await until(
             pilot, lambda: any('Did you mean "board"?' in note.message for note in app._notifications)
         )
+        await pilot.press("q", "backspace", *[*["backspace"] * 4, *"board", "enter"])
+        assert isinstance(app.screen, ConsoleScreen) and app.screen.TAB == "board"
+
+
+async def test_tabs_open_from_an_open_request(project: Path) -> None:
+    async with opened(project) as (app, pilot, _):
+        await pilot.press("3")
+        app.push_screen(RequestView(app._client, "01m7yem5mdc789z6xby9xaphxr"))
+        await pilot.press("1")
+        assert isinstance(app.screen, ConsoleScreen) and app.screen.TAB == "board"
+        await pilot.press("3")
+        assert isinstance(app.screen, RequestView)
+        await pilot.press("3")
+        assert isinstance(app.screen, ConsoleScreen) and app.screen.TAB == "logs"
+        app.push_screen(RequestView(app._client, "01m7yem5mdc789z6xby9xaphxr"))
+        await pilot.press("1")
+        app._open_tab("logs", ["level:error"])
+        await until(pilot, lambda: isinstance(app.screen, ConsoleScreen) and app.screen.TAB == "logs")
 
 
 async def test_help_lists_keys_of_rows_behind_those_of_the_tab(project: Path) -> None:
@@ -186,7 +205,8 @@ async def test_invalid_command_shows_error(project: Path, line: str) -> None:
         app.screen.query_one("Input").value = line  # type: ignore[attr-defined]
         await pilot.press("enter")
         await until(pilot, lambda: any(note.severity == "error" for note in app._notifications))
-        assert isinstance(app.screen, ConsoleScreen)
+        await until(pilot, lambda: isinstance(app.screen, CommandLine))
+        assert app.screen.query_one(Input).value == line
 
 
 async def test_footer_shows_keys_that_fit_and_work(project: Path) -> None:
@@ -199,7 +219,7 @@ async def test_footer_shows_keys_that_fit_and_work(project: Path) -> None:
         await pilot.resize_terminal(60, 20)
         await until(pilot, lambda: foot() == "/ Search f Filter e Next error r Replay ? Keys q Quit")
         await pilot.press("f")
-        await until(pilot, lambda: foot() == "esc Back f1 Keys")
+        await until(pilot, lambda: foot() == "enter Accept esc Back f1 Keys")
         await pilot.press("question_mark")
         assert app.screen.query_one(FilterLine).value == "?"
         await pilot.press("f1")
@@ -247,7 +267,7 @@ async def test_palette_lists_what_keys_do_and_values_of_commands_on_one_line_eac
         assert len(set(titles)) == len(titles) and not any("\n" in title for title in titles)
         assert titles[0].split() == ["Connect", "c"]
         assert not any(title.startswith(("Down", "Page")) for title in titles)
-        assert "theme svc-light" in titles
+        assert "Theme" in titles and not any(title.startswith("theme ") for title in titles)
         await pilot.press(*"svc-li")
         await until(pilot, lambda: options.option_count == 1)
         await pilot.press("enter")

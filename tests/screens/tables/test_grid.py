@@ -59,12 +59,47 @@ async def test_footer_of_filter_and_cell_shows_only_keys_of_that_line(people: Sh
     async with tables(people) as ui:
         assert "Apply" not in ui.foot
         await ui.press("slash")
-        assert ui.foot.split() == ["esc", "Back"]
+        assert ui.foot.split() == ["enter", "Accept", "esc", "Back"]
         await ui.press("escape", "l", "e")
         assert "Back" in ui.foot and "Apply" in ui.foot and "Filter" not in ui.foot and "Keys" not in ui.foot
         assert "Default" not in ui.foot
         await ui.press("x", "enter")
         assert "Apply" in ui.foot and "Filter" in ui.foot
+
+
+async def test_columns_take_free_cells_for_longer_values_further_down(shop: Shop) -> None:
+    shop.sql("create table guests (id integer primary key, name text, mail text)")
+    shop.sql(
+        "with recursive n(i) as (select 1 union all select i + 1 from n where i < 900)"
+        " insert into guests select i, 'G' || i, 'g@x.org' from n"
+    )
+    shop.sql("insert into guests values (1000, 'Guest of the house number 1000', 'guest1000@example.org')")
+    async with tables(shop, (100, 24)) as ui:
+        before = ui.screen.rows.column_widths
+        await ui.press("G")
+        await ui.shows("Guest of the house number 1000", "guest1000@example.org")
+        await ui.press("g")
+        await ui.shows("G1 ")
+        assert all(now >= then for now, then in zip(ui.screen.rows.column_widths, before, strict=True))
+
+
+async def test_fields_of_the_row_are_below_a_short_table_only(shop: Shop, snapshot: Snapshot) -> None:
+    shop.sql("create table notes (id integer primary key, title text, body text)")
+    shop.sql(
+        "insert into notes values (1, 'one', 'first line' || char(10) || 'second line'), (2, 'two', null)"
+    )
+    async with tables(shop) as ui:
+        await ui.shows("title  one", "body   first line", "       second line")
+        snapshot(ui.app)
+        await ui.press("j", "l", "e")
+        await ui.write("zwei")
+        await ui.shows("title  zwei", "body   null")
+        await asyncio.to_thread(
+            shop.sql,
+            "with recursive n(i) as (select 3 union all select i + 1 from n where i < 40)"
+            " insert into notes select i, 'more', null from n",
+        )
+        await ui.hides("body   null")
 
 
 async def test_copied_value_is_in_the_notification(people: Shop) -> None:
