@@ -15,6 +15,10 @@ _SEARCHABLE_SQL = (
     " else body end"
 )
 """SQL for approximately the result of `searchable`."""
+_HEAD_SQL = (
+    "not (kind = 'stderr' and substr(body, 1, 1) in (' ', char(9)) and exists (select 1 from record as head "
+    "where head.cursor = record.cursor - 1 and head.kind = 'stderr' and head.request_id = record.request_id))"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +28,8 @@ class RecordFilter:
     `min_level` is the lowest level, `pattern` is searched in the result of `searchable`. `text` is searched
     there by SQLite, case-insensitively for a-z; quotes and line ends in attributes appear as in JSON.
     `statuses` are the lowest and highest status of a request. `roots` selects, of the spans of a request,
-    only the one that the client's request started.
+    only the one that the client's request started. `heads` omits indented lines of stderr that follow a line
+    of the same request, such as the frames of a stack.
     """
 
     resource: str | None = None
@@ -35,6 +40,7 @@ class RecordFilter:
     text: str | None = None
     statuses: tuple[int, int] | None = None
     roots: bool = False
+    heads: bool = False
 
     def condition(self) -> tuple[str, list[str | int]]:
         """Return the part that SQL evaluates, as an expression and its values."""
@@ -57,6 +63,8 @@ class RecordFilter:
             values += self.statuses
         if self.roots:
             parts.append("(root = 1 or kind <> 'request')")
+        if self.heads:
+            parts.append(_HEAD_SQL)
         return " and ".join(parts), values
 
     def matches(self, row: Sequence[Any]) -> bool:

@@ -59,7 +59,7 @@ class FleetRecordSource(RecordSource):
             self._add(pending)
 
     def _stream_params(self) -> dict[str, Any]:
-        params = {**self._params(), "roots": None, "follow": "true" if self.follows else None}
+        params = {**self._params(), "roots": None, "heads": None, "follow": "true" if self.follows else None}
         if self._after:
             return {**params, "since": None, "after": self._after}
         return {**params, "tail": MAX_FLEET_RECORDS}

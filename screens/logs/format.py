@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from screens.widgets.columns import ListColumn, sanitize
 from screens.widgets.row_source import Cell, Piece, Row, Tone
 from svc_tui.terminal import units
-from svc_tui.terminal.units import clock, duration
+from svc_tui.terminal.units import clock, duration, plural
 
 Document = Mapping[str, Any]
 
@@ -203,9 +203,13 @@ def _request_cells(document: Document, mounted: Sequence[Document]) -> tuple[Cel
 def _log_cells(document: Document) -> tuple[Cell, ...]:
     """Return the cells of a log record like those of a request; the text has its attributes."""
     tone: Tone = "bad" if document["level"] in _BAD else ""
-    text = (document["body"].rstrip("\n"), tone)
-    attributes: Piece = (_format_attributes(document.get("attributes", {})), "dim")
-    return (badge(document),), ((document["resource"], "teal"),), (), (text, _GAP, attributes), ()
+    text, more = document["body"].rstrip("\n"), ""
+    if document["kind"] == "stderr":
+        text, _, frames = text.partition("\n")
+        more = f"… {plural(frames.count(chr(10)) + 1, 'more line')}" if frames else ""
+        tone = "dim" if "/node_modules/" in text else tone
+    attributes: Piece = (more or _format_attributes(document.get("attributes", {})), "dim")
+    return (badge(document),), ((document["resource"], "teal"),), (), ((text, tone), _GAP, attributes), ()
 
 
 def _format_attributes(attributes: Mapping[str, str], max_length: int | None = _ATTRIBUTES) -> str:

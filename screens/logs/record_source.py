@@ -6,7 +6,7 @@ last position, without gaps or duplicates. Does not import Textual.
 
 import threading
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -95,7 +95,9 @@ class RecordSource:
         return not self.filter.until
 
     def _params(self) -> dict[str, Any]:
-        return dict(self.filter.params(monotonic() - self._started))
+        """Return the filter. Lines that belong to the one before are rows only if a text is searched."""
+        heads = {} if self.filter.text else {"heads": "true"}
+        return {**self.filter.params(monotonic() - self._started), **heads}
 
     @property
     def paused(self) -> bool:
@@ -125,10 +127,10 @@ class RecordSource:
         return self._cursors[index]
 
     def index(self, cursor: int) -> int | None:
-        """Return the row of a cursor, or None."""
+        """Return the row of a cursor, or of the line that it belongs to; None if it is not loaded."""
         with self._lock:
-            position = bisect_left(self._cursors, cursor)
-            return position if position < len(self._cursors) and self._cursors[position] == cursor else None
+            position = bisect_right(self._cursors, cursor) - 1
+            return position if position >= 0 else None
 
     def nearest(self, cursor: int) -> int | None:
         """Return the row of a cursor or the next one, or None if it is not loaded yet."""
@@ -222,20 +224,25 @@ class RecordSource:
 
     def document(self, cursor: int) -> dict[str, Any] | None:
         """Return a record with its mounted spans, or None if it was deleted. Raises `SvcError`."""
-        records = self._get({"cursors": str(cursor), "spans": "true"})
+        records = self._get({"cursors": str(cursor)})
         return records[0] if records else None
 
     def _documents(self, cursors: Sequence[int]) -> list[dict[str, Any]]:
         try:
-            return self._get({"cursors": ",".join(map(str, cursors)), "spans": "true"})
+            return self._get({"cursors": ",".join(map(str, cursors))})
         except SvcError as error:
             raise RowsUnavailable(error.message) from error
 
     def _get(self, params: dict[str, Any]) -> list[dict[str, Any]]:
+        params |= {"spans": "true"} if self.filter.text else {"spans": "true", "heads": "true"}
         return list(self._client.call_sync("GET", "/logs/records", params=params)["records"])
 
     def next(self, cursor: int, step: int, filters: Mapping[str, Any]) -> int | None:
         """Return the cursor of the next (`step` 1) or previous (-1) shown record that matches `filters`."""
         params = {**self._params(), **filters, "n": 1, ("after" if step > 0 else "before"): cursor}
+        if "text" in filters:
+            params.pop("heads", None)
+            if step > 0 and (row := self.index(cursor)) is not None and row + 1 < len(self._cursors):
+                params["after"] = self._cursors[row + 1] - 1  # The row of a match in its further lines.
         records = self._client.call_sync("GET", "/logs/window", params=params)["records"]
         return int(records[0]["cursor"]) if records else None

@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from screens.logs.format import badge, began, day, method, size, status
 from screens.logs.waterfall import spans, waterfall
 from screens.widgets.columns import sanitize
-from screens.widgets.row_source import Line
+from screens.widgets.row_source import Line, Tone
 from svc_tui.terminal.units import clock, duration
 
 Document = Mapping[str, Any]
@@ -103,7 +103,8 @@ def _log_cells(document: Document, start: int, width: int) -> Iterator[Line]:
     text = document["body"].rstrip("\n")
     attributes = document.get("attributes", {})
     for number, line in enumerate(text.splitlines() or [""]):
-        yield [*(head if number == 0 else [(" " * 33, "")]), (sanitize(line), "")]
+        tone: Tone = "dim" if "/node_modules/" in line else ""
+        yield [*(head if number == 0 else [(" " * 33, "")]), (sanitize(line), tone)]
     for key, value in attributes.items():
         yield [(" " * 33, ""), (f"{sanitize(key)}=", "dim"), (sanitize(value), "dim")]
 

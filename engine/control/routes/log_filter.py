@@ -24,7 +24,8 @@ class LogFilter(QueryModel):
     `level` is the minimum severity. `status` of requests: `404`, `5xx`, `>=400`. `text` is searched in a
     record's content, ignoring case of a-z: for requests the method, target, status, code and detail;
     otherwise the body and the attributes as `key=value`. `since` and `until` are in seconds before now;
-    `since` is inclusive, `until` exclusive. `roots` omits the spans of mounted resources.
+    `since` is inclusive, `until` exclusive. `roots` omits the spans of mounted resources, `heads` the
+    indented lines of stderr that follow a line of their request.
     """
 
     resource: str | None = None
@@ -35,6 +36,7 @@ class LogFilter(QueryModel):
     since: float | None = Field(None, ge=0, le=1e9)
     until: float | None = Field(None, ge=0, le=1e9)
     roots: bool = False
+    heads: bool = False
 
     def filter(self) -> RecordFilter:
         """Return the timeline's filter. Raises `SvcError`."""
@@ -51,6 +53,7 @@ class LogFilter(QueryModel):
             text=self.text,
             statuses=_statuses(self.status) if self.status is not None else None,
             roots=self.roots,
+            heads=self.heads,
         )
 
     def times(self) -> tuple[int | None, int | None]:

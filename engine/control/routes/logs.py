@@ -5,7 +5,7 @@ bytes each. Cursors have no gaps: without a filter, row `i` of a list is the rec
 filter, `cursors` sends all that pass, one range of the timeline at a time, and then those of new records.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -37,13 +37,15 @@ from engine.timeline.query import (
     TimelineReader,
     open_reader,
 )
-from engine.timeline.record import RequestRecord
+from engine.timeline.record import LineRecord, RequestRecord
 from engine.timeline.record_filter import RecordFilter
 from engine.timeline.stored_record import StoredRecord
 
 MAX_RECORDS = 1000
 """Maximum number of records in a response."""
 MAX_CURSORS = 500
+FRAMES = 32
+"""Number of records that are read at once for the lines after another."""
 SCAN_RECORDS = 50_000
 """Number of records scanned for one line of cursors, which takes tens of milliseconds."""
 
@@ -66,12 +68,16 @@ class LogWindowQuery(LogFilter):
 
 
 class RecordsQuery(QueryModel):
-    """The records at `from` and the following `n` - 1 cursors, or at `cursors` (`17,18,21`)."""
+    """The records at `from` and the following `n` - 1 cursors, or at `cursors` (`17,18,21`).
+
+    With `heads`, the body of a line of stderr has the indented lines after it.
+    """
 
     start: int | None = Field(None, ge=0, le=MAX_CURSOR, alias="from")
     n: int = Field(200, ge=0, le=MAX_RECORDS)
     cursors: Annotated[str, StringConstraints(pattern=r"^\d{1,18}(,\d{1,18})*$")] | None = None
     spans: bool = False
+    heads: bool = False
 
 
 class CursorsQuery(LogFilter):
@@ -213,7 +219,7 @@ def blueprint(
                 return reader.by_cursors(cursors)
             return reader.between(query.start, query.start + query.n - 1)
 
-        return await _answer(threads, projects.data_dir(project), read, query.spans)
+        return await _answer(threads, projects.data_dir(project), read, query.spans, query.heads)
 
     @routes.get("/v1/projects/<project>/logs/cursors")
     @sends(ndjson.MEDIA_TYPE)
@@ -255,13 +261,19 @@ def _window(reader: TimelineReader, record_filter: RecordFilter, query: LogWindo
 
 
 async def _answer(
-    threads: ProjectThreads, data: Path, read: Callable[[TimelineReader], list[StoredRecord]], spans: bool
+    threads: ProjectThreads,
+    data: Path,
+    read: Callable[[TimelineReader], list[StoredRecord]],
+    spans: bool,
+    heads: bool = False,
 ) -> Response:
-    text = await threads.run(str(data), lambda: _read(data / database.TIMELINE_FILE, read, spans))
+    text = await threads.run(str(data), lambda: _read(data / database.TIMELINE_FILE, read, spans, heads))
     return Response(text, content_type="application/json")
 
 
-def _read(path: Path, read: Callable[[TimelineReader], list[StoredRecord]], spans: bool) -> bytes:
+def _read(
+    path: Path, read: Callable[[TimelineReader], list[StoredRecord]], spans: bool, heads: bool
+) -> bytes:
     reader = open_reader(path)
     if reader is None:
         return ndjson.line({"first": _EMPTY_RANGE[0], "last": _EMPTY_RANGE[1], "records": []})
@@ -271,11 +283,29 @@ def _read(path: Path, read: Callable[[TimelineReader], list[StoredRecord]], span
         documents = [to_json(entry, calls=False) for entry in entries]
         if spans:
             _add_spans(reader, entries, documents)
+        if heads:
+            for entry, document in zip(entries, documents, strict=True):
+                if lines := list(_indented_after(reader, entry)):
+                    document["body"] = "\n".join((document["body"].rstrip("\n"), *lines))
     finally:
         reader.close()
     # Each call of the encoder holds the interpreter's lock.
     records = b",".join(ndjson.line(document)[:-1] for document in documents)
     return b'{"first": %d, "last": %d, "records": [%b]}\n' % (first, last, records)
+
+
+def _indented_after(reader: TimelineReader, head: StoredRecord) -> Iterator[str]:
+    """Yield the lines that `RecordFilter.heads` omits after a line of stderr."""
+    lines, cursor = [head], head.cursor
+    while isinstance(head.record, LineRecord) and head.record.stream == "stderr" and lines:
+        lines = reader.between(cursor + 1, cursor + FRAMES)
+        cursor += FRAMES
+        for line in lines:
+            if not (isinstance(line.record, LineRecord) and line.record.text[:1] in ("\t", " ")) or (
+                (line.record.stream, line.record.request_id) != ("stderr", head.record.request_id)
+            ):
+                return
+            yield line.record.text
 
 
 def _add_spans(reader: TimelineReader, entries: list[StoredRecord], documents: list[dict[str, Any]]) -> None:

@@ -385,3 +385,39 @@ async def test_command_of_a_denial_is_copied(shop: Shop) -> None:
         await logs.shows("A command allows this", command)
         await logs.press("y")
         await logs.until(lambda: logs.app.clipboard == command)
+
+
+async def test_frames_of_a_stack_belong_to_the_row_of_their_error(shop: Shop) -> None:
+    frames = ("    at book (api/src/index.ts:7:9)", "    at dispatch (node_modules/hono/dist/compose.js:4:2)")
+    texts = ("Error: no room left", *frames, "second error", "stdout next")
+    store = TimelineStore(timeline_path(shop.root))
+    now = time.time_ns()
+    store.append([LineRecord(now, "01one", "api", "stderr", each) for each in texts], now)
+    store.append([LineRecord(now, "01two", "api", "stderr", frames[0])], now)
+    store.close()
+    async with open_logs(shop) as logs:
+        await logs.shows("Error: no room left", "… 2 more lines", "second error")
+        rows = [line for line in logs.text.splitlines() if "STDERR" in line]
+        assert len(rows) == 4 and "at book" in rows[-1], "the first line of another request is a row"
+        await logs.press("g", "slash")
+        await logs.say("compose.js")
+        await logs.press("n")
+        await logs.until(
+            lambda: logs.screen._source.cursor(logs.screen.rows.cursor_row) == error_cursor(logs)
+        )
+        await logs.press("s")
+        await logs.shows("at dispatch (node_modules/hono/dist/compose.js:4:2)")
+        await logs.press("f")
+        await logs.say("text:compose.js")
+        await logs.shows("at dispatch")
+
+
+def error_cursor(logs: Logs) -> int:
+    """Return the cursor of the row with the first error."""
+    count = logs.screen._source.count()
+    cursors = [logs.screen._source.cursor(row) for row in range(count)]
+    return next(
+        cursor
+        for cursor in cursors
+        if "no room" in (logs.screen._source.document(cursor) or {}).get("body", "")
+    )
