@@ -136,7 +136,11 @@ async def test_command_line_completes_and_takes_unambiguous_beginnings(project: 
         await until(
             pilot, lambda: any('Did you mean "board"?' in note.message for note in app._notifications)
         )
-        await pilot.press("q", "backspace", *[*["backspace"] * 4, *"board", "enter"])
+        await until(pilot, lambda: isinstance(app.screen, CommandLine))
+        await pilot.press("q")
+        assert app.screen.query_one(Input).value == "bordq"
+        app.screen.query_one(Input).value = "board"
+        await pilot.press("enter")
         assert isinstance(app.screen, ConsoleScreen) and app.screen.TAB == "board"
 
 
