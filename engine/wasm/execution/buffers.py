@@ -134,11 +134,12 @@ class OutputBuffer:
     `finished` is set once the guest completed the body; `broken` has the reason why no more is sent.
     """
 
-    __slots__ = ("_chunks", "_size", "broken", "finished", "on_change")
+    __slots__ = ("_chunks", "_size", "broken", "discarding", "finished", "on_change")
 
     def __init__(self) -> None:
         self._chunks: deque[bytes] = deque()
         self._size = 0
+        self.discarding = False
         self.finished = False
         self.broken: Any = None
         self.on_change: Callable[[], None] | None = None
@@ -154,7 +155,7 @@ class OutputBuffer:
 
     def put(self, data: bytes) -> None:
         """Add bytes from the guest's side."""
-        if data:
+        if data and not self.discarding:
             self._chunks.append(data)
             self._size += len(data)
             self.changed()
@@ -172,10 +173,7 @@ class OutputBuffer:
 
     def discard(self) -> None:
         """Drop buffered and all further output."""
-        self.on_change = self._forget
-        self._forget()
-
-    def _forget(self) -> None:
+        self.discarding, self.on_change = True, None
         self._chunks.clear()
         self._size = 0
 

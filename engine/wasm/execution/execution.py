@@ -6,6 +6,7 @@ A loop polls the guest's fiber (`polls.py`), moves bytes between guest and clien
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
+from http import HTTPStatus
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.capi.values import encode_text
 from engine.wasm.capi.wasmtime import Invocation, Store, WasmtimeApiError
+from engine.wasm.execution.buffers import OutputBuffer
 from engine.wasm.execution.config import MIB, TABLE_ELEMENTS, WARM_RESIDENT_MIB
 from engine.wasm.execution.environment import encode_environment
 from engine.wasm.execution.failure import StderrTail
@@ -30,6 +32,7 @@ from engine.wasm.execution.reclaimer import SMALL_BYTES
 from engine.wasm.execution.request import GuestRequest, Outcome, RunReport
 from engine.wasm.execution.run_state import RunState
 from engine.wasm.host.process import begin
+from engine.wasm.host.requests import settle_watches
 
 if TYPE_CHECKING:
     from engine.wasm.execution.runner import Guest
@@ -303,16 +306,22 @@ class Execution:
         self._start_disconnect_grace()
 
     def _start_disconnect_grace(self) -> None:
-        """Fail the guest's next write; stop the run after `DISCONNECT_GRACE_SECONDS`."""
-        if self._sending:
-            self.stop("client-gone")
-            return
+        """Notify the guest; stop the run after `DISCONNECT_GRACE_SECONDS`."""
         self._grace_timer = asyncio.get_running_loop().call_later(
             DISCONNECT_GRACE_SECONDS, self.stop, "client-gone"
         )
+        self._run.disconnected = True
+        settle_watches(self._run, HTTPStatus.NO_CONTENT)
         if self._run.head is not None:
-            self._run.head.body.broken = "closed"
+            self._close_body(self._run.head.body)
         self._wake()
+
+    def _close_body(self, body: OutputBuffer) -> None:
+        """Fail the guest's next write. A guest that watches for the disconnect need not notice it by that."""
+        if set(self._run.watches.values()) <= {"/"}:
+            body.broken = "closed"
+        else:
+            body.discard()
 
     def _flush_events(self) -> None:
         """Run the actions and pass on the output that guest code queued for the loop's thread."""
@@ -342,7 +351,7 @@ class Execution:
         body = head.body
         data = body.drain()
         if self._grace_timer is not None:
-            body.broken = "closed"
+            self._close_body(body)
             return
         if not self._started:
             headers = head.headers
@@ -356,6 +365,8 @@ class Execution:
             self._bytes_out += len(data)
             end = body.finished and body.empty
             await self._send(self._exchange.send_body(data, end=end))
+            if self._grace_timer is not None:
+                return
             self._complete = end
             data = body.drain()
         if body.finished and not self._complete:

@@ -86,6 +86,9 @@ class RunState:
         self.inputs: dict[int, InputBuffer] = {0: self.body}
         self.outputs: dict[int, OutputBuffer] = {}
         self.pending: dict[int, Any] = {}
+        self.watches: dict[Any, str] = {}
+        """Pending responses about the client's disconnect, with the paths of their requests."""
+        self.disconnected = False
         self.head: ResponseHead | None = None
         self.refused: Any = None
         self.lines: deque[tuple[str, str]] = deque()
@@ -167,6 +170,7 @@ class RunState:
         self.inputs.clear()
         self.outputs.clear()
         self.pending.clear()
+        self.watches.clear()
 
 
 def _noop() -> None:

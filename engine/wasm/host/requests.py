@@ -1,5 +1,9 @@
 """Outgoing requests. The network part is in `engine/wasm/outbound/http.py`."""
 
+from http import HTTPStatus
+
+from engine.door import DOMAIN
+from engine.wasm.execution.buffers import InputBuffer
 from engine.wasm.execution.run_state import MAX_CHANNELS, RunState, Trap
 from engine.wasm.host.registry import host
 from engine.wasm.host.texts import encode_error, encode_fields, parse_fields
@@ -13,6 +17,12 @@ from engine.wasm.outbound.messages import (
 
 MAX_DESCRIPTION_CHARS = 200
 _HEAD_PARTS = 9
+CLIENT = f"client.{DOMAIN}"
+"""A request to this host is answered with 204 when the client disconnects.
+
+The run's response is then discarded, unless the path is "/": later writes fail. With the path "/idle", the
+answer is 404 as soon as the guest waits for nothing else.
+"""
 
 
 @host("fetch")
@@ -27,6 +37,9 @@ def fetch(run: RunState, text: bytes) -> bytes:
     channel, request = _parse(run, text)
     if len(run.pending) + len(run.inputs) >= MAX_CHANNELS or channel in run.pending:
         raise Trap(f"it holds more than {MAX_CHANNELS} outgoing requests and responses")
+    if request.authority == CLIENT:
+        _watch(run, channel, request.path)
+        return b""
     path = request.path.partition("?")[0] or "/"
     scheme = request.scheme or "https"
     run.last_call = f"{request.method} {scheme}://{request.authority}{path}"[:MAX_DESCRIPTION_CHARS]
@@ -44,6 +57,20 @@ def fetch(run: RunState, text: bytes) -> bytes:
             return encode_error((refusal.code, None))
         request.body.discard()
     return b""
+
+
+def _watch(run: RunState, channel: int, path: str) -> None:
+    future = run.pending[channel] = FutureResponse()
+    run.waiting += 1
+    run.watches[future] = path
+    if run.disconnected:
+        settle_watches(run, HTTPStatus.NO_CONTENT)
+
+
+def settle_watches(run: RunState, status: HTTPStatus) -> None:
+    """Answer the requests that wait for the client's disconnect."""
+    for future in tuple(run.watches):
+        future.settle(run, IncomingResponse(status, [], InputBuffer(ended=True)))
 
 
 def _parse(run: RunState, text: bytes) -> tuple[int, OutgoingRequest]:

@@ -4,12 +4,14 @@ A channel is a number that the library gives to a message's body. Channel 0 of t
 """
 
 from collections.abc import Iterable
+from http import HTTPStatus
 
 from engine.wasm.capi.ascii_packing import MAX_PACKED_BYTES
 from engine.wasm.capi.host_functions import Suspend, Waitable
 from engine.wasm.execution.buffers import OutputBuffer
 from engine.wasm.execution.run_state import ResponseHead, RunState, Trap
 from engine.wasm.host.registry import host
+from engine.wasm.host.requests import settle_watches
 from engine.wasm.host.texts import encode_error, parse_error, parse_fields
 
 _HEAD, _END = 1, 2
@@ -167,6 +169,8 @@ def wait(run: RunState, text: bytes, deadline: int) -> States | Suspend:
     """Wait until a source before the bar is ready, or for a deadline; return which sources are ready."""
     sources, count = _parse(run, text)
     waited = sources[:count]
+    if deadline == _FOREVER and all(run.watches.get(each) == "/idle" for each in waited):
+        settle_watches(run, HTTPStatus.NOT_FOUND)
     if any(each.ready() for each in waited) or run.now() >= deadline:
         return _states(run, sources)
     return Suspend(waited, lambda: _states(run, sources), None if deadline == _FOREVER else deadline)

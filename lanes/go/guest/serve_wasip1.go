@@ -23,6 +23,7 @@ func answer(incoming wasi.Request) {
 	defer FlushLog() // when the handler panics, too
 	request, err := newRequest(ctx, incoming)
 	writer := newResponseWriter(ctx, cancel, incoming)
+	request = request.WithContext(wasi.Watching(ctx, func(err error) { _ = writer.note(err) }))
 	aborted := false
 	defer func() {
 		if aborted {
@@ -81,5 +82,5 @@ func newRequest(ctx context.Context, incoming wasi.Request) (*http.Request, erro
 	} else {
 		request.Body = body
 	}
-	return request.WithContext(ctx), err
+	return request, err
 }

@@ -36,6 +36,11 @@ func answer(w *lite.Response, r *lite.Request) {
 		w.Header("X-Many", "2")
 		w.Header("Content-Type", "text/plain")
 		io.WriteString(w, "made")
+	case "/until-left":
+		fmt.Fprint(w, "waiting")
+		w.Flush()
+		<-r.Context.Done()
+		fmt.Println("left:", r.Context.Err())
 	case "/nothing":
 	case "/empty":
 		w.Status(204)

@@ -527,6 +527,19 @@ func failures() {
 		}
 		fmt.Println("left: ", r.Context().Err())
 	})
+	http.HandleFunc("GET /until-left", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, "waiting")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		_, err := fmt.Fprintln(w, "too late")
+		fmt.Println("left:", r.Context().Err(), err, w.(interface{ FlushError() error }).FlushError())
+	})
+	http.HandleFunc("GET /until-left/before", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+		defer cancel()
+		<-ctx.Done()
+		fmt.Println("left:", ctx.Err())
+	})
 	http.HandleFunc("GET /too-much", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "5")
 		_, err := fmt.Fprint(w, "more than five")

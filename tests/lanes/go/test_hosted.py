@@ -1,5 +1,6 @@
 """net/http in a hosted program: outcome, output and limits."""
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -168,6 +169,20 @@ def test_client_disconnect_cancels_the_context_of_the_request(ask: Ask) -> None:
     answer = ask("/forever", leave_after=3)
     assert answer.report.outcome == "client-gone"
     assert answer.lines == [("stdout", "left:  context canceled")]
+
+
+def test_handler_that_waits_for_the_end_of_its_request_ends_when_the_client_leaves(ask: Ask) -> None:
+    answer = ask("/until-left", leave_after=1)
+    assert (answer.report.outcome, answer.text) == ("client-gone", "waiting\n")
+    assert answer.lines == [
+        ("stdout", "left: context canceled <nil> the other side disconnected"),
+    ]
+    leave = asyncio.Event()
+    leave.set()
+    before = ask("/until-left/before", leave=leave)
+    assert (before.report.outcome, before.lines) == ("client-gone", [("stdout", "left: context canceled")])
+    limited = ask("/until-left", run_limit_secs=1)
+    assert limited.report.outcome == "run-limit"
 
 
 def test_failed_write_cancels_the_context_of_the_request(ask: Ask) -> None:

@@ -56,6 +56,11 @@ def test_request_has_method_target_fields_and_environment(ask: Ask) -> None:
     assert ask("/env").text == "hello"
 
 
+def test_context_ends_when_the_client_leaves(hosted: Ask) -> None:
+    reply = hosted("/until-left", leave_after=1)
+    assert (reply.report.outcome, reply.lines) == ("client-gone", [("stdout", "left: context canceled")])
+
+
 def test_response_has_status_fields_and_body(ask: Ask) -> None:
     reply = ask("/made")
     assert (reply.status, reply.text) == (201, "made")

@@ -20,7 +20,7 @@ func respond(incoming wasi.Request, answer func(*Response, *Request)) {
 	defer cancel()
 	path, query, _ := strings.Cut(incoming.Path(), "?")
 	request := &Request{
-		Context: ctx,
+		Context: wasi.Watching(ctx, func(error) { cancel() }),
 		Method:  incoming.Method(),
 		Path:    path,
 		Query:   query,
