@@ -55,7 +55,7 @@ export function svcDescribe(error, depth = 0) {
   }
 }
 
-const svcPrint = console.error.bind(console);
+export const svcPrint = console.error.bind(console);
 
 /** Print an error and exit. The host then sends an error response, or cuts the connection of a response that began. */
 export function svcFail(error) {

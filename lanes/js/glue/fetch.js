@@ -2,6 +2,7 @@
 // and errors.
 import { svcBlobHeaders, svcIsLargeBlob } from './blob.js';
 import { svcDefineReading, svcWasUsed } from './body.js';
+import { svcClientSignal } from './client.js';
 import { svcCurrent } from './current.js';
 import { define, defineGetter } from './define.js';
 import { svcFail } from './failure.js';
@@ -61,6 +62,13 @@ function optionsOf(input, init) {
 
 /** Signals of requests: reading one that was not set ends the program in the engine. */
 const signals = new WeakMap();
+/** Requests that were made of the request of the client, whose signal they share. */
+const forwarded = new WeakSet();
+
+function isOfClient(request) {
+  return request === svcCurrent.request || forwarded.has(request);
+}
+
 /** Bodies that can be sent again after a redirect, by request. */
 const repeatable = new WeakMap();
 
@@ -92,13 +100,14 @@ globalThis.Request = new Proxy(NativeRequest, {
     if (own) options.set(request, own);
     const signal = args[1]?.signal ?? signals.get(args[0]);
     if (signal) signals.set(request, signal);
+    else if (isOfClient(args[0]) && args[1]?.signal === undefined) forwarded.add(request);
     if (args[1]?.body instanceof ReadableStream || streaming.has(args[0])) streaming.add(request);
     if (source && !(source instanceof ReadableStream)) repeatable.set(request, source);
     return request;
   },
 });
 defineGetter(NativeRequest.prototype, 'signal', function () {
-  if (!signals.has(this)) signals.set(this, new AbortController().signal);
+  if (!signals.has(this)) signals.set(this, isOfClient(this) ? svcClientSignal() : new AbortController().signal);
   return signals.get(this);
 });
 NativeRequest.prototype.constructor = globalThis.Request;

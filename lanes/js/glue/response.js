@@ -6,6 +6,7 @@
 // - Compressed responses of fetch() are not decoded.
 import { svcBlobHeaders, svcIsLargeBlob } from './blob.js';
 import { svcDefineReading, svcWasUsed } from './body.js';
+import { svcWhenGone } from './client.js';
 import { svcCurrent } from './current.js';
 import { compile, define, defineGetter } from './define.js';
 import { svcFail } from './failure.js';
@@ -59,11 +60,17 @@ export function svcAcceptable(text) {
 
 function guarded(stream) {
   const reader = stream.getReader();
+  let gone = false;
+  svcWhenGone((reason) => {
+    gone = true;
+    return reader.cancel(reason);
+  }, '/idle');
   return new ReadableStream({
     async pull(controller) {
       try {
         const { done, value } = await reader.read();
-        if (done) return controller.close();
+        // The run ends with the response: cleanup may take some turns more.
+        if (done) return gone ? new Promise(() => {}) : controller.close();
         if (!(value instanceof Uint8Array)) {
           throw new TypeError(`a chunk of the response body is a ${typeof value}, not a Uint8Array: use TextEncoder`);
         }

@@ -9,6 +9,7 @@ import './streams.js';
 import './byte_streams.js';
 import './pipe.js';
 import './file_reader.js';
+import { svcWhenGone } from './client.js';
 import { svcCurrent } from './current.js';
 import { compile } from './define.js';
 import { svcFail } from './failure.js';
@@ -30,7 +31,10 @@ export function svcCheck(app, entry) {
 }
 
 const context = {
-  waitUntil: (promise) => svcCurrent.event.waitUntil(promise),
+  waitUntil(promise) {
+    svcCurrent.event.waitUntil(promise);
+    svcWhenGone(() => {}, '/idle'); // so that a failed write does not end the run
+  },
   passThroughOnException() {},
 };
 

@@ -23,6 +23,9 @@ function withHeaders(init, defaults) {
   return { ...init, headers };
 }
 
+// Hosted, it watches for the client's disconnect.
+const watch = globalThis[Symbol.for('svc.client')];
+
 // A body whose writer learns when the reader wants more, and when it has disconnected.
 function written(produce) {
   const gone = new AbortController();
@@ -40,7 +43,10 @@ function written(produce) {
       // Not awaited: a stream is read only after its start has finished.
       (async () => {
         try {
-          await produce(write, gone.signal);
+          await produce(write, () => {
+            watch?.();
+            return gone.signal;
+          });
           if (!gone.signal.aborted) controller.close();
         } catch (error) {
           if (!gone.signal.aborted) controller.error(error);
@@ -57,7 +63,7 @@ function written(produce) {
 
 export function stream(produce, init) {
   return new Response(
-    written((write, signal) => produce(write, { signal })),
+    written((write, signal) => produce(write, { get signal() { return signal(); } })),
     withHeaders(init, { 'content-type': 'text/plain; charset=utf-8' }),
   );
 }
@@ -95,7 +101,7 @@ export function eventStream(produce, init = {}) {
       return write(text);
     };
     const events = {
-      signal,
+      get signal() { return signal(); },
       send: async (event) => send(encoded(event)),
       comment: async (text = '') => send(`${lines(': ', String(text))}\n`),
     };

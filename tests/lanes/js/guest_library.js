@@ -1,6 +1,12 @@
 // One route for each thing that '@svc/guest' offers.
 import { eventStream, json, log, sleep, stream } from '@svc/guest';
 
+// Cleanup that needs turns of the event loop.
+async function late(text, ms = 20) {
+  await sleep(ms);
+  console.log(text);
+}
+
 const routes = {
   '/json': () => json({ text: 'ü', list: [1, null] }, { status: 201, headers: { 'x-more': 'yes' } }),
   '/json-none': () => json(undefined),
@@ -47,6 +53,67 @@ const routes = {
       await sleep(200, events.signal);
     }
   }),
+  '/left/pull': () => new Response(new ReadableStream({
+    async pull(controller) {
+      await sleep(20);
+      controller.enqueue(new TextEncoder().encode('a'));
+    },
+    cancel: (reason) => late(`cancel: ${reason}`),
+  })),
+  '/left/busy': () => new Response(new ReadableStream({
+    pull: (controller) => controller.enqueue(new Uint8Array(65_536)),
+    cancel: () => late('cancel'),
+  })),
+  '/left/idle': (request) => new Response(new ReadableStream({
+    start(controller) {
+      controller.enqueue(new TextEncoder().encode('a'));
+      request.signal.addEventListener('abort', () => late(`abort: ${request.signal.reason}`));
+    },
+  })),
+  '/left/stream': () => stream(async (write, { signal }) => {
+    try {
+      for (;;) {
+        await write('a');
+        await sleep(20);
+      }
+    } finally {
+      await late(`finally: ${signal.aborted}`);
+    }
+  }),
+  '/left/waiting': () => stream(async (write, { signal }) => {
+    await write('a');
+    await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    await late('resolved');
+  }),
+  '/left/events': () => eventStream(async (events) => {
+    while (!events.signal.aborted) {
+      await events.send('a').catch(() => {});
+      await sleep(20);
+    }
+    await late('after the loop');
+  }),
+  '/left/before': async (request) => {
+    await new Promise((resolve) => new Request('http://x/', request).signal.addEventListener('abort', resolve));
+    await late('before');
+    return new Response('too late');
+  },
+  '/left/wait': (request, context) => {
+    context.waitUntil(late('waited', 200));
+    return new Response(new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(65_536)) }));
+  },
+  '/left/never': () => stream(async (write) => {
+    for (;;) {
+      await write('a').catch(() => {});
+      await sleep(20);
+    }
+  }),
+  '/left/failing': () => new Response(new ReadableStream({
+    pull: (controller) => controller.enqueue(new Uint8Array(9)),
+    async cancel() {
+      await sleep(20);
+      throw new Error('no cleanup');
+    },
+  })),
   '/cancel': async () => {
     let told = 'nothing';
     const body = eventStream(async (events) => {
@@ -79,4 +146,4 @@ const routes = {
   },
 };
 
-export default { fetch: (request) => routes[new URL(request.url).pathname](request) };
+export default { fetch: (request, _, context) => routes[new URL(request.url).pathname](request, context) };

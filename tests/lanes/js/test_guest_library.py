@@ -1,16 +1,20 @@
 """The API of `@svc/guest`, in dev and deploy mode."""
 
+import asyncio
 import json
 import re
 from typing import Any
 
 import pytest
 
+from engine.lane import BuildMode
+from engine.wasm.execution.execution import DISCONNECT_GRACE_SECONDS
 from tests.lanes.js.programs import Programs
 from tests.lanes.js.sources import MODES, ask
 from tests.support.guest_client import Answer
 
 pytestmark = pytest.mark.slow
+ENVIRONMENT = {"PROGRAM": "guest_library"}
 TARGETS = [
     "/json",
     "/json-none",
@@ -126,13 +130,55 @@ def test_log_writes_one_line_of_json_for_each_record(answers: dict[str, dict[str
     assert hostile == {"level": "error", "msg": "42", "bad": "[Error: hostile]"}
 
 
+LEFT = {
+    "/left/pull": "cancel: AbortError: the client disconnected",
+    "/left/busy": "cancel",
+    "/left/idle": "abort: AbortError: the client disconnected",
+    "/left/stream": "finally: true",
+    "/left/waiting": "resolved",
+    "/left/events": "after the loop",
+    "/left/wait": "waited",
+    "/left/failing": "Error: no cleanup",
+}
+"""What the cleanup prints, some turns of the event loop after the client has left."""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_cleanup_runs_after_the_client_has_left(programs: Programs, mode: BuildMode) -> None:
+    artifact = programs.artifact("guest_library", mode)
+    replies = ask(programs, artifact, *LEFT, environment=ENVIRONMENT, leave_after=1)
+    printed = {
+        path: [text for _, text in answer.lines][:1] for path, answer in zip(LEFT, replies, strict=True)
+    }
+    assert printed == {path: [text] for path, text in LEFT.items()}
+    assert {answer.report.outcome for answer in replies} == {"client-gone"}
+
+
+def test_client_that_leaves_before_the_response_aborts_the_signal_of_derived_requests(
+    programs: Programs,
+) -> None:
+    leave = asyncio.Event()
+    leave.set()
+    artifact = programs.artifact("guest_library", "dev")
+    [answer] = ask(programs, artifact, "/left/before", environment=ENVIRONMENT, leave=leave)
+    assert (answer.report.outcome, answer.lines) == ("client-gone", [("stdout", "before")])
+
+
+def test_run_ends_with_its_cleanup_or_after_the_grace(programs: Programs) -> None:
+    artifact = programs.artifact("guest_library", "dev")
+    done, never = ask(
+        programs, artifact, "/left/waiting", "/left/never", environment=ENVIRONMENT, leave_after=1
+    )
+    assert done.report.wall_ns < DISCONNECT_GRACE_SECONDS * 1e9 <= never.report.wall_ns
+    assert never.report.outcome == "client-gone"
+
+
 def test_client_disconnect_ends_an_endless_stream(programs: Programs) -> None:
-    environment = {"PROGRAM": "guest_library"}
     (answer,) = ask(
         programs,
         programs.artifact("guest_library", "dev"),
         "/forever",
-        environment=environment,
+        environment=ENVIRONMENT,
         leave_after=3,
     )
     assert answer.report.outcome == "client-gone"
