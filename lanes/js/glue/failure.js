@@ -4,14 +4,6 @@ import { svcFlush } from './telemetry.js';
 
 const SVC_FRAMES = 24;
 const SVC_CAUSES = 4;
-const SVC_DEPTH = 1000;
-const SVC_SHALLOW = 3;
-const SVC_OBJECTS = 10_000;
-/** Characters that are printed of a text, a little more than the host takes of a request's output. */
-const SVC_OUTPUT = (1 << 20) + 1;
-const SVC_CONSOLE = [
-  'assert', 'debug', 'dir', 'dirxml', 'error', 'group', 'groupCollapsed', 'info', 'log', 'table', 'timeLog', 'trace', 'warn',
-];
 const SVC_OUT_OF_MEMORY = 'Error: out of memory: memory_limit_mb, or the quarter of it that the engine has for objects';
 const SVC_MISSING = {
   WebAssembly: 'a component cannot compile code',
@@ -62,62 +54,6 @@ export function svcFail(error) {
   svcFlush();
   svcPrint(svcDescribe(error));
   exit({ tag: 'err' });
-}
-
-/** Return the values inside an object that the engine prints. */
-function inside(value) {
-  if (value instanceof Map) return [...value].flat();
-  if (value instanceof Set || Array.isArray(value)) return value;
-  const values = [];
-  for (const key in value) values.push(value[key]);
-  return values;
-}
-
-function countOf(value) {
-  if (Array.isArray(value)) return value.length;
-  return value instanceof Map || value instanceof Set ? value.size : 0;
-}
-
-/**
- * Return why the engine cannot print a value, or an empty string. It visits each object once, except without `seen`.
- *
- * Deep nesting would exhaust the engine's stack, and much text its memory. It compares each object with all others.
- */
-function excess(value, levels, budget, seen) {
-  if (typeof value === 'string') budget.characters -= value.length;
-  if (typeof value !== 'object' || value === null) budget.characters--;
-  else if (ArrayBuffer.isView(value)) budget.characters -= value.length ?? 0;
-  else if (!seen?.has(value)) {
-    if (!levels) return `more than ${SVC_DEPTH} levels`;
-    seen?.add(value);
-    budget.objects--;
-    if (countOf(value) > budget.characters) return `more than ${SVC_OUTPUT} values or characters`;
-    for (const each of inside(value)) {
-      const found = excess(each, levels - 1, budget, seen);
-      if (found) return found;
-    }
-  }
-  if (budget.characters < 0) return `more than ${SVC_OUTPUT} values or characters`;
-  return budget.objects < 0 ? `more than ${SVC_OBJECTS} objects` : '';
-}
-
-function printable(value) {
-  if (typeof value === 'string') return value.length > SVC_OUTPUT ? value.slice(0, SVC_OUTPUT) : value;
-  if (typeof value !== 'object') return value;
-  if (value instanceof Error) return svcDescribe(value);
-  const budget = () => ({ characters: SVC_OUTPUT, objects: SVC_OBJECTS });
-  try {
-    const found = excess(value, SVC_SHALLOW, budget()) && excess(value, SVC_DEPTH, budget(), new Set());
-    return found ? `[an object with ${found}]` : value;
-  } catch {
-    return value; // A getter that throws does so when it is printed, too.
-  }
-}
-
-// The engine's console shows an error as a constructor call, without its stack.
-for (const name of SVC_CONSOLE) {
-  const print = console[name].bind(console);
-  console[name] = (...values) => print(...values.map(printable));
 }
 
 // An error of a callback has no caller that could catch it.

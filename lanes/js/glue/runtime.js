@@ -1,5 +1,6 @@
 // The listener of the component's `fetch` event: it calls the user's handler, in dev and deploy builds.
 import { ask } from 'svc:doors/call@0.1.0';
+import './console.js';
 import './crypto/subtle.js';
 import './events.js';
 import './fetch.js';

@@ -50,6 +50,23 @@ const routes = {
     let n = 0;
     return new Response(new ReadableStream({ pull: (c) => (n++ < 2 ? c.enqueue(encoder.encode('a')) : deep()) }));
   },
+  '/console'(request) {
+    const form = new FormData();
+    form.append('a', 'b');
+    const circle = { n: 1n, f: deep, list: [1, -0, 'x', [null]], get late() { return deep(); }, 'no-name': new Date(0) };
+    circle.self = circle;
+    console.log({ error: new Error('inside'), after: 1 });
+    console.log(request.headers, { form }, [new URLSearchParams('a=1&a=2')], new Map([[{ k: 1 }, new Set([2])]]));
+    console.log(new Request('http://x/', { headers: { a: 'b' } }), new Response('x', { status: 201 }));
+    console.log(circle, new Uint8Array([1, 2]), /r/g, class Own {}, Object.create(null), new Proxy({}, { ownKeys: deep }));
+    console.log('%s has %d of %i, %f, %o%% %c%s', 'a', 1, '5x', 1.5, { b: 2 }, 'css', 'end', 'more', '%s');
+    console.log('100%', '50%');
+    console.assert(true, 'holds');
+    console.assert(false, 'text %s', 1);
+    console.assert(0);
+    console.assert(null, { a: 1 });
+    return new Response('printed');
+  },
   '/nested'() {
     let list = [];
     for (let depth = 0; depth < 10_000; depth++) list = [list];

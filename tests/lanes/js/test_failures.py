@@ -34,6 +34,7 @@ DETAILS = {
 BODIES = {
     "/printed": b"printed",
     "/nested": b"printed",
+    "/console": b"printed",
     "/globals": b"[]",
     "/meta": b"/other.js",
     "/types": b"[true,true]",
@@ -148,3 +149,24 @@ def test_stacks_of_causes_timers_and_printed_errors_have_the_file(
     assert [line.split(" (")[0] for line in glue[2:4]] == ["    at guarded", "    at answer"]
     assert lines("/timer")[:2] == ["Error: deep", "    at deep (api/odd.js:5:9)"]
     assert lines("/printed")[:2] == ["caught Error: deep", "    at deep (api/odd.js:5:9)"]
+
+
+def test_console_shows_errors_and_entries_within_values(answers: dict[str, dict[str, Answer]]) -> None:
+    lines = [text for _, text in printed(answers["dev"]["/console"])]
+    assert lines[0] == "{ error: Error: inside" and lines[1].startswith("    at /console (api/odd.js:")
+    assert [line for line in lines[1:] if not line.startswith("    at ")] == [
+        "after: 1 }",
+        'Headers(1) { "host" => "api.localhost" } { form: FormData(1) { "a" => "b" } } '
+        '[URLSearchParams(2) { "a" => "1", "a" => "2" }] Map(1) { { k: 1 } => Set(1) { 2 } }',
+        'Request { method: "GET", url: "http://x/", headers: Headers(1) { "a" => "b" }, bodyUsed: false } '
+        'Response { status: 201, statusText: "", url: "", headers: '
+        'Headers(1) { "content-type" => "text/plain;charset=UTF-8" }, bodyUsed: false }',
+        '{ n: 1n, f: [Function: deep], list: [1, -0, "x", [null]], late: [Getter], '
+        "no-name: 1970-01-01T00:00:00.000Z, self: <Circular> } Uint8Array [1, 2] /r/g [Function: Own] {} "
+        "[an object that cannot be shown]",
+        "a has 1 of 5, 1.5, { b: 2 }% end more %s",
+        "100% 50%",
+        "Assertion failed: text 1",
+        "Assertion failed",
+        "Assertion failed { a: 1 }",
+    ]
