@@ -99,21 +99,25 @@ async function textOf(message, name) {
   return text + decoder.decode();
 }
 
+/** Functions that read a body; `small` returns the bytes of a small one, for which the engine's function is faster. */
 const READ = {
-  arrayBuffer: bufferOf,
-  json: async (message) => JSON.parse(await textOf(message, 'json')),
-  text: (message) => textOf(message, 'text'),
+  arrayBuffer: (message, length, small) => small?.() ?? bufferOf(message, length),
+  json: async (message, length, small) => JSON.parse(await READ.text(message, length, small, 'json')),
+  // The engine decodes other bytes than UTF-8 to an error, and keeps a byte order mark.
+  text: async (message, length, small, name = 'text') =>
+    small ? new TextDecoder().decode(await small()) : textOf(message, name),
 };
 
 /** Define the functions that read a body; `length` returns the content-length of a message as text, or null. */
 export function svcDefineReading(prototype, length) {
+  const { arrayBuffer: bytesOf } = prototype;
   for (const name of Object.keys(READ)) {
     const native = prototype[name], read = READ[name];
     define(prototype, {
       [name]() {
         if (!prototype.isPrototypeOf(this)) return native.call(this);
         const known = length(this);
-        return isSmall(known) ? native.call(this) : read(this, known);
+        return read(this, known, isSmall(known) ? () => bytesOf.call(this) : undefined);
       },
     });
   }

@@ -77,13 +77,18 @@ class FormParser {
   finish() { this.#parser.finish(); }
 }
 
+/** Decode UTF-8; in a form, a byte order mark belongs to the text. */
+function decoded(bytes) {
+  return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
+}
+
 /** Return the name and value of a part. */
 function entryOf(part) {
   const parameters = parametersOf(part.headers['content-disposition'] ?? ''), { name } = parameters;
   const filename = 'filename*' in parameters ? part.filename : parameters.filename;
   if (name === undefined) throw refuse('a part has no name');
   const value = filename === undefined
-    ? new TextDecoder().decode(part.bytes)
+    ? decoded(part.bytes)
     : new File(part.content, unescapeName(filename), { type: part.mediaType ?? 'application/octet-stream' });
   return [unescapeName(name), value];
 }
@@ -115,13 +120,14 @@ async function formData() {
   const type = this.headers.get('content-type') ?? '';
   const essence = type.split(';', 1)[0].trim().toLowerCase();
   if (essence === 'application/x-www-form-urlencoded') {
-    const form = new FormData(), text = await this.text();
+    const form = new FormData(), text = decoded(await this.arrayBuffer());
     if (countFields(text) > MAX_PARTS) throw refuse(`the form has more than ${MAX_PARTS} fields`);
     for (const [name, value] of new URLSearchParams(text)) form.append(name, value);
     return form;
   }
-  const boundary = essence === 'multipart/form-data' ? parametersOf(type).boundary : undefined;
-  if (!boundary) throw refuse(`the content type ${JSON.stringify(type)} is no form`);
+  if (essence !== 'multipart/form-data') throw refuse(`the content type ${JSON.stringify(type)} is not that of a form`);
+  const { boundary } = parametersOf(type);
+  if (!boundary) throw refuse('the content type has no boundary: let the client set the header');
   return multipart(this, boundary);
 }
 

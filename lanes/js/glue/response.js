@@ -95,6 +95,16 @@ function checkStatusText(text) {
   if (text && !/^[\t\x20-\x7e\x80-\xff]*$/.test(text)) throw new TypeError('Response: statusText is not a reason phrase');
 }
 
+const NO_BODY = [101, 103, 204, 205, 304];
+
+function checkInit(body, { status, statusText }) {
+  checkStatusText(statusText);
+  // The message of the engine does not name the status.
+  if (status !== undefined && body !== undefined && body !== null && NO_BODY.includes(status)) {
+    throw new TypeError(`Response: a response with the status ${status} has no body`);
+  }
+}
+
 /** Replace a body in arguments of Response that the engine does not take, and return the state of the response. */
 function prepared(args) {
   if (args[0] instanceof FormData) args[0] = svcBody(args[0]);
@@ -113,7 +123,7 @@ function prepared(args) {
 const handler = {
   construct(target, args, newTarget) {
     const body = args[0], state = typeof body === 'object' && body ? prepared(args) : undefined, init = args[1];
-    if (init) checkStatusText(init.statusText);
+    if (init) checkInit(body, init);
     const headers = init?.headers;
     if (headers) checkFields(headers);
     const response = construct(target, args, newTarget === replaced ? target : newTarget);
@@ -202,6 +212,7 @@ for (const name of ['json', 'redirect']) {
   define(NativeResponse, {
     [name](...args) {
       checkText(`Response.${name}`, args[0]);
+      if (name === 'json' && args[1]) checkInit(args[0], args[1]);
       const response = native.apply(NativeResponse, args), headers = args[1]?.headers;
       if (headers && hasLength(headers)) stateOf(response).hasOwnLength = true;
       return response;
@@ -225,4 +236,4 @@ export function svcSendable(response, entry) {
   return new NativeResponse(body && guarded(body), { status, statusText, headers });
 }
 
-compile(handler.construct, checkStatusText, isUsed, prepared);
+compile(handler.construct, checkInit, checkStatusText, isUsed, prepared);

@@ -181,8 +181,8 @@ def test_form_data_counts_parts_before_it_parses_headers(post: Post) -> None:
         (part('name="a"', b"") * 10_001 + END, MULTIPART, "10000"),
         (b"a&" * 1_000_000, "application/x-www-form-urlencoded", "the form has more than 10000 fields"),
         (part(f'name="{"a" * 20_000}"', b"") + END, MULTIPART, "header size"),
-        (b"a=1", "text/plain", 'the content type "text/plain" is no form'),
-        (b"a=1", "multipart/form-data", "is no form"),
+        (b"a=1", "text/plain", 'the content type "text/plain" is not that of a form'),
+        (b"a=1", "multipart/form-data", "the content type has no boundary: let the client set the header"),
     ],
     ids=[
         "no-end",

@@ -19,7 +19,49 @@ async function thrown(action) {
   return 'nothing';
 }
 
+/** The texts of a body's bytes as each kind of body reads them. */
+async function readings(bytes, read) {
+  const url = 'http://x/', method = 'POST', one = () => new ReadableStream({ start: (c) => (c.enqueue(bytes), c.close()) });
+  const bodies = [
+    new Response(bytes), new Response(one()), new Response(bytes).clone(), new Response(new Blob([bytes])),
+    new Request(url, { method, body: bytes }), new Request(url, { method, body: one() }), await fetch(`data:,${percent(bytes)}`),
+  ];
+  return [...new Set(await Promise.all(bodies.map(read)))];
+}
+
+function percent(bytes) {
+  return Array.from(bytes, (byte) => `%${byte.toString(16).padStart(2, '0')}`).join('');
+}
+
+async function formOf(type, ...parts) {
+  const form = await new Response(new Blob(parts), { headers: { 'content-type': type } }).formData();
+  return [...form].map(([name, value]) => [name, value]);
+}
+
+function message(action) {
+  try {
+    action();
+  } catch (error) {
+    return `${error.name}: ${error.message}`;
+  }
+}
+
 const checks = {
+  'utf-8-of-bodies': async () => [
+    await readings(new Uint8Array([0x63, 0x61, 0x66, 0xe9]), (body) => body.text()),
+    await readings(new Uint8Array(300).fill(0xe9), async (body) => (await body.text()).length),
+    await readings(encoder.encode('\ufeffa\ufeff'), (body) => body.text()),
+    await readings(encoder.encode('\ufeff{"a":"\ufeff"}'), async (body) => JSON.stringify(await body.json())),
+    await readings(new Uint8Array([0x22, 0xff, 0x22]), (body) => body.json()),
+    await new Blob([new Uint8Array([0xef, 0xbb, 0xbf, 0x61, 0xff])]).text(),
+  ],
+  'utf-8-of-forms': async () => [
+    await formOf('application/x-www-form-urlencoded', new Uint8Array([0xef, 0xbb, 0xbf]), 'a=', new Uint8Array([0xff]), '&b=%ff'),
+    await formOf('multipart/form-data; boundary=x',
+      '--x\r\ncontent-disposition: form-data; name="a"\r\n\r\n\ufeff', new Uint8Array([0xff]), '\r\n--x--\r\n'),
+  ],
+  'body-of-a-status': () => [204, 205, 304].map((status) => message(() => new Response('x', { status })))
+    .concat(message(() => Response.json(1, { status: 204 })), new Response(undefined, { status: 204 }).status),
   async 'clone-text'() {
     const response = new Response('tea', { status: 201, headers: { 'x-a': '1' } });
     const copy = response.clone();
