@@ -75,7 +75,11 @@ def read(data: bytes, signal: Signal) -> Iterator[tuple[Item | BadRecord, Texts]
     allowance = RecordBudget()
     outer_name, inner_name, item_name = _NAMES_OF[signal]
     parse_item = _PARSERS[signal]
-    for outer_item in _list(_object(document, "the document"), outer_name):
+    if outer_name not in _object(document, "the document"):
+        for other, (name, *_) in _NAMES_OF.items():
+            if name in document:
+                raise ValueError(f"it has {name}: send it to /v1/{other}")
+    for outer_item in _list(document, outer_name):
         allowance.take()
         outer = _object(outer_item, outer_name)
         shared = resource_attributes(_valid_attributes(_object(outer.get("resource"), "resource")))

@@ -8,8 +8,13 @@ from doors.telemetry.span import GuestSpan
 
 Signal = Literal["logs", "traces", "metrics"]
 Item = GuestRecord | GuestSpan | GuestMetric
-SIGNALS: dict[str, Signal] = {"/v1/logs": "logs", "/v1/traces": "traces", "/v1/metrics": "metrics"}
-"""Signals by path."""
+SIGNALS: dict[str, Signal] = {
+    "/v1/logs": "logs",
+    "/v1/traces": "traces",
+    "/v1/metrics": "metrics",
+    "/": "logs",
+}
+"""Signals by path. An exporter of logs may use the address of the Door as it is."""
 MESSAGES: dict[Signal, str] = {
     "logs": "ExportLogsServiceRequest",
     "traces": "ExportTraceServiceRequest",

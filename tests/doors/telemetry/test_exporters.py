@@ -128,3 +128,19 @@ def test_python_exporter_does_not_retry_refused_request(
     provider.shutdown()
     assert [answer.status for answer in http.answers] == [404]
     assert telemetry.logged == []
+
+
+@pytest.mark.parametrize("base", [False, True])
+def test_python_exporter_takes_the_endpoint_as_it_is_or_as_a_base(
+    server: tuple[OpenTelemetry, Server], base: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    telemetry, http = server
+    if base:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", http.url)
+    provider = LoggerProvider()
+    exporter = OTLPLogExporter() if base else OTLPLogExporter(http.url)
+    provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
+    provider.get_logger("x").emit(body="kept")
+    provider.shutdown()
+    assert [entry.body for entry in telemetry.logged] == ["kept"]
+    assert [answer.status for answer in http.answers] == [200]

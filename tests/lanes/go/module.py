@@ -1,11 +1,16 @@
 """A Go module on disk that the lane builds and a runner serves, and sources for it."""
 
 import asyncio
+import os
+import shutil
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from engine.artifact import ComponentArtifact
 from engine.http.exchange import Headers
@@ -14,8 +19,10 @@ from engine.manifest.model import Resource
 from engine.wasm.execution.request import GuestRequest, RunReport
 from engine.wasm.execution.runner import Guest, Runner
 from lanes.go.lane import GoLane
+from lanes.go.toolchain import Go
 from tests.lanes.workdir import Workdir
 from tests.support.guest_client import Answer, Client
+from tests.support.toolchains import GO_PROXY
 
 GUEST = Path(__file__).resolve().parents[3] / "lanes" / "go" / "guest"
 MANIFEST = "module example.com/api\n\ngo 1.24\n"
@@ -97,6 +104,21 @@ class Module(Workdir):
     def program(self, source: str, manifest: str = MANIFEST) -> None:
         self.write("go.mod", manifest)
         self.write("main.go", source)
+
+    def copy_with_modules(self, sources: Path, go: Go) -> None:
+        """Copy a program and download its modules; skip the test where the module proxy is not reachable."""
+        shutil.copytree(sources, self.workdir)
+        environ = {**os.environ, "GOPROXY": GO_PROXY, "GOTOOLCHAIN": "local", "GOWORK": "off"}
+        command = [go.program, "mod", "download"]
+        try:
+            download = subprocess.run(
+                command, cwd=self.workdir, env=environ, capture_output=True, text=True, timeout=120
+            )
+        except subprocess.TimeoutExpired:
+            pytest.skip(f"modules of {sources.name}: the module proxy does not answer")
+        if download.returncode != 0:
+            reason = download.stderr.strip().splitlines()[-1]
+            pytest.skip(f"modules of {sources.name} cannot be downloaded: {reason}")
 
     def request(self, mode: BuildMode = "dev", env: Mapping[str, str] | None = None) -> BuildRequest:
         resource = Resource("api", "go", self.workdir, env=env or {})

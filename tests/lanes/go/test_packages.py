@@ -1,9 +1,6 @@
 """Well-known modules in a hosted program: routers, templates, tokens, and code of sqlc on the tables."""
 
 import json
-import os
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +13,6 @@ from lanes.go.toolchain import Go
 from tests.lanes.go.module import Module, Reply
 from tests.lanes.tables import Guests
 from tests.support.forms import multipart
-from tests.support.toolchains import GO_PROXY
 
 pytestmark = pytest.mark.slow
 SOURCES = Path(__file__).with_name("packages")
@@ -33,18 +29,7 @@ Ask = Callable[..., Reply]
 def module(tmp_path_factory: pytest.TempPathFactory, cache: Path, go: Go) -> Module:
     """The program with its modules; skipped where the module proxy is not reachable."""
     module = Module(tmp_path_factory.mktemp("packages ü").resolve(), cache)
-    shutil.copytree(SOURCES, module.workdir)
-    environ = {**os.environ, "GOPROXY": GO_PROXY, "GOTOOLCHAIN": "local", "GOWORK": "off"}
-    command = [go.program, "mod", "download"]
-    try:
-        download = subprocess.run(
-            command, cwd=module.workdir, env=environ, capture_output=True, text=True, timeout=120
-        )
-    except subprocess.TimeoutExpired:
-        pytest.skip("chi, gin, echo, gorilla/mux, templ and go-jose: the module proxy does not answer")
-    if download.returncode != 0:
-        reason = download.stderr.strip().splitlines()[-1]
-        pytest.skip(f"chi, gin, echo, gorilla/mux, templ and go-jose cannot be downloaded: {reason}")
+    module.copy_with_modules(SOURCES, go)
     return module
 
 

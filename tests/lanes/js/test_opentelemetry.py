@@ -35,9 +35,19 @@ export default {
 """
 
 
-@pytest.mark.parametrize(("mode", "exporter"), [("dev", EXPORTERS[0]), ("deploy", EXPORTERS[1])])
-def test_opentelemetry_exporter_sends_records(sources: Sources, mode: BuildMode, exporter: str) -> None:
-    sources.write("index.js", PROGRAM.replace(EXPORTERS[0], exporter))
+@pytest.mark.parametrize(
+    ("mode", "exporter", "path"),
+    [
+        ("dev", EXPORTERS[0], "/v1/logs"),
+        ("dev", EXPORTERS[0], ""),
+        ("dev", EXPORTERS[1], "/v1/logs"),
+        ("deploy", EXPORTERS[1], ""),
+    ],
+)
+def test_opentelemetry_exporter_sends_records(
+    sources: Sources, mode: BuildMode, exporter: str, path: str
+) -> None:
+    sources.write("index.js", PROGRAM.replace(EXPORTERS[0], exporter).replace("/v1/logs", path))
     (sources.workdir / "node_modules").symlink_to(
         node_modules(sources.cache, *PACKAGES), target_is_directory=True
     )
