@@ -33,7 +33,7 @@ DENIED = {
     r"\b(?:un)?(?:colour|behaviour)\w*\b": "US spelling",
     r"\b[Cc]ancell(?:ed|ing)\b": "US spelling",
     r"\b(?:favour|honour|neighbour|licence|centre|catalogue|artefact|grey|whilst)\w*\b": "US spelling",
-    r"(?<=[a-z,] )(?:Project|Resource)s?\b(?![(\[=]|\.[a-z])": "project, resource",
+    r"(?<=[a-z,] )(?:Project|Resource)s?\b(?! Bucket|[(\[=]|\.[a-z])": "project, resource",
     r"\b\w*(?:initial|serial|organ|recogn|normal|optim)is(?:e|es|ed|ing|ation)\b": "US spelling",
 }
 STARTS = re.compile(r"(?:Have|Hear|Tell|Let|Hold|Say|Take|Look|Who|What|Owns|Knows|Whether|Of|Such)\b")

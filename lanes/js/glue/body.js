@@ -103,7 +103,7 @@ async function textOf(message, name) {
 const READ = {
   arrayBuffer: (message, length, small) => small?.() ?? bufferOf(message, length),
   json: async (message, length, small) => JSON.parse(await READ.text(message, length, small, 'json')),
-  // The engine decodes other bytes than UTF-8 to an error, and keeps a byte order mark.
+  // The engine decodes other bytes than UTF-8 to an error, and does not remove a byte order mark.
   text: async (message, length, small, name = 'text') =>
     small ? new TextDecoder().decode(await small()) : textOf(message, name),
 };

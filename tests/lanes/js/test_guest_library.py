@@ -140,7 +140,7 @@ LEFT = {
     "/left/wait": "waited",
     "/left/failing": "Error: no cleanup",
 }
-"""What the cleanup prints, some turns of the event loop after the client has left."""
+"""Output of the cleanup, some turns of the event loop after the client has left."""
 
 
 @pytest.mark.parametrize("mode", MODES)
