@@ -200,7 +200,7 @@ function watched(stream) {
         const { done, value } = await reader.read();
         if (done) return controller.close();
         if (!(value instanceof Uint8Array)) throw new TypeError(`a chunk is a ${typeof value}, not a Uint8Array`);
-        controller.enqueue(value);
+        controller.enqueue(value.slice()); // the engine takes the bytes away
       } catch (error) {
         failure.fail(new TypeError(`fetch: the body of the request failed: ${error?.message ?? error}`, { cause: error }));
         await new Promise(() => {}); // A body that neither ends nor fails is cut at the end of the request.

@@ -74,7 +74,7 @@ function guarded(stream) {
         if (!(value instanceof Uint8Array)) {
           throw new TypeError(`a chunk of the response body is a ${typeof value}, not a Uint8Array: use TextEncoder`);
         }
-        controller.enqueue(value);
+        controller.enqueue(value.slice()); // the engine takes the bytes away
       } catch (error) {
         svcFail(error);
       }

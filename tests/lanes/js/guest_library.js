@@ -40,6 +40,13 @@ const routes = {
     await Promise.all([write(' a'), write(' b')]);
     await write(new TextEncoder().encode(' buffer').buffer);
   }),
+  '/same': () => {
+    const bytes = new TextEncoder().encode('a');
+    return stream(async (write) => {
+      await write(bytes);
+      await write(bytes);
+    });
+  },
   '/chunk': () => stream((write) => write(7)),
   '/slow': () => stream(async (write) => {
     for (let n = 0; n < 3; n++) {

@@ -24,6 +24,7 @@ TARGETS = [
     "/empty-event",
     "/failing",
     "/stream",
+    "/same",
     "/chunk",
     "/slow",
     "/cancel",
@@ -102,6 +103,10 @@ def test_stream_joins_text_and_bytes(answers: dict[str, dict[str, Answer]]) -> N
     assert answer.headers[b"content-type"] == b"text/plain; charset=utf-8"
     slow = answers["dev"]["/slow"]
     assert slow.chunks == [b"0\n", b"1\n", b"2\n"] and slow.headers[b"content-type"] == b"text/csv"
+
+
+def test_bytes_can_be_written_again(answers: dict[str, dict[str, Answer]]) -> None:
+    assert (answers["dev"]["/same"].body, answers["dev"]["/same"].ended) == (b"aa", True)
 
 
 def test_canceled_reader_aborts_the_writer(answers: dict[str, dict[str, Answer]]) -> None:
