@@ -1,9 +1,14 @@
 """Disconnects of the client: after the complete response, they are not an error."""
 
+from http import HTTPStatus
+
 import pytest
 
+from engine.wasm.execution.run_state import RunState
+from engine.wasm.host.requests import CLIENT, fetch, response, settle_watches
 from tests.conformance.guest import Guest
 from tests.conformance.host import Client, Host
+from tests.engine.exchanges import guest_request
 
 
 @pytest.mark.parametrize(
@@ -43,3 +48,22 @@ def test_disconnect_before_last_byte_is_client_gone(host: Host) -> None:
     client = Client()
     client.after(now, Client.leave)
     assert host.run(guest, client).report.outcome == "client-gone"
+
+
+def test_requests_about_the_disconnect_share_one_answer() -> None:
+    """A guest that sends many of them takes no memory of the host for each."""
+    run = RunState(
+        guest_request(),
+        b"",
+        lambda *call: None,
+        None,
+        has_body=False,
+        call_door=lambda *call: None,
+        wake=lambda: None,
+    )
+    for channel in range(1, 100):
+        assert fetch(run, f"{channel}\0000\0GET\0http\0{CLIENT}\0/{channel}\0\0\0\0".encode()) == b""
+    assert (len(run.watches), run.waiting) == (1, 1)
+    assert response(run, 1) == b""
+    settle_watches(run, HTTPStatus.NO_CONTENT)
+    assert response(run, 1)[:4] == response(run, 99)[:4] == b"+204"

@@ -318,7 +318,7 @@ class Execution:
 
     def _close_body(self, body: OutputBuffer) -> None:
         """Fail the guest's next write. A guest that watches for the disconnect need not notice it by that."""
-        if set(self._run.watches.values()) <= {"/"}:
+        if self._run.watches.keys() <= {"/"}:
             body.broken = "closed"
         else:
             body.discard()

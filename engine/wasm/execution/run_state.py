@@ -86,8 +86,8 @@ class RunState:
         self.inputs: dict[int, InputBuffer] = {0: self.body}
         self.outputs: dict[int, OutputBuffer] = {}
         self.pending: dict[int, Any] = {}
-        self.watches: dict[Any, str] = {}
-        """Pending responses about the client's disconnect, with the paths of their requests."""
+        self.watches: dict[str, Any] = {}
+        """Responses that wait for the client's disconnect, by path."""
         self.disconnected = False
         self.head: ResponseHead | None = None
         self.refused: Any = None

@@ -18,11 +18,11 @@ from engine.wasm.outbound.messages import (
 MAX_DESCRIPTION_CHARS = 200
 _HEAD_PARTS = 9
 CLIENT = f"client.{DOMAIN}"
-"""A request to this host is answered with 204 when the client disconnects.
-
-The run's response is then discarded, unless the path is "/": later writes fail. With the path "/idle", the
-answer is 404 as soon as the guest waits for nothing else.
-"""
+"""A request to this host is answered with 204 when the client disconnects; later writes fail."""
+DISCARDING = "/signal"
+"""With this path, later writes are discarded."""
+IDLE = "/idle"
+"""With this path, they are too, and the answer is 404 as soon as the guest waits for nothing else."""
 
 
 @host("fetch")
@@ -60,16 +60,19 @@ def fetch(run: RunState, text: bytes) -> bytes:
 
 
 def _watch(run: RunState, channel: int, path: str) -> None:
-    future = run.pending[channel] = FutureResponse()
-    run.waiting += 1
-    run.watches[future] = path
+    path = path if path in (DISCARDING, IDLE) else "/"
+    future = run.watches.get(path)
+    if future is None or future.ready():
+        future = run.watches[path] = FutureResponse()
+        run.waiting += 1
+    run.pending[channel] = future
     if run.disconnected:
         settle_watches(run, HTTPStatus.NO_CONTENT)
 
 
 def settle_watches(run: RunState, status: HTTPStatus) -> None:
     """Answer the requests that wait for the client's disconnect."""
-    for future in tuple(run.watches):
+    for future in tuple(run.watches.values()):
         future.settle(run, IncomingResponse(status, [], InputBuffer(ended=True)))
 
 

@@ -11,7 +11,7 @@ from engine.wasm.capi.host_functions import Suspend, Waitable
 from engine.wasm.execution.buffers import OutputBuffer
 from engine.wasm.execution.run_state import ResponseHead, RunState, Trap
 from engine.wasm.host.registry import host
-from engine.wasm.host.requests import settle_watches
+from engine.wasm.host.requests import IDLE, settle_watches
 from engine.wasm.host.texts import encode_error, parse_error, parse_fields
 
 _HEAD, _END = 1, 2
@@ -169,7 +169,7 @@ def wait(run: RunState, text: bytes, deadline: int) -> States | Suspend:
     """Wait until a source before the bar is ready, or for a deadline; return which sources are ready."""
     sources, count = _parse(run, text)
     waited = sources[:count]
-    if deadline == _FOREVER and all(run.watches.get(each) == "/idle" for each in waited):
+    if deadline == _FOREVER and waited == [run.watches.get(IDLE)]:
         settle_watches(run, HTTPStatus.NOT_FOUND)
     if any(each.ready() for each in waited) or run.now() >= deadline:
         return _states(run, sources)

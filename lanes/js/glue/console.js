@@ -64,9 +64,11 @@ function inspected(value) {
     if (object instanceof Date) return taken(isNaN(object) ? String(object) : object.toISOString());
     if (object instanceof RegExp) return taken(String(object));
     const name = nameOf(object);
-    reserve(object.length ?? object.size ?? 0);
-    if (Array.isArray(object)) return enclosed('', '[', Array.from(object, show), ']');
-    if (ArrayBuffer.isView(object) && object.length !== undefined) return enclosed(name, '[', Array.from(object, show), ']');
+    if (Array.isArray(object) || (ArrayBuffer.isView(object) && object.length !== undefined)) {
+      reserve(object.length);
+      return enclosed(Array.isArray(object) ? '' : name, '[', Array.from(object, show), ']');
+    }
+    if (object instanceof Map || object instanceof Set) reserve(object.size);
     if (object instanceof Set) return enclosed(`${name}(${object.size})`, '{', Array.from(object, show), '}');
     if (PAIRS.some((type) => object instanceof type)) {
       const parts = Array.from(object, ([key, each]) => `${show(key)} => ${show(each)}`);

@@ -60,7 +60,7 @@ const routes = {
     console.log(new Request('http://x/', { headers: { a: 'b' } }), new Response('x', { status: 201 }));
     console.log(circle, new Uint8Array([1, 2]), /r/g, class Own {}, Object.create(null), new Proxy({}, { ownKeys: deep }));
     console.log('%s has %d of %i, %f, %o%% %c%s', 'a', 1, '5x', 1.5, { b: 2 }, 'css', 'end', 'more', '%s');
-    console.log('100%', '50%');
+    console.log('100%', '50%', new Blob([new Uint8Array(2 << 20)]));
     console.assert(true, 'holds');
     console.assert(false, 'text %s', 1);
     console.assert(0);

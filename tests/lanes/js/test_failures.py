@@ -165,7 +165,7 @@ def test_console_shows_errors_and_entries_within_values(answers: dict[str, dict[
         "no-name: 1970-01-01T00:00:00.000Z, self: <Circular> } Uint8Array [1, 2] /r/g [Function: Own] {} "
         "[an object that cannot be shown]",
         "a has 1 of 5, 1.5, { b: 2 }% end more %s",
-        "100% 50%",
+        '100% 50% Blob { size: 2097152, type: "" }',
         "Assertion failed: text 1",
         "Assertion failed",
         "Assertion failed { a: 1 }",
