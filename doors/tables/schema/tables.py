@@ -10,6 +10,7 @@ from doors.tables.sqlite.create_table import ColumnText, Definition
 from doors.tables.sqlite.errors import Connection, TablesError, fold, literal, quoted, rows, scalar
 from doors.tables.sqlite.tokens import tokens
 from doors.tables.types.convert import coerce
+from doors.tables.types.parse import real
 from doors.tables.types.registry import TYPES, TypeName
 
 MAX_COLUMNS = 500
@@ -101,6 +102,8 @@ def default_sql(connection: Connection, column: str, type: TypeName, default: st
         )
     value = scalar(connection, f"SELECT {default}")
     try:
+        if isinstance(value, float):
+            real("".join(part.text for part in parts))
         return f"DEFAULT {literal(coerce(value, type))}"
     except ValueError as error:
         raise TablesError(

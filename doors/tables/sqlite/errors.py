@@ -52,11 +52,12 @@ def literal(value: Value) -> str:
     if isinstance(value, str) and "\0" in value:
         return f"CAST(x'{value.encode().hex()}' AS TEXT)"
     if isinstance(value, float):
-        return _real(value)
+        return real_text(value)
     return str(apsw.format_sql_value(value))
 
 
-def _real(value: float) -> str:
+def real_text(value: float) -> str:
+    """Return a real as text with all its digits. Infinity is `9e999`, which SQL and JSON can have."""
     if value in (float("inf"), float("-inf")):
         return "9e999" if value > 0 else "-9e999"
     return repr(value)

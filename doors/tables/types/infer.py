@@ -4,7 +4,7 @@ A type is inferred when every value fits it without loss: numbers with leading z
 be distinguished from text.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, BinaryIO
 
@@ -13,8 +13,8 @@ from doors.tables.files.format import Format, Preview, check_width
 from doors.tables.files.json_file import objects
 from doors.tables.files.text_reader import FileLines
 from doors.tables.sqlite.catalog import Column
-from doors.tables.sqlite.errors import INTEGERS, TablesError, fold
-from doors.tables.types.registry import TEXT, TYPES, ColumnType, Form, TypeName
+from doors.tables.sqlite.errors import TablesError, Value, fold
+from doors.tables.types.registry import TEXT, TYPES, ColumnType, TypeName
 
 PREVIEW_ROWS = 20
 """Rows in a preview."""
@@ -44,12 +44,12 @@ class _ColumnValues:
         self._narrow({name for name in self.possible if _fits(text, TYPES[name])})
         self._add_number(int(text) if self._may_be_integer else None)
 
-    def add_value(self, value: Any) -> None:
+    def add_value(self, value: Any, source_text: str) -> None:
         """Add a JSON value."""
         if value is None:
             self.missing = True
             return
-        self._narrow({name for name in self.possible if _fits_json(value, TYPES[name])})
+        self._narrow({name for name in self.possible if _fits_json(value, source_text, TYPES[name])})
         is_int = isinstance(value, int) and not isinstance(value, bool)
         self._add_number(value if is_int and self._may_be_integer else None)
 
@@ -77,21 +77,28 @@ class _ColumnValues:
 
 
 def _fits(text: str, type: ColumnType) -> bool:
-    return type.infer is not None and type.infer(text)
+    return type.infer is not None and _is_accepted(type.infer, text)
 
 
-def _fits_json(value: Any, type: ColumnType) -> bool:
-    """Return whether a JSON value fits a type: strings fit text and formats, everything fits documents."""
-    forms: tuple[Form, ...] = ()
+def _is_accepted(function: Callable[[str], Value], text: str) -> bool:
+    try:
+        return function(text) is not False
+    except ValueError:
+        return False
+
+
+def _fits_json(value: Any, source_text: str, type: ColumnType) -> bool:
+    """Return whether a JSON value fits a type: everything fits documents, which keep its source text."""
+    if type.form == "document":
+        return True
+    if isinstance(value, str):
+        is_unicode = value.isascii() or value == value.encode(errors="ignore").decode()
+        return is_unicode and (type.form == "string" or (type.form == "format" and _fits(value, type)))
     if isinstance(value, bool):
-        forms = ("bool",)
-    elif isinstance(value, str):
-        return type.form in ("string", "document") or (type.form == "format" and _fits(value, type))
-    elif isinstance(value, int) and value in INTEGERS:
-        forms = ("int", "float") if abs(value) <= 2**53 else ("int",)
-    elif isinstance(value, int | float):
-        forms = ("float",)
-    return type.form == "document" or (type.form in forms and (not type.check or _fits(str(value), type)))
+        return type.form == "bool"
+    if not isinstance(value, int | float) or type.form not in ("int", "float"):
+        return False
+    return _fits(source_text, type) if type.check else _is_accepted(type.parse, source_text)
 
 
 def preview(source: BinaryIO, format: Format) -> Preview:
@@ -127,7 +134,11 @@ def infer(
 
 def is_plain_text(text: str) -> bool:
     """Return whether a text fits no type but text."""
-    return not any(_fits(text, type) for type in TYPES.values() if type.form != "string")
+    return not any(
+        _fits(text, type) or (type.form in ("int", "float", "format") and _is_accepted(type.parse, text))
+        for type in TYPES.values()
+        if type.form != "string"
+    )
 
 
 def _preview_json(source: BinaryIO, format: Any) -> Preview:
@@ -139,10 +150,10 @@ def _preview_json(source: BinaryIO, format: Any) -> Preview:
             first.append(
                 {fold(name): _preview_text(value, source_text) for name, value, source_text in fields}
             )
-        for name, value, _ in fields:
+        for name, value, source_text in fields:
             if fold(name) not in stats:
                 stats[fold(name)] = _ColumnValues(name, is_json=True, missing=count > 1)
-            stats[fold(name)].add_value(value)
+            stats[fold(name)].add_value(value, source_text)
         check_width(len(stats), count)
         if len(fields) < len(stats):
             for absent in stats.keys() - {fold(name) for name, _, _ in fields}:

@@ -40,7 +40,10 @@ def _parameter(value: Any, number: int) -> Value:
         except (binascii.Error, TypeError, ValueError) as error:
             raise GuestProblem("bad-parameters", f"${number} is not base64: {error}") from error
     if type(value) is dict or type(value) is list:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        try:
+            return encode(value).decode()
+        except RecursionError as error:
+            raise GuestProblem("bad-parameters", f"${number} is nested too deeply") from error
     return value  # type: ignore[no-any-return]
 
 
@@ -55,26 +58,37 @@ def encode_rows(
     """Return rows as JSON objects separated by commas, in UTF-8; as arrays without `names`.
 
     `converters` has the index of a column and the function that turns its values into JSON. Of columns
-    with one name, the object has the value of the last. Raises `GuestProblem`.
+    with one name, the object has the value of the last. JSON that is nested too deeply is a string.
     """
-    if converters:
-        rows = [_converted(row, converters) for row in rows]
-    documents = rows if names is None else [dict(zip(names, row, strict=False)) for row in rows]
+    values = [_converted(row, converters) for row in rows] if converters else rows
     try:
-        return encode(documents)[1:-1]
-    except RecursionError as error:
-        raise GuestProblem(
-            "sql-error", "a JSON value is nested too deeply", "Read it as text: CAST(… AS text)."
-        ) from error
+        return _encode_rows(names, values)
+    except RecursionError:
+        pairs = (zip(row, stored, strict=True) for row, stored in zip(values, rows, strict=True))
+        values = [[value if _is_shallow(value) else text for value, text in pair] for pair in pairs]
+        return _encode_rows(names, values)
+
+
+def _encode_rows(names: Sequence[str] | None, rows: Sequence[Sequence[Any]]) -> bytes:
+    return encode(rows if names is None else [dict(zip(names, row, strict=False)) for row in rows])[1:-1]
+
+
+def _is_shallow(value: Any) -> bool:
+    try:
+        return bool(encode([[value]]))
+    except RecursionError:
+        return False
 
 
 def encode(document: Any) -> bytes:
     """Return a document as JSON in UTF-8. Raises `RecursionError` when it is nested too deeply."""
     try:
-        return _encoder.encode(document).encode()
+        text = _encoder.encode(document)
     except ValueError:
         text = _encoder.encode(_with_placeholders(document))
-    return text.replace(f'"-{_INFINITY}"', "-9e999").replace(f'"{_INFINITY}"', "9e999").encode()
+        text = text.replace(f'"-{_INFINITY}"', "-9e999").replace(f'"{_INFINITY}"', "9e999")
+    # The escape of half a surrogate pair, which is all that UTF-8 lacks, is its escape in JSON, too.
+    return text.encode(errors="backslashreplace")
 
 
 def _converted(row: Sequence[Any], converters: Sequence[tuple[int, Convert]]) -> list[Any]:

@@ -8,6 +8,8 @@ import binascii
 import json
 import re
 from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from itertools import accumulate
 from typing import Any
 
 from doors.tables.sqlite.errors import INTEGERS
@@ -21,8 +23,12 @@ DAY = (
 """Pattern of a calendar day. It accepts February 29 of every year."""
 TIME = r"[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?: ?(?:Z|[+-][0-9]{2}:?[0-9]{2}))?"
 
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_MAX_DEPTH = 1000
+"""Maximum nesting of JSON. Source: https://sqlite.org/json1.html"""
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?inf(?:inity)?", re.IGNORECASE)
+_INFINITY = re.compile(r"[+-]?(?:inf(?:inity)?|9e999)", re.IGNORECASE)
 _TIMESTAMP = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?(?: ?(Z|[+-]\d\d:?\d\d))?)?", re.ASCII
 )
@@ -59,7 +65,7 @@ def timestamp(text: str) -> str:
     """Return a timestamp in the stored form, `2026-01-02T03:04:05.678Z`. Raises `ValueError`.
 
     Accepts ISO 8601 with a space instead of the T, any offset, or a date alone (midnight). Without an
-    offset the time is UTC. Digits beyond milliseconds are cut off. Source: ISO 8601, RFC 3339.
+    offset the time is UTC. Source: ISO 8601, RFC 3339.
     """
     if _CANONICAL.fullmatch(text):
         return text
@@ -67,7 +73,10 @@ def timestamp(text: str) -> str:
     if match is None:
         raise ValueError("is not a timestamp such as 2026-01-02T03:04:05.678Z")
     year, month, day, hour, minute, second, fraction, offset = match.groups()
-    millis = int(((fraction or "") + "000")[:3])
+    fraction = (fraction or "").rstrip("0").ljust(3, "0")
+    if len(fraction) > 3:
+        raise ValueError("has digits beyond milliseconds")
+    millis = int(fraction)
     # Python has no year 0. Its days are those of 2000, which is a leap year too.
     year_zero = year == "0000"
     try:
@@ -113,10 +122,27 @@ def integer(text: str) -> int:
 
 
 def real(text: str) -> float:
-    """Return a number. Raises `ValueError`."""
-    if not _REAL.fullmatch(text.strip()):
+    """Return a number. Raises `ValueError`, also where a real would be another number.
+
+    Infinity is `inf` or, as exports write it, `9e999`.
+    """
+    word = text.strip()
+    if _INFINITY.fullmatch(word):
+        return float(word)
+    if not NUMBER.fullmatch(word):
         raise ValueError("is not a number")
-    return float(text)
+    value = float(word)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError("is beyond the range of a real")
+    try:
+        number = Decimal(word)
+    except InvalidOperation:  # the exponent has too many digits
+        raise ValueError("is beyond the range of a real") from None
+    # Programs write a real with 15 to 17 digits, or with all of its digits.
+    digits = len(number.as_tuple().digits) - 1
+    if number != Decimal(repr(value)) and number != Decimal(f"{value:.{digits}e}"):
+        raise ValueError("has more digits than a real can hold")
+    return value
 
 
 def boolean(text: str) -> int:
@@ -133,6 +159,10 @@ def json_text(text: str) -> str:
         decode(text)
     except (ValueError, RecursionError):
         raise ValueError("is not JSON") from None
+    if text.count("[") + text.count("{") > _MAX_DEPTH:
+        marks = _STRING.sub("", text)
+        if max(accumulate((mark in "[{") - (mark in "]}") for mark in marks)) > _MAX_DEPTH:
+            raise ValueError("is nested too deeply")
     return text
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from doors.tables.sqlite.errors import INTEGERS, Value
+from doors.tables.sqlite.errors import Value, real_text
 from doors.tables.types import parse
 
 Form = Literal["int", "float", "bool", "string", "format", "document", "bytes"]
@@ -28,8 +28,6 @@ _STORAGE: dict[Form, str] = {
 }
 _AFFINITY_ORDER = ("INTEGER", "TEXT", "BLOB", "REAL")
 """Source: https://sqlite.org/datatype3.html#determination_of_column_affinity"""
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
-_REAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(\.\d+)?Z?")
 
 
@@ -40,7 +38,8 @@ class ColumnType:
     `check` is the SQL condition that marks a column of this type, with `{0}` for the quoted column.
     `declared_as` lists the words by which a declared type without that check is recognized.
     `parse` turns text into the stored value, `to_json` the stored value into JSON for guests.
-    `infer` returns whether a cell of CSV is a value of this type; the lowest `infer_rank` wins.
+    `infer` returns whether a cell of CSV is a value of this type, which is written back as the same text or
+    as another spelling of it. It may raise `ValueError`. The lowest `infer_rank` wins.
     `pattern` is a regular expression that typed text has to match; `example` is shown when it does not.
     `now_sql` is the SQL of the default `now()`, `now` turns the current timestamp into a cell.
     Widths are in terminal cells: `width` for a column without rows, `min_width` for any.
@@ -72,17 +71,14 @@ class ColumnType:
         return self.storage == "INTEGER" and not self.check
 
 
-def exact_number(text: str) -> int | float:
-    """Return the number that a text of digits stands for, without rounding whole numbers."""
-    return int(text) if text.lstrip("-").isdigit() and len(text) < 400 else float(text)
-
-
 def _is_integer(text: str) -> bool:
-    return bool(_INTEGER.fullmatch(text)) and int(text) in INTEGERS
+    return str(parse.integer(text)) == text
 
 
 def _is_real(text: str) -> bool:
-    return bool(_REAL.fullmatch(text)) and (len(text) < 17 or float(text) == exact_number(text))
+    """Return whether a number is written as programs write it: 1.5, 5, 1e-07, 1e-7."""
+    shown = real_text(parse.real(text) or 0.0)  # SQLite stores -0.0 as 0.0.
+    return text in (shown, shown.removesuffix(".0"), shown.replace("e-0", "e-"))
 
 
 def _is_boolean(text: str) -> bool:
@@ -92,14 +88,7 @@ def _is_boolean(text: str) -> bool:
 def _parses(parser: Callable[[str], Any], shape: str) -> Callable[[str], bool]:
     """Return a test whether a text begins with a shape and can be parsed."""
     pattern = re.compile(shape, re.ASCII)
-
-    def matches(text: str) -> bool:
-        try:
-            return bool(pattern.match(text)) and parser(text) is not None
-        except ValueError:
-            return False
-
-    return matches
+    return lambda text: bool(pattern.match(text)) and parser(text) is not None
 
 
 def _boolean_json(value: Any) -> Any:
@@ -112,7 +101,7 @@ def _timestamp_json(value: Any) -> Any:
     match = _TIMESTAMP.fullmatch(value)
     if not match:
         return value
-    return f"{match[1]}T{match[2]}{(match[3] or '.')[:4].ljust(4, '0')}Z"
+    return f"{match[1]}T{match[2]}{(match[3] or '.').ljust(4, '0')}Z"
 
 
 def _document_json(value: Any) -> Any:
@@ -171,7 +160,7 @@ TIMESTAMP = ColumnType(
     declared_as=("TIMESTAMP", "DATETIME"),
     parse=parse.timestamp,
     to_json=_timestamp_json,
-    infer=_parses(parse.timestamp, r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d"),
+    infer=_parses(parse.timestamp, r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d[\d:.]*(?: ?(?:Z|[+-]00:?00))?\Z"),
     infer_rank=4,
     pattern=rf"{parse.DAY}(?:[T ]{parse.TIME})?",
     example="2026-01-02T03:04:05Z",

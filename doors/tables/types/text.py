@@ -10,14 +10,13 @@ from typing import Any
 from doors.tables.files.json_file import minified, text_json
 from doors.tables.sqlite.catalog import Column, Table
 from doors.tables.sqlite.connections import MAX_VALUE
-from doors.tables.sqlite.errors import INTEGERS, Value
+from doors.tables.sqlite.errors import INTEGERS, Value, real_text
 from doors.tables.types.convert import coerce, encode_base64
-from doors.tables.types.parse import integer, json_text
+from doors.tables.types.parse import NUMBER, integer, json_text, real
 from doors.tables.types.registry import TYPES, ColumnType, TypeName
 
 FromText = Callable[[str], Value]
 FromJson = Callable[[Any, str], Value]
-_INFINITE = {float("inf"): "9e999", float("-inf"): "-9e999"}
 _TOO_LARGE = f"has more than {MAX_VALUE >> 20} MiB"
 
 
@@ -36,7 +35,7 @@ def text_cell(value: Value, name: TypeName) -> str | None:
         case 0 | 1 if form == "bool":
             return "true" if value else "false"
         case float():
-            return _INFINITE.get(value) or repr(value)
+            return real_text(value)
     return str(value)
 
 
@@ -74,6 +73,8 @@ def _lenient(text: str, type: ColumnType) -> Value:
             return integer(text)
         return type.parse(text)
     except ValueError:
+        if type.storage in ("INTEGER", "REAL") and NUMBER.fullmatch(text.strip()):
+            real(text)  # SQLite makes it a real, which has to be the same number.
         return text
 
 
@@ -86,11 +87,15 @@ def from_json(table: Table, column: Column) -> FromJson:
 
     def read(value: Any, source_text: str) -> Value:
         try:
+            if strict and type.form == "string" and not isinstance(value, str) and value is not None:
+                return _bounded(source_text)  # The text of a number as it is in the file: 1.10.
             return _bounded(_to_stored(value, source_text, type))
         except ValueError:
             if strict or isinstance(value, bool | list | dict) or _is_beyond(value):
                 raise
-            return _bounded(value)
+            if isinstance(value, str):
+                return _bounded(_lenient(value, type))
+            return real(source_text) if isinstance(value, float) else value
 
     return read
 
@@ -113,14 +118,14 @@ def _to_stored(value: Any, source_text: str, type: ColumnType) -> Value:
             raise ValueError("is an object")
         case str():
             return type.parse(value)
-    return _number(value, type)
+    return _number(value, source_text, type)
 
 
-def _number(value: int | float, type: ColumnType) -> Value:
+def _number(value: int | float, source_text: str, type: ColumnType) -> Value:
+    if type.form == "float" or isinstance(value, float):
+        value = real(source_text)
     if type.form == "float":
-        if float(value) != value:
-            raise ValueError("has more digits than a real can hold")
-        return float(value)
+        return value
     if _is_beyond(value):
         raise ValueError("is beyond 64 bits")
     if type.form == "string":

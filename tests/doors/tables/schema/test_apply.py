@@ -122,6 +122,8 @@ def test_invalid_create_table_is_refused(visits: Connection) -> None:
         ("timestamp", "'soon'", "is not a timestamp"),
         ("json", "'{'", "is not JSON"),
         ("integer", "9223372036854775808", "is not a value of type integer"),
+        ("real", "-45e76582", "is beyond the range of a real"),
+        ("real", "0.123456789012345678", "has more digits than a real can hold"),
     ],
 )
 def test_invalid_defaults_are_refused(database: Connection, type: str, default: str, message: str) -> None:

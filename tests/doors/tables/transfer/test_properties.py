@@ -2,7 +2,9 @@
 
 import io
 import json
+from contextlib import closing
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -92,6 +94,74 @@ def test_export_import_export_is_byte_identical(
         finally:
             first.close()
             second.close()
+
+
+def texts(*samples: str) -> st.SearchStrategy[str]:
+    return st.sampled_from(samples)
+
+
+NUMBERS = texts("5", "-0", "0.0", "9.5", "1.10", "1E5", "2e10", "45e76582", "1e400", "9e999", "inf", "nan", "1e-7")
+NUMBERS |= texts("007", "+1", "1_000", "0.123456789012345678", "9007199254740993", "1e-400", "1e-999999999999999999999")
+MOMENTS = texts("2024-01-01", "2024-01-01T10:00:00.123456Z", "2024-01-01T10:00:00.120000Z", "2024-01-01 10:00")
+MOMENTS |= texts("2024-01-01T10:00:00+02:00", "2024-01-01T10:00:00+00:00", "2024-01-01T24:00", "10:00")
+FLAGS = texts("true", "TRUE", "False", "t", "yes", "0", "1", "on")
+DOCUMENTS = texts("{}", "[1.10]", "[1e400]", '{"a":"\\ud83d"}', "[NaN]", "null", '{"a": 12345678901234567890}', "[" * 1200 + "]" * 1200)
+CELLS = [NUMBERS, st.integers().map(str), st.floats().map(repr), MOMENTS, st.datetimes().map(timestamp_text)]
+CELLS += [FLAGS, DOCUMENTS, TEXT, st.text(st.characters(codec="ascii"), max_size=3)]
+
+
+def is_spelling(text: str, written: str) -> bool:
+    """Return whether an import may write a text in another way: `5` as a real, a moment, `TRUE`."""
+    if written in (text, f"{text}.0", text.lower()) or written.replace("e-0", "e-") == text:
+        return True
+    moments = (datetime.fromisoformat(each.replace("Z", "+00:00")) for each in (text, written))
+    return len({each.replace(tzinfo=each.tzinfo or UTC) for each in moments}) == 1 and "+02" not in text
+
+
+def created(database: Connection, data: bytes, format: Format) -> bytes:
+    database.execute("drop table if exists t")
+    list(load(database, io.BytesIO(data), format, table="t"))
+    return exported(database, format)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.sampled_from(CELLS).flatmap(lambda cells: st.lists(st.none() | cells, min_size=1, max_size=4)))
+def test_created_table_gives_the_texts_of_its_csv_file(cells: list[str | None]) -> None:
+    data = "".join(csv_file.format_row([cell]) for cell in ["a", *cells]).encode()
+    with TemporaryDirectory() as folder, closing(open_owner(Path(folder) / "a.db")) as database:
+        first = created(database, data, "csv")
+        _, written = csv_file.read(FileLines(io.BytesIO(first)))
+        for cell, (_, (text,)) in zip(cells, written, strict=True):
+            assert cell == text or (cell is not None and text is not None and is_spelling(cell, text))
+        assert created(database, first, "csv") == first
+
+
+JSON_NUMBERS = texts("5", "-0", "1.10", "1E5", "45e76582", "0.123456789012345678", "18446744073709551615", "9e999")
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(CELLS).flatmap(lambda cells: cells.map(json.dumps))
+        | JSON_NUMBERS
+        | NESTED.map(json.dumps)
+        | texts('"\\ud83d"', '{"a": 1.10, "\\ude00": 45e76582}'),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sampled_from(["json", "jsonl"]),
+)
+def test_created_table_gives_the_values_of_its_json_file(cells: list[str], format: Format) -> None:
+    text = ",\n".join(f'{{"a": {cell}}}' for cell in cells)
+    data = f"[{text}]" if format == "json" else text.replace(",\n", "\n")
+    with TemporaryDirectory() as folder, closing(open_owner(Path(folder) / "a.db")) as database:
+        first = created(database, data.encode(), format)
+        rows_text = first.decode() if format == "json" else f"[{','.join(first.decode().splitlines())}]"
+        for cell, row in zip(cells, json.loads(rows_text, parse_float=Decimal, parse_int=Decimal), strict=True):
+            value = json.loads(cell, parse_float=Decimal, parse_int=Decimal)
+            if row["a"] != value:
+                assert isinstance(value, str) and is_spelling(value, row["a"])
+        assert created(database, first, format) == first
 
 
 @settings(max_examples=examples(200), deadline=None)

@@ -96,6 +96,10 @@ def test_null_in_required_column_takes_default(users: Connection) -> None:
         ("photo\n*\n", "line 2: in column photo"),
         ("ok\nperhaps\n", "line 2: in column ok"),
         ("score\nnan\n", "line 2: in column score"),
+        ("score\n45e76582\n", 'in column score, which is real, "45e76582" is beyond the range of a real'),
+        ("score\n0.123456789012345678\n", "has more digits than a real can hold"),
+        ("score\n1e-400\n", "has more digits than a real can hold"),
+        ("at\n2024-01-01T00:00:00.123456Z\n", "has digits beyond milliseconds"),
         ("id,name\n2,a\n1,b\n", "line 3: UNIQUE constraint failed: users.id"),
         ("name,score\na,1\nb,2\nc,1.0\n", "line 4: UNIQUE constraint failed: users.score"),
         ("name\n" + "x" * ((1 << 20) + 1), "line 2: in column name"),
@@ -103,7 +107,7 @@ def test_null_in_required_column_takes_default(users: Connection) -> None:
         ('name\n"' + ("x" * 999 + "\n") * (MAX_RECORD // 1000 + 1), "line 2: the row has more than 8 MiB"),
         ("name\n" + "x" * (MAX_RECORD + 1), "line 2: the row has more than 8 MiB"),
     ],
-    ids=range(28),
+    ids=range(32),
 )
 def test_invalid_csv_is_refused_with_line(users: Connection, data: str | bytes, message: str) -> None:
     assert message in refused_import(users, data, "csv")
@@ -147,6 +151,8 @@ def test_empty_line_in_single_column_csv_is_a_row(database: Connection) -> None:
         ('{"photo": "*"}', "is not base64"),
         ('{"ok": 2}', "not a boolean"),
         ('{"score": 9007199254740993}', "more digits"),
+        ('{"score": 0.123456789012345678}', "more digits"),
+        ('{"score": 1e400}', "is beyond the range of a real"),
         ('{"name": "\\ud800"}', "half of a character"),
         ('{"score": NaN}', "NaN is not JSON"),
         ('{"name": "a",}', "a name in double quotes was expected"),
@@ -160,7 +166,7 @@ def test_empty_line_in_single_column_csv_is_a_row(database: Connection) -> None:
         ('{"extra": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
         ('{"id": 1}', "UNIQUE constraint failed: users.id"),
     ],
-    ids=range(25),
+    ids=range(27),
 )
 def test_invalid_json_row_is_refused_with_line(
     users: Connection, format: Format, row: str, message: str
@@ -279,7 +285,7 @@ def test_csv_types_are_inferred_from_all_rows(database: Connection) -> None:
     text = (
         "id,int,big,zero,num,bool,when,day,doc,mixed,none\n"
         "1,-5,9223372036854775807,007,1,true,2024-01-01 10:00,2024-01-01,{},1,\n"
-        "2,0,9223372036854775808,1,1.5e3,FALSE,2024-01-01T10:00:00+02:00,2024-01-02,[1],x,\n"
+        "2,0,9223372036854775808,1,1500.5,FALSE,2024-01-01T10:00:00+00:00,2024-01-02,[1],x,\n"
         "9,,,,,,,,,,\n"
     )
     result = preview(io.BytesIO(text.encode()), "csv")
@@ -302,7 +308,7 @@ def test_csv_types_are_inferred_from_all_rows(database: Connection) -> None:
     assert result.rows[2][1:] == (None,) * 10
     import_data(database, text, "csv", table="t")
     assert rows(database, 'select num, bool, "when" from t where id = 2') == [
-        (1500.0, 0, "2024-01-01T08:00:00.000Z")
+        (1500.5, 0, "2024-01-01T10:00:00.000Z")
     ]
 
 
@@ -310,7 +316,8 @@ def test_json_types_are_inferred_from_json_values(database: Connection) -> None:
     text = (
         '{"id": 3, "int": 1, "num": 1, "flag": true, "when": "2024-01-01T10:00Z", "doc": {}, "mix": 1, '
         '"s": "5"}\n'
-        '{"int": null, "num": 0.5, "mix": "x", "s": "true", "late": "z", "huge": 1e400, "id": 2}\n'
+        '{"int": null, "num": 0.5, "mix": "x", "s": "true", "late": "z", "huge": 1e400, "id": 2, '
+        '"long": 18446744073709551615, "half": "\\ud83d", "cut": 0.123456789012345678}\n'
     )
     result = preview(io.BytesIO(text.encode()), "jsonl")
     types = {column.name: column.type for column in result.columns}
@@ -324,11 +331,20 @@ def test_json_types_are_inferred_from_json_values(database: Connection) -> None:
         "mix": "json",
         "s": "text",
         "late": "text",
-        "huge": "real",
+        "huge": "json",
+        "long": "json",
+        "half": "json",
+        "cut": "json",
     }
     assert not any(column.primary_key for column in result.columns)
     import_data(database, text, "jsonl", table="t")
     assert rows(database, "select mix, late from t") == [("1", None), ('"x"', "z")]
+    assert rows(database, "select huge, long, half, cut from t")[1] == (
+        "1e400",
+        "18446744073709551615",
+        '"\\ud83d"',
+        "0.123456789012345678",
+    )
 
 
 def test_preview_key_requires_unique_ascending_integers(database: Connection) -> None:
@@ -357,6 +373,28 @@ def test_numbers_beyond_64_bits_need_a_column_that_stores_them(database: Connect
         import_data(database, '{"i": 10000000000000000000000000}\n', "jsonl", table="loose")
     import_data(database, "i\n10000000000000000000000000\n", "csv", table="loose")
     assert rows(database, "select typeof(i) from loose") == [("real",)]
+
+
+def test_numbers_with_an_equal_real_are_imported(users: Connection) -> None:
+    texts = ["1.10", "1E5", "+1", "0.10000000000000001", "0.10000000000000000555", "9e999", "-inf"]
+    users.execute("create table numbers (r real) strict")
+    import_data(users, "r\n" + "\n".join(texts), "csv", table="numbers")
+    assert rows(users, "select r from numbers") == [
+        (value,) for value in (1.1, 1e5, 1.0, 0.1, 0.1, float("inf"), float("-inf"))
+    ]
+
+
+def test_lenient_table_refuses_numbers_that_sqlite_would_cut(users: Connection) -> None:
+    users.execute("create table loose (i integer, r real)")
+    for text in ("10000000000000000000000001", "45e76582", "0.123456789012345678"):
+        assert "line 2: in column" in refused_import(users, f"i\n{text}\n", "csv", table="loose")
+        for cell in (text, f'"{text}"'):
+            assert "in column r" in refused_import(users, f'{{"r": {cell}}}\n', "jsonl", table="loose")
+
+
+def test_json_number_keeps_its_text_in_a_text_column(users: Connection) -> None:
+    import_data(users, '{"name": 1.10}\n{"name": 1e400}\n', "jsonl", table="users", replace=True)
+    assert rows(users, "select name from users") == [("1.10",), ("1e400",)]
 
 
 def test_column_name_with_other_delimiter_round_trips(database: Connection) -> None:
