@@ -9,6 +9,7 @@ import math
 import re
 from base64 import b64decode
 from binascii import Error
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from screens.widgets.row_source import Piece, Tone
@@ -120,11 +121,13 @@ def _integer(word: str) -> int:
 
 def _number(word: str) -> float:
     try:
-        number = float(word)
-    except ValueError:
+        number, exact = float(word), Decimal(word.replace("9e999", "inf"))
+    except (ValueError, InvalidOperation):
         raise ValueError("this is not a number") from None
     if math.isnan(number):
         raise ValueError("this is not a number; ctrl+n writes null")
+    if exact != Decimal(repr(number)):
+        raise ValueError(f"a real would be {as_text(number)}")
     return number
 
 

@@ -63,7 +63,8 @@ class ResultRows:
     def cell(self, row: int, column: int) -> str:
         """Return a cell as text."""
         value = self.rows[row][self._names[column][0]]
-        return as_text(value) if not isinstance(value, dict | list) else json.dumps(value, ensure_ascii=False)
+        text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else as_text(value)
+        return text.encode(errors="backslashreplace").decode()  # JSON may have half a surrogate pair.
 
 
 def describe_result(result: Mapping[str, Any]) -> str:

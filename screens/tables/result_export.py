@@ -75,14 +75,14 @@ def chunks(result: ResultRows, format: str) -> Iterator[bytes]:
     yield before.encode()
     for start in starts:
         lines = (json.dumps(row, ensure_ascii=False) for row in rows[start : start + CHUNK_ROWS])
-        yield ((between if start else "") + between.join(lines)).encode()
+        yield ((between if start else "") + between.join(lines)).encode(errors="backslashreplace")
     yield after.encode()
 
 
 def _csv_lines(rows: list[list[str]]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
+    return text.getvalue().encode(errors="backslashreplace")  # JSON may have half a surrogate pair.
 
 
 def _text(value: object) -> str:

@@ -145,7 +145,8 @@ class Redactor:
         except (ValueError, RecursionError):
             return body
         redacted = self.document(document)
-        return body if redacted == document else json.dumps(redacted, ensure_ascii=False).encode()
+        text = json.dumps(redacted, ensure_ascii=False)
+        return body if redacted == document else text.encode(errors="backslashreplace")
 
     def document(self, value: Any, name: str | None = None) -> Any:
         """Return a JSON value, redacted by the keys of objects. `name` is a key that is a credential's."""

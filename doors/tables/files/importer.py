@@ -28,18 +28,10 @@ from doors.tables.sqlite.errors import (
     transaction,
     wrap_error,
 )
-from doors.tables.sqlite.tokens import ParsedStatement, statements
+from doors.tables.sqlite.tokens import statements
 from doors.tables.types.infer import preview
 
 _BLOCK = 1 << 20
-_SHELL_STATEMENTS = (
-    ("begin",),
-    ("begin", "transaction"),
-    ("commit",),
-    ("end",),
-    ("pragma", "foreign_keys=off"),
-)
-"""Statements that the sqlite3 shell writes around a dump. Imports skip them."""
 
 
 def load(
@@ -94,17 +86,11 @@ def _import_dump(connection: Connection, source: BinaryIO, replace: bool) -> Ite
     ):
         staging.execute("pragma synchronous = off")
         with transaction(staging, "nothing was imported"):
-            for count in script.run_steps(staging, "", _statements(source), allow_internal=True):
+            parsed = statements(chunks(source), script.MAX_STATEMENT_BYTES)
+            for count in script.run_steps(staging, "", parsed, allow_internal=True):
                 if count % STEP == 0:
                     yield FileProgress(count, source.tell(), total)
         yield from _copy_into(connection, staging, replace)
-
-
-def _statements(source: BinaryIO) -> Iterator[ParsedStatement]:
-    """Yield the statements of a dump, without those of `_SHELL_STATEMENTS`."""
-    for statement in statements(chunks(source), script.MAX_STATEMENT_BYTES):
-        if tuple(statement.sql.lower().split()) not in _SHELL_STATEMENTS or len(statement.sql) > 40:
-            yield statement
 
 
 def _import_database(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[FileProgress]:

@@ -1,13 +1,15 @@
 """Execution of an owner's SQL scripts: migrations and imported dumps.
 
-A script has full access to the project's tables. It cannot use other files, connection settings,
-transactions or svc's own tables. Every error names the file and line.
+A script has full access to the project's tables. It cannot use other files, connection settings or svc's
+own tables. Statements that begin and commit a transaction, and pragmas about foreign keys, are skipped. Every
+error names the file and line.
 """
 
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.schema import notes
@@ -21,7 +23,7 @@ from doors.tables.sqlite.errors import (
     TablesError,
     rows,
 )
-from doors.tables.sqlite.tokens import ParsedStatement, StatementTooLong
+from doors.tables.sqlite.tokens import ParsedStatement, StatementTooLong, tokens
 from engine.files.statement_memory import StatementMemory
 
 MAX_COLLECTED_BYTES = 256 << 20
@@ -36,11 +38,14 @@ _PRAGMAS = ("data_version", "page_size", "quick_check")
 """Read-only pragmas that FTS5, R*Tree and ALTER TABLE use internally."""
 _MODULES = ("fts5", "fts5vocab", "rtree", "rtree_i32", "geopoly")
 _FUNCTIONS = ("load_extension", "fts3_tokenizer")
+_SKIPPED_PRAGMAS = ("foreign_keys", "defer_foreign_keys", "foreign_key_check")
+"""Pragmas that dumps and generated migrations have; svc checks foreign keys once, at the end."""
 _ONE_TRANSACTION = "Remove the line: the whole file is already one transaction."
+_DUMP_HINT = "Remove the line. Of a dump with a full-text index, import the database file itself."
 _HINTS = {
     apsw.SQLITE_TRANSACTION: ("begins or ends a transaction", _ONE_TRANSACTION),
     apsw.SQLITE_SAVEPOINT: ("begins or ends a transaction", _ONE_TRANSACTION),
-    apsw.SQLITE_PRAGMA: ("has a PRAGMA", "Remove the line. Foreign keys are checked once, at the end."),
+    apsw.SQLITE_PRAGMA: ("has a PRAGMA", _DUMP_HINT),
     apsw.SQLITE_ATTACH: ("attaches another file", "Only the project's own tables can be used."),
     apsw.SQLITE_DETACH: ("detaches a file", "Only the project's own tables can be used."),
     apsw.SQLITE_CREATE_TEMP_TABLE: ("creates a temporary object", "Create a table, and drop it at the end."),
@@ -122,10 +127,13 @@ def _run_statement(
         raise TablesError(
             f"{_location(name, line)}: the SQL has a NUL character", "Remove it, or use char(0)."
         )
-    if statement.sql[:6].lower() == "pragma":
+    words = [token.value.lower() for token in islice(tokens(statement.sql), 5)]
+    if _is_skipped(words):
+        return
+    if words[:1] == ["pragma"]:
         reason, hint = _HINTS[apsw.SQLITE_PRAGMA]
         raise TablesError(f"{_location(name, statement.line)}: the statement {reason}", hint)
-    renames = statement.sql[:5].lower() == "alter"
+    renames = words[:1] == ["alter"]
     before = _table_columns(connection) if renames else {}
     refusals.clear()
     began = time.monotonic()
@@ -178,6 +186,16 @@ def _run_statement(
         _rename_notes(connection, before)
 
 
+def _is_skipped(words: Sequence[str]) -> bool:
+    """Return whether a statement, given its first words, is about the transaction or foreign keys."""
+    match words:
+        case ["begin" | "commit" | "end", *more]:
+            return set(more) <= {"deferred", "immediate", "exclusive", "transaction"}
+        case ["pragma", _, ".", name, *_] | ["pragma", name, *_]:
+            return name in _SKIPPED_PRAGMAS
+    return False
+
+
 def _location(name: str, line: int) -> str:
     return f"{name}:{line}" if name else f"line {line}"
 
@@ -185,6 +203,11 @@ def _location(name: str, line: int) -> str:
 def _hint(message: str) -> str:
     if "already exists" in message:
         return "Choose another name, or drop the existing object first."
+    if message.startswith(("error in view", "error in trigger")):
+        kind = message.split()[2]
+        return f"Drop the {kind} before the change, and create it again after it. Nothing was changed."
+    if message.endswith("may not be modified"):
+        return _DUMP_HINT
     return "Nothing was changed. Correct it, then try again."
 
 

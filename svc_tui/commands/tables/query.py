@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from doors.tables.files.csv_file import format_row
+from doors.tables.sqlite.errors import real_text
 from engine.errors import InvalidUsage
 from svc_tui.column_types import ColumnTypes, TypeInfo
 from svc_tui.commands.tables.target import open_tables
@@ -100,7 +101,8 @@ def _print_csv(result: Any) -> None:
     raw = stdout.Raw()
     raw.write(format_row(names).encode())
     for row in result["rows"]:
-        raw.write(format_row([_text(row[name]) for name in names]).encode())
+        line = format_row([_text(row[name]) for name in names])
+        raw.write(line.encode(errors="backslashreplace"))  # JSON may have half a surrogate pair.
 
 
 def _text(value: Any) -> str | None:
@@ -112,7 +114,7 @@ def _text(value: Any) -> str | None:
         case str():
             return value
         case float():
-            return {math.inf: "9e999", -math.inf: "-9e999"}.get(value) or repr(value)
+            return real_text(value)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

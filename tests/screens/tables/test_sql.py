@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import json
 import pytest
 from textual.app import App
 from textual.widgets import TextArea
@@ -68,6 +69,14 @@ RESULT = {
 )
 def test_result_is_exported_in_each_format(format: str, text: str) -> None:
     assert b"".join(chunks(ResultRows(RESULT, ColumnTypes()), format)).decode() == text
+
+
+def test_half_a_surrogate_pair_in_a_result_is_escaped() -> None:
+    rows = [{"id": 1, "note": "\ud83d"}, {"id": 2, "note": {"c": "\ud83d"}}]
+    result = ResultRows(RESULT | {"rows": rows}, ColumnTypes())
+    assert result.cell(0, 1) == "\\ud83d" and result.cell(1, 1) == '{"c": "\\ud83d"}'
+    assert json.loads(b"".join(chunks(result, "json"))) == rows
+    assert b"".join(chunks(result, "csv")) == b'id,note\n1,\\ud83d\n2,"{""c"": ""\\ud83d""}"\n'
 
 
 def test_empty_result_is_exported() -> None:

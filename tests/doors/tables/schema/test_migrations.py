@@ -1,3 +1,4 @@
+import io
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -6,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from doors.tables import migrations
+from doors.tables.files.importer import load
 from doors.tables.migrations import Migration, applied, apply, find, pending, script
 from doors.tables.schema import apply as schema
 from doors.tables.schema.change import CreateTable, SetNote
@@ -100,11 +102,15 @@ def test_failed_migration_rolls_back_all_files_and_names_line(database: Connecti
         ("create table t (a not null);\ninsert into t values (null)", "tables/1.sql:2: NOT NULL constraint"),
         ("select 'never closed;\n", "tables/1.sql:1:"),
         ("select 1;\n\nselect '\n\0'", "tables/1.sql:4: the SQL has a NUL character"),
-        ("begin;", "begins or ends a transaction"),
-        ("create table t (a);\ncommit;", "tables/1.sql:2: the statement begins or ends a transaction"),
+        ("create table t (a);\nrollback;", "tables/1.sql:2: the statement begins or ends a transaction"),
         ("savepoint a", "begins or ends a transaction"),
-        ("pragma writable_schema = on", "has a PRAGMA"),
-        ("PRAGMA foreign_keys=OFF;", "Remove the line"),
+        ("pragma writable_schema = on", "import the database file itself"),
+        ("insert into sqlite_schema values ('table', 'a', 'a', 0, '')", "import the database file itself"),
+        (
+            "create table t (a); create table u (a); create view v as select a from t; drop table t;"
+            " alter table u rename to t",
+            "Drop the view before the change, and create it again after it",
+        ),
         ("attach '/tmp/x.db' as x", "attaches another file"),
         ("vacuum into '/tmp/x.db'", "tables/1.sql:1:"),
         ("vacuum", "tables/1.sql:1:"),
@@ -130,6 +136,23 @@ def test_failed_migration_rolls_back_all_files_and_names_line(database: Connecti
 def test_forbidden_migration_sql_is_refused(database: Connection, sql: str, message: str) -> None:
     assert message in refusal(database, migration(sql))
     assert rows(database, "select 1") == [(1,)]
+
+
+FRAMES = """
+    PRAGMA foreign_keys=OFF;--> statement-breakpoint
+    pragma defer_foreign_keys=TRUE; Pragma main . foreign_keys = 0; PRAGMA foreign_keys(off);
+    BEGIN /* all */ IMMEDIATE TRANSACTION;
+    create table {0} (a);
+    PRAGMA foreign_key_check("{0}"); COMMIT TRANSACTION; begin deferred; end transaction; begin; end;
+    PRAGMA foreign_keys = on;
+"""
+"""Statements of dumps and migrations of SQLite's shell, D1, Drizzle, Prisma and SQLiteStudio."""
+
+
+def test_statements_about_transactions_and_foreign_keys_are_skipped(database: Connection) -> None:
+    apply(database, [migration(FRAMES.format("migrated"))])
+    list(load(database, io.BytesIO(FRAMES.format("imported").encode()), "sql"))
+    assert {"migrated", "imported"} <= set(read(database))
 
 
 def test_migrations_support_fts_triggers_views_and_ctes(database: Connection) -> None:
