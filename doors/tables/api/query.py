@@ -206,8 +206,8 @@ def _change_schema(connection: Connection, sql: str, params: Sequence[Any]) -> b
         script.run(connection, "SQL", [ParsedStatement(1, sql)], seconds=TIMEOUT_SECONDS)
         if was_valid and (broken := find_broken(connection)):
             raise TablesError(
-                f"a view or trigger needs what the statement removes: {broken}",
-                "Drop that view or trigger first, and create it again after the change.",
+                f"something needs what the statement removes: {broken}",
+                "Drop that view, trigger or index first, and create it again after the change.",
             )
         notes.delete_orphans(connection)
     return _document(None, [], None, 0, 0)

@@ -1,16 +1,13 @@
 """The parts of tables, in the order in which an import recreates them."""
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from doors.tables.schema.notes import INTERNAL_TABLES
+from doors.tables.schema.references import broken_index, index_options
 from doors.tables.schema.rows import row_name
 from doors.tables.sqlite.catalog import NOTES, Table, find, read, reserved
 from doors.tables.sqlite.errors import Connection, fold, literal, quoted, rows, scalar
-
-_CONTENT = re.compile(r"\bcontent\s*=\s*('[^']*'|\"[^\"]*\"|\w+)", re.IGNORECASE)
-_NOTHING = ("''", '""')
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +56,7 @@ def contents_of(connection: Connection, names: Sequence[str] = ()) -> Contents:
     selected.sort(key=lambda table: table.name)
     folded_names = {fold(table.name) for table in selected}
     tables = tuple(_part(connection, table) for table in selected if table.kind == "table")
-    virtual, skipped = _virtual(connection, [table for table in selected if table.kind == "virtual"])
+    virtual, skipped = _virtual(connection, {table.name: table for table in selected})
     internal = _internal_parts(connection, [table.name for table in selected] if names else None)
     return Contents(internal, tables, virtual, _dependent_sql(connection, folded_names), skipped)
 
@@ -91,14 +88,23 @@ def _sql_type(connection: Connection, table: str, column: str) -> str:
     return str(scalar(connection, sql, table, column))
 
 
-def _virtual(connection: Connection, tables: Sequence[Table]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    """Return the virtual tables, and the names of those whose rows cannot be read."""
+def _virtual(
+    connection: Connection, tables: Mapping[str, Table]
+) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """Return the virtual tables, and the names of those whose rows cannot be read.
+
+    An index that reads a table outside of `tables` could not be imported, and is omitted.
+    """
     parts, skipped = [], []
-    for table in tables:
+    for table in tables.values():
+        if table.kind != "virtual":
+            continue
         sql, name = _sql(connection, table.name), quoted(table.name)
-        content = _CONTENT.search(sql)
+        content = index_options(sql).get("content")
         columns = tuple(column.name for column in table.columns)
-        if (content and content[1] in _NOTHING) or "fts5vocab" in sql.lower():
+        if broken_index(tables, table.name, sql):
+            skipped.append(table.name)
+        elif content == "" or "fts5vocab" in sql.lower():
             skipped.append(table.name)
             parts.append(Part(table.name, sql, columns=columns, order="", where=" WHERE 0"))
         elif content:

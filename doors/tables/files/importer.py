@@ -130,7 +130,7 @@ def _copy_into(connection: Connection, source: Connection, replace: bool) -> Ite
         notes.delete_orphans(connection)
         if was_valid and (broken := find_broken(connection)):
             raise TablesError(
-                f"{error_prefix}: a view or trigger would be broken: {broken}",
+                f"{error_prefix}: something would be broken: {broken}",
                 "Import the tables that it needs as well.",
             )
     yield last

@@ -148,7 +148,7 @@ def apply(connection: Connection, migrations: Sequence[Migration]) -> tuple[str,
             if was_valid and (broken := find_broken(connection)):
                 raise TablesError(
                     f"{migration.name} leaves something broken: {broken}",
-                    "Drop or recreate that view or trigger in the migration.",
+                    "Drop or recreate that view, trigger or index in the migration.",
                 )
         notes.delete_orphans(connection)
     return tuple(migration.name for migration in todo)

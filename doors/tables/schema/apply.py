@@ -36,8 +36,8 @@ def apply(connection: Connection, changes: Sequence[Change]) -> None:
             apply_one(connection, change)
         if was_valid and (broken := find_broken(connection)):
             raise TablesError(
-                f"a view or trigger needs what the change removes: {broken}",
-                "Drop that view or trigger in a migration first, and create it again after the change.",
+                f"something needs what the change removes: {broken}",
+                "Drop that view, trigger or index in a migration first, and create it again after the change.",
             )
 
 

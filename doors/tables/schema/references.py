@@ -1,11 +1,20 @@
-"""Detection of views and triggers with broken references, which SQLite reports only when they are used."""
+"""Detection of views, triggers and full-text indexes with broken references.
 
-from doors.tables.sqlite.catalog import read
-from doors.tables.sqlite.errors import Connection, Error, quoted, rows
+SQLite reports them only when they are used.
+"""
+
+import re
+from collections.abc import Mapping
+
+from doors.tables.schema.names import ROW_NAMES
+from doors.tables.sqlite.catalog import Table, read
+from doors.tables.sqlite.errors import Connection, Error, fold, quoted, rows
+
+_OPTION = re.compile(r"\b(content|content_rowid)\s*=\s*('[^']*'|\"[^\"]*\"|\w+)", re.IGNORECASE)
 
 
 def find_broken(connection: Connection) -> str:
-    """Return SQLite's message for the first broken view or trigger, or an empty text.
+    """Return the message for the first broken view, trigger or full-text index, or an empty text.
 
     Needs a write transaction, and leaves no changes in it.
     """
@@ -17,12 +26,33 @@ def find_broken(connection: Connection) -> str:
         return str(error)
     finally:
         connection.execute("DROP TABLE _svc_probe")
-    return _broken_trigger(connection)
-
-
-def _broken_trigger(connection: Connection) -> str:
-    """Compile one statement of each kind for each table with triggers, which compiles the triggers."""
     tables = read(connection)
+    virtual = rows(connection, "SELECT name, sql FROM sqlite_schema WHERE sql LIKE 'create virtual%'")
+    broken = (broken_index(tables, *each) for each in virtual)
+    return next(filter(None, broken), "") or _broken_trigger(connection, tables)
+
+
+def index_options(sql: str) -> dict[str, str]:
+    """Return where a full-text index reads its rows: `content` is empty for nowhere."""
+    return {option[1].lower(): option[2].strip("'\"") for option in _OPTION.finditer(sql)}
+
+
+def broken_index(tables: Mapping[str, Table], name: str, sql: str) -> str:
+    """Return what a full-text index lacks of the table or view that it reads, or an empty text."""
+    options = index_options(sql)
+    if not (content := options.get("content")):
+        return ""
+    for table in tables.values():
+        if fold(table.name) == fold(content):
+            columns = {fold(column.name) for column in table.columns} | set(ROW_NAMES)
+            needed = [column.name for column in tables[name].columns] + [options.get("content_rowid", "rowid")]
+            missing = [column for column in needed if fold(column) not in columns]
+            return f"full-text index {name} reads column {missing[0]} of {content}" if missing else ""
+    return f"full-text index {name} reads {content}"
+
+
+def _broken_trigger(connection: Connection, tables: Mapping[str, Table]) -> str:
+    """Compile one statement of each kind for each table with triggers, which compiles the triggers."""
     for (name,) in rows(connection, "SELECT DISTINCT tbl_name FROM sqlite_schema WHERE type = 'trigger'"):
         if name not in tables:
             continue

@@ -69,7 +69,8 @@ def load(
         rows = plural(result["rows"], "row")
         stderr.note(f"imported {rows} into {table}" if table else f"imported {rows} from {name}")
     for skipped in result.get("skipped", ()):
-        stderr.warn(f"{skipped} was skipped", "The rows of a full-text index without content cannot be read.")
+        hint = "The rows of a full-text index without content, or whose table is missing, cannot be read."
+        stderr.warn(f"{skipped} was skipped", hint)
 
 
 def _format(format: str, name: str) -> str:

@@ -3,6 +3,7 @@ import pytest
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import (
     AddColumn,
+    Change,
     CreateIndex,
     CreateTable,
     DropColumn,
@@ -307,3 +308,22 @@ def test_concurrent_reader_sees_schema_before_or_after_change(visits: Connection
     with pytest.raises(Error, match="no such column"):
         other.execute("select name from visits")
     other.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "broken"),
+    [
+        (RenameTable("visits", "guests"), "full-text index found reads Visits"),
+        (DropTable("visits"), "full-text index found reads Visits"),
+        (RenameColumn("visits", "name", "who"), "full-text index found reads column name of Visits"),
+        (RenameColumn("visits", "id", "number"), "full-text index found reads column id of Visits"),
+        (DropColumn("visits", "name"), "full-text index found reads column name of Visits"),
+    ],
+)
+def test_table_that_a_full_text_index_reads_cannot_be_taken_away(
+    visits: Connection, change: Change, broken: str
+) -> None:
+    visits.execute("create virtual table found using fts5(name, content='Visits', content_rowid=\"id\")")
+    assert broken in refusal(visits, change)
+    apply(visits, [RetypeColumn("visits", "score", "text"), DropColumn("visits", "photo")])
+    visits.execute("insert into found (found) values ('rebuild'); select * from found").fetchall()

@@ -208,6 +208,21 @@ def test_contentless_full_text_index_is_skipped(users: Connection, tmp_path: Pat
     other.close()
 
 
+@pytest.mark.parametrize("format", ["sql", "db"])
+def test_full_text_index_of_a_missing_table_is_skipped(
+    users: Connection, tmp_path: Path, format: Format
+) -> None:
+    users.execute("create virtual table f using fts5(name, content='gone')")
+    users.execute("create virtual table g using fts5(nick, content='users')")
+    output = io.BytesIO()
+    *_, last = save(users, output, format)
+    assert last.skipped == ("f", "g")
+    other = open_owner(tmp_path / "other.db")
+    list(load(other, output, format))
+    assert set(read(other)) == {"users"}
+    other.close()
+
+
 def test_closed_database_import_leaves_nothing(users: Connection, tmp_path: Path) -> None:
     data = database_file(tmp_path / "x.db", "create table a (b); insert into a values (1)" + ", (1)" * 4999)
     progress_steps = load(users, io.BytesIO(data), "db")
