@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from doors.tables.migrations import ignored
 from engine.artifact import Artifact
 from engine.manifest.load import find, load, warnings
 from engine.manifest.model import Resource
@@ -38,7 +39,7 @@ def deploy(
     """Build every resource of the project in this folder, and deploy all of them at once."""
     root = find(Path.cwd())
     project = load(root)
-    for warning in warnings(project):
+    for warning in [*warnings(project), *ignored(root)]:
         stderr.warn(warning.message, warning.hint)
     store = CredentialStore.from_environment(os.environ)
     credentials = store.get(root)

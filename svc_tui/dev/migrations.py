@@ -22,7 +22,7 @@ class MigrationReporter(Protocol):
         """Report a broken migration; the tables stay as they were."""
 
     def warn(self, error: SvcError) -> None:
-        """Report a migration that was edited after it was applied."""
+        """Report a file that is not applied: a migration that was edited, or one with another name."""
 
     def note(self, text: str) -> None:
         """Report an applied migration."""

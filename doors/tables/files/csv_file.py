@@ -11,9 +11,9 @@ from doors.tables.files.format import MAX_RECORD, check_width
 from doors.tables.files.text_reader import FileLines, too_large
 from doors.tables.sqlite.errors import TablesError, fold
 
-DELIMITERS = (",", ";", "\t")
+DELIMITERS = (",", ";", "\t", "|")
 Cells = list[str | None]
-_MARKS = re.compile("[;\t]")
+_MARKS = re.compile("[;\t|]")
 _QUOTED = re.compile('"[^"]*"')
 
 _TO_QUOTE = re.compile('[",\r\n]|^$|^\ufeff')
@@ -44,7 +44,8 @@ def format_header(names: Sequence[str]) -> str:
 def read(lines: FileLines) -> tuple[list[str], Iterator[tuple[int, Cells]]]:
     """Return the names in the header, and the rows, each with its first line number.
 
-    The delimiter is the comma, or a semicolon or tab where the header has no comma. Raises `TablesError`.
+    The delimiter is the comma, or a semicolon, tab or vertical bar where the header has no comma. Raises
+    `TablesError`.
     """
     first = lines.next()
     if not first:
@@ -60,7 +61,12 @@ def _header(cells: Cells) -> list[str]:
     check_width(len(cells), 1)
     for number, cell in enumerate(cells, 1):
         if not cell:
-            raise TablesError(f"line 1: column {number} has no name", "Name every column in the first line.")
+            hint = "Name every column in the first line."
+            if number == 1:
+                hint += " pandas writes its index there; index=False omits it."
+            if fold(cells[0] or "") == "sep=":
+                hint = "This line is for Excel: remove it, so that the first line names the columns."
+            raise TablesError(f"line 1: column {number} has no name", hint)
         if fold(cell) in names:
             raise TablesError(f"line 1: two columns are named {cell}", "Give each its own name.")
         names[fold(cell)] = cell

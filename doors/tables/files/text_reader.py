@@ -61,7 +61,8 @@ def chunks(source: BinaryIO) -> Iterator[str]:
 def without_mark(raw: bytes) -> bytes:
     """Return the start of a file without its byte order mark. Raises `TablesError` for UTF-16."""
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise TablesError("the file is in UTF-16", "Save it in UTF-8.")
+        hint = "Save it in UTF-8, or convert it: `iconv -f UTF-16 -t UTF-8 FILE`."
+        raise TablesError("the file is in UTF-16", hint)
     return raw.removeprefix(codecs.BOM_UTF8)
 
 
@@ -69,7 +70,8 @@ def not_text(line: int, byte: int) -> TablesError:
     """Return the error for a byte that is not UTF-8."""
     return TablesError(
         f"line {line}: the byte {byte:#04x} is not UTF-8",
-        "Save the file in UTF-8, or convert it: `iconv -f WINDOWS-1252 -t UTF-8 FILE`.",
+        "Save the file in UTF-8, or convert it: `iconv -f ENCODING -t UTF-8 FILE`, where ENCODING is that of"
+        " the file, such as WINDOWS-1252 or SHIFT_JIS.",
     )
 
 

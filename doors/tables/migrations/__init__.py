@@ -5,7 +5,7 @@ The database records the name and sha256 of each applied file, so a copy of it h
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +51,15 @@ def find(project: Path) -> tuple[Migration, ...]:
         key=lambda path: path.name.encode(errors="surrogateescape"),
     )
     return tuple(_read(path) for path in paths)
+
+
+def ignored(project: Path) -> Iterator[TablesError]:
+    """Yield a warning for each file that looks like a migration and is not one."""
+    folder = project / MIGRATIONS_FOLDER
+    for path in sorted(folder.rglob("*")):
+        if path.suffix.lower() == ".sql" and (path.parent != folder or path.suffix != ".sql"):
+            name = str(path.relative_to(project)).encode(errors="replace").decode()
+            yield TablesError(f"{name} is not applied", f"Migrations are files {MIGRATIONS_FOLDER}/*.sql; rename it.")
 
 
 def _read(path: Path) -> Migration:
@@ -155,20 +164,23 @@ def apply(connection: Connection, migrations: Sequence[Migration]) -> tuple[str,
 
 
 def migrate(
-    project: Path, data: Path, on_edited: Callable[[TablesError], None] | None = None
+    project: Path, data: Path, warn: Callable[[TablesError], None] | None = None
 ) -> tuple[str, ...]:
     """Apply the pending migrations of a project's folder, all or none; return their names.
 
     `data` is the data folder of the project. Raises `TablesError`, also for migrations that were edited
-    after they were applied; with `on_edited` these are passed to it and skipped.
+    after they were applied; with `warn` these are passed to it and skipped.
     """
+    if warn is not None:
+        for warning in ignored(project):
+            warn(warning)
     migrations = find(project)
     if not migrations:
         return ()
     with open_for_writing(data, ERROR_PREFIX) as connection:
-        if on_edited is not None:
+        if warn is not None:
             errors = edited(connection, migrations)
             for error in errors.values():
-                on_edited(error)
+                warn(error)
             migrations = tuple(each for each in migrations if each.name not in errors)
         return apply(connection, migrations)

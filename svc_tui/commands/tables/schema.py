@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from doors.tables.migrations import MIGRATIONS_FOLDER, find
+from doors.tables.migrations import MIGRATIONS_FOLDER, find, ignored
 from engine.errors import InvalidUsage, SvcError
 from svc_tui.column_types import ColumnTypes
 from svc_tui.commands.options import AsJson, Yes
@@ -124,6 +124,8 @@ def migrate(
     """Apply pending migrations in one transaction. They run in the order of their names."""
     with open_tables(context) as tables:
         files = [{"name": file.name, "sql": file.sql} for file in find(tables.root)]
+        for warning in ignored(tables.root):
+            stderr.warn(warning.message, warning.hint)
         pending = tables.post("migrations", {"files": files, "plan": plan})["applied"]
         names = tables.get("migrations")["applied"]
     if as_json:

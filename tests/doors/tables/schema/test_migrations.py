@@ -84,6 +84,16 @@ def test_deleted_applied_migration_is_ignored(database: Connection, tmp_path: Pa
     assert apply(database, find(tmp_path)) == ()
 
 
+def test_file_that_is_no_migration_by_its_name_is_warned_of(tmp_path: Path) -> None:
+    write(tmp_path, a="create table t (a)")
+    (tmp_path / "tables" / "sub").mkdir()
+    for name in ("0002.SQL", "sub/0003.sql", "notes.txt", ".0004.sql"):
+        (tmp_path / "tables" / name).write_text("create table u (a)")
+    warnings: list[str] = []
+    migrations.migrate(tmp_path, tmp_path / "data", lambda warning: warnings.append(str(warning)))
+    assert warnings == ["tables/0002.SQL is not applied", "tables/sub/0003.sql is not applied"]
+
+
 def test_failed_migration_rolls_back_all_files_and_names_line(database: Connection) -> None:
     good = migration("create table t (a text); insert into t values (1);")
     bad = migration(

@@ -78,6 +78,8 @@ def test_null_in_required_column_takes_default(users: Connection) -> None:
         ("name,name\n", "line 1: two columns are named name"),
         ("name,Name\n", "line 1: two columns are named Name"),
         ("name,\n", "line 1: column 2 has no name"),
+        (",name,age\n0,a,1\n", "column 1 has no name\nName every column in the first line. pandas writes"),
+        ("sep=;\nname;age\na;1\n", "column 2 has no name\nThis line is for Excel"),
         ("name,nick\na,b\n", "line 1: table users has no column nick\nAvailable: id, name, age"),
         ("name,age\nx\n", "line 2: there is 1 cell for 2 columns"),
         ("name,age\na,1\n\nx,1,2\n", "line 4: there are 3 cells for 2 columns"),
@@ -88,7 +90,7 @@ def test_null_in_required_column_takes_default(users: Connection) -> None:
         ("name\ra\rb\r", "line 1: a carriage return"),
         (b"name,age\na,1\ncaf\xe9,2\n", "line 3: the byte 0xe9 is not UTF-8"),
         (b'name,age\n"a\n\n\xff",1\n', "line 4: the byte 0xff is not UTF-8"),
-        ("name\n".encode("utf-16"), "UTF-16"),
+        ("name\n".encode("utf-16"), "iconv -f UTF-16 -t UTF-8"),
         ("age\n1\n1.5\n", 'line 3: in column age, which is integer, "1.5" is not a whole number'),
         ("age\n9223372036854775808\n", "line 2: in column age"),
         ("at\nyesterday\n", "line 2: in column at"),
@@ -107,7 +109,7 @@ def test_null_in_required_column_takes_default(users: Connection) -> None:
         ('name\n"' + ("x" * 999 + "\n") * (MAX_RECORD // 1000 + 1), "line 2: the row has more than 8 MiB"),
         ("name\n" + "x" * (MAX_RECORD + 1), "line 2: the row has more than 8 MiB"),
     ],
-    ids=range(32),
+    ids=range(34),
 )
 def test_invalid_csv_is_refused_with_line(users: Connection, data: str | bytes, message: str) -> None:
     assert message in refused_import(users, data, "csv")
@@ -117,6 +119,7 @@ def test_csv_dialects_are_accepted(users: Connection) -> None:
     for data in [
         "\ufeffname;age\na;1\n",
         "name\tage\r\na\t1",
+        "name|age\na|1\n",
         '"name","age"\n"a","1"',
         "name,age\na,+1\n\n\n",
         "\ufeff" + '"name",age\n"a",1\r\n',
@@ -398,13 +401,14 @@ def test_json_number_keeps_its_text_in_a_text_column(users: Connection) -> None:
 
 
 def test_column_name_with_other_delimiter_round_trips(database: Connection) -> None:
-    apply(database, [CreateTable("t", (Column("a;b", "text"),))])
-    database.execute("insert into t values ('x;y')")
-    output = io.BytesIO()
-    list(save(database, output, "csv", ["t"]))
-    assert output.getvalue() == b'"a;b"\nx;y\n'
-    list(load(database, output, "csv", table="t"))
-    assert rows(database, "select * from t") == [("x;y",), ("x;y",)]
+    for mark in ";|":
+        apply(database, [CreateTable(f"t {mark}x", (Column(f"a{mark}b", "text"),))])
+        database.execute(f"insert into \"t {mark}x\" values ('x{mark}y')")
+        output = io.BytesIO()
+        list(save(database, output, "csv", [f"t {mark}x"]))
+        assert output.getvalue() == f'"a{mark}b"\nx{mark}y\n'.encode()
+        list(load(database, output, "csv", table=f"t {mark}x"))
+        assert rows(database, f'select * from "t {mark}x"') == [(f"x{mark}y",)] * 2
 
 
 def test_format_is_determined_from_file_name() -> None:
