@@ -67,6 +67,10 @@ COMMANDS = {
 }
 
 
+_UNDECODED = frozenset(map(chr, range(0xDC80, 0xDD00)))
+"""Bytes of arguments, paths and variables that are not UTF-8, as Python has them (PEP 383)."""
+
+
 class _LazyGroup(TyperGroup):
     """A group that imports a command only when the command or its help is requested."""
 
@@ -165,6 +169,10 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if isinstance(error, OSError) and not {"-h", "--help"}.isdisjoint(arguments):
             stderr.render(stdout.unwritable(error))  # The argument parser writes help itself.
+            return ExitCode.FAILED
+        if isinstance(error, UnicodeEncodeError) and error.object[error.start] in _UNDECODED:
+            name = next((each for each in arguments if not _UNDECODED.isdisjoint(each)), error.object)
+            stderr.render(SvcError(f"{name!a} is not UTF-8", "Rename the file or folder, or pass another name."))
             return ExitCode.FAILED
         if os.environ.get("SVC_DEBUG"):
             raise

@@ -43,13 +43,18 @@ class NoProject(SvcError):
 
 
 def find(start: Path) -> Path:
-    """Return the nearest folder, from `start` up, that holds an `svc.toml`. Raises `NoProject`."""
+    """Return the nearest folder, from `start` up, that holds an `svc.toml`. Raises `NoProject`.
+
+    Raises `SvcError` for a path that is not UTF-8, which SQLite cannot open.
+    """
     start = start.absolute()
     for folder in (start, *start.parents):
         try:
             (folder / MANIFEST).lstat()
         except OSError:
             continue
+        if "\\udc" in ascii(str(folder)):
+            raise SvcError(f"the path of the project is not UTF-8: {str(folder)!a}", "Rename that folder.")
         return folder
     raise NoProject(
         f"no {MANIFEST} in {start} or any folder above it",

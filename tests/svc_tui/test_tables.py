@@ -270,6 +270,8 @@ def test_migrations_are_planned_and_applied_once(project: Path, capsys: Capture)
     assert svc(capsys, "migrate").out == "tables/1.sql\n"
     result = svc(capsys, "migrate")
     assert result.out == "" and "no pending migrations; 1 applied before" in result.err
+    (project / "tables" / "2.SQL").write_text("create table b (y);")
+    assert "tables/2.SQL is not applied" in svc(capsys, "migrate").err
     (project / "tables" / "2.sql").write_text("\ncreate tabel b (y);")
     assert "tables/2.sql:2: " in svc(capsys, "migrate", code=1).err
 
@@ -351,3 +353,17 @@ def test_tables_outside_of_a_project_fails(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert "svc.toml" in svc(capsys, "list", code=2).err
+
+
+def test_names_that_are_not_utf_8_are_refused(
+    users: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    name = os.fsdecode(b"us\xe9rs")
+    (users / f"{name}.csv").write_text("id,name\n7,Eve\n")
+    assert "the table needs a name" in svc(capsys, "import", f"{name}.csv", "--create", code=2).err
+    assert "imported 1 row into users" in svc(capsys, "import", "users", f"{name}.csv").err
+    for words in (["show", name], ["query", f"select '{name}'"], ["create", name, "id integer"]):
+        assert "udce9" in svc(capsys, *words, code=1).err
+    shutil.copytree(users, users / name)
+    monkeypatch.chdir(users / name)
+    assert "the path of the project is not UTF-8" in svc(capsys, "list", code=1).err

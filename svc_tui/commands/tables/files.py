@@ -54,6 +54,8 @@ def load(
     table = (
         words[0] if len(words) == 2 else "" if kind in _DATABASE_FORMATS or name == "-" else Path(name).stem
     )
+    if "\\udc" in ascii(table):
+        raise InvalidUsage("the table needs a name", "svc tables import TABLE FILE")
     with _opened(name) as file, open_tables(context) as tables, stderr.ProgressLine() as progress:
         chunks = _chunks(file, progress.show)
         if preview:

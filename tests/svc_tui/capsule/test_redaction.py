@@ -62,6 +62,11 @@ def test_options_add_and_exempt_names_in_any_spelling() -> None:
     assert not redactor.is_secret("Session") and not redactor.is_secret("csrf-token")
 
 
+def test_json_with_half_a_surrogate_pair_is_redacted() -> None:
+    body = b'{"password": "x", "c": "\\ud83d"}'
+    assert json.loads(Redactor().body(body, "application/json"))["c"] == "\ud83d"
+
+
 def test_json_is_redacted_by_keys_at_any_depth() -> None:
     document = {"user": "ann", "Password": "hunter22", "deep": [{"token": {"value": "abcdef", "n": 1234567}}]}
     redacted = json.loads(Redactor().body(json.dumps(document).encode(), "application/json"))
