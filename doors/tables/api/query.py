@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from doors.tables.api.owner_authorizer import OwnerAuthorizer, kind_refused, reads_only
-from doors.tables.guest.errors import GUEST_ERRORS, explain_full, to_problem
+from doors.tables.guest.errors import GUEST_ERRORS, explain_full, name_references, to_problem
 from doors.tables.guest.plan import ARRAYS_HINT, Plan, make_plan, types_in
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.migrations import script
@@ -110,7 +110,9 @@ def run(connection: Connection, sql: str, params: Sequence[Any], *, write: bool,
                 "Select a part of it with substr().",
                 code="too-large",
             ) from error
-        problem = to_problem(error, sql, authorizer.refusal)
+        problem = to_problem(error, sql, authorizer.refusal, list(params))
+        connection.authorizer = None
+        name_references(problem, connection, sql)
         raise _to_error(explain_full(problem, Path(connection.filename))) from error
     finally:
         connection.set_progress_handler(None)

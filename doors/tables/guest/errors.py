@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from doors.tables.guest.problem import GuestProblem
-from doors.tables.sqlite.connections import MAX_SQL, MAX_VALUE, apsw
-from doors.tables.sqlite.errors import INTEGERS
+from doors.tables.sqlite.connections import MAX_SQL, MAX_VALUE, NO_VALUES, Connection, apsw
+from doors.tables.sqlite.errors import INTEGERS, fold
 from doors.tables.sqlite.storage_quota import QUOTA_HINT, exceeds_quota
 from doors.tables.types.json import Value
 
@@ -23,6 +23,11 @@ _CONSTRAINTS = {
 _OF_A_TYPE = re.compile(r"CHECK constraint failed: (?:[^\W\d]\w*|json_valid\(.*\))")
 """SQLite's message for a violated check of a column type, which contains the start of the check."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_REPLACES = re.compile(r"\breplace\b", re.IGNORECASE)
+_FOREIGN_KEYS = """
+select m.name, group_concat(f."from", ', '), f."table", f.on_delete
+from sqlite_schema m join pragma_foreign_key_list(m.name) f where m.type = 'table' group by m.name, f.id order by m.name, f.id desc
+"""
 
 GUEST_ERRORS = (apsw.Error, OverflowError, UnicodeError)
 """Errors of compiling and running a statement that are reported to the guest."""
@@ -59,7 +64,7 @@ def to_problem(
                 "Add an index or a LIMIT.",
             )
         case apsw.TooBigError():
-            return _too_big(sql)
+            return _too_big(sql, params)
     return _storage(error) or _statement(error, sql)
 
 
@@ -126,16 +131,54 @@ def _not_unicode(sql: str, params: Sequence[Value]) -> GuestProblem:
     return GuestProblem("bad-parameters", f"{parameter} has half of a surrogate pair")
 
 
-def _first_parameter(params: Sequence[Value], is_invalid: Callable[[Value], bool]) -> str:
+def _first_parameter(
+    params: Sequence[Value], is_invalid: Callable[[Value], bool], otherwise: str = "a parameter"
+) -> str:
     """Return the name of the first wrong parameter."""
-    return next((f"${number}" for number, value in enumerate(params, 1) if is_invalid(value)), "a parameter")
+    return next((f"${number}" for number, value in enumerate(params, 1) if is_invalid(value)), otherwise)
 
 
-def _too_big(sql: str) -> GuestProblem:
+def _too_big(sql: str, params: Sequence[Value]) -> GuestProblem:
     if len(sql.encode()) > MAX_SQL:
         return GuestProblem(
             "too-large",
             f"the statement has more than {MAX_SQL} bytes",
             "Values go into params; many rows into the statements of /v1/batch.",
         )
-    return GuestProblem("too-large", f"a value or a row has more than {MAX_VALUE} bytes")
+    subject = _first_parameter(params, _is_too_big, "a value or a row")
+    return GuestProblem("too-large", f"{subject} has more than {MAX_VALUE} bytes")
+
+
+def _is_too_big(value: Value) -> bool:
+    data = value.encode(errors="replace") if isinstance(value, str) else value
+    return isinstance(data, bytes) and len(data) > MAX_VALUE
+
+
+def name_references(problem: GuestProblem, connection: Connection, sql: str) -> None:
+    """Add the foreign keys that a statement can violate to the problem, if one of them is violated."""
+    if problem.more.get("constraint") != "foreign-key":
+        return
+    referring, referenced = set(), set()
+
+    def collect(action: int, table: str | None, *_: str | None) -> int:
+        if action in (apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE):
+            referring.add(fold(table or ""))
+            if action == apsw.SQLITE_UPDATE or _REPLACES.search(sql):
+                referenced.add(fold(table or ""))
+        elif action == apsw.SQLITE_DELETE:
+            referenced.add(fold(table or ""))
+        return int(apsw.SQLITE_OK)
+
+    authorizer, connection.authorizer = connection.authorizer, collect
+    try:
+        connection.execute(sql, NO_VALUES, can_cache=False, explain=2).close()
+    finally:
+        connection.authorizer = authorizer
+    texts = []
+    for table, columns, parent, on_delete in connection.execute(_FOREIGN_KEYS):
+        if fold(parent) in referenced and on_delete not in ("NO ACTION", "RESTRICT"):
+            return  # The violation may be that of a row that SQLite changes in turn.
+        if fold(table) in referring or fold(parent) in referenced:
+            texts.append(f"{table}.{columns} refers to {parent}")
+    if texts:
+        problem.detail += f": {' or '.join(texts)}"

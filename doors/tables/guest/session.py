@@ -14,7 +14,7 @@ from typing import Any
 
 from doors.tables.guest import introspection
 from doors.tables.guest.authorizer import GuestAuthorizer
-from doors.tables.guest.errors import GUEST_ERRORS, to_problem
+from doors.tables.guest.errors import GUEST_ERRORS, name_references, to_problem
 from doors.tables.guest.plan import Plan, RowFormat, TypeOf, make_plan, types_in
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.guest.protocol import SqlStatement
@@ -211,7 +211,10 @@ class GuestSession:
                 f"the statement collected more than {MAX_COLLECTED_BYTES >> 20} MiB",
                 "Collect fewer values, or smaller ones: add a WHERE.",
             )
-        return to_problem(error, sql, self._authorizer.refusal, params)
+        problem = to_problem(error, sql, self._authorizer.refusal, params)
+        with self._unbounded():
+            name_references(problem, self._connection, sql)
+        return problem
 
     def _encode_rest(self, row_format: RowFormat, cursor: Any, first: bytes, max_bytes: int) -> bytes:
         pieces = [first]

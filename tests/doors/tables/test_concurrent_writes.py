@@ -102,6 +102,33 @@ def test_deferred_foreign_key_fails_only_its_own_request(tables: Tables) -> None
 
 
 @pytest.mark.parametrize(
+    ("sql", "detail"),
+    [
+        ("insert into pets (owner) values (77)", ": pets.owner refers to users"),
+        ("insert into bills (pet, payer) values (1, 77)", ": bills.pet refers to pets or bills.payer refers to users"),
+        ("delete from pets", ": bills.pet refers to pets"),
+        ("update pets set id = 9", ": bills.pet refers to pets or pets.owner refers to users"),
+        ("replace into pets (id, owner) values (1, 7)", ": bills.pet refers to pets or pets.owner refers to users"),
+        ("delete from users", ""),
+        ("insert into marks values (1, 2, 3)", ": marks.a, b refers to grid"),
+    ],
+)
+def test_foreign_keys_that_a_statement_can_violate_are_named(tables: Tables, sql: str, detail: str) -> None:
+    tables.schema(
+        "create table pets (id integer primary key, owner integer references users on delete cascade)",
+        "create table bills (pet integer references pets, payer references users)",
+        "create table grid (a, b, primary key (a, b))",
+        "create table marks (n, a, b, foreign key (a, b) references grid)",
+        "insert into users (id, name) values (1, 'a')",
+        "insert into pets values (1, 1)",
+        "insert into bills values (1, 1)",
+    )
+    answer = tables.exec(sql)
+    assert (answer.code, answer.document["detail"]) == ("constraint", f"FOREIGN KEY constraint failed{detail}")
+    assert tables.query("select count(*) as n from bills").rows == [{"n": 1}]
+
+
+@pytest.mark.parametrize(
     ("sql", "rule"),
     [
         (insert("a"), "unique"),

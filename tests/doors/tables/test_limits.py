@@ -95,9 +95,13 @@ def test_parameter_over_size_limit_is_refused(tables: Tables) -> None:
     assert tables.query("select length($1) as n", "x" * (MAX_VALUE - 100)).rows == [{"n": MAX_VALUE - 100}]
     for answer in (
         tables.query("select length($1) as n", "x" * (MAX_VALUE + 1)),
-        tables.exec("insert into users (name) values ($1)", "x" * (MAX_VALUE + 1)),
+        tables.exec("insert into users (name) values ($1)", "é" * (MAX_VALUE // 2 + 1)),
     ):
         assert (answer.status, answer.code) == (413, "too-large")
+        assert answer.document["detail"] == f"$1 has more than {MAX_VALUE} bytes"
+    sql = "insert into users (age, name) values ($1, $2 || $2)"
+    answer = tables.exec(sql, 1, "x" * (MAX_VALUE // 2 + 1))
+    assert answer.document["detail"] == f"a value or a row has more than {MAX_VALUE} bytes"
 
 
 @pytest.mark.parametrize("value", [b"[],", b"1,", b"{},", b'"",'])
