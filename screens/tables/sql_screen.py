@@ -24,7 +24,7 @@ from screens.tables.history import StatementHistory
 from screens.tables.query_plan import explain_sql, plan_lines
 from screens.tables.result import ResultRows, describe_result, error_position, line_and_column
 from screens.tables.result_export import ResultExportForm
-from screens.tables.sql_text import MAX_COLORED, StyledRange, completion, spans_by_line
+from screens.tables.sql_text import LAST_WORD, MAX_COLORED, StyledRange, completion, spans_by_line
 from screens.widgets.component_styles import ComponentStyles, tone_rules
 from screens.widgets.lines import LINE_COLUMNS, TextLines
 from screens.widgets.row_source import TONES
@@ -82,9 +82,16 @@ class SqlInput(TextArea):
             self.suggestion = completion(before, self.names) if len(before) <= MAX_COLORED else ""
 
     def action_complete(self) -> None:
-        """Insert the suggestion, or go to the rows."""
+        """Insert the suggestion, with the first quote of a name, or go to the rows."""
         if self.suggestion:
-            self.insert(self.suggestion)
+            row, column = self.cursor_location
+            line = self.document.get_line(row)[:column]
+            word = LAST_WORD.search(line)
+            start, first = word.start() if word else column, ""
+            if self.suggestion.endswith('"') and not line[:start].endswith('"'):
+                first = '"'
+            completed = f"{first}{line[start:]}{self.suggestion}"
+            self.replace(completed, (row, start), (row, column), maintain_selection_offset=False)
         else:
             self.screen.focus_next()
 

@@ -41,7 +41,7 @@ _TONES: dict[str, Tone] = {
     "parameter": "orange",
 }
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*")
-_LAST_WORD = re.compile(r"[^\W\d]\w*\Z")
+LAST_WORD = re.compile(r"[^\W\d]\w*\Z")
 
 
 class StyledRange(NamedTuple):
@@ -84,9 +84,10 @@ def _tone(match: re.Match[str]) -> Tone:
 def completion(before: str, names: Iterable[str]) -> str:
     """Return the rest of the word at the end of a text; "" if it is unknown or complete.
 
-    `names` are tables and columns. Keywords and functions have the case of the typed letters.
+    `names` are tables and columns. The rest of one that has to be quoted ends with its quote. Keywords and
+    functions have the case of the typed letters.
     """
-    match = _LAST_WORD.search(before)
+    match = LAST_WORD.search(before)
     if match is None or any(
         span.end == len(before) and span.tone in ("dim", "good") for span in spans(before)
     ):
@@ -95,7 +96,9 @@ def completion(before: str, names: Iterable[str]) -> str:
     lower = typed.lower()
     for name in sorted(names):
         if name.lower().startswith(lower):
-            return name[len(typed) :]
+            rest, opened = name[len(typed) :], before.endswith(f'"{typed}')
+            quoted = opened or (rest and quoted_name(name) != name)
+            return rest.replace('"', '""') + '"' if quoted else rest
     for word in (*KEYWORDS, *(f"{function}(" for function in FUNCTIONS)):
         if word.startswith(lower):
             rest = word[len(typed) :]

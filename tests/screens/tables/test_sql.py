@@ -109,6 +109,9 @@ async def test_word_is_completed_by_tab_and_result_exported(
         assert field.text == "select name from people"
         await ui.press("ctrl+s")
         await ui.shows("3 rows")
+        field.names, field.text = frozenset({"gäste liste"}), ""
+        await ui.press(*"from gä", "tab", *" g", "tab")
+        assert field.text == 'from "gäste liste" "gäste liste"'
         await ui.press("tab", "x", "enter")
         await ui.until(lambda: (tmp_path / "result.csv").exists())
         assert (tmp_path / "result.csv").read_text().splitlines()[0] == "name"

@@ -48,7 +48,13 @@ def test_spans_of_unfinished_text_end_with_it(text: str) -> None:
         ("select ", ""),
         ("", ""),
         ("select xyz", ""),
+        ("from gä", 'ste liste"'),
+        ('from "gä', 'ste liste"'),
+        ('from "na', 'me"'),
+        ("from od", 'd""name"'),
+        ("from ord", 'er"'),
+        ("from order", ""),
     ],
 )
 def test_completion_returns_the_rest_of_the_word(before: str, rest: str) -> None:
-    assert completion(before, {"name", "people"}) == rest
+    assert completion(before, {"name", "people", "gäste liste", 'odd"name', "order"}) == rest
