@@ -172,7 +172,9 @@ def run(arguments: list[str]) -> int:
             return ExitCode.FAILED
         if isinstance(error, UnicodeEncodeError) and error.object[error.start] in _UNDECODED:
             name = next((each for each in arguments if not _UNDECODED.isdisjoint(each)), error.object)
-            stderr.render(SvcError(f"{name!a} is not UTF-8", "Rename the file or folder, or pass another name."))
+            stderr.render(
+                SvcError(f"{name!a} is not UTF-8", "Rename the file or folder, or pass another name.")
+            )
             return ExitCode.FAILED
         if os.environ.get("SVC_DEBUG"):
             raise

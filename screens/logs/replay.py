@@ -4,6 +4,7 @@ Both are documents of `/requests/<id>` of the control API.
 """
 
 import json
+import re
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
@@ -25,6 +26,8 @@ _ITS_OWN = frozenset({"x-request-id"})
 """Header fields that always differ."""
 MAX_LINES = 2_000
 """Maximum number of compared body lines."""
+_BOUNDARY = re.compile(r'multipart/.*;\s*boundary="?([^";]+)', re.IGNORECASE)
+_FIELD = re.compile(r'\b(name=|filename=|content-type:)"?([^"\r\n]*)', re.IGNORECASE)
 _PER_LINE = 16
 """Bytes per line of a binary body."""
 
@@ -49,9 +52,10 @@ def compare(before: Recorded, after: Recorded, width: int) -> list[Line]:
 
 
 def body_lines(message: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a body: formatted JSON, text, or a hex dump."""
+    """Return the lines of a body: formatted JSON, the fields of a form, text, or a hex dump."""
     body = b64decode(message["body"])
-    lines = _text_lines(body)
+    types = (value for name, value in message.get("headers", ()) if name == "content-type")
+    lines = _field_lines(next(types, ""), body) or _text_lines(body)
     note = (
         [f"… truncated: {size(len(body))} of {size(message['size'])} were recorded"]
         if message["truncated"]
@@ -64,11 +68,31 @@ def _text_lines(body: bytes) -> list[str]:
     try:
         text = body.decode()
     except UnicodeDecodeError:
-        return [
-            f"{at:06x}  {body[at : at + _PER_LINE].hex(' ')}"
-            for at in range(0, min(len(body), MAX_LINES * _PER_LINE), _PER_LINE)
-        ]
+        starts = range(0, min(len(body), MAX_LINES * _PER_LINE), _PER_LINE)
+        return [_hex_line(at, body[at : at + _PER_LINE]) for at in starts]
     return [sanitize(line) for line in pretty_json(text).splitlines()]
+
+
+def _hex_line(at: int, data: bytes) -> str:
+    text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data)
+    return f"{at:06x}  {data.hex(' '):{3 * _PER_LINE - 1}}  {text}"
+
+
+def _field_lines(content_type: str, body: bytes) -> list[str]:
+    """Return the fields of a form: texts, and name, type and size of files. Source: RFC 7578"""
+    boundary = _BOUNDARY.match(content_type)
+    lines = []
+    for part in body.split(f"--{boundary[1]}".encode(errors="replace"))[1:] if boundary else ():
+        head, _, data = part.partition(b"\r\n\r\n")
+        found = _FIELD.findall(head.decode(errors="replace"))
+        fields = {name.lower(): value for name, value in found}
+        data = data.removesuffix(b"\r\n")
+        text = data.decode(errors="replace")
+        if "filename=" in fields:
+            text = f"{fields['filename=']}, {fields.get('content-type:', '').strip()}, {size(len(data))}"
+        if "name=" in fields:
+            lines += [sanitize(line) for line in f"{fields['name=']}: {text}".splitlines()]
+    return lines
 
 
 def _body_diff(old: Mapping[str, Any], new: Mapping[str, Any], room: int) -> Iterator[Line]:

@@ -39,8 +39,10 @@ def deploy(
     """Build every resource of the project in this folder, and deploy all of them at once."""
     root = find(Path.cwd())
     project = load(root)
-    for warning in [*warnings(project), *ignored(root)]:
+    for warning in warnings(project):
         stderr.warn(warning.message, warning.hint)
+    for unapplied in ignored(root):
+        stderr.warn(unapplied.message, unapplied.hint)
     store = CredentialStore.from_environment(os.environ)
     credentials = store.get(root)
     with open_client(credentials) as client:

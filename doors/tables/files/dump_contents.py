@@ -88,9 +88,7 @@ def _sql_type(connection: Connection, table: str, column: str) -> str:
     return str(scalar(connection, sql, table, column))
 
 
-def _virtual(
-    connection: Connection, tables: Mapping[str, Table]
-) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+def _virtual(connection: Connection, tables: Mapping[str, Table]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     """Return the virtual tables, and the names of those whose rows cannot be read.
 
     An index that reads a table outside of `tables` could not be imported, and is omitted.

@@ -26,7 +26,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _REPLACES = re.compile(r"\breplace\b", re.IGNORECASE)
 _FOREIGN_KEYS = """
 select m.name, group_concat(f."from", ', '), f."table", f.on_delete
-from sqlite_schema m join pragma_foreign_key_list(m.name) f where m.type = 'table' group by m.name, f.id order by m.name, f.id desc
+from sqlite_schema m join pragma_foreign_key_list(m.name) f
+where m.type = 'table' group by m.name, f.id order by m.name, f.id desc
 """
 
 GUEST_ERRORS = (apsw.Error, OverflowError, UnicodeError)

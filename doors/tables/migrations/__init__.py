@@ -59,7 +59,9 @@ def ignored(project: Path) -> Iterator[TablesError]:
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() == ".sql" and (path.parent != folder or path.suffix != ".sql"):
             name = str(path.relative_to(project)).encode(errors="replace").decode()
-            yield TablesError(f"{name} is not applied", f"Migrations are files {MIGRATIONS_FOLDER}/*.sql; rename it.")
+            yield TablesError(
+                f"{name} is not applied", f"Migrations are files {MIGRATIONS_FOLDER}/*.sql; rename it."
+            )
 
 
 def _read(path: Path) -> Migration:
@@ -163,9 +165,7 @@ def apply(connection: Connection, migrations: Sequence[Migration]) -> tuple[str,
     return tuple(migration.name for migration in todo)
 
 
-def migrate(
-    project: Path, data: Path, warn: Callable[[TablesError], None] | None = None
-) -> tuple[str, ...]:
+def migrate(project: Path, data: Path, warn: Callable[[TablesError], None] | None = None) -> tuple[str, ...]:
     """Apply the pending migrations of a project's folder, all or none; return their names.
 
     `data` is the data folder of the project. Raises `TablesError`, also for migrations that were edited

@@ -37,7 +37,7 @@ def apply(connection: Connection, changes: Sequence[Change]) -> None:
         if was_valid and (broken := find_broken(connection)):
             raise TablesError(
                 f"something needs what the change removes: {broken}",
-                "Drop that view, trigger or index in a migration first, and create it again after the change.",
+                "Drop that view, trigger or index in a migration first, and create it again after it.",
             )
 
 

@@ -45,7 +45,9 @@ def broken_index(tables: Mapping[str, Table], name: str, sql: str) -> str:
     for table in tables.values():
         if fold(table.name) == fold(content):
             columns = {fold(column.name) for column in table.columns} | set(ROW_NAMES)
-            needed = [column.name for column in tables[name].columns] + [options.get("content_rowid", "rowid")]
+            needed = [column.name for column in tables[name].columns] + [
+                options.get("content_rowid", "rowid")
+            ]
             missing = [column for column in needed if fold(column) not in columns]
             return f"full-text index {name} reads column {missing[0]} of {content}" if missing else ""
     return f"full-text index {name} reads {content}"

@@ -105,10 +105,16 @@ def test_deferred_foreign_key_fails_only_its_own_request(tables: Tables) -> None
     ("sql", "detail"),
     [
         ("insert into pets (owner) values (77)", ": pets.owner refers to users"),
-        ("insert into bills (pet, payer) values (1, 77)", ": bills.pet refers to pets or bills.payer refers to users"),
+        (
+            "insert into bills (pet, payer) values (1, 77)",
+            ": bills.pet refers to pets or bills.payer refers to users",
+        ),
         ("delete from pets", ": bills.pet refers to pets"),
         ("update pets set id = 9", ": bills.pet refers to pets or pets.owner refers to users"),
-        ("replace into pets (id, owner) values (1, 7)", ": bills.pet refers to pets or pets.owner refers to users"),
+        (
+            "replace into pets (id, owner) values (1, 7)",
+            ": bills.pet refers to pets or pets.owner refers to users",
+        ),
         ("delete from users", ""),
         ("insert into marks values (1, 2, 3)", ": marks.a, b refers to grid"),
     ],
@@ -124,7 +130,10 @@ def test_foreign_keys_that_a_statement_can_violate_are_named(tables: Tables, sql
         "insert into bills values (1, 1)",
     )
     answer = tables.exec(sql)
-    assert (answer.code, answer.document["detail"]) == ("constraint", f"FOREIGN KEY constraint failed{detail}")
+    assert (answer.code, answer.document["detail"]) == (
+        "constraint",
+        f"FOREIGN KEY constraint failed{detail}",
+    )
     assert tables.query("select count(*) as n from bills").rows == [{"n": 1}]
 
 

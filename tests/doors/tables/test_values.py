@@ -193,7 +193,14 @@ def test_deep_parameter_is_stored_or_refused(kinds: Tables, depth: int) -> None:
 
 @pytest.mark.parametrize(
     "document",
-    [r'{"c":"\ud83d"}', r'{"\udc00": ["\ude00\ud83d"]}', r'"a\u0000b"', "[1e400,-1e400]", "1" * 4000, "1" * 5000],
+    [
+        r'{"c":"\ud83d"}',
+        r'{"\udc00": ["\ude00\ud83d"]}',
+        r'"a\u0000b"',
+        "[1e400,-1e400]",
+        "1" * 4000,
+        "1" * 5000,
+    ],
 )
 def test_every_valid_document_is_stored_and_returned(kinds: Tables, document: str) -> None:
     kinds.schema("create table docs (doc text check (json_valid(doc))) strict")

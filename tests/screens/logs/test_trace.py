@@ -2,6 +2,9 @@ import json
 from base64 import b64encode
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from screens.logs.format import began
 from screens.logs.json_diff import compare_json
 from screens.logs.replay import body_lines, compare
@@ -242,7 +245,32 @@ def test_compare_without_response_uses_records() -> None:
     assert "no response client-gone" in result and "header fields" not in result
 
 
+def test_body_lines_show_the_fields_of_a_form() -> None:
+    head = b'--X\r\ncontent-disposition: form-data; name="'
+    body = head + b'note"\r\n\r\none\r\ntw\xc3\xb6\r\n'
+    body += (
+        head + b'photo"; filename="a\xc3\xa9.png"\r\nContent-Type: image/png\r\n\r\n\xff\0\r\n\r\n--X--\r\n'
+    )
+    message = {
+        "headers": [["content-type", "Multipart/Form-Data; boundary=X"]],
+        "size": 1,
+        "truncated": False,
+    }
+    shown = body_lines(message | {"body": b64encode(body)})
+    assert shown == ["note: one", "twö", "photo: aé.png, image/png, 4 B"]
+
+
+@given(st.binary(max_size=40), st.text(max_size=20), st.text(max_size=20))
+def test_body_lines_show_any_form(data: bytes, kind: str, name: str) -> None:
+    head = f'--X\r\ncontent-disposition: form-data; name="{name}"; filename*={kind}\r\n'.encode()
+    for part in (head + data, head + b"\r\n" + data, b"--X\r\n" + data):
+        for content_type in ("multipart/form-data; boundary=X", f"multipart/{kind}; boundary={name}"):
+            message = {"headers": [["content-type", content_type]], "size": 1, "truncated": False}
+            assert isinstance(body_lines(message | {"body": b64encode(part)}), list)
+
+
 def test_body_lines_show_text_json_or_hex_and_truncation() -> None:
-    body = {"body": "/wD+", "size": 9, "truncated": True}
-    assert body_lines(body) == ["000000  ff 00 fe", "… truncated: 3 B of 9 B were recorded"]
+    body = {"body": "/0H+", "size": 9, "truncated": True}
+    hexadecimal = "000000  ff 41 fe" + " " * 41 + ".A."
+    assert body_lines(body) == [hexadecimal, "… truncated: 3 B of 9 B were recorded"]
     assert body_lines({"body": "eyJhIjoxfQ==", "size": 7, "truncated": False}) == ["{", '  "a": 1', "}"]

@@ -1,10 +1,10 @@
 """The SQL screen."""
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import json
 import pytest
 from textual.app import App
 from textual.widgets import TextArea

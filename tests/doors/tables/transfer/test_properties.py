@@ -100,12 +100,27 @@ def texts(*samples: str) -> st.SearchStrategy[str]:
     return st.sampled_from(samples)
 
 
-NUMBERS = texts("5", "-0", "0.0", "9.5", "1.10", "1E5", "2e10", "45e76582", "1e400", "9e999", "inf", "nan", "1e-7")
-NUMBERS |= texts("007", "+1", "1_000", "0.123456789012345678", "9007199254740993", "1e-400", "1e-999999999999999999999")
-MOMENTS = texts("2024-01-01", "2024-01-01T10:00:00.123456Z", "2024-01-01T10:00:00.120000Z", "2024-01-01 10:00")
+NUMBERS = texts(
+    "5", "-0", "0.0", "9.5", "1.10", "1E5", "2e10", "45e76582", "1e400", "9e999", "inf", "nan", "1e-7"
+)
+NUMBERS |= texts(
+    "007", "+1", "1_000", "0.123456789012345678", "9007199254740993", "1e-400", "1e-999999999999999999999"
+)
+MOMENTS = texts(
+    "2024-01-01", "2024-01-01T10:00:00.123456Z", "2024-01-01T10:00:00.120000Z", "2024-01-01 10:00"
+)
 MOMENTS |= texts("2024-01-01T10:00:00+02:00", "2024-01-01T10:00:00+00:00", "2024-01-01T24:00", "10:00")
 FLAGS = texts("true", "TRUE", "False", "t", "yes", "0", "1", "on")
-DOCUMENTS = texts("{}", "[1.10]", "[1e400]", '{"a":"\\ud83d"}', "[NaN]", "null", '{"a": 12345678901234567890}', "[" * 1200 + "]" * 1200)
+DOCUMENTS = texts(
+    "{}",
+    "[1.10]",
+    "[1e400]",
+    '{"a":"\\ud83d"}',
+    "[NaN]",
+    "null",
+    '{"a": 12345678901234567890}',
+    "[" * 1200 + "]" * 1200,
+)
 CELLS = [NUMBERS, st.integers().map(str), st.floats().map(repr), MOMENTS, st.datetimes().map(timestamp_text)]
 CELLS += [FLAGS, DOCUMENTS, TEXT, st.text(st.characters(codec="ascii"), max_size=3)]
 
@@ -136,7 +151,9 @@ def test_created_table_gives_the_texts_of_its_csv_file(cells: list[str | None]) 
         assert created(database, first, "csv") == first
 
 
-JSON_NUMBERS = texts("5", "-0", "1.10", "1E5", "45e76582", "0.123456789012345678", "18446744073709551615", "9e999")
+JSON_NUMBERS = texts(
+    "5", "-0", "1.10", "1E5", "45e76582", "0.123456789012345678", "18446744073709551615", "9e999"
+)
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -157,7 +174,9 @@ def test_created_table_gives_the_values_of_its_json_file(cells: list[str], forma
     with TemporaryDirectory() as folder, closing(open_owner(Path(folder) / "a.db")) as database:
         first = created(database, data.encode(), format)
         rows_text = first.decode() if format == "json" else f"[{','.join(first.decode().splitlines())}]"
-        for cell, row in zip(cells, json.loads(rows_text, parse_float=Decimal, parse_int=Decimal), strict=True):
+        for cell, row in zip(
+            cells, json.loads(rows_text, parse_float=Decimal, parse_int=Decimal), strict=True
+        ):
             value = json.loads(cell, parse_float=Decimal, parse_int=Decimal)
             if row["a"] != value:
                 assert isinstance(value, str) and is_spelling(value, row["a"])
