@@ -119,7 +119,7 @@ def _import_database(connection: Connection, source: BinaryIO, replace: bool) ->
 def _copy_into(connection: Connection, source: Connection, replace: bool) -> Iterator[FileProgress]:
     error_prefix = "nothing was imported"
     contents = contents_of(source)
-    if not contents.tables:
+    if not (contents.tables or contents.virtual):
         raise TablesError(f"{error_prefix}: the file has no tables", "Check that it is the right file.")
     with transaction(connection, error_prefix):
         was_valid = not find_broken(connection)

@@ -41,7 +41,7 @@ _FUNCTIONS = ("load_extension", "fts3_tokenizer")
 _SKIPPED_PRAGMAS = ("foreign_keys", "defer_foreign_keys", "foreign_key_check")
 """Pragmas that dumps and generated migrations have; svc checks foreign keys once, at the end."""
 _ONE_TRANSACTION = "Remove the line: the whole file is already one transaction."
-_DUMP_HINT = "Remove the line. Of a dump with a full-text index, import the database file itself."
+_DUMP_HINT = "Remove the line. If it is from a dump with a full-text index, import the database file itself."
 _HINTS = {
     apsw.SQLITE_TRANSACTION: ("begins or ends a transaction", _ONE_TRANSACTION),
     apsw.SQLITE_SAVEPOINT: ("begins or ends a transaction", _ONE_TRANSACTION),
