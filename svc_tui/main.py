@@ -67,10 +67,6 @@ COMMANDS = {
 }
 
 
-_UNDECODED = frozenset(map(chr, range(0xDC80, 0xDD00)))
-"""Bytes of arguments, paths and variables that are not UTF-8, as Python has them (PEP 383)."""
-
-
 class _LazyGroup(TyperGroup):
     """A group that imports a command only when the command or its help is requested."""
 
@@ -170,8 +166,9 @@ def run(arguments: list[str]) -> int:
         if isinstance(error, OSError) and not {"-h", "--help"}.isdisjoint(arguments):
             stderr.render(stdout.unwritable(error))  # The argument parser writes help itself.
             return ExitCode.FAILED
-        if isinstance(error, UnicodeEncodeError) and error.object[error.start] in _UNDECODED:
-            name = next((each for each in arguments if not _UNDECODED.isdisjoint(each)), error.object)
+        # Python has bytes of arguments and paths that are not UTF-8 as these characters (PEP 383).
+        if isinstance(error, UnicodeEncodeError) and "\udc80" <= error.object[error.start] <= "\udcff":
+            name = next((each for each in arguments if "\\udc" in ascii(each)), error.object)
             stderr.render(
                 SvcError(f"{name!a} is not UTF-8", "Rename the file or folder, or pass another name.")
             )

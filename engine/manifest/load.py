@@ -43,16 +43,14 @@ class NoProject(SvcError):
 
 
 def find(start: Path) -> Path:
-    """Return the nearest folder, from `start` up, that holds an `svc.toml`. Raises `NoProject`.
-
-    Raises `SvcError` for a path that is not UTF-8, which SQLite cannot open.
-    """
+    """Return the nearest folder, from `start` up, that holds an `svc.toml`. Raises `NoProject`."""
     start = start.absolute()
     for folder in (start, *start.parents):
         try:
             (folder / MANIFEST).lstat()
         except OSError:
             continue
+        # SQLite opens only paths in UTF-8.
         if "\\udc" in ascii(str(folder)):
             raise SvcError(f"the path of the project is not UTF-8: {str(folder)!a}", "Rename that folder.")
         return folder

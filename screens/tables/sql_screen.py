@@ -87,9 +87,8 @@ class SqlInput(TextArea):
             row, column = self.cursor_location
             line = self.document.get_line(row)[:column]
             word = LAST_WORD.search(line)
-            start, first = word.start() if word else column, ""
-            if self.suggestion.endswith('"') and not line[:start].endswith('"'):
-                first = '"'
+            start = word.start() if word else column
+            first = '"' if self.suggestion.endswith('"') and not line[:start].endswith('"') else ""
             completed = f"{first}{line[start:]}{self.suggestion}"
             self.replace(completed, (row, start), (row, column), maintain_selection_offset=False)
         else:

@@ -13,7 +13,7 @@ from doors.tables.guest.plan import ARRAYS_HINT, Plan, make_plan, types_in
 from doors.tables.guest.problem import GuestProblem
 from doors.tables.migrations import script
 from doors.tables.schema import notes
-from doors.tables.schema.references import find_broken
+from doors.tables.schema.references import unbroken
 from doors.tables.sqlite.catalog import read
 from doors.tables.sqlite.connections import Connection, Cursor, apsw, check_recorded
 from doors.tables.sqlite.errors import TablesError, transaction
@@ -203,14 +203,10 @@ def _change_schema(connection: Connection, sql: str, params: Sequence[Any]) -> b
         raise TablesError(
             "a statement that changes the schema takes no parameters", "Write the value into it."
         )
-    with transaction(connection, "the tables were not changed"):
-        was_valid = not find_broken(connection)
+    subject = "something needs what the statement removes"
+    hint = "Drop that view, trigger or index first, and create it again after the change."
+    with transaction(connection, "the tables were not changed"), unbroken(connection, subject, hint):
         script.run(connection, "SQL", [ParsedStatement(1, sql)], seconds=TIMEOUT_SECONDS)
-        if was_valid and (broken := find_broken(connection)):
-            raise TablesError(
-                f"something needs what the statement removes: {broken}",
-                "Drop that view, trigger or index first, and create it again after the change.",
-            )
         notes.delete_orphans(connection)
     return _document(None, [], None, 0, 0)
 

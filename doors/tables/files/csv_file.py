@@ -13,32 +13,24 @@ from doors.tables.sqlite.errors import TablesError, fold
 
 DELIMITERS = (",", ";", "\t", "|")
 Cells = list[str | None]
-_MARKS = re.compile("[;\t|]")
 _QUOTED = re.compile('"[^"]*"')
 
 _TO_QUOTE = re.compile('[",\r\n]|^$|^\ufeff')
+_TO_QUOTE_IN_HEADER = re.compile('[",\r\n;\t|]|^$|^\ufeff')
 
 
-def format_row(cells: Sequence[str | None]) -> str:
+def format_row(cells: Sequence[str | None], to_quote: re.Pattern[str] = _TO_QUOTE) -> str:
     """Return a row as a line of CSV."""
-    return (
-        ",".join(
-            "" if cell is None else '"' + cell.replace('"', '""') + '"' if _TO_QUOTE.search(cell) else cell
-            for cell in cells
-        )
-        + "\n"
+    texts = (
+        "" if cell is None else '"' + cell.replace('"', '""') + '"' if to_quote.search(cell) else cell
+        for cell in cells
     )
+    return ",".join(texts) + "\n"
 
 
 def format_header(names: Sequence[str]) -> str:
     """Return the header line. Names with another delimiter are quoted, too."""
-    return (
-        ",".join(
-            '"' + name.replace('"', '""') + '"' if _TO_QUOTE.search(name) or _MARKS.search(name) else name
-            for name in names
-        )
-        + "\n"
-    )
+    return format_row(names, _TO_QUOTE_IN_HEADER)
 
 
 def read(lines: FileLines) -> tuple[list[str], Iterator[tuple[int, Cells]]]:

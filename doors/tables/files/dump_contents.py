@@ -122,20 +122,10 @@ def _internal_parts(connection: Connection, tables: Sequence[str] | None) -> tup
             continue
         infos = rows(connection, "SELECT name, pk FROM pragma_table_xinfo(?)", name)
         key = [info[0] for info in sorted(infos, key=lambda info: info[1]) if info[1]]
-        condition = ""
-        if tables is not None:
-            condition = f" WHERE table_name IN ({', '.join(map(literal, tables))})"
+        where = "" if tables is None else f" WHERE table_name IN ({', '.join(map(literal, tables))})"
         if tables is None or name == NOTES:
-            order = f" ORDER BY {', '.join(key)}"
-            parts.append(
-                Part(
-                    name,
-                    _sql(connection, name),
-                    columns=tuple(info[0] for info in infos),
-                    order=order,
-                    where=condition,
-                )
-            )
+            columns, order = tuple(info[0] for info in infos), f" ORDER BY {', '.join(key)}"
+            parts.append(Part(name, _sql(connection, name), columns=columns, order=order, where=where))
     return tuple(parts)
 
 

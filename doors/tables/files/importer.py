@@ -15,7 +15,7 @@ from doors.tables.files.text_reader import chunks
 from doors.tables.migrations import script
 from doors.tables.schema import notes
 from doors.tables.schema.names import check_name
-from doors.tables.schema.references import find_broken
+from doors.tables.schema.references import unbroken
 from doors.tables.sqlite.catalog import Column, Table, read
 from doors.tables.sqlite.connections import open_owner
 from doors.tables.sqlite.errors import (
@@ -121,16 +121,11 @@ def _copy_into(connection: Connection, source: Connection, replace: bool) -> Ite
     contents = contents_of(source)
     if not (contents.tables or contents.virtual):
         raise TablesError(f"{error_prefix}: the file has no tables", "Check that it is the right file.")
-    with transaction(connection, error_prefix):
-        was_valid = not find_broken(connection)
+    subject, hint = f"{error_prefix}: something would be broken", "Import the tables that it needs as well."
+    with transaction(connection, error_prefix), unbroken(connection, subject, hint):
         clear(connection, contents, replace=replace)
         last = FileProgress(0)
         for last in copy(source, connection, contents, error_prefix):
             yield changed(last, skipped=())
         notes.delete_orphans(connection)
-        if was_valid and (broken := find_broken(connection)):
-            raise TablesError(
-                f"{error_prefix}: something would be broken: {broken}",
-                "Import the tables that it needs as well.",
-            )
     yield last

@@ -1,7 +1,7 @@
 """Copies of the tables that statements name, as they were before recorded changes."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,21 @@ from doors.tables.files.copy_tables import copy
 from doors.tables.files.dump_contents import contents_of
 from doors.tables.rows.undo import undo
 from doors.tables.sqlite.catalog import read, reserved
-from doors.tables.sqlite.connections import NO_VALUES, apsw
-from doors.tables.sqlite.errors import Connection, Error, TablesError, fold, open_file, rows, transaction
+from doors.tables.sqlite.connections import apsw
+from doors.tables.sqlite.errors import (
+    Connection,
+    Error,
+    TablesError,
+    fold,
+    open_file,
+    rows,
+    transaction,
+    used_tables,
+)
 from doors.tables.sqlite.owner import open_for_reading
 
 _ERROR_PREFIX = "cannot copy the tables"
+_ROW_ACTIONS = (apsw.SQLITE_READ, apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +71,9 @@ def _named(connection: Connection, statements: Iterable[str]) -> list[str]:
     """Return the tables and views that statements use, and tables that foreign keys connect with them."""
     catalog = {fold(name): name for name in read(connection)}
     used: set[str] = set()
-
-    def collect(action: int, *names: str | None) -> int:
-        if action in (apsw.SQLITE_READ, apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE):
-            used.add(fold(names[0] or ""))
-        return int(apsw.SQLITE_OK)
-
-    connection.authorizer = collect
-    try:
-        for sql in dict.fromkeys(statements):
-            _compile(connection, sql)
-    finally:
-        connection.authorizer = None
+    for sql in dict.fromkeys(statements):
+        with suppress(Error):  # A statement that failed for the guest fails here, too.
+            used |= {table for action, table in used_tables(connection, sql) if action in _ROW_ACTIONS}
     selected = {name for name in used & catalog.keys() if not reserved(name)}
     keys = [
         (fold(name), fold(parent))
@@ -84,13 +85,6 @@ def _named(connection: Connection, statements: Iterable[str]) -> list[str]:
     ):
         selected |= more
     return sorted(catalog[name] for name in selected)
-
-
-def _compile(connection: Connection, sql: str) -> None:
-    try:
-        connection.execute(sql, NO_VALUES, can_cache=False, explain=2).close()
-    except Error:
-        return  # A statement that failed for the guest fails here, too.
 
 
 def _too_large(names: Sequence[str], max_bytes: int) -> TablesError:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from doors.tables.guest.problem import GuestProblem
-from doors.tables.sqlite.connections import MAX_SQL, MAX_VALUE, NO_VALUES, Connection, apsw
-from doors.tables.sqlite.errors import INTEGERS, fold
+from doors.tables.sqlite.connections import MAX_SQL, MAX_VALUE, Connection, apsw
+from doors.tables.sqlite.errors import INTEGERS, fold, used_tables
 from doors.tables.sqlite.storage_quota import QUOTA_HINT, exceeds_quota
 from doors.tables.types.json import Value
 
@@ -159,27 +159,17 @@ def name_references(problem: GuestProblem, connection: Connection, sql: str) -> 
     """Add the foreign keys that a statement can violate to the problem, if one of them is violated."""
     if problem.more.get("constraint") != "foreign-key":
         return
-    referring, referenced = set(), set()
-
-    def collect(action: int, table: str | None, *_: str | None) -> int:
-        if action in (apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE):
-            referring.add(fold(table or ""))
-            if action == apsw.SQLITE_UPDATE or _REPLACES.search(sql):
-                referenced.add(fold(table or ""))
-        elif action == apsw.SQLITE_DELETE:
-            referenced.add(fold(table or ""))
-        return int(apsw.SQLITE_OK)
-
-    authorizer, connection.authorizer = connection.authorizer, collect
-    try:
-        connection.execute(sql, NO_VALUES, can_cache=False, explain=2).close()
-    finally:
-        connection.authorizer = authorizer
+    used = used_tables(connection, sql)
+    inserted = {table for action, table in used if action == apsw.SQLITE_INSERT}
+    updated = {table for action, table in used if action == apsw.SQLITE_UPDATE}
+    removed = {table for action, table in used if action == apsw.SQLITE_DELETE} | updated
+    if _REPLACES.search(sql):
+        removed |= inserted
     texts = []
     for table, columns, parent, on_delete in connection.execute(_FOREIGN_KEYS):
-        if fold(parent) in referenced and on_delete not in ("NO ACTION", "RESTRICT"):
+        if fold(parent) in removed and on_delete not in ("NO ACTION", "RESTRICT"):
             return  # The violation may be that of a row that SQLite changes in turn.
-        if fold(table) in referring or fold(parent) in referenced:
+        if fold(table) in inserted | updated or fold(parent) in removed:
             texts.append(f"{table}.{columns} refers to {parent}")
     if texts:
         problem.detail += f": {' or '.join(texts)}"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from doors.tables.migrations import script
 from doors.tables.schema import notes
-from doors.tables.schema.references import find_broken
+from doors.tables.schema.references import unbroken
 from doors.tables.sqlite.errors import Connection, TablesError, rows, scalar, transaction
 from doors.tables.sqlite.owner import open_for_writing
 from doors.tables.sqlite.tokens import statements
@@ -149,18 +149,13 @@ def apply(connection: Connection, migrations: Sequence[Migration]) -> tuple[str,
     with transaction(connection, ERROR_PREFIX):
         todo = pending(connection, migrations)
         connection.execute(TABLE)
-        was_valid = not find_broken(connection)
+        insert = f"INSERT INTO {RECORD} (name, sha256) VALUES (?, ?)"
+        hint = "Drop or recreate that view, trigger or index in the migration."
         for migration in todo:
-            parsed = statements([migration.sql], script.MAX_STATEMENT_BYTES)
-            script.run(connection, migration.name, parsed, deadline=deadline)
-            connection.execute(
-                f"INSERT INTO {RECORD} (name, sha256) VALUES (?, ?)", (migration.name, migration.sha256)
-            )
-            if was_valid and (broken := find_broken(connection)):
-                raise TablesError(
-                    f"{migration.name} leaves something broken: {broken}",
-                    "Drop or recreate that view, trigger or index in the migration.",
-                )
+            with unbroken(connection, f"{migration.name} leaves something broken", hint):
+                parsed = statements([migration.sql], script.MAX_STATEMENT_BYTES)
+                script.run(connection, migration.name, parsed, deadline=deadline)
+            connection.execute(insert, (migration.name, migration.sha256))
         notes.delete_orphans(connection)
     return tuple(migration.name for migration in todo)
 

@@ -42,34 +42,20 @@ _SKIPPED_PRAGMAS = ("foreign_keys", "defer_foreign_keys", "foreign_key_check")
 """Pragmas that dumps and generated migrations have; svc checks foreign keys once, at the end."""
 _ONE_TRANSACTION = "Remove the line: the whole file is already one transaction."
 _DUMP_HINT = "Remove the line. If it is from a dump with a full-text index, import the database file itself."
+_NOT_TEMPORARY = "Create it without TEMP, and drop it at the end."
 _HINTS = {
     apsw.SQLITE_TRANSACTION: ("begins or ends a transaction", _ONE_TRANSACTION),
     apsw.SQLITE_SAVEPOINT: ("begins or ends a transaction", _ONE_TRANSACTION),
     apsw.SQLITE_PRAGMA: ("has a PRAGMA", _DUMP_HINT),
     apsw.SQLITE_ATTACH: ("attaches another file", "Only the project's own tables can be used."),
     apsw.SQLITE_DETACH: ("detaches a file", "Only the project's own tables can be used."),
-    apsw.SQLITE_CREATE_TEMP_TABLE: ("creates a temporary object", "Create a table, and drop it at the end."),
-    apsw.SQLITE_CREATE_TEMP_VIEW: ("creates a temporary object", "Create a view, and drop it at the end."),
-    apsw.SQLITE_CREATE_TEMP_TRIGGER: (
-        "creates a temporary object",
-        "Create a trigger, and drop it at the end.",
-    ),
-    apsw.SQLITE_CREATE_TEMP_INDEX: ("creates a temporary object", "Create an index, and drop it at the end."),
+} | {
+    getattr(apsw, f"SQLITE_CREATE_TEMP_{kind}"): ("creates a temporary object", _NOT_TEMPORARY)
+    for kind in ("TABLE", "VIEW", "TRIGGER", "INDEX")
 }
-_ACTIONS_WITH_NAME = {
-    apsw.SQLITE_CREATE_TABLE,
-    apsw.SQLITE_CREATE_INDEX,
-    apsw.SQLITE_CREATE_TRIGGER,
-    apsw.SQLITE_CREATE_VIEW,
-    apsw.SQLITE_CREATE_VTABLE,
-    apsw.SQLITE_DROP_TABLE,
-    apsw.SQLITE_DROP_INDEX,
-    apsw.SQLITE_DROP_TRIGGER,
-    apsw.SQLITE_DROP_VIEW,
-    apsw.SQLITE_DROP_VTABLE,
-    apsw.SQLITE_INSERT,
-    apsw.SQLITE_UPDATE,
-    apsw.SQLITE_DELETE,
+_KINDS = ("TABLE", "INDEX", "TRIGGER", "VIEW", "VTABLE")
+_ACTIONS_WITH_NAME = {apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE} | {
+    getattr(apsw, f"SQLITE_{verb}_{kind}") for verb in ("CREATE", "DROP") for kind in _KINDS
 }
 
 
@@ -122,27 +108,27 @@ def _run_statement(
     refusals: list[tuple[str, str]],
     end: float,
 ) -> None:
-    if "\0" in statement.sql:
-        line = statement.line + statement.sql.count("\n", 0, statement.sql.index("\0"))
-        raise TablesError(
-            f"{_location(name, line)}: the SQL has a NUL character", "Remove it, or use char(0)."
-        )
+    nul = statement.sql.find("\0")
+
+    def failure(reason: str, hint: str, offset: int = 0, code: str = TablesError.code) -> TablesError:
+        line = statement.line + statement.sql.count("\n", 0, offset)
+        return TablesError(f"{_location(name, line)}: {reason}", hint, code=code)
+
+    if nul >= 0:
+        raise failure("the SQL has a NUL character", "Remove it, or use char(0).", nul)
     words = [token.value.lower() for token in islice(tokens(statement.sql), 5)]
     if _is_skipped(words):
         return
     if words[:1] == ["pragma"]:
         reason, hint = _HINTS[apsw.SQLITE_PRAGMA]
-        raise TablesError(f"{_location(name, statement.line)}: the statement {reason}", hint)
+        raise failure(f"the statement {reason}", hint)
     renames = words[:1] == ["alter"]
     before = _table_columns(connection) if renames else {}
     refusals.clear()
     began = time.monotonic()
     if began > end:
-        raise TablesError(
-            f"{_location(name, statement.line)}: the time limit has passed",
-            "Nothing was changed. Split the migrations.",
-            code="timeout",
-        )
+        hint = "Nothing was changed. Split the migrations."
+        raise failure("the time limit has passed", hint, code="timeout")
     memory = StatementMemory(connection, MAX_COLLECTED_BYTES)
 
     def is_over_limit() -> bool:
@@ -158,28 +144,23 @@ def _run_statement(
             recorder.check_schema()
     except apsw.AuthError:
         reason, hint = refusals[0] if refusals else ("is not allowed in scripts", "")
-        raise TablesError(f"{_location(name, statement.line)}: the statement {reason}", hint) from None
+        raise failure(f"the statement {reason}", hint) from None
     except FullError:
         raise
     except ReplicationError as error:
-        message = f"{_location(name, statement.line)}: {error.message}"
-        raise TablesError(message, error.hint, code=error.code) from error
+        raise failure(error.message, error.hint, code=error.code) from error
     except InterruptError:
         if memory.oversized:
             message = f"the statement takes more than {MAX_COLLECTED_BYTES >> 20} MiB of memory"
-            raise TablesError(
-                f"{_location(name, statement.line)}: {message}",
-                "Nothing was changed. Collect fewer values.",
-                code="too-large",
-            ) from None
-        raise TablesError(
-            f"{_location(name, statement.line)}: the statement took longer than {max(0, end - began):.0f} s",
-            "Nothing was changed. Check that it terminates, or split it.",
-            code="timeout",
-        ) from None
+            raise failure(message, "Nothing was changed. Collect fewer values.", code="too-large") from None
+        message = f"the statement took longer than {max(0, end - began):.0f} s"
+        hint = "Nothing was changed. Check that it terminates, or split it."
+        raise failure(message, hint, code="timeout") from None
     except Error as error:
-        line = statement.line + _lines_before(statement.sql, getattr(error, "error_offset", -1))
-        raise TablesError(f"{_location(name, line)}: {error}", _hint(str(error))) from error
+        offset = len(
+            statement.sql.encode()[: max(getattr(error, "error_offset", 0), 0)].decode(errors="ignore")
+        )
+        raise failure(str(error), _hint(str(error)), offset) from error
     finally:
         connection.set_progress_handler(None)
     if renames:
@@ -209,10 +190,6 @@ def _hint(message: str) -> str:
     if message.endswith("may not be modified"):
         return _DUMP_HINT
     return "Nothing was changed. Correct it, then try again."
-
-
-def _lines_before(sql: str, offset: int) -> int:
-    return sql.encode()[:offset].count(b"\n") if offset > 0 else 0
 
 
 @contextmanager

@@ -4,20 +4,30 @@ SQLite reports them only when they are used.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from doors.tables.schema.names import ROW_NAMES
 from doors.tables.sqlite.catalog import Table, read
-from doors.tables.sqlite.errors import Connection, Error, fold, quoted, rows
+from doors.tables.sqlite.errors import Connection, Error, TablesError, fold, quoted, rows
 
 _OPTION = re.compile(r"\b(content|content_rowid)\s*=\s*('[^']*'|\"[^\"]*\"|\w+)", re.IGNORECASE)
 
 
-def find_broken(connection: Connection) -> str:
-    """Return the message for the first broken view, trigger or full-text index, or an empty text.
+@contextmanager
+def unbroken(connection: Connection, subject: str, hint: str) -> Iterator[None]:
+    """Raise `TablesError` if what is done within breaks a view, trigger or full-text index.
 
     Needs a write transaction, and leaves no changes in it.
     """
+    was_valid = not find_broken(connection)
+    yield
+    if was_valid and (broken := find_broken(connection)):
+        raise TablesError(f"{subject}: {broken}", hint)
+
+
+def find_broken(connection: Connection) -> str:
+    """Return the message for the first broken view, trigger or full-text index, or an empty text."""
     connection.execute("CREATE TABLE _svc_probe (a)")
     try:
         # Renaming any column makes SQLite check all views and most of every trigger.
@@ -45,8 +55,9 @@ def broken_index(tables: Mapping[str, Table], name: str, sql: str) -> str:
     for table in tables.values():
         if fold(table.name) == fold(content):
             columns = {fold(column.name) for column in table.columns} | set(ROW_NAMES)
-            needed = [column.name for column in tables[name].columns] + [
-                options.get("content_rowid", "rowid")
+            needed = [
+                *(column.name for column in tables[name].columns),
+                options.get("content_rowid", "rowid"),
             ]
             missing = [column for column in needed if fold(column) not in columns]
             return f"full-text index {name} reads column {missing[0]} of {content}" if missing else ""

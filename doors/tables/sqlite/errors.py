@@ -21,7 +21,7 @@ from apsw import (
 )
 from apsw import SQLError as SqlError
 
-from doors.tables.sqlite.connections import begin_write
+from doors.tables.sqlite.connections import NO_VALUES, begin_write
 from engine.errors import SvcError
 
 __all__ = ["Connection", "ConstraintError", "Error", "FullError", "InterruptError", "SqlError"]
@@ -77,6 +77,22 @@ def scalar(connection: Connection, sql: str, *values: Value) -> Any:
     """Return the first column of the first row, or None without rows."""
     row = connection.execute(sql, values).fetchone()
     return row[0] if row else None
+
+
+def used_tables(connection: Connection, sql: str) -> set[tuple[int, str]]:
+    """Return the actions of a statement, each with its table, folded. Compiles it only."""
+    used: set[tuple[int, str]] = set()
+
+    def collect(action: int, table: str | None, *_: str | None) -> int:
+        used.add((action, fold(table or "")))
+        return int(apsw.SQLITE_OK)
+
+    authorizer, connection.authorizer = connection.authorizer, collect
+    try:
+        connection.execute(sql, NO_VALUES, can_cache=False, explain=2).close()
+    finally:
+        connection.authorizer = authorizer
+    return used
 
 
 def open_file(path: Path, *, create: bool = False) -> Connection:
@@ -144,25 +160,22 @@ def _check_foreign_keys(connection: Connection, before: set[tuple[Any, ...]], er
 
 def wrap_error(error: Exception, error_prefix: str, file: str = "the file") -> TablesError:
     """Return the `TablesError` for an SQLite error. Its message begins with `what` and names `file`."""
+    hint = ""
     match error:
         case apsw.FullError():
-            return TablesError(
-                f"{error_prefix}: the disk is full", "Free disk space, then try again; nothing was changed."
-            )
+            reason, hint = "the disk is full", "Free disk space, then try again; nothing was changed."
         case apsw.BusyError() | apsw.LockedError():
-            return TablesError(
-                f"{error_prefix}: database busy: another writer is active", "Try again in a moment."
-            )
+            reason, hint = "database busy: another writer is active", "Try again in a moment."
         case apsw.CorruptError() | apsw.NotADBError():
-            return TablesError(
-                f"{error_prefix}: {file} is damaged, or not an SQLite database",
-                "Restore a backup; `sqlite3 FILE .recover` extracts the readable rows.",
-            )
+            reason = f"{file} is damaged, or not an SQLite database"
+            hint = "Restore a backup; `sqlite3 FILE .recover` extracts the readable rows."
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
-            return TablesError(f"{error_prefix}: cannot open or write {file}", "Check its permissions.")
+            reason, hint = f"cannot open or write {file}", "Check its permissions."
         case apsw.IOError():
+            reason = f"cannot read or write {file}: {error}"
             hint = "Free disk space and check the disk; nothing was changed."
-            return TablesError(f"{error_prefix}: cannot read or write {file}: {error}", hint)
         case apsw.InterruptError():
-            return TablesError(f"{error_prefix}: interrupted", "Nothing was changed.")
-    return TablesError(f"{error_prefix}: {error}")
+            reason, hint = "interrupted", "Nothing was changed."
+        case _:
+            reason = str(error)
+    return TablesError(f"{error_prefix}: {reason}", hint)

@@ -58,26 +58,17 @@ def encode_rows(
     """Return rows as JSON objects separated by commas, in UTF-8; as arrays without `names`.
 
     `converters` has the index of a column and the function that turns its values into JSON. Of columns
-    with one name, the object has the value of the last. JSON that is nested too deeply is a string.
+    with one name, the object has the value of the last. Raises `GuestProblem`.
     """
-    values = [_converted(row, converters) for row in rows] if converters else rows
+    if converters:
+        rows = [_converted(row, converters) for row in rows]
+    documents = rows if names is None else [dict(zip(names, row, strict=False)) for row in rows]
     try:
-        return _encode_rows(names, values)
-    except RecursionError:
-        pairs = (zip(row, stored, strict=True) for row, stored in zip(values, rows, strict=True))
-        values = [[value if _is_shallow(value) else text for value, text in pair] for pair in pairs]
-        return _encode_rows(names, values)
-
-
-def _encode_rows(names: Sequence[str] | None, rows: Sequence[Sequence[Any]]) -> bytes:
-    return encode(rows if names is None else [dict(zip(names, row, strict=False)) for row in rows])[1:-1]
-
-
-def _is_shallow(value: Any) -> bool:
-    try:
-        return bool(encode([[value]]))
-    except RecursionError:
-        return False
+        return encode(documents)[1:-1]
+    except RecursionError as error:
+        raise GuestProblem(
+            "sql-error", "a JSON value is nested too deeply", "Read it as text: CAST(… AS text)."
+        ) from error
 
 
 def encode(document: Any) -> bytes:

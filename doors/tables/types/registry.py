@@ -81,10 +81,6 @@ def _is_real(text: str) -> bool:
     return text in (shown, shown.removesuffix(".0"), shown.replace("e-0", "e-"))
 
 
-def _is_boolean(text: str) -> bool:
-    return text.lower() in ("true", "false")
-
-
 def _parses(parser: Callable[[str], Any], shape: str) -> Callable[[str], bool]:
     """Return a test whether a text begins with a shape and can be parsed."""
     pattern = re.compile(shape, re.ASCII)
@@ -189,7 +185,7 @@ _ENTRIES = (
         declared_as=("BOOL",),
         parse=parse.boolean,
         to_json=_boolean_json,
-        infer=_is_boolean,
+        infer=lambda text: text.lower() in ("true", "false"),
         infer_rank=3,
         example="true",
         width=7,
