@@ -63,7 +63,8 @@ def contents_of(connection: Connection, names: Sequence[str] = ()) -> Contents:
 
 def _part(connection: Connection, table: Table) -> Part:
     number = row_name(table) or ""
-    is_column = len(table.key) == 1 and _sql_type(connection, table.name, table.key[0]) == "INTEGER"
+    sql = "SELECT 1 FROM pragma_table_xinfo(?) WHERE name = ? AND upper(type) = 'INTEGER'"
+    is_column = len(table.key) == 1 and scalar(connection, sql, table.name, table.key[0])
     order = number or ", ".join(map(quoted, table.key))
     columns = tuple(column.name for column in table.columns if not column.generated)
     sequence = scalar(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'")
@@ -81,11 +82,6 @@ def _part(connection: Connection, table: Table) -> Part:
 def _sql(connection: Connection, name: str) -> str:
     sql = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?"
     return str(scalar(connection, sql, name))
-
-
-def _sql_type(connection: Connection, table: str, column: str) -> str:
-    sql = "SELECT upper(type) FROM pragma_table_xinfo(?) WHERE name = ?"
-    return str(scalar(connection, sql, table, column))
 
 
 def _virtual(connection: Connection, tables: Mapping[str, Table]) -> tuple[tuple[Part, ...], tuple[str, ...]]:

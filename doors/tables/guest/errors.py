@@ -23,7 +23,6 @@ _CONSTRAINTS = {
 _OF_A_TYPE = re.compile(r"CHECK constraint failed: (?:[^\W\d]\w*|json_valid\(.*\))")
 """SQLite's message for a violated check of a column type, which contains the start of the check."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_REPLACES = re.compile(r"\breplace\b", re.IGNORECASE)
 _FOREIGN_KEYS = """
 select m.name, group_concat(f."from", ', '), f."table", f.on_delete
 from sqlite_schema m join pragma_foreign_key_list(m.name) f
@@ -163,7 +162,7 @@ def name_references(problem: GuestProblem, connection: Connection, sql: str) -> 
     inserted = {table for action, table in used if action == apsw.SQLITE_INSERT}
     updated = {table for action, table in used if action == apsw.SQLITE_UPDATE}
     removed = {table for action, table in used if action == apsw.SQLITE_DELETE} | updated
-    if _REPLACES.search(sql):
+    if "replace" in sql.lower():
         removed |= inserted
     texts = []
     for table, columns, parent, on_delete in connection.execute(_FOREIGN_KEYS):

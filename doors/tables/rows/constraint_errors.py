@@ -12,6 +12,12 @@ from doors.tables.sqlite.errors import Connection, ConstraintError, Value, fold,
 from doors.tables.sqlite.tokens import tokens
 from doors.tables.types.convert import preview
 
+_REFERENCES = """
+select id, "table", "from",
+  coalesce("to", (select name from pragma_table_info("table") where pk = seq + 1), "from")
+from pragma_foreign_key_list(?) order by id, seq
+"""
+"""The foreign keys of a table. Without columns, they refer to the primary key."""
 COMMIT_VIOLATION = "after all changes, rows would refer to missing rows"
 
 
@@ -99,19 +105,9 @@ def _reference_error(
 def _references(connection: Connection, table: str) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return the tables that a table refers to, each with pairs of referring and referenced columns."""
     references: dict[int, tuple[str, list[tuple[str, str]]]] = {}
-    listed = rows(
-        connection, 'select id, "table", "from", "to" from pragma_foreign_key_list(?) order by id, seq', table
-    )
-    for id, parent, name, to in listed:
-        pairs = references.setdefault(id, (parent, []))[1]
-        key = [] if to else _key(connection, parent)[len(pairs) :]
-        pairs.append((name, to or (key[0] if key else name)))
+    for id, parent, name, to in rows(connection, _REFERENCES, table):
+        references.setdefault(id, (parent, []))[1].append((name, to))
     return list(references.values())
-
-
-def _key(connection: Connection, table: str) -> list[str]:
-    sql = "select name from pragma_table_info(?) where pk order by pk"
-    return [row[0] for row in rows(connection, sql, table)]
 
 
 def _row_exists(connection: Connection, table: str, columns: Sequence[str], values: Sequence[Value]) -> bool:

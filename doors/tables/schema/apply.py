@@ -3,46 +3,30 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from doors.tables.schema import change as kinds
 from doors.tables.schema import columns, constraints, notes, tables
-from doors.tables.schema.change import (
-    AddColumn,
-    Change,
-    CreateIndex,
-    CreateTable,
-    DropColumn,
-    DropIndex,
-    DropTable,
-    RenameColumn,
-    RenameTable,
-    RetypeColumn,
-    SetDefault,
-    SetNote,
-    SetNullable,
-    SetPrimaryKey,
-    SetUnique,
-)
 from doors.tables.schema.references import unbroken
 from doors.tables.sqlite.errors import Connection, transaction
 
-_FUNCTIONS: dict[type[Change], Callable[[Connection, Any], None]] = {
-    CreateTable: tables.create,
-    RenameTable: tables.rename,
-    DropTable: tables.drop,
-    AddColumn: columns.add,
-    RenameColumn: columns.rename,
-    RetypeColumn: columns.retype,
-    DropColumn: columns.drop,
-    SetNullable: columns.set_nullable,
-    SetDefault: columns.set_default,
-    SetUnique: constraints.set_unique,
-    SetPrimaryKey: constraints.set_primary_key,
-    SetNote: tables.set_note,
-    CreateIndex: constraints.create_index,
-    DropIndex: constraints.drop_index,
+_FUNCTIONS: dict[type[kinds.Change], Callable[[Connection, Any], None]] = {
+    kinds.CreateTable: tables.create,
+    kinds.RenameTable: tables.rename,
+    kinds.DropTable: tables.drop,
+    kinds.AddColumn: columns.add,
+    kinds.RenameColumn: columns.rename,
+    kinds.RetypeColumn: columns.retype,
+    kinds.DropColumn: columns.drop,
+    kinds.SetNullable: columns.set_nullable,
+    kinds.SetDefault: columns.set_default,
+    kinds.SetUnique: constraints.set_unique,
+    kinds.SetPrimaryKey: constraints.set_primary_key,
+    kinds.SetNote: tables.set_note,
+    kinds.CreateIndex: constraints.create_index,
+    kinds.DropIndex: constraints.drop_index,
 }
 
 
-def apply(connection: Connection, changes: Sequence[Change]) -> None:
+def apply(connection: Connection, changes: Sequence[kinds.Change]) -> None:
     """Apply schema changes in order, all or none. Raises `TablesError`.
 
     The connection is unrestricted and not in a transaction.
@@ -54,7 +38,7 @@ def apply(connection: Connection, changes: Sequence[Change]) -> None:
             apply_one(connection, change)
 
 
-def apply_one(connection: Connection, change: Change) -> None:
+def apply_one(connection: Connection, change: kinds.Change) -> None:
     """Apply one change inside a transaction."""
     _FUNCTIONS[type(change)](connection, change)
     notes.delete_orphans(connection)

@@ -155,12 +155,12 @@ def rename(connection: Connection, change: RenameTable) -> None:
 def drop(connection: Connection, change: DropTable) -> None:
     """Drop a table. Raises `TablesError` if another table refers to it."""
     table = existing(connection, change.table)
-    for other in rows(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'"):
-        parents = rows(connection, 'SELECT "table" FROM pragma_foreign_key_list(?)', other[0])
-        if other[0] != table.name and any(fold(parent[0]) == fold(table.name) for parent in parents):
+    sql = 'SELECT m.name, f."table" FROM sqlite_schema m JOIN pragma_foreign_key_list(m.name) f'
+    for name, parent in rows(connection, sql):
+        if name != table.name and fold(parent) == fold(table.name):
             raise TablesError(
-                f"table {table.name} cannot be dropped: table {other[0]} refers to it",
-                f"Drop {other[0]} or its column that refers to {table.name} first.",
+                f"table {table.name} cannot be dropped: table {name} refers to it",
+                f"Drop {name} or its column that refers to {table.name} first.",
             )
     connection.execute(f"DROP TABLE {quoted(table.name)}")
 

@@ -41,7 +41,8 @@ class _ColumnValues:
         if text is None:
             self.missing = True
             return
-        self._narrow({name for name in self.possible if _fits(text, TYPES[name])})
+        self.values += 1
+        self.possible = {name for name in self.possible if _fits(text, TYPES[name])}
         self._add_number(int(text) if self._may_be_integer else None)
 
     def add_value(self, value: Any, source_text: str) -> None:
@@ -49,13 +50,10 @@ class _ColumnValues:
         if value is None:
             self.missing = True
             return
-        self._narrow({name for name in self.possible if _fits_json(value, source_text, TYPES[name])})
+        self.values += 1
+        self.possible = {name for name in self.possible if _fits_json(value, source_text, TYPES[name])}
         is_int = isinstance(value, int) and not isinstance(value, bool)
         self._add_number(value if is_int and self._may_be_integer else None)
-
-    def _narrow(self, possible: set[TypeName]) -> None:
-        self.possible = possible
-        self.values += 1
 
     @property
     def _may_be_integer(self) -> bool:
@@ -134,11 +132,9 @@ def infer(
 
 def is_plain_text(text: str) -> bool:
     """Return whether a text fits no type but text."""
-    return not any(
-        _fits(text, type) or (type.form in ("int", "float", "format") and _is_accepted(type.parse, text))
-        for type in TYPES.values()
-        if type.form != "string"
-    )
+    parsers = [each.parse for each in TYPES.values() if each.form in ("int", "float", "format")]
+    tests = [each.infer for each in TYPES.values() if each.infer and each.form != "string"]
+    return not any(_is_accepted(function, text) for function in (*parsers, *tests))
 
 
 def _preview_json(source: BinaryIO, format: Any) -> Preview:

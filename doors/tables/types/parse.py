@@ -132,6 +132,8 @@ def real(text: str) -> float:
     if not NUMBER.fullmatch(word):
         raise ValueError("is not a number")
     value = float(word)
+    if len(word) <= 15 and "e" not in word.lower():
+        return value
     if value in (float("inf"), float("-inf")):
         raise ValueError("is beyond the range of a real")
     try:

@@ -87,10 +87,6 @@ def _parses(parser: Callable[[str], Any], shape: str) -> Callable[[str], bool]:
     return lambda text: bool(pattern.match(text)) and parser(text) is not None
 
 
-def _boolean_json(value: Any) -> Any:
-    return bool(value) if value in (0, 1) else value
-
-
 def _timestamp_json(value: Any) -> Any:
     if type(value) is not str or (len(value) == 24 and value[10] == "T" and value[23] == "Z"):
         return value
@@ -184,7 +180,7 @@ _ENTRIES = (
         check="{0} IN (0, 1)",
         declared_as=("BOOL",),
         parse=parse.boolean,
-        to_json=_boolean_json,
+        to_json=lambda value: bool(value) if value in (0, 1) else value,
         infer=lambda text: text.lower() in ("true", "false"),
         infer_rank=3,
         example="true",
