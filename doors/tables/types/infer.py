@@ -86,7 +86,7 @@ def _is_accepted(function: Callable[[str], Value], text: str) -> bool:
 
 
 def _fits_json(value: Any, source_text: str, type: ColumnType) -> bool:
-    """Return whether a JSON value fits a type: everything fits documents, which keep its source text."""
+    """Return whether a JSON value fits a type: everything fits documents, which store its source text."""
     if type.form == "document":
         return True
     if isinstance(value, str):

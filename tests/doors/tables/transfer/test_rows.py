@@ -395,7 +395,7 @@ def test_lenient_table_refuses_numbers_that_sqlite_would_cut(users: Connection) 
             assert "in column r" in refused_import(users, f'{{"r": {cell}}}\n', "jsonl", table="loose")
 
 
-def test_json_number_keeps_its_text_in_a_text_column(users: Connection) -> None:
+def test_json_number_is_stored_as_its_text_in_a_text_column(users: Connection) -> None:
     import_data(users, '{"name": 1.10}\n{"name": 1e400}\n', "jsonl", table="users", replace=True)
     assert rows(users, "select name from users") == [("1.10",), ("1e400",)]
 
