@@ -20,12 +20,14 @@ class BundleFile:
     """One file of a static bundle.
 
     `encodings` maps a content coding (`identity`, `br`, `gzip`) to the blob's sha256 and size in bytes.
-    `identity` always exists, the others only if they are smaller.
+    `identity` always exists, the others only if they are smaller. `hashed` is true if a bundler put a hash of
+    the content into the name.
     """
 
     path: str
     content_type: str
     encodings: dict[str, tuple[str, int]]
+    hashed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

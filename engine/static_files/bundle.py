@@ -2,6 +2,7 @@
 
 The index is JSON in UTF-8, keys sorted, no spaces, files in the order of their paths:
 `{"files":[{"encodings":{"br":["<sha256>",<bytes>],…},"path":"a/b.css","type":"text/css"}],"version":1}`.
+A file whose name has a hash of its content also has `"hashed":true`.
 
 An index can come from an untrusted client. Its values are validated for use as names, paths and headers.
 """
@@ -50,6 +51,7 @@ def encode_index(files: Iterable[BundleFile]) -> bytes:
     """Return the canonical index: equal files make equal bytes, whatever their order."""
     entries = [
         {"path": f.path, "type": f.content_type, "encodings": {k: list(v) for k, v in f.encodings.items()}}
+        | ({"hashed": True} if f.hashed else {})
         for f in sorted(files, key=lambda f: f.path)
     ]
     index = {"version": VERSION, "files": entries}
@@ -97,7 +99,7 @@ def _decode_file(entry: dict[str, Any]) -> BundleFile:
     path, content_type = entry["path"], entry["type"]
     if not all(map(is_servable, path.split("/"))) or not _TYPE.fullmatch(content_type):
         raise ValueError("an entry has a path or type that cannot be served")
-    return BundleFile(path, content_type, encodings)
+    return BundleFile(path, content_type, encodings, entry.get("hashed") is True)
 
 
 def read_index(image: StaticBundle) -> tuple[BundleFile, ...]:

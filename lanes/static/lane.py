@@ -72,7 +72,11 @@ async def _serve_or_pack(
         return FolderArtifact(output)
     brotli, gzip = _QUALITY[request.mode]
     verify = request.mode == "deploy"
-    return await pack(output, Packing(request.cache, brotli, gzip, workers, request.report, verify=verify))
+    sources = request.root if request.resource.build is not None else None
+    packing = Packing(
+        request.cache, brotli, gzip, workers, request.report, verify=verify, sources=sources
+    )
+    return await pack(output, packing)
 
 
 def _check_output(output: Path, request: BuildRequest) -> None:

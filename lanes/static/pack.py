@@ -2,14 +2,16 @@
 
 import asyncio
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from engine.artifact import BundleFile, StaticBundle
+from engine.build.ignore import IgnoreRules
 from engine.lane import BuildFailed
 from engine.static_files.bundle import BLOBS, INDEX, blob_path, encode_index, has_blobs, index_digest
 from engine.static_files.content_type import compressible, content_type
@@ -17,13 +19,28 @@ from lanes.static.blobs import Blob, BlobStore, place_blob
 from lanes.static.walk import walk
 
 _PROGRESS_SECS = 2.0
+# `main.8f3c21ab.js` of webpack and Parcel, `main.min.<SHA-256>.css` of Hugo, `index-C9x1TfQ2.js` of Vite and Rollup,
+# `chunk-5KJ2QX7A.js` of esbuild, `logo.CgT1UAgQ_Z1bHT6.webp` of Astro. Bundlers name no documents so.
+_FINGERPRINT = re.compile(
+    r"(?P<stem>(?:.*[.\-_/])?(?P<hex>[0-9a-f]{8,128})|(?:.*[.\-/])?(?P<mixed>[\w-]{8})(?:_[A-Za-z0-9]{5,8})?)"
+    r"(?:\.[a-z]+)?\.(?:(?P<code>m?js(?:\.map)?|css(?:\.map)?|wasm)"
+    r"|avif|gif|ico|jpe?g|png|svg|webp|eot|otf|ttf|woff2?|mp[34]|ogg|webm)",
+    re.ASCII,
+)
+_HEX_LENGTHS = frozenset({8, 10, 16, 20, 32, 40, 64, 96, 128})
+_BUNDLER_FOLDER = re.compile(r"(?:^|/)(?:assets|media|_astro|_nuxt|_app/immutable|_next/static)/")
+_CLASS_CHANGE = re.compile(
+    r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[a-z])"
+)
+_NOT_A_HASH = re.compile(r"[A-Z][a-z]{3}|[0-9]{3}|^[^0-9]*$|^[^A-Z]*$")
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
     """Settings of packing: qualities `brotli` (1 to 11) and `gzip` (1 to 9), and `workers` that compress.
 
-    `verify` compares the digests of cached files, not only their sizes.
+    `verify` compares the digests of cached files, not only their sizes. `sources` is the project folder if a
+    build command wrote the files.
     """
 
     cache: Path
@@ -33,6 +50,7 @@ class Packing:
     report: Callable[[str], None]
     _: KW_ONLY
     verify: bool
+    sources: Path | None = None
 
 
 async def pack(root: Path, packing: Packing) -> StaticBundle:
@@ -55,9 +73,12 @@ async def _pack(root: Path, packing: Packing) -> StaticBundle:
     for note in content.notes:
         packing.report(note)
     store = await asyncio.to_thread(BlobStore, packing.cache / "static", verify=packing.verify)
+    hashed = await asyncio.to_thread(_fingerprinted, content.files, root, packing.sources)
     loop = asyncio.get_running_loop()
     jobs = {
-        loop.run_in_executor(packing.workers, _image_file, store, name, path, packing)
+        loop.run_in_executor(
+            packing.workers, _image_file, store, name, path, packing, name in hashed
+        )
         for name, path in content.files.items()
     }
     pending = set(jobs)
@@ -78,7 +99,39 @@ async def _pack(root: Path, packing: Packing) -> StaticBundle:
     return await asyncio.to_thread(_assemble, files, store, packing)
 
 
-def _image_file(store: BlobStore, name: str, path: Path, packing: Packing) -> BundleFile:
+def fingerprint_stem(name: str) -> str:
+    """Return a path up to the end of the content hash in its name, or "" if bundlers do not write such names.
+
+    A false positive stays in browser caches for a year; a false negative costs a revalidation.
+    """
+    match = _FINGERPRINT.fullmatch(name)
+    if match is None:
+        return ""
+    if (digits := match["hex"]) is not None:
+        hashed = len(digits) in _HEX_LENGTHS and len(_CLASS_CHANGE.findall(digits)) >= 2
+    else:
+        hashed = not _NOT_A_HASH.search(match["mixed"]) and len(_CLASS_CHANGE.findall(match["mixed"])) >= 3
+        hashed = hashed and (match["code"] is not None or _BUNDLER_FOLDER.search(name) is not None)
+    return match["stem"] if hashed else ""
+
+
+def _fingerprinted(names: Collection[str], output: Path, sources: Path | None) -> frozenset[str]:
+    """Return the files that a bundler named by their content. A name that the sources have is not one of them."""
+    stems = {name: stem.rpartition("/")[2] for name in names if sources and (stem := fingerprint_stem(name))}
+    given: set[str] = set()
+    if stems and sources:
+        sources, output = sources.resolve(), output.resolve()
+        ignored = IgnoreRules(sources).folder
+        for folder, folders, files in os.walk(sources):
+            here = Path(folder)
+            folders[:] = [each for each in folders if here / each != output and not ignored(here / each)]
+            for file in files:
+                parts = file.split(".")
+                given.update(".".join(parts[:end]) for end in range(1, len(parts)))
+    return frozenset(name for name, stem in stems.items() if stem not in given)
+
+
+def _image_file(store: BlobStore, name: str, path: Path, packing: Packing, hashed: bool) -> BundleFile:
     blob = store.add(path)
     encodings = {"identity": (blob.sha256, blob.size)}
     if compressible(name):
@@ -86,7 +139,7 @@ def _image_file(store: BlobStore, name: str, path: Path, packing: Packing) -> Bu
             compressed = store.compressed(blob, coding, quality)
             if compressed is not None:
                 encodings[coding] = (compressed.sha256, compressed.size)
-    return BundleFile(name, content_type(name), encodings)
+    return BundleFile(name, content_type(name), encodings, hashed)
 
 
 def _assemble(files: list[BundleFile], store: BlobStore, packing: Packing) -> StaticBundle:

@@ -98,7 +98,7 @@ class FolderSource:
             etag = hashlib.sha256(body).hexdigest()[:32]
         size = stamp[2] if body is None else len(body)
         quoted = f'"{etag}"'.encode()
-        full, lean = response_headers(name, content_type(name), "identity", quoted)
+        full, lean = response_headers(content_type(name), "identity", quoted, hashed=False)
         identity = Representation(
             size, quoted, headers=full, lean_headers=lean, path=path, stamp=stamp, body=body
         )
@@ -159,7 +159,7 @@ def _image_file(artifact: StaticBundle, entry: BundleFile) -> StaticFile:
     for coding, (blob, size) in entry.encodings.items():
         suffix = "" if coding == "identity" else f"-{coding}"
         etag = f'"{sha256[:32]}{suffix}"'.encode()
-        full, lean = response_headers(entry.path, entry.content_type, coding, etag)
+        full, lean = response_headers(entry.content_type, coding, etag, hashed=entry.hashed)
         path = str(blob_path(artifact.folder, blob))
         representations[coding] = Representation(size, etag, headers=full, lean_headers=lean, path=path)
     return StaticFile(representations, {coding: size for coding, (_, size) in entry.encodings.items()})

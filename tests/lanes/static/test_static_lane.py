@@ -73,6 +73,61 @@ def test_dev_build_without_a_command_serves_the_folder(shop: Workshop) -> None:
     assert not shop.cache.exists()
 
 
+FINGERPRINTED = """
+assets/index-C9x1TfQ2.js assets/index-BkhO9kq-.css assets/logo-CgT1UAgQ.svg assets/inter-Dx4WkN6B.woff2
+assets/index-a1b2c3d4.js assets/index-legacy-C9x1TfQ2.js main.8f3c21ab.js main.8f3c21ab.js.map
+static/js/787.28cb0dcd.chunk.js static/css/main.e6c13ad2.css 8f3c21ab90ef12ab34cd.png
+static/media/logo.6ce24c58023cc2f8fd88fe9d219db6c6.svg chunk-5KJ2QX7A.js chunk-5KJ2QX7A.js.map
+index.4a6dd0d8.css photo.0b12f7a4.webp main-5F3XK2QW.js media/font-4HR2XN7C.woff2 main.2f8c9b7d4e5f6a01.js
+_next/static/chunks/pages/index-8f3c21ab90ef12ab.js _next/static/css/8f3c21ab90ef12ab.css
+_app/immutable/entry/start.D5m1Qm7X.js _app/immutable/chunks/BFv2rQ9x.js _app/immutable/assets/0.BvQ9bV3w.css
+_astro/index.Dx4z12aB.css _astro/logo.Cr4Q9xPo_Z1bHT6.webp _nuxt/entry.B7hO9kqA.css _nuxt/D1AqU2kJ.js
+css/main.min.2dbb4f0a8c1e9b7d6f5a3c2e1d0b9a8f7e6d5c4b3a2f1e0d9c8b7a6f5e4d3c2b.css
+photo_hu_8f3c21ab90ef12ab.jpg app-8f3c21ab90ef12ab.wasm assets/app.C9x1TfQ2.lean.js
+""".split()
+
+GIVEN = """
+menu-Nov2026B.pdf price-list_EU2026Q3.csv report-20231231a.pdf photo-IMG2026a.jpg scan-20261124.png
+team-Sommer26.jpg flyer-A5Final2.pdf invoice-2026112b.pdf invoice-INV00123.pdf logo-V2Final1.svg
+logo-Dark2026.svg brochure-DE2026v2.pdf minutes-Q3Plan26.docx backup-20261124T.zip data-EU27GDP1.json
+prices-2026Q3EU.xlsx map-Zone12AB.png ticket-AB12CD34.png coupon-SAVE20NOW.png voucher-X9Y8Z7W6.pdf
+manual-RX500v2B.pdf driver-Win11x64.exe app-V1Beta12.apk setup-x64Win10.msi font-Inter4v1.woff2
+jingle-Take2Mix.mp3 clip-S01E02HD.mp4 trailer-4K60HDR1.webm song-B2B2026x.ogg feed-News2026.xml
+theme-Summer26.css theme-DarkMode.css style-V2Beta10.css print-A4Land2.css vendor-Chart3JS.js
+jquery-3.7.1.min.js lib-V2Beta10.js app-version2.js index-MainPage.js my-document.js release-20240131.js
+sensor-20261a2b.csv batch-1a2b3c4d.txt color-ff00aa11.txt key-8f3c21ab.pem 8f3c21ab
+3f2504e0-4f89-11d3-9a0c-0305e82c3301.jpg photo-Screen01.png feedface.js dir-8f3c21ab/app.js
+""".split()
+
+
+def test_names_that_bundlers_write_are_hashed_and_names_that_people_give_are_not(shop: Workshop) -> None:
+    for name in (*FINGERPRINTED, *GIVEN):
+        shop.write(name, name)
+    files = shop.files(shop.image("true"))
+    assert [name for name in FINGERPRINTED if not files[name].hashed] == []
+    assert len(GIVEN) == 50
+    assert [name for name in GIVEN if files[name].hashed] == []
+    assert not any(file.hashed for file in shop.files(shop.image()).values())
+
+
+def test_file_that_a_build_copies_or_converts_is_not_hashed(shop: Workshop) -> None:
+    for name in FINGERPRINTED:
+        source = shop.root / "front" / "given" / name.partition(".")[0].lower() / name.rpartition("/")[2]
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.with_suffix(".source").write_text(name)
+        shop.write(name, name)
+    assert [file.path for file in read_index(shop.image("true")) if file.hashed] == []
+
+
+def test_folder_that_git_ignores_is_no_source_of_names(shop: Workshop) -> None:
+    (shop.root / ".gitignore").write_text("/build\n")
+    built = shop.root / "build" / "assets" / "index-C9x1TfQ2.js"
+    built.parent.mkdir(parents=True)
+    built.write_text("x")
+    files = shop.files(shop.image("mkdir -p public/assets; cp ../build/assets/* public/assets"))
+    assert files["assets/index-C9x1TfQ2.js"].hashed
+
+
 def test_deploy_build_bundles_every_file(shop: Workshop) -> None:
     text = "body { color: red }\n" * 100
     shop.write("a/style.css", text)

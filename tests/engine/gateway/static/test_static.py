@@ -134,9 +134,9 @@ def test_unsupported_range_returns_complete_file(responder, ask) -> None:
     assert ask(responder, "/app.js", ("range", "bytes=0-0"), method="HEAD").status == 200
 
 
-def test_hashed_name_is_immutable(responder, ask) -> None:
-    answer = ask(responder, "/main.8f3c21ab.js")
-    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+def test_hashed_file_of_a_bundle_is_immutable_and_of_a_live_folder_is_not(responder, ask, kind) -> None:
+    cached = {"image": "public, max-age=31536000, immutable", "folder": "no-cache"}
+    assert ask(responder, "/main.8f3c21ab.js").headers["cache-control"] == cached[kind]
 
 
 def test_rejection_of_every_coding_returns_406(responder, ask) -> None:
