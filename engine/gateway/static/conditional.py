@@ -1,15 +1,20 @@
-"""Conditional and partial requests: `If-None-Match`, `If-Range`, `Range` (RFC 9110, 13 and 14)."""
+"""Conditional and partial requests: `If-Match`, `If-None-Match`, `If-Range`, `Range` (RFC 9110, 13 and 14)."""
 
 import re
 from typing import Literal
 
-_ETAG = re.compile(rb'(?:W/)?("[^"\x00-\x20\x7f]*")')
+_ETAG = re.compile(rb'(W/)?("[^"\x00-\x20\x7f]*")')
 _RANGE = re.compile(rb"\s*bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.IGNORECASE)
+
+
+def matches(header: bytes, etag: bytes) -> bool:
+    """Return whether `If-Match` names the entity tag (strong comparison); otherwise the response is a 412."""
+    return header.strip() == b"*" or (b"", etag) in _ETAG.findall(header)
 
 
 def none_match(header: bytes, etag: bytes) -> bool:
     """Return whether `If-None-Match` names the entity tag (weak comparison), which calls for a 304."""
-    return header.strip() == b"*" or etag in _ETAG.findall(header)
+    return header.strip() == b"*" or etag in (tag for _, tag in _ETAG.findall(header))
 
 
 def byte_range(header: bytes, size: int) -> tuple[int, int] | Literal["unsatisfiable"] | None:

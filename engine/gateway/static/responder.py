@@ -3,16 +3,20 @@
 Covers methods, content codings, conditions, ranges, redirects and the `spa` rule. The gateway sends the 404.
 """
 
+from urllib.parse import unquote
+
 from engine.artifact import FolderArtifact, StaticBundle
 from engine.gateway.static.body import BodyCache, FileChanged, FileStream
-from engine.gateway.static.conditional import byte_range, none_match
+from engine.gateway.static.conditional import byte_range, matches, none_match
 from engine.gateway.static.file import FolderRedirect, Header, Representation, StaticFile
 from engine.gateway.static.negotiation import choose
 from engine.gateway.static.source import CACHE_BYTES, INDEX_PAGE, SMALL_FILE_BYTES, BundleSource, FolderSource
 from engine.gateway.static.url_path import relative_name, url_path
 from engine.http.exchange import Exchange
 
-_READ_HEADERS = frozenset({b"accept", b"accept-encoding", b"if-none-match", b"if-range", b"range"})
+_READ_HEADERS = frozenset(
+    {b"accept", b"accept-encoding", b"if-match", b"if-none-match", b"if-range", b"range"}
+)
 _ATTEMPTS = 3
 
 
@@ -38,15 +42,12 @@ class StaticResponder:
         can no longer be sent, and `OSError` if a blob of an image is missing.
         """
         request = exchange.request
-        name = relative_name(request.path)
-        if name is None:
-            return None
         fields: dict[bytes, bytes] = {}
         for key, value in request.headers:
             if key in _READ_HEADERS:
                 fields[key] = fields[key] + b", " + value if key in fields else value
         for attempt in range(1, _ATTEMPTS + 1):
-            file, varies = self._find(name, request.method, fields)
+            file, varies = self._find(request.path, request.method, fields)
             if file is None:
                 return None
             if request.method not in ("GET", "HEAD"):
@@ -64,13 +65,17 @@ class StaticResponder:
         raise AssertionError("the last attempt returns or raises")
 
     def _find(
-        self, name: str, method: str, fields: dict[bytes, bytes]
+        self, path: str, method: str, fields: dict[bytes, bytes]
     ) -> tuple[StaticFile | FolderRedirect | None, bool]:
-        """Return the file for a name, and whether the choice depends on the `accept` header."""
-        file = self._source.find(name)
+        """Return the file for a URL path, and whether the choice depends on the `accept` header."""
+        name = relative_name(path)
+        file = self._source.find(name) if name is not None else None
         if file is not None or not self._spa or method not in ("GET", "HEAD"):
             return file, False
-        if "." in name.rpartition("/")[2] or b"text/html" not in fields.get(b"accept", b"").lower():
+        hidden = name is None and "/." in unquote(path)
+        if hidden or "." in unquote(path.rpartition("/")[2]):
+            return None, False
+        if b"text/html" not in fields.get(b"accept", b"").lower():
             return None, False
         return self._source.find(INDEX_PAGE), True
 
@@ -85,20 +90,22 @@ class StaticResponder:
             text = "No representation has an accepted content coding."
             return await _send_text(exchange, 406, text, (b"vary", b"accept-encoding"), *extra)
         representation = file.representations[coding]
-        condition = fields.get(b"if-none-match")
-        if condition is not None and none_match(condition, representation.etag):
-            return await _send(exchange, 304, [*representation.lean_headers, *extra], b"")
-        requested = fields.get(b"range")
+        requested, span = fields.get(b"range"), None
         if requested is not None and exchange.request.method == "GET" and choose(accepted, {"identity": 0}):
             identity = file.representations["identity"]
             if fields.get(b"if-range", identity.etag).strip() == identity.etag:
                 span = byte_range(requested, identity.size)
-                if span == "unsatisfiable":
-                    length = (b"content-range", b"bytes */%d" % identity.size)
-                    return await _send_text(exchange, 416, "", length, *extra)
-                if span is not None:
-                    return await self._send_file(exchange, identity, 206, span, extra)
-        return await self._send_file(exchange, representation, 200, (0, representation.size), extra)
+        served = representation if span is None else file.representations["identity"]
+        if (condition := fields.get(b"if-match")) is not None and not matches(condition, served.etag):
+            return await _send_text(exchange, 412, "The file has changed.", *extra)
+        condition = fields.get(b"if-none-match")
+        if condition is not None and none_match(condition, representation.etag):
+            return await _send(exchange, 304, [*representation.lean_headers, *extra], b"")
+        if span == "unsatisfiable":
+            length = (b"content-range", b"bytes */%d" % served.size)
+            return await _send_text(exchange, 416, "", length, *extra)
+        status, span = (200, (0, served.size)) if span is None else (206, span)
+        return await self._send_file(exchange, served, status, span, extra)
 
     async def _send_file(
         self,

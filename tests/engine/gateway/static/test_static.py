@@ -252,3 +252,38 @@ def test_folder_and_bundle_return_equal_responses(
     live = ask(StaticResponder(FolderArtifact(site), spa), path, HTML, method=method)
     packed = ask(StaticResponder(image, spa), path, HTML, method=method)
     assert live == packed
+
+
+@pytest.mark.parametrize(
+    "path", ["/pkg/@scope%2Fname", "/a%5Cb", "/%zz", "//", "/docs//x", "/q/%FF", "/q/a%00b"]
+)
+def test_spa_serves_index_page_to_navigation_to_path_that_no_file_can_have(make, ask, site, path: str) -> None:
+    responder = make(True)
+    assert ask(responder, path, HTML).body == (site / "index.html").read_bytes()
+    assert ask(responder, path) is None
+
+
+@pytest.mark.parametrize(
+    "path", ["/pkg/@scope%2Fname.js", "/.env", "/x/%2Eenv/y", "/..%2fapp%2ejs", "/a%2F.git/HEAD"]
+)
+def test_spa_answers_path_with_a_dot_in_its_last_segment_with_none(make, ask, path: str) -> None:
+    assert ask(make(True), path, HTML) is None
+
+
+def test_if_match_with_another_version_returns_412(responder, ask, kind) -> None:
+    etag = ask(responder, "/app.js").headers["etag"]
+    part = ("range", "bytes=0-9")
+    for other in ('"other"', f"W/{etag}", '"a", "b"', ""):
+        for fields in ([], [part], [("range", "bytes=999999-")], [("if-none-match", etag)]):
+            answer = ask(responder, "/app.js", ("if-match", other), *fields)
+            assert (answer.status, answer.headers["cache-control"]) == (412, "no-cache")
+    for same in (etag, f'"other", {etag}', "*"):
+        assert ask(responder, "/app.js", ("if-match", same), part).status == 206
+        assert ask(responder, "/app.js", ("if-match", same)).status == 200
+        assert ask(responder, "/app.js", ("if-match", same), ("if-none-match", etag)).status == 304
+    if kind == "image":
+        compressed = ("accept-encoding", "br")
+        br = ask(responder, "/app.js", compressed).headers["etag"]
+        assert ask(responder, "/app.js", compressed, ("if-match", br)).status == 200
+        assert ask(responder, "/app.js", compressed, ("if-match", br), part).status == 412
+        assert ask(responder, "/app.js", compressed, ("if-match", etag), part).status == 206

@@ -11,3 +11,9 @@ def test_content_type_depends_on_extension() -> None:
 def test_compressed_formats_are_not_compressible() -> None:
     assert all(map(compressible, ["a.html", "a.svg", "a.wasm", "a.json", "a.wav", "a.ttf", "LICENSE"]))
     assert not any(map(compressible, ["a.png", "a.mp4", "a.woff2", "a.zip", "a.js.br", "a.gz", "a.mp3"]))
+
+
+def test_less_common_files_have_a_type() -> None:
+    assert content_type("feed.xsl") == "application/xml"
+    assert content_type("clip.m4v") == "video/mp4"
+    assert content_type("server.log") == "text/plain; charset=utf-8"
