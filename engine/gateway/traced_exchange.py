@@ -12,6 +12,8 @@ HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding", b"upgrade", b"trailer"}
 )
 """Header fields of one connection."""
+_NOT_PASSED_ON = HOP_BY_HOP | {b"date", b"x-request-id"}
+"""Header fields of a response that svc sets, or that a connection needs."""
 
 
 class TracedExchange:
@@ -73,8 +75,8 @@ class TracedExchange:
         return self._exchange.unsent
 
     async def send_head(self, status: int, headers: Headers) -> None:
-        """Send the status and the header fields, with `x-request-id` and without hop-by-hop fields."""
-        headers = [field for field in headers if field[0] not in HOP_BY_HOP and field[0] != b"x-request-id"]
+        """Send the status and the header fields, with `x-request-id` and without those of `_NOT_PASSED_ON`."""
+        headers = [field for field in headers if field[0] not in _NOT_PASSED_ON]
         headers.append((b"x-request-id", self.id.encode()))
         self.started = True
         if self.recording is not None:

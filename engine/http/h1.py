@@ -154,6 +154,8 @@ class Http1Connection(Connection):
         One that is `nested` in the end of another begins in the next turn of the event loop, and so does one
         with a body, of which more is received by then.
         """
+        if self._buffer.startswith(b"\r\n"):  # Some clients send an empty line first (RFC 9112 2.2).
+            self._buffer, self._searched = self._buffer[2:], 0
         buffer = self._buffer
         end = buffer.find(b"\r\n\r\n", self._searched)
         if end < 0:
@@ -212,7 +214,7 @@ class Http1Connection(Connection):
         buffer = self._buffer
         if not buffer:
             return
-        if len(buffer) > HEADER_BYTES or buffer[0] < 0x21:
+        if len(buffer) > HEADER_BYTES or (buffer[0] < 0x21 and buffer != b"\r"):
             self._refuse(431 if buffer[0] >= 0x21 else 400)
         elif self.eof:
             self.close()

@@ -115,7 +115,8 @@ def test_guest_receives_request_ids_and_no_hop_by_hop_fields() -> None:
 
     async def body(request: GuestRequest) -> RunReport:
         observed.append(request)
-        return await reply(request, b"", 200, (b"connection", b"close"), (b"x-request-id", b"forged"))
+        forged = [(b"connection", b"close"), (b"x-request-id", b"forged"), (b"date", b"forged")]
+        return await reply(request, b"", 200, *forged)
 
     async def test(site: Site) -> None:
         answer = await site.ask(
@@ -125,6 +126,8 @@ def test_guest_receives_request_ids_and_no_hop_by_hop_fields() -> None:
         names = {name for name, _ in exchange.headers}
         assert names.isdisjoint({b"connection", b"x-secret", b"te", b"x-request-id"})
         assert exchange.env["SVC_REQUEST_ID"] == answer.headers["x-request-id"] != "forged"
+        (date,) = answer.headers.get_list("date")
+        assert date.endswith(" GMT")
         assert exchange.env["TRACEPARENT"].encode() in dict(exchange.headers)[b"traceparent"]
         assert "connection" not in answer.headers
 

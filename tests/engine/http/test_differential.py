@@ -108,11 +108,13 @@ def read_here(parts: list[bytes]) -> list[Message]:
 
 
 def read_by_h11(data: bytes) -> list[Message]:
-    connection, messages = h11.Connection(h11.SERVER), list[Message]()
-    connection.receive_data(data)
-    connection.receive_data(b"")
+    """Parse requests. h11 does not ignore an empty line before one (RFC 9112 2.2), so it does not get that line."""
+    messages = list[Message]()
     try:
         while True:
+            connection = h11.Connection(h11.SERVER)
+            connection.receive_data(data.removeprefix(b"\r\n"))
+            connection.receive_data(b"")
             request = connection.next_event()
             if not isinstance(request, h11.Request):
                 return messages
@@ -125,6 +127,7 @@ def read_by_h11(data: bytes) -> list[Message]:
             connection.send(h11.Response(status_code=404, headers=[("content-length", "0")]))
             connection.send(h11.EndOfMessage())
             connection.start_next_cycle()
+            data = connection.trailing_data[0]
     except (h11.ProtocolError, ValueError):
         return messages
 

@@ -314,3 +314,41 @@ def test_slow_client_applies_backpressure() -> None:
         await server
 
     asyncio.run(main())
+
+
+def test_empty_line_before_a_request_is_ignored() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(start((b"content-length", b"2")))
+        await send(body(b"ok"))
+
+    request = b"GET / HTTP/1.1\r\n" + HOST + b"\r\n"
+    last = request.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n")
+    answer = exchange(app, b"\r\n" + request + b"\r\n" + last)
+    assert answer.count(b"HTTP/1.1 200") == 2
+    assert exchange(app, b"\r\n\r\n\r\n" + last).startswith(b"HTTP/1.1 400")
+    assert exchange(app, b"\n" + last).startswith(b"HTTP/1.1 400")
+    assert exchange(app, b"\r" + last).startswith(b"HTTP/1.1 400")
+
+
+def test_empty_line_in_parts_before_a_request_is_ignored() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(start((b"content-length", b"2")))
+        await send(body(b"ok"))
+
+    async def main() -> bytes:
+        sockets = bind("localhost", 0)
+        stop = asyncio.Event()
+        server = asyncio.create_task(serve(asgi_handler(app), sockets, stop=stop, grace=0.2))
+        reader, writer = await asyncio.open_connection("127.0.0.1", sockets[0].getsockname()[1])
+        writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for part in (b"\r", b"\n", b"GET / HTTP/1.1\r\n" + HOST, b"connection: close\r\n\r\n"):
+            writer.write(part)
+            for _ in range(5):
+                await asyncio.sleep(0)
+        answer = await asyncio.wait_for(reader.read(), 30)
+        writer.close()
+        stop.set()
+        await server
+        return answer
+
+    assert asyncio.run(main()).startswith(b"HTTP/1.1 200")
