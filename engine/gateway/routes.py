@@ -14,7 +14,7 @@ from typing import Protocol
 from engine.eager import in_task
 from engine.errors import SvcError
 from engine.http.exchange import Exchange
-from engine.manifest.model import Mount, Project, Resource
+from engine.manifest.model import Mount, Project, Resource, normal_path
 from engine.wasm.execution.request import GuestRequest, RunReport
 
 _AUTHORITY = re.compile(r"(\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[^:@/\[\]]*))(:(?P<port>[0-9]{0,5}))?")
@@ -107,14 +107,14 @@ class Endpoint:
         for mount in mounts:
             target = endpoints[mount.target]
             if mount.exact:
-                self._exact_mounts[mount.pattern] = target
+                self._exact_mounts[normal_path(mount.pattern)] = target
             else:
                 self._prefix_mounts.append((mount, target))
         self._prefix_mounts.sort(key=lambda item: -len(item[0].prefix))
 
     def unmounted(self, path: str) -> str:
         """Return the other resource whose name is the first segment of a path without a mount, or ""."""
-        name = path[1:].partition("/")[0]
+        name = normal_path(path)[1:].partition("/")[0]
         return name if name in self._names and name != self.name else ""
 
     def match_mount(self, path: str) -> "Endpoint | None":
@@ -122,6 +122,7 @@ class Endpoint:
 
         An exact mount wins over a prefix mount, a longer prefix over a shorter one.
         """
+        path = normal_path(path)
         target = self._exact_mounts.get(path)
         if target is None:
             target = next((t for mount, t in self._prefix_mounts if mount.matches(path)), None)

@@ -1,8 +1,19 @@
 """Immutable, validated values of a manifest: project, resource and Mount."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
+from urllib.parse import unquote
+
+_ESCAPE = re.compile(r"%(?!2[Ff5])[0-9A-Fa-f]{2}|%2[Ff]")
+
+
+def normal_path(path: str) -> str:
+    """Return a URL path in the form in which equal paths are equal: decoded, except for `%2F` and `%25`."""
+    if "%" not in path:
+        return path
+    return _ESCAPE.sub(lambda escape: unquote(escape[0], "latin-1").replace("/", "%2F"), path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +38,8 @@ class Mount:
 
     def matches(self, path: str) -> bool:
         """Return whether a URL path (without query, as sent by the client) belongs to this mount."""
-        if self.exact:
-            return path == self.pattern
-        return path == self.prefix or path.startswith(self.prefix + "/")
+        path, prefix = normal_path(path), normal_path(self.prefix)
+        return path == prefix or (not self.exact and path.startswith(prefix + "/"))
 
 
 def targets(mounts: Iterable[Mount]) -> dict[str, str]:

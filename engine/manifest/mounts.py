@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
+from engine.manifest.model import normal_path
 from engine.manifest.positions import KeyPath
 from engine.manifest.problems import did_you_mean
 from engine.manifest.schema import ResourceTable, is_name
@@ -14,8 +15,6 @@ Finding = tuple[KeyPath, str, str]
 _TARGET = "A mount leads to another resource."
 _PATH = re.compile(r"/(?:[A-Za-z0-9\-._~!$&'()+,;=:@/]|%[0-9A-Fa-f]{2})*")
 _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
-_UNRESERVED = re.compile(r"[A-Za-z0-9\-._~]")
 
 
 def mount_findings(name: str, table: ResourceTable, names: list[str]) -> Iterator[Finding]:
@@ -24,7 +23,7 @@ def mount_findings(name: str, table: ResourceTable, names: list[str]) -> Iterato
     for pattern, target in table.mounts.items():
         key_path = ("resource", name, "mounts", pattern)
         problem = pattern_problem(pattern)
-        twin = patterns.setdefault(_normal(pattern), pattern)
+        twin = patterns.setdefault(normal_path(pattern), pattern)
         if problem is not None:
             yield key_path, *problem
         elif twin != pattern:
@@ -52,16 +51,6 @@ def pattern_problem(pattern: str) -> tuple[str, str] | None:
         escaped = quote(_LONE_PERCENT.sub("%25", pattern), safe="/*%!$&'()+,;=:@~", errors="surrogateescape")
         return f'"{pattern}" is not how a path is sent', f'Write it percent-encoded: "{escaped}".'
     return None
-
-
-def _normal(pattern: str) -> str:
-    """Return the pattern without unnecessary percent-encoding."""
-
-    def plain(match: re.Match[str]) -> str:
-        char = unquote(match.group(), encoding="latin-1")
-        return char if _UNRESERVED.fullmatch(char) else match.group().upper()
-
-    return _ESCAPE.sub(plain, pattern)
 
 
 def cycle_findings(tables: Mapping[str, ResourceTable]) -> Iterator[Finding]:

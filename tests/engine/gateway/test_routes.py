@@ -88,3 +88,33 @@ def test_match_mount_prefers_exact_then_longest_pattern() -> None:
         "/a/b/c": "r2",
     }
     assert {path: result.match_mount(path).name for path in expected} == expected  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("/caf%C3%A9/*", "/caf%c3%a9/x"),
+        ("/caf%c3%a9/*", "/caf%C3%A9"),
+        ("/api/*", "/%61pi/x"),
+        ("/@me/*", "/%40me/x"),
+        ("/a%20b", "/%61%20b"),
+        ("/a%2fb/*", "/a%2Fb/x"),
+        ("/a%2541/*", "/a%2541/x"),
+    ],
+)
+def test_mount_matches_path_in_another_encoding(pattern: str, path: str) -> None:
+    web = Resource("web", "static", ROOT, public=True, mounts=(Mount(pattern, "api"),))
+    endpoint = table(web, API).match_host("localhost")
+    assert endpoint is not None
+    target = endpoint.match_mount(path)
+    assert target is not None and target.name == "api" and web.mount_of(path) is not None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [("/a/b/*", "/a%2Fb/x"), ("/a/*", "/a%2Fb"), ("/aA/*", "/a%2541/x"), ("/a%25", "/a%"), ("/a/*", "/A/x")],
+)
+def test_mount_does_not_match_another_path(pattern: str, path: str) -> None:
+    web = Resource("web", "static", ROOT, public=True, mounts=(Mount(pattern, "api"),))
+    endpoint = table(web, API).match_host("localhost")
+    assert endpoint is not None and endpoint.match_mount(path) is None and web.mount_of(path) is None
