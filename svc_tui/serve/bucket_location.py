@@ -16,6 +16,7 @@ from engine.bucket.errors import disk_error
 from engine.bucket.protocols import Bucket
 from engine.cancellation import cancel
 from engine.errors import InvalidUsage, SvcError
+from engine.http.tls import Certificate, check_readable
 from svc_tui.client.urls import is_loopback
 
 if TYPE_CHECKING:
@@ -71,15 +72,17 @@ class ClusterLocation:
         keys = self.keys
         context = None
         if self.tls:
+            if keys.authority is not None:
+                check_readable(keys.authority)
             try:
                 context = ssl.create_default_context(cafile=keys.authority)
-                if keys.certificate is not None:
-                    context.load_cert_chain(keys.certificate, keys.key)
             except (ssl.SSLError, OSError) as error:
                 raise SvcError(
-                    f"cannot use the certificates for {self}: {error.strerror or error}",
-                    "Check the files of --bucket-ca, --bucket-cert and --bucket-key; they must be PEM.",
+                    f"cannot use the certificate {keys.authority}: {error.strerror or error}",
+                    "Check the file of --bucket-ca; it must be PEM.",
                 ) from error
+            if keys.certificate is not None and keys.key is not None:
+                Certificate(keys.certificate, keys.key).load_into(context)
         nkey = Nkey.read(keys.credentials) if keys.credentials is not None else None
         return ClusterAddress(servers=self.servers, tls=context, nkey=nkey)
 
