@@ -1,7 +1,7 @@
 """Generator of the reference pages that come from the code.
 
-`make docs` writes limits.md, errors.md and environment.md, and in cli.md and commands/ the parts between the
-comments `generated` and `end of generated`. `tests/test_docs.py` compares them.
+`make docs` writes limits.md, errors.md, environment.md and manifest.schema.json, and in cli.md and commands/
+the parts between the comments `generated` and `end of generated`. `tests/test_docs.py` compares them.
 """
 
 import ast
@@ -21,6 +21,7 @@ from doors.tables.guest.problem import KINDS as TABLES_CODES
 from engine.control.errors import DEFAULT_STATUS, STATUS
 from engine.errors import SvcError
 from engine.gateway.problem import PROBLEM_TYPES as PLATFORM_CODES
+from engine.manifest import json_schema
 from svc_tui.main import COMMANDS, app
 from svc_tui.terminal import stderr
 from svc_tui.terminal.stderr import ExitCode
@@ -223,6 +224,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "limits.md": limits(),
         REFERENCE / "errors.md": errors(),
         REFERENCE / "environment.md": environment(),
+        REFERENCE / "manifest.schema.json": json_schema.text(),
     }
     for path in (REFERENCE / "cli.md", *sorted((REFERENCE / "commands").glob("*.md"))):
         text = path.read_text(encoding="utf-8")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -113,8 +114,8 @@ class Deployment:
 
     `id` sorts by time; `created_ns` counts from the Unix epoch. `by` is the user, `commit` the version of
     the sources, `message` the user's text; each is empty if unknown. `otlp` and
-    `otlp_headers` are the project's collector, `check` is the path of its health check. `drawn` are the
-    changes in the Console since the last deploy of a manifest.
+    `otlp_headers` are the project's collector, `check` is the path of its health check, `front_name` is the
+    front that its manifest names. `drawn` are the changes in the Console since the last deploy of a manifest.
     """
 
     id: str
@@ -129,12 +130,15 @@ class Deployment:
     otlp_headers: Mapping[str, str] = field(default_factory=dict)
     check: str | None = None
     drawn: tuple[DrawnMount, ...] = ()
+    front_name: str = ""
 
     def served(self, folder: Path) -> Project:
         """Return the project as the engine serves it, its packages unpacked below `folder`."""
         resources = {name: part.resource(folder / part.package) for name, part in self.resources.items()}
-        headers = dict(self.otlp_headers)
-        return Project(self.project, folder, resources, self.check, otlp=self.otlp, otlp_headers=headers)
+        settings: dict[str, Any] = {
+            name: getattr(self, name) for name in ("otlp", "otlp_headers", "front_name")
+        }
+        return Project(self.project, folder, resources, self.check, **settings)
 
     def redrawn(self, project: Project, by: str, now_ns: int) -> "Deployment":
         """Return a deployment with the mounts of `project`, drawn by a user, and the same packages."""

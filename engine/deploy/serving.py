@@ -84,8 +84,8 @@ class ServingTable:
     async def prepare(self, publication: Publication, *, lenient: bool = False) -> PreparedProject:
         """Create the versions of a publication without serving it.
 
-        Raises `SvcError` if a resource cannot run. With `lenient`, that resource answers "not ready" instead,
-        after any error: one resource stops neither the others nor the process.
+        Raises `SvcError` if a resource cannot run, or another project has one of its addresses. With
+        `lenient` it does not: a resource that cannot run answers "not ready".
         """
         served: dict[str, _ServedResource] = {}
         versions: dict[str, Version] = {}
@@ -109,7 +109,16 @@ class ServingTable:
                     _log.exception("resource %s of %s cannot be loaded", name, publication.project.name)
                     versions[name] = NotReady(internal_error(f"resource {name} cannot be loaded"))
         routes = RouteTable.build(publication.project, versions, domain=self._domain, front=self._front)
+        if not lenient and not self._front:
+            self._require_free(routes, publication.project.name)
         return PreparedProject(publication, routes, versions, served)
+
+    def _require_free(self, routes: RouteTable, project: str) -> None:
+        for host in routes.hosts:
+            owner = self.routes.match_host(host)
+            if owner is not None and owner.project != project:
+                message = f"the address {host} belongs to the project {owner.project}"
+                raise SvcError(message, "Rename the project or the resource in svc.toml.", code="conflict")
 
     def _pending(self, project: str, name: str) -> NotReady:
         live = self._live.get(project)

@@ -14,7 +14,7 @@ from typing import Protocol
 from engine.eager import in_task
 from engine.errors import SvcError
 from engine.http.exchange import Exchange
-from engine.manifest.model import Mount, Project, Resource, normal_path
+from engine.manifest.model import Project, Resource, host_label, normal_path
 from engine.wasm.execution.request import GuestRequest, RunReport
 
 _AUTHORITY = re.compile(r"(\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[^:@/\[\]]*))(:(?P<port>[0-9]{0,5}))?")
@@ -70,63 +70,32 @@ Version = DynamicVersion | StaticVersion | NotReady
 class Endpoint:
     """A routing target: a resource with its version and its mounts."""
 
-    __slots__ = (
-        "_exact_mounts",
-        "_names",
-        "_prefix_mounts",
-        "name",
-        "project",
-        "public",
-        "recorded",
-        "version",
-    )
+    __slots__ = ("_endpoints", "_mounts", "name", "project", "public", "recorded", "version")
 
     def __init__(
-        self,
-        project: str,
-        resource: Resource,
-        version: Version,
-        recorded: frozenset[str] | None = None,
+        self, project: Project, resource: Resource, version: Version, endpoints: Mapping[str, "Endpoint"]
     ) -> None:
-        """`recorded` is `Project.recorded`: redacted header fields, or `None` to record no requests."""
-        self.project = project
-        self.recorded = recorded
+        """`endpoints` maps the name of each resource of the project to its Endpoint."""
+        self.project = project.name
+        self.recorded = project.recorded
         self.name = resource.name
         self.public = resource.public
         self.version = version
-        self._exact_mounts: dict[str, Endpoint] = {}
-        self._prefix_mounts: list[tuple[Mount, Endpoint]] = []
-        self._names: Collection[str] = ()
-
-    def link_mounts(self, mounts: tuple[Mount, ...], endpoints: Mapping[str, "Endpoint"]) -> None:
-        """Set the mounts of this resource; `endpoints` maps each resource name to its Endpoint.
-
-        Called once, while a table is built.
-        """
-        self._names = endpoints.keys()
-        for mount in mounts:
-            target = endpoints[mount.target]
-            if mount.exact:
-                self._exact_mounts[normal_path(mount.pattern)] = target
-            else:
-                self._prefix_mounts.append((mount, target))
-        self._prefix_mounts.sort(key=lambda item: -len(item[0].prefix))
+        self._mounts = sorted(resource.mounts, key=lambda mount: (not mount.exact, -len(mount.prefix)))
+        self._endpoints = endpoints
 
     def unmounted(self, path: str) -> str:
         """Return the other resource whose name is the first segment of a path without a mount, or ""."""
         name = normal_path(path)[1:].partition("/")[0]
-        return name if name in self._names and name != self.name else ""
+        return name if name in self._endpoints and name != self.name else ""
 
     def match_mount(self, path: str) -> "Endpoint | None":
         """Return the target of the mount that matches a URL path, or `None` if this resource handles it.
 
         An exact mount wins over a prefix mount, a longer prefix over a shorter one.
         """
-        path = normal_path(path)
-        target = self._exact_mounts.get(path)
-        if target is None:
-            target = next((t for mount, t in self._prefix_mounts if mount.matches(path)), None)
-        return target
+        mount = next((mount for mount in self._mounts if mount.matches(path)), None)
+        return self._endpoints[mount.target] if mount is not None else None
 
 
 class RouteTable:
@@ -143,22 +112,22 @@ class RouteTable:
     ) -> "RouteTable":
         """Build the table of a project; `versions` maps each resource name to its version.
 
-        Each public resource gets the host `<resource>--<project>.<domain>`. With `front`, the project's front
-        resource also gets the bare domain, or all of `LOCAL_HOSTS` if the domain is `localhost`.
+        Each public resource gets the host `<resource>--<project>.<domain>`, and the front
+        `<project>.<domain>`. With `front`, that also gets the bare domain, or all of `LOCAL_HOSTS` if the
+        domain is `localhost`.
         """
-        endpoints = {
-            name: Endpoint(project.name, resource, versions[name], project.recorded)
-            for name, resource in project.resources.items()
-        }
+        endpoints: dict[str, Endpoint] = {}
         for name, resource in project.resources.items():
-            endpoints[name].link_mounts(resource.mounts, endpoints)
+            endpoints[name] = Endpoint(project, resource, versions[name], endpoints)
         hosts = {
-            f"{name}--{project.name}.{domain}": endpoint
+            f"{host_label(project.name, name)}.{domain}": endpoint
             for name, endpoint in endpoints.items()
             if endpoint.public
         }
-        if front and project.front is not None:
-            names = LOCAL_HOSTS if domain == "localhost" else {domain}
+        if project.front is not None:
+            names = {f"{host_label(project.name)}.{domain}"}
+            if front:
+                names |= LOCAL_HOSTS if domain == "localhost" else {domain}
             hosts |= dict.fromkeys(names, endpoints[project.front.name])
         return cls(hosts)
 
@@ -166,6 +135,11 @@ class RouteTable:
     def merge(cls, tables: Iterable["RouteTable"]) -> "RouteTable":
         """Return one table with the hosts of all given tables."""
         return cls({host: endpoint for table in tables for host, endpoint in table._hosts.items()})
+
+    @property
+    def hosts(self) -> Collection[str]:
+        """The host names of all resources and projects."""
+        return self._hosts.keys()
 
     def match_host(self, authority: str) -> Endpoint | None:
         """Return the public resource for a `Host` header (`host[:port]`), or `None`.

@@ -75,7 +75,7 @@ class TracedExchange:
         return self._exchange.unsent
 
     async def send_head(self, status: int, headers: Headers) -> None:
-        """Send the status and the header fields, with `x-request-id` and without those of `_NOT_PASSED_ON`."""
+        """Send the status and the header fields, with `x-request-id`, without `_NOT_PASSED_ON`."""
         headers = [field for field in headers if field[0] not in _NOT_PASSED_ON]
         headers.append((b"x-request-id", self.id.encode()))
         self.started = True

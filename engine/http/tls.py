@@ -26,11 +26,12 @@ class Certificate:
         return context
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Load both files. Raises `CertificateError`, which names a file that cannot be read."""
-        check_readable(self.chain)
-        check_readable(self.key)
+        """Load both files. Raises `CertificateError`."""
+        if b"ENCRYPTED" in read(self.chain) + read(self.key):
+            hint = f"Decrypt it: openssl pkey -in {self.key} -out NEW, and pass the new file."
+            raise CertificateError(f"the key {self.key} is encrypted", hint)
         try:
-            context.load_cert_chain(self.chain, self.key, self._refuse_encrypted)
+            context.load_cert_chain(self.chain, self.key)
         except (OSError, ssl.SSLError) as error:
             # OpenSSL names the line of its own source too.
             reason = (getattr(error, "strerror", None) or str(error)).partition(" (_ssl")[0]
@@ -39,19 +40,13 @@ class Certificate:
                 "Both are PEM files; the certificate's own comes first in its file.",
             ) from error
 
-    def _refuse_encrypted(self) -> str:
-        raise CertificateError(
-            f"the key {self.key} is encrypted",
-            f"Decrypt it: openssl pkey -in {self.key} -out NEW, and pass the new file.",
-        )
 
-
-def check_readable(path: Path) -> None:
-    """Raise `CertificateError` if a file cannot be read."""
+def read(path: Path) -> bytes:
+    """Return the content of a certificate's file. Raises `CertificateError`."""
     try:
-        path.open("rb").close()
+        return path.read_bytes()
     except OSError as error:
-        raise CertificateError(f"cannot read {path}: {error.strerror}", "Check the path and its permissions.") from error
+        raise CertificateError(f"cannot read {path}: {error.strerror}", "Check the path.") from error
 
 
 class CertificateError(SvcError):

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from engine.artifact import ArtifactKind
-from engine.manifest.model import Resource
+
+if TYPE_CHECKING:
+    from engine.manifest.model import Resource
 
 LaneTone = Literal["dim", "yellow", "teal", "orange", "violet"]
 """The hue of a lane's name on screens."""
@@ -46,7 +48,7 @@ def registered_lanes() -> Mapping[str, LaneSpec]:
     return _registered
 
 
-def build_settings(resource: Resource) -> tuple[object, ...]:
+def build_settings(resource: "Resource") -> tuple[object, ...]:
     """Return the manifest values that a resource's artifact depends on."""
     spec = registered_lanes().get(resource.lane)
     variables = spec.build_variables if spec is not None else ()

@@ -102,8 +102,9 @@ def parse(root: Path, content: bytes) -> Project:
     table = document.project
     redacted = frozenset(name.lower() for name in table.redact_headers)
     recorded = redacted if table.record_bodies else None
-    otlp, headers = table.otlp or "", dict(table.otlp_headers)
-    return Project(table.name, root, resources, table.check, recorded, otlp=otlp, otlp_headers=headers)
+    settings: dict[str, Any] = {"otlp": table.otlp or "", "otlp_headers": dict(table.otlp_headers)}
+    settings["front_name"] = table.front or ""
+    return Project(table.name, root, resources, table.check, recorded, **settings)
 
 
 def _long_number_problem(text: str) -> ManifestProblem:

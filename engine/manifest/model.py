@@ -6,6 +6,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
+from engine.manifest.lanes import kind_of
+
 _ESCAPE = re.compile(r"%(?!2[Ff5])[0-9A-Fa-f]{2}|%2[Ff]")
 
 
@@ -14,6 +16,14 @@ def normal_path(path: str) -> str:
     if "%" not in path:
         return path
     return _ESCAPE.sub(lambda escape: unquote(escape[0], "latin-1").replace("/", "%2F"), path)
+
+
+def host_label(project: str, resource: str = "") -> str:
+    """Return the first part of a resource's host name, or of the project's own.
+
+    Names have no `--` (`schema.is_name`), so no two projects and resources have the same.
+    """
+    return f"{resource}--{project}" if resource else project
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +49,8 @@ class Mount:
     def matches(self, path: str) -> bool:
         """Return whether a URL path (without query, as sent by the client) belongs to this mount."""
         path, prefix = normal_path(path), normal_path(self.prefix)
-        return path == prefix or (not self.exact and path.startswith(prefix + "/"))
+        rest = path[len(prefix) : len(prefix) + 1]
+        return path.startswith(prefix) and (not rest or (rest == "/" and not self.exact))
 
 
 def targets(mounts: Iterable[Mount]) -> dict[str, str]:
@@ -80,7 +91,8 @@ class Project:
     `check` is the path of the health check before a deployment becomes live, if any. `recorded` is `None` if
     requests are not recorded in development. Otherwise it has the lower-case names of header fields whose
     values are redacted too. `otlp` is the URL of an OpenTelemetry collector, or empty, and
-    `otlp_headers` has the names of secrets by header.
+    `otlp_headers` has the names of secrets by header. `front_name` is the resource that the manifest names as
+    front, or empty.
     """
 
     name: str
@@ -91,6 +103,7 @@ class Project:
     _: KW_ONLY
     otlp: str = ""
     otlp_headers: Mapping[str, str] = field(default_factory=dict)
+    front_name: str = ""
 
     @property
     def secrets(self) -> frozenset[str]:
@@ -100,6 +113,8 @@ class Project:
 
     @property
     def front(self) -> Resource | None:
-        """The resource at the bare address: the public one with mounts, else the first public one."""
+        """The resource at the project's address: the named, the only public static or the only public one."""
         public = [r for r in self.resources.values() if r.public]
-        return next((r for r in public if r.mounts), public[0] if public else None)
+        named = [r for r in public if r.name == self.front_name]
+        static = [r for r in public if kind_of(r.lane) == "image"]
+        return next((group[0] for group in (named, static, public) if len(group) == 1), None)

@@ -101,6 +101,9 @@ class ProjectTable(_ManifestTable):
         description="Path that public resources must answer below 400 before a deployment is live.",
         pattern=r"^/[!-~]*$",
     )
+    front: _OptionalText = Field(
+        None, description="Public resource at the project's address. Default: the only static or only one."
+    )
     record_bodies: bool = Field(
         True, description="svc dev records requests and responses for inspection and replay."
     )

@@ -7,8 +7,10 @@ from pathlib import Path
 from engine.manifest.collector import parse_collector
 from engine.manifest.egress import parse_rule
 from engine.manifest.lanes import LaneSpec, registered_lanes
+from engine.manifest.model import host_label
 from engine.manifest.mounts import Finding, cycle_findings, mount_findings
 from engine.manifest.positions import KeyPath
+from engine.manifest.problems import did_you_mean
 from engine.manifest.schema import NAME_RULE, Document, ProjectTable, ResourceTable, is_name
 
 RESERVED = re.compile(r"SVC_.*|TRACEPARENT|OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -34,6 +36,7 @@ def validate(
     """
     if not is_name(document.project.name):
         yield ("project", "name"), f'"{document.project.name}" is not a name for a project', NAME_RULE
+    yield from _front(document, names, broken)
     yield from _otlp(document.project)
     for name, table in document.resource.items():
         key_path = ("resource", name)
@@ -47,6 +50,16 @@ def validate(
         yield from _egress(key_path, table)
         yield from _variables(key_path, table)
     yield from cycle_findings(document.resource)
+
+
+def _front(document: Document, names: Sequence[str], broken: Set[KeyPath]) -> Iterator[Finding]:
+    front = document.project.front
+    table = document.resource.get(front) if front is not None else None
+    if front is not None and front not in names:
+        yield ("project", "front"), f'unknown resource "{front}"', did_you_mean(front, list(names))
+    elif table is not None and not table.public and ("resource", front, "public") not in broken:
+        hint = f"Add to [resource.{front}]: public = true"
+        yield ("project", "front"), f"the front {front} is not public", hint
 
 
 def _otlp(table: ProjectTable) -> Iterator[Finding]:
@@ -69,7 +82,10 @@ def _otlp(table: ProjectTable) -> Iterator[Finding]:
 def _name(key_path: tuple[str, ...], name: str, table: ResourceTable, project: str) -> Iterator[Finding]:
     if not is_name(name):
         yield key_path, f'"{name}" is not a name for a resource', NAME_RULE
-    elif table.public and len(label := f"{name}--{project}") > _LABEL:
+    elif table.public and name == "xn":
+        message = f'browsers do not accept the host name part "{host_label(project, name)}"'
+        yield key_path, message, "Choose another name."
+    elif table.public and len(label := host_label(project, name)) > _LABEL:
         message = f'the host name part "{label}" has {len(label)} characters; the maximum is {_LABEL}'
         yield key_path, message, "Shorten the name of the resource or of the project."
 

@@ -114,12 +114,18 @@ class Deployer:
         await self._loading.start(await self.history.all_live(warn))
 
     async def changes(
-        self, project: str, planned: Mapping[str, DeployedResource], sizes: Mapping[Digest, int]
+        self,
+        project: str,
+        settings: Project | Deployment,
+        planned: Mapping[str, DeployedResource],
+        sizes: Mapping[Digest, int],
     ) -> list[Change]:
         """Return the changes that deploying these resources would make; `sizes` are those of packages."""
-        live = await self._live_resources(project)
-        before = await package_store.sizes(self.bucket.blobs, (part.package for part in live.values()))
-        return changes(live, planned, {**before, **sizes})
+        live = await self._live_deployment(project)
+        live = await self._with_imports(live) if live is not None else None
+        parts = live.resources if live is not None else {}
+        before = await package_store.sizes(self.bucket.blobs, (part.package for part in parts.values()))
+        return changes(live, settings, planned, {**before, **sizes})
 
     async def deploy(self, spec: DeploySpec) -> AsyncIterator[Step | Deployment]:
         """Deploy; yields steps, then the deployment.
@@ -145,7 +151,7 @@ class Deployer:
             live = await self._live_deployment(name)
             enforce_mounts(drift(live.drawn, spec.project) if live else (), discard=spec.discard_mounts)
             candidate = await self._candidate(spec)
-            differences = changes(await self._live_resources(name), candidate.deployment.resources, {})
+            differences = await self.changes(name, candidate.deployment, candidate.deployment.resources, {})
             enforce_policy(
                 differences, allow=spec.allow_new_capability, timeline=self._tenants.timeline(name)
             )
@@ -240,9 +246,10 @@ class Deployer:
 
     async def rollback_changes(self, project: str, id_: str) -> list[Change]:
         """Return the changes that `rollback` would make."""
-        resources = await self._with_imports(await self.history.get(project, id_))
-        sizes = await package_store.sizes(self.bucket.blobs, (part.package for part in resources.values()))
-        return await self.changes(project, resources, sizes)
+        deployment = await self._with_imports(await self.history.get(project, id_))
+        parts = deployment.resources
+        sizes = await package_store.sizes(self.bucket.blobs, (part.package for part in parts.values()))
+        return await self.changes(project, deployment, parts, sizes)
 
     async def set_secret(self, project: str, name: str, value: str) -> None:
         """Set a secret; it applies from the next request. Raises `SecretError`."""
@@ -350,6 +357,7 @@ class Deployer:
             otlp=spec.project.otlp,
             otlp_headers=spec.project.otlp_headers,
             check=spec.project.check,
+            front_name=spec.project.front_name,
         )
         return _Candidate(deployment, deployment.served(self._unpacked), artifacts)
 
@@ -367,13 +375,8 @@ class Deployer:
             return await self.history.get(project, live.deployment) if live is not None else None
         return None
 
-    async def _live_resources(self, project: str) -> Mapping[str, DeployedResource]:
-        """Return the live resources, as far as they can be read."""
-        live = await self._live_deployment(project)
-        return await self._with_imports(live) if live is not None else {}
-
-    async def _with_imports(self, deployment: Deployment) -> dict[str, DeployedResource]:
-        """Return a deployment's resources, adding imports that an older svc did not record.
+    async def _with_imports(self, deployment: Deployment) -> Deployment:
+        """Return a deployment, adding imports that an older svc did not record.
 
         Corrupt packages have none, and are compared without them.
         """
@@ -384,7 +387,7 @@ class Deployer:
                     artifact = await package_store.unpack(self.bucket.blobs, part.package, self._unpacked)
                     imported = await asyncio.to_thread(component_imports, artifact)
                     resources[name] = replace(part, imports=tuple(sorted(imported or ())))
-        return resources
+        return replace(deployment, resources=resources)
 
     async def _ready(self, candidate: _Candidate) -> PreparedProject:
         """Compile and link a deployment that has its secrets. Raises `SvcError`."""
@@ -414,7 +417,8 @@ class Deployer:
         deployment = await self.history.get(live.project, live.deployment)
         project = deployment.served(self._unpacked)
         parts = dict.fromkeys(project.resources, error) if error is not None else {}
-        ready = await self._site.prepare(await self._publication(_Candidate(deployment, project, parts)))
+        publication = await self._publication(_Candidate(deployment, project, parts))
+        ready = await self._site.prepare(publication, lenient=True)
         if live.project not in self._served:
             self._site.activate(ready)
             if self._publish_to_workers is not None:

@@ -7,7 +7,7 @@ from engine.deploy.serving import PreparedProject
 from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.exchange import MemoryExchange, Request
-from engine.manifest.model import Project
+from engine.manifest.model import Project, host_label
 from engine.timeline.bus import TimelineBus
 
 TIMEOUT_SECONDS = 30.0
@@ -33,7 +33,7 @@ async def check_health(
             continue
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                response = await _get(gateway, f"{name}--{project.name}.{domain}", path)
+                response = await _get(gateway, f"{host_label(project.name, name)}.{domain}", path)
         except TimeoutError:
             outcome = f"did not respond to {path} within {TIMEOUT_SECONDS:.0f} s"
         else:

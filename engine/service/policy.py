@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from engine.artifact import Artifact, ComponentArtifact
 from engine.bucket.protocols import Digest
-from engine.deploy.deployment import DeployedResource, DrawnMount
+from engine.deploy.deployment import DeployedResource, Deployment, DrawnMount
 from engine.errors import SvcError
 from engine.grant import Grant
 from engine.manifest.model import Project
@@ -63,13 +63,19 @@ def component_imports(artifact: Artifact) -> frozenset[str] | None:
 
 
 def changes(
-    before: Mapping[str, DeployedResource], after: Mapping[str, DeployedResource], sizes: Mapping[Digest, int]
+    live: Deployment | None,
+    planned: Deployment | Project,
+    after: Mapping[str, DeployedResource],
+    sizes: Mapping[Digest, int],
 ) -> list[Change]:
     """Return all differences, in the order of the new manifest, removals last.
 
-    `sizes` are the known sizes of packages in bytes.
+    `after` are the planned resources, `sizes` the known sizes of packages in bytes.
     """
-    result: list[Change] = []
+    before = live.resources if live is not None else {}
+    was = _project_settings(live) if live is not None else {}
+    keys = _project_settings(planned).items()
+    result = [Change("", key, was.get(key, ""), value) for key, value in keys if was.get(key, "") != value]
     for name, new in after.items():
         old = before.get(name)
         if old is None:
@@ -87,6 +93,12 @@ def changes(
         if name not in after:
             result.append(Change(name, "resource", f"{old.lane}, {_access(old)}", ""))
     return result
+
+
+def _project_settings(project: Deployment | Project) -> dict[str, str]:
+    headers = ", ".join(f"{name}: {secret}" for name, secret in sorted(project.otlp_headers.items()))
+    check = project.check or ""
+    return {"front": project.front_name, "check": check, "otlp": project.otlp, "otlp_headers": headers}
 
 
 def enforce_policy(

@@ -73,9 +73,7 @@ async def _serve_or_pack(
     brotli, gzip = _QUALITY[request.mode]
     verify = request.mode == "deploy"
     sources = request.root if request.resource.build is not None else None
-    packing = Packing(
-        request.cache, brotli, gzip, workers, request.report, verify=verify, sources=sources
-    )
+    packing = Packing(request.cache, brotli, gzip, workers, request.report, verify=verify, sources=sources)
     return await pack(output, packing)
 
 

@@ -19,8 +19,8 @@ from lanes.static.blobs import Blob, BlobStore, place_blob
 from lanes.static.walk import walk
 
 _PROGRESS_SECS = 2.0
-# `main.8f3c21ab.js` of webpack and Parcel, `main.min.<SHA-256>.css` of Hugo, `index-C9x1TfQ2.js` of Vite and Rollup,
-# `chunk-5KJ2QX7A.js` of esbuild, `logo.CgT1UAgQ_Z1bHT6.webp` of Astro. Bundlers name no documents so.
+# `main.8f3c21ab.js` of webpack and Parcel, `main.min.<SHA-256>.css` of Hugo, `index-C9x1TfQ2.js` of Vite and
+# Rollup, `chunk-5KJ2QX7A.js` of esbuild, `logo.CgT1UAgQ_Z1bHT6.webp` of Astro. Bundlers name no documents so.
 _FINGERPRINT = re.compile(
     r"(?P<stem>(?:.*[.\-_/])?(?P<hex>[0-9a-f]{8,128})|(?:.*[.\-/])?(?P<mixed>[\w-]{8})(?:_[A-Za-z0-9]{5,8})?)"
     r"(?:\.[a-z]+)?\.(?:(?P<code>m?js(?:\.map)?|css(?:\.map)?|wasm)"
@@ -76,9 +76,7 @@ async def _pack(root: Path, packing: Packing) -> StaticBundle:
     hashed = await asyncio.to_thread(_fingerprinted, content.files, root, packing.sources)
     loop = asyncio.get_running_loop()
     jobs = {
-        loop.run_in_executor(
-            packing.workers, _image_file, store, name, path, packing, name in hashed
-        )
+        loop.run_in_executor(packing.workers, _image_file, store, name, path, packing, name in hashed)
         for name, path in content.files.items()
     }
     pending = set(jobs)
@@ -116,9 +114,9 @@ def fingerprint_stem(name: str) -> str:
 
 
 def _fingerprinted(names: Collection[str], output: Path, sources: Path | None) -> frozenset[str]:
-    """Return the files that a bundler named by their content. A name that the sources have is not one of them."""
+    """Return the files that a bundler named by their content: the sources have no file of that name."""
     stems = {name: stem.rpartition("/")[2] for name in names if sources and (stem := fingerprint_stem(name))}
-    given: set[str] = set()
+    known: set[str] = set()
     if stems and sources:
         sources, output = sources.resolve(), output.resolve()
         ignored = IgnoreRules(sources).folder
@@ -127,8 +125,8 @@ def _fingerprinted(names: Collection[str], output: Path, sources: Path | None) -
             folders[:] = [each for each in folders if here / each != output and not ignored(here / each)]
             for file in files:
                 parts = file.split(".")
-                given.update(".".join(parts[:end]) for end in range(1, len(parts)))
-    return frozenset(name for name, stem in stems.items() if stem not in given)
+                known.update(".".join(parts[:end]) for end in range(1, len(parts)))
+    return frozenset(name for name, stem in stems.items() if stem not in known)
 
 
 def _image_file(store: BlobStore, name: str, path: Path, packing: Packing, hashed: bool) -> BundleFile:

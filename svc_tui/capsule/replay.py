@@ -22,7 +22,7 @@ from engine.gateway.app import Gateway, GatewaySettings
 from engine.gateway.replay import Replayer
 from engine.manifest import MANIFEST
 from engine.manifest.load import parse
-from engine.manifest.model import Project
+from engine.manifest.model import Project, host_label
 from engine.timeline.bus import TimelineBus
 from engine.timeline.exchange_document import exchange_document, recorded_request
 from engine.timeline.json_format import parse_utc
@@ -156,7 +156,7 @@ def _addressed(recorded: RecordedExchange, document: Mapping[str, Any], project:
     """Return the request with the address that its first resource has here."""
     spans = (record for record in document["records"] if record["kind"] == "request" and record["root"])
     resource = next((span["resource"] for span in spans), "")
-    authority = f"{resource}--{project.name}.{DOMAIN}"
+    authority = f"{host_label(project.name, resource)}.{DOMAIN}"
     headers = [field for field in recorded.request.headers if field[0] != "host"]
     request = replace(recorded.request, headers=(*headers, ("host", authority)))
     return replace(recorded, authority=authority, request=request)

@@ -70,3 +70,6 @@ def add(
         stderr.note("nothing was written (--plan)")
     else:
         stderr.note(f"wrote {MANIFEST}; with `svc dev`, {name} answers at {resource.path}")
+        if project.front is not None and load(project.root).front is None:
+            hint = f'Add to [project] in {MANIFEST}: front = "{project.front.name}"'
+            stderr.warn("the project has no address any more: two resources could be its front", hint)

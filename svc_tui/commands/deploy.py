@@ -17,7 +17,7 @@ from svc_tui.client.credentials import CredentialStore, open_client
 from svc_tui.commands.options import AsJson
 from svc_tui.deploy import uploader
 from svc_tui.deploy.build import built_line
-from svc_tui.deploy.format import address_lines, plan_lines
+from svc_tui.deploy.format import live_lines, plan_lines
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.units import plural, size
 from svc_tui.user_home import Home
@@ -95,7 +95,7 @@ def _show(live: dict[str, Any], *, as_json: bool) -> None:
         stdout.data(live)
         return
     stderr.note(f"live: {live['deployment']['id']}")
-    for line in address_lines(live["addresses"]):
+    for line in live_lines(live):
         stdout.line(line)
 
 

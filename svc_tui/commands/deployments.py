@@ -10,7 +10,7 @@ from engine.errors import SvcError
 from svc_tui.client import Client
 from svc_tui.client.credentials import project_service
 from svc_tui.commands.options import AsJson, Yes
-from svc_tui.deploy.format import address_lines, change_lines, local_time, one_line, rollback_text
+from svc_tui.deploy.format import change_lines, live_lines, local_time, one_line, rollback_text
 from svc_tui.terminal import prompt, stderr, stdout
 
 MAX_SHOWN = 20
@@ -25,6 +25,8 @@ def deployments(as_json: AsJson = False) -> None:
         return
     if not history["deployments"]:
         stderr.note(f"{project.name} has no deployments; create one with `svc deploy`")
+    if history["address"]:
+        stdout.line(Text.assemble((project.name, "cyan"), f"  {history['address']}"))
     for deployment in history["deployments"][:MAX_SHOWN]:
         stdout.line(_line(deployment))
         if deployment["live"] and (text := rollback_text(history["activations"], deployment["id"])):
@@ -75,7 +77,7 @@ def rollback(
         stdout.data(result)
         return
     stderr.note(f"live: {result['deployment']['id']}")
-    for line in address_lines(result["addresses"]):
+    for line in live_lines(result):
         stdout.line(line)
 
 

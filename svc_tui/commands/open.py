@@ -17,7 +17,7 @@ def open_resource(
         str,
         typer.Argument(
             metavar="RESOURCE",
-            help="A public resource (default: the front).",
+            help="A public resource (default: the project's front).",
             autocompletion=resource_names,
         ),
     ] = "",
@@ -28,15 +28,15 @@ def open_resource(
     with project_service() as (client, project):
         state = client.call("GET", f"/v1/projects/{project.name}")
     urls = {address["resource"]: address["url"] for address in state["addresses"] if address["url"]}
-    name = resource or (project.front.name if project.front else "")
-    if name not in urls:
+    url = urls.get(resource) if resource else state["address"]
+    if url is None:
+        message = f"{resource} is not a live public resource" if resource else f"{project.name} has no front"
         raise InvalidUsage(
-            f"{name} is not a live public resource" if name else f"{project.name} has no public resource",
-            f"Available: {', '.join(urls)}." if urls else "Run `svc deploy` first.",
+            message, f"Pass a resource: {', '.join(urls)}." if urls else "Deploy a public one."
         )
     if as_json:
-        stdout.data({"resource": name, "url": urls[name]})
+        stdout.data({"resource": resource or None, "url": url})
     else:
-        stdout.line(urls[name])
+        stdout.line(url)
     if not show:
-        webbrowser.open(urls[name])
+        webbrowser.open(url)

@@ -87,7 +87,7 @@ def serve(
         str, typer.Option(metavar="HOST:PORT", help="Address to serve the control API on.")
     ] = "127.0.0.1:8081",
     domain: Annotated[
-        str, typer.Option(metavar="DOMAIN", help="Domain of the applications: <resource>--<project>.DOMAIN.")
+        str, typer.Option(metavar="DOMAIN", help="Domain of the applications: <project>.DOMAIN.")
     ] = "localhost",
     tls_cert: Annotated[
         Path | None, typer.Option(metavar="FILE", help="TLS certificate with its chain, as PEM.")
@@ -223,7 +223,7 @@ async def _run(settings: "ServiceSettings", scheme: str, supervisor: SystemdHand
         async with run_service(settings, stop) as serving:
             collect_for_server()
             stdout.line(f"control API   {scheme}://{authority(settings.control[0])}")
-            stdout.line(f"applications  {settings.origin.format('<resource>--<project>.' + settings.domain)}")
+            stdout.line(f"applications  {settings.origin.format('<project>.' + settings.domain)}")
             supervisor.notify("READY=1")
             await serving
 

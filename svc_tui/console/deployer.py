@@ -25,7 +25,14 @@ from screens.board.deploy_protocol import (
     Rollback,
 )
 from svc_tui.client.credentials import Credentials, CredentialStore, open_client
-from svc_tui.deploy.format import Difference, differences, local_time, location, rollback_text
+from svc_tui.deploy.format import (
+    Difference,
+    differences,
+    local_time,
+    location,
+    project_address,
+    rollback_text,
+)
 from svc_tui.terminal.units import plural, size
 from svc_tui.user_home import Home
 
@@ -219,7 +226,8 @@ class _ProgressReporter:
 
 def _live(document: dict[str, Any]) -> LiveDeployment:
     addresses = tuple(
-        Address(address["resource"], address["lane"], location(address)) for address in document["addresses"]
+        Address(address["resource"], address["lane"], location(address))
+        for address in (project_address(document), *document["addresses"])
     )
     return LiveDeployment(document["deployment"]["id"], addresses)
 

@@ -55,7 +55,7 @@ def differences(changes: Sequence[dict[str, Any]]) -> list[Difference]:
 
 def _difference(change: dict[str, Any]) -> Difference:
     before, after = (_short(change[side]) for side in ("before", "after"))
-    resource = change["resource"]
+    resource = change["resource"] or "[project]"
     if change["new_capability"]:
         return Difference("!", resource, f"now imports {after}")
     if not before:
@@ -71,6 +71,25 @@ def _short(value: str) -> str:
     if not digest.startswith("sha256:"):
         return value
     return f"{digest[:19]}… ({size(int(count))})" if count else f"{digest[:19]}…"
+
+
+def live_lines(live: dict[str, Any]) -> list[Text]:
+    """Return the lines of a live deployment: the address of the project, then those of its resources."""
+    return address_lines([project_address(live), *live["addresses"]])
+
+
+def project_address(live: dict[str, Any]) -> dict[str, Any]:
+    """Return the address of a project in the form of a resource's."""
+    url = live["address"] or no_address(live["addresses"])
+    return {"resource": live["deployment"]["project"], "lane": "", "url": url, "mounted": []}
+
+
+def no_address(addresses: Sequence[dict[str, Any]]) -> str:
+    """Return why a project has no address, and how it gets one."""
+    public = [each["resource"] for each in addresses if each["url"]]
+    if not public:
+        return "no address: no resource is public"
+    return f"no address: set front in [project] of svc.toml to {' or '.join(public)}"
 
 
 def address_lines(addresses: Sequence[dict[str, Any]]) -> list[Text]:

@@ -7,13 +7,15 @@ from typing import Any
 from rich.text import Text
 
 from engine.control.discovery import ControlEndpoint
+from engine.control.routes.state import dev_url
+from engine.control.schemas.deployments import AddressOut
 from engine.dev.project import BuildFinished
 from engine.errors import SvcError
 from engine.manifest.model import Project
 from engine.timeline.bus import TimelineBus
-from svc_tui.deploy.format import address_lines
+from svc_tui.deploy.format import address_lines, no_address
 from svc_tui.dev.request_log import RequestLog
-from svc_tui.dev.server import DOMAIN, Settings, run_dev
+from svc_tui.dev.server import Settings, run_dev
 from svc_tui.garbage_collection import collect_for_server
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.signals import on_stop
@@ -118,20 +120,9 @@ async def _tick(log: RequestLog) -> None:
 
 def addresses(project: Project, port: int) -> list[Text]:
     """Return the lines with the address of each resource."""
-    mounted: dict[str, list[str]] = {}
-    for resource in project.resources.values():
-        for mount in resource.mounts:
-            mounted.setdefault(mount.target, []).append(f"{resource.name}:{mount.pattern}")
-    lines = [Text.assemble("\n  ", (project.name, "bold"), f"  http://localhost:{port}/\n")]
-    rows = [
-        {
-            "resource": name,
-            "lane": resource.lane,
-            "url": f"http://{name}--{project.name}.{DOMAIN}:{port}/" if resource.public else None,
-            "mounted": mounted.get(name, []),
-        }
-        for name, resource in project.resources.items()
-    ]
+    rows = [each.model_dump() for each in AddressOut.of(project, lambda *names: f"{dev_url(port, *names)}/")]
+    address = f"{dev_url(port, project.name)}/" if project.front is not None else no_address(rows)
+    lines = [Text.assemble("\n  ", (project.name, "bold"), f"  {address}\n")]
     lines += [Text.assemble("  ", line) for line in address_lines(rows)]
     lines.append(Text("\n  watching for changes · press Ctrl+C to stop\n", "dim"))
     return lines

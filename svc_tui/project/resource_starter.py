@@ -121,7 +121,7 @@ def new_resource(
     parent = on or (project.front.name if project.front is not None else "")
     if not parent:
         hint = "Pass --public, or --on RESOURCE."
-        raise InvalidUsage(f"the project has no public resource to mount {name} on", hint)
+        raise InvalidUsage(f"the project has no front to mount {name} on", hint)
     pattern = mount or f"/{name}/*"
     if (problem := pattern_problem(pattern)) is not None:
         raise InvalidUsage(*problem)

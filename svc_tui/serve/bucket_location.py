@@ -16,7 +16,7 @@ from engine.bucket.errors import disk_error
 from engine.bucket.protocols import Bucket
 from engine.cancellation import cancel
 from engine.errors import InvalidUsage, SvcError
-from engine.http.tls import Certificate, check_readable
+from engine.http.tls import Certificate, read
 from svc_tui.client.urls import is_loopback
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class ClusterLocation:
         context = None
         if self.tls:
             if keys.authority is not None:
-                check_readable(keys.authority)
+                read(keys.authority)
             try:
                 context = ssl.create_default_context(cafile=keys.authority)
             except (ssl.SSLError, OSError) as error:

@@ -44,6 +44,7 @@ from engine.http.sockets import authority, bind
 from engine.http.tls import Certificate
 from engine.log_forwarding import LogForwarder
 from engine.manifest.collector import Collector
+from engine.manifest.model import host_label
 from engine.metrics.families import PoolState, ServiceState
 from engine.metrics.meter import ServiceMeter
 from engine.otlp.exports import Exports
@@ -131,9 +132,9 @@ class ServiceSettings:
         own = total // OWN_MEMORY_SHARE if workers > 1 else total
         return own, (total - own) // workers
 
-    def url_of(self, project: str, resource: str) -> str:
-        """Return the public URL of a resource."""
-        return self.origin.format(f"{resource}--{project}.{self.domain}")
+    def url_of(self, project: str, resource: str = "") -> str:
+        """Return the public URL of a resource, or of the project without one."""
+        return self.origin.format(f"{host_label(project, resource)}.{self.domain}")
 
 
 @contextlib.asynccontextmanager

@@ -61,8 +61,8 @@ def test_deploy_plans_deploys_and_rolls_back(service: Service, tmp_path: Path) -
     assert planned.returncode == 0 and "web" in planned.stdout and service.server.get().status_code == 404
     deployed = service.svc(project, "deploy", "-m", "fir\nst\x1b[2J")
     assert deployed.returncode == 0, deployed.stderr
-    url = f"http://web--shop.localhost:{service.server.port}"
-    assert deployed.stdout.split() == ["web", "static", url]
+    url = f"http://shop.localhost:{service.server.port}"
+    assert deployed.stdout.split() == ["shop", url, "web", "static", url.replace("shop", "web--shop")]
     assert service.server.get().text == "one"
     (project / "site" / "index.html").write_text("two")
     assert service.svc(project, "deploy").returncode == 0 and service.server.get().text == "two"
@@ -75,8 +75,10 @@ def test_deploy_plans_deploys_and_rolls_back(service: Service, tmp_path: Path) -
     messages = [activation["message"] for activation in history["activations"]]
     assert messages == ["two is bad", "", "fir\nst\x1b[2J"]
     listed = service.svc(project, "deployments").stdout
-    assert "  fir st" in listed and "\x1b" not in listed and len(listed.splitlines()) == 3
+    assert "  fir st" in listed and "\x1b" not in listed and len(listed.splitlines()) == 4
+    assert listed.startswith(f"shop  {url}\n")
     assert service.svc(project, "open", "--print").stdout.strip() == url
+    assert service.svc(project, "open", "web", "--print").stdout.strip() == url.replace("shop", "web--shop")
 
 
 def test_deploy_of_an_unchanged_project_with_migrations_does_nothing(

@@ -35,8 +35,7 @@ def test_index_round_trips(files: list[BundleFile]) -> None:
 @given(_FILES, st.randoms())
 def test_encode_index_ignores_order_of_files(files: list[BundleFile], random) -> None:
     shuffled = [
-        replace(f, encodings=dict(reversed(f.encodings.items())))
-        for f in random.sample(files, len(files))
+        replace(f, encodings=dict(reversed(f.encodings.items()))) for f in random.sample(files, len(files))
     ]
     assert encode_index(shuffled) == encode_index(files)
 

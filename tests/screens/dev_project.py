@@ -26,7 +26,7 @@ FRAME = re.compile("[▌│▊▎]")
 SHOP = """\
 [project]
 name = "shop"
-
+front = "web"
 # What people see.
 [resource.web]
 lane = "static"

@@ -43,7 +43,9 @@ def test_add_mounts_a_resource_with_its_sources_and_a_table(
     answer = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert answer["files"] == ["count/src/lib.rs", "tables/0002-hits.sql"]
     assert answer["path"] == "/count/hits"
+    assert load(project).front is not None
     assert add("static", "docs", "--public") == 0
+    assert 'Add to [project] in svc.toml: front = "front"' in capsys.readouterr().err
     resources = load(project).resources
     assert {name: resource.lane for name, resource in resources.items()} == {
         "front": "static", "api": "js", "search": "go", "count": "rust", "docs": "static"

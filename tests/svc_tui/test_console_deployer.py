@@ -39,7 +39,10 @@ def test_deploy_plans_runs_and_links_service(hosted: Hosted, root: Path) -> None
     assert (plan.live, plan.up_to_date, plan.needs_approval) == (None, False, False)
     assert plan.files > 0 and plan.size > 0 and linked == []
     live = deployer.run(events.append, allow=False, message="the first")
-    assert [each.location for each in live.addresses] == ["http://web--shop.apps.example:8080"]
+    assert [(each.resource, each.location) for each in live.addresses] == [
+        ("shop", "http://shop.apps.example:8080"),
+        ("web", "http://web--shop.apps.example:8080"),
+    ]
     steps = [each.step for each in events]
     assert (
         steps == sorted(steps, key=["build", "upload", "policy", "activate"].index) and len(set(steps)) == 4

@@ -45,6 +45,40 @@ def test_deploy_returns_addresses_that_serve_the_project(hosted: Hosted, project
         ]
 
 
+def test_front_of_a_project_answers_at_its_address_in_every_process(tmp_path: Path, project: Path) -> None:
+    blog = tmp_path / "blog"
+    for name in ("web", "admin"):
+        (blog / name).mkdir(parents=True)
+        (blog / name / "index.html").write_text(name)
+    tables = "".join(
+        f'[resource.{name}]\nlane = "static"\npublic = true\noutput = "{name}"\n' for name in ("web", "admin")
+    )
+    (blog / "svc.toml").write_text(f'[project]\nname = "blog"\n{tables}')
+    with Hosted(tmp_path / "data", workers=2) as hosted, hosted.claim() as client:
+        assert deploy(client, project)["address"] == "http://shop.apps.example:8080"
+        first = deploy(client, blog)
+        assert first["address"] is None
+        assert hosted.get(host="blog.apps.example").status_code == 404
+        (blog / "svc.toml").write_text(f'[project]\nname = "blog"\nfront = "admin"\n{tables}')
+        second = deploy(client, blog)
+        (change,) = second["plan"]["changes"]
+        assert (change["resource"], change["field"], change["after"]) == ("", "front", "admin")
+        assert second["address"] == "http://blog.apps.example:8080"
+        for _ in range(8):  # Connections go to either process.
+            assert hosted.get(host="blog.apps.example").text == "admin"
+            assert hosted.get(host="shop.apps.example").text == "one"
+            assert hosted.get(host="web--blog.apps.example").text == "web"
+        assert client.call("GET", "/v1/projects/blog/state")["address"] == "http://blog.apps.example:8080/"
+        assert client.call("GET", "/v1/projects/blog/manifest")["front"] == "admin"
+        assert client.call("GET", "/v1/projects/blog/deployments")["address"] == second["address"]
+        id_ = first["deployment"]["id"]
+        plan = client.call("GET", f"/v1/projects/blog/deployments/{id_}/rollback")
+        assert [(each["field"], each["before"]) for each in plan["changes"]] == [("front", "admin")]
+        payload = {"deployment": id_, "revision": plan["revision"]}
+        assert client.call("POST", "/v1/projects/blog/rollback", payload)["address"] is None
+        assert hosted.get(host="blog.apps.example").status_code == 404
+
+
 def test_second_deploy_of_unchanged_files_uploads_nothing(hosted: Hosted, project: Path) -> None:
     with hosted.claim() as client:
         assert deploy(client, project)["sent"] > 0

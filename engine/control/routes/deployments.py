@@ -22,14 +22,14 @@ from engine.deploy.history import Live
 from engine.errors import SvcError
 from engine.service.deployer import Deployer
 from engine.service.policy import Change
-from engine.service.spec import DeploySpec, read_packages, read_project
+from engine.service.spec import NO_PROJECT_DIR, DeploySpec, read_packages, read_project
 
 MAX_BLOB_BYTES = 1 << 30
 """Maximum size of one file of an artifact."""
 
 
 def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint:
-    """Return the routes, which raise `SvcError` and `NotFound`. `url_of` returns a resource's URL."""
+    """Return the routes, which raise `SvcError` and `NotFound`. `url_of` is that of `ServiceSettings`."""
     routes = Blueprint("deployments", __name__)
     history, blobs = service.history, service.bucket.blobs
     threads = ProjectThreads("manifests")
@@ -53,7 +53,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
         }
         sizes = {as_digest(built.package): built.size for built in data.resources.values()}
         live = await history.live(project)
-        changes = await service.changes(project, resources, sizes)
+        changes = await service.changes(project, manifest_project, resources, sizes)
         missing = [digest for digest in data.blobs if not await blobs.touch(as_digest(digest))]
         revision, name = (live.revision, live.deployment) if live is not None else (None, None)
         return types.PlanOut(revision=revision, live=name, changes=_changes(changes), missing=missing)
@@ -121,13 +121,12 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     async def deployments(project: str) -> types.DeploymentList:
         """List the retained deployments and the activations."""
         require(project, "viewer")
-        live = await history.live(project)
+        live, listed = await history.live(project), await history.deployments(project)
+        serving = [each for each in listed if live is not None and each.id == live.deployment]
         return types.DeploymentList(
             revision=live.revision if live is not None else None,
-            deployments=[
-                _deployment(each, live is not None and each.id == live.deployment)
-                for each in await history.deployments(project)
-            ],
+            address=address(serving[0]) if serving else None,
+            deployments=[_deployment(each, each in serving) for each in listed],
             activations=[
                 types.ActivationOut(
                     deployment=activation.deployment,
@@ -173,22 +172,15 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
             raise NotFound(f"{project} has no live deployment", "Deploy it with `svc deploy`.")
         return live
 
+    def address(deployment: Deployment) -> str | None:
+        front = deployment.served(NO_PROJECT_DIR).front
+        return url_of(deployment.project, "") if front is not None else None
+
     def _went_live(deployment: Deployment) -> types.LiveOut:
-        mounted: dict[str, list[str]] = {}
-        for resource in deployment.resources.values():
-            for mount in resource.mounts:
-                mounted.setdefault(mount.target, []).append(f"{resource.name}:{mount.pattern}")
         return types.LiveOut(
             deployment=_deployment(deployment, True),
-            addresses=[
-                types.AddressOut(
-                    resource=name,
-                    lane=resource.lane,
-                    url=url_of(deployment.project, name) if resource.public else None,
-                    mounted=mounted.get(name, []),
-                )
-                for name, resource in deployment.resources.items()
-            ],
+            address=address(deployment),
+            addresses=types.AddressOut.of(deployment.served(NO_PROJECT_DIR), url_of),
         )
 
     @routes.get("/v1/projects/<project>/secrets")

@@ -65,8 +65,7 @@ class EditableManifest:
             error = ManifestError(root / MANIFEST, [problem])
         except ManifestError as broken:
             error = broken
-        front = self._good.front
-        return types.ManifestOut.from_project(self._good, digest=_digest(content), front=front, error=error)
+        return types.ManifestOut.from_project(self._good, digest=_digest(content), error=error)
 
     async def plan(self, project: str, changes: Sequence[Change]) -> types.ManifestEditOut:
         """Return how changes would be written to svc.toml."""

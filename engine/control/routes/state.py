@@ -6,6 +6,7 @@ Cheap enough to poll each second: all data is in memory, except the sizes that D
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -22,7 +23,7 @@ from engine.deploy.doors import DoorUsage
 from engine.deploy.serving import ResourceStatus, State
 from engine.errors import SvcError
 from engine.lane import BuildFailed, Diagnostic
-from engine.manifest.model import Project, Resource
+from engine.manifest.model import Project, Resource, host_label
 from engine.timeline.rates import WINDOW_SECONDS, Rate, RateMeter, RateWindow
 
 if TYPE_CHECKING:
@@ -111,8 +112,7 @@ class DoorState(StrictModel):
 class ProjectState(StrictModel):
     """The state of a project. `seconds` is the actual window of the rates, shorter after a start.
 
-    `address` is the entry point: the front in development; on a service, the first public resource with
-    mounts, or else the first public one; `null` if none is public. `memory` is that of the service, `quota`
+    `address` is the URL of its front, `null` if it has none. `memory` is that of the service, `quota`
     that of the project; both are `null` in development.
     """
 
@@ -132,8 +132,8 @@ class StatusSource:
     """The running projects, by name.
 
     `project` returns a project as it is served, `status` that of one of its resources, `rates` is `None`
-    before its first activity, and `uses` has the call counts of its Doors. `url_of` returns a resource's own
-    URL, without a path; `front_url` is that of the front if it has another one.
+    before its first activity, and `uses` has the call counts of its Doors. `url_of` returns the URL of a
+    resource, or of the project without one; it has no path.
     """
 
     kind: Kind
@@ -142,7 +142,6 @@ class StatusSource:
     rates: Callable[[str], RateMeter | None]
     uses: Callable[[str], DoorUsage]
     url_of: Callable[[str, str], str]
-    front_url: str = ""
     memory: MemorySource = no_memory_state
     quota: QuotaSource = no_quota
 
@@ -155,9 +154,14 @@ def dev_status(dev: "DevProject", rates: RateMeter, uses: DoorUsage, port: int) 
         status=lambda _, resource: dev.status(resource),
         rates=lambda _: rates,
         uses=lambda _: uses,
-        url_of=lambda project, resource: f"http://{resource}--{project}.localhost:{port}",
-        front_url=f"http://localhost:{port}",
+        url_of=partial(dev_url, port),
     )
+
+
+def dev_url(port: int, project: str, resource: str = "") -> str:
+    """Return the URL of a resource in development, or that of the project without one."""
+    subdomain = f"{host_label(project, resource)}." if resource else ""
+    return f"http://{subdomain}localhost:{port}"
 
 
 def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Measure | None]) -> Blueprint:
@@ -183,7 +187,7 @@ def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Meas
         return ProjectState(
             project=project,
             kind=engine.kind,
-            address=f"{engine.front_url or engine.url_of(project, front.name)}/" if front else None,
+            address=f"{engine.url_of(project, '')}/" if front is not None else None,
             seconds=round(window.seconds, 1),
             resources=[
                 _resource(

@@ -3,11 +3,13 @@
 Times are ISO 8601 in UTC; digests are sha256 in hexadecimal.
 """
 
+from collections.abc import Callable
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints
 
 from engine.control.schema import QueryModel, StrictModel
+from engine.manifest.model import Project
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Text = Annotated[str, StringConstraints(max_length=4096)]
@@ -52,7 +54,7 @@ class PlanRequest(StrictModel):
 
 
 class ChangeOut(StrictModel):
-    """One difference. If `new_capability`, the deploy needs `allow_new_capability`."""
+    """One difference, of `[project]` without `resource`. `new_capability` needs `allow_new_capability`."""
 
     resource: str
     field: str
@@ -102,6 +104,24 @@ class AddressOut(StrictModel):
     url: str | None
     mounted: list[str]
 
+    @classmethod
+    def of(cls, project: Project, url_of: Callable[[str, str], str]) -> "list[AddressOut]":
+        """Return the addresses of a project's resources."""
+        mounts = [
+            (mount.target, f"{name}:{mount.pattern}")
+            for name, each in project.resources.items()
+            for mount in each.mounts
+        ]
+        return [
+            cls(
+                resource=name,
+                lane=resource.lane,
+                url=url_of(project.name, name) if resource.public else None,
+                mounted=[mount for target, mount in mounts if target == name],
+            )
+            for name, resource in project.resources.items()
+        ]
+
 
 class DeploymentOut(StrictModel):
     """One deployment."""
@@ -126,17 +146,19 @@ class ActivationOut(StrictModel):
 
 
 class DeploymentList(StrictModel):
-    """The live revision, the retained deployments and the activations, newest first."""
+    """The live revision and front (or `null`), the retained deployments and the activations, newest first."""
 
     revision: int | None
+    address: str | None
     deployments: list[DeploymentOut]
     activations: list[ActivationOut]
 
 
 class LiveOut(StrictModel):
-    """The live deployment and its addresses."""
+    """The live deployment and its addresses; `address` is that of the front, `null` if there is none."""
 
     deployment: DeploymentOut
+    address: str | None
     addresses: list[AddressOut]
 
 

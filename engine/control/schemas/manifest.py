@@ -82,8 +82,8 @@ class ManifestOut(StrictModel):
 
     `editable` is true if the caller can edit its mounts. `digest` then stands for what an edit is based on:
     the content of svc.toml in development, the live deployment on a service. While the file has an `error`,
-    the other members are from its last valid version. `front` is the resource at the address without a
-    subdomain, or `null`. Resources are in the order of the file. `drawn` are the changes of mounts in the
+    the other members are from its last valid version. `front` is the resource at the project's
+    address, or `null`. Resources are in the order of the file. `drawn` are the changes of mounts in the
     Console since the last deploy of a manifest.
     """
 
@@ -101,7 +101,6 @@ class ManifestOut(StrictModel):
         project: Project,
         *,
         digest: str | None = None,
-        front: Resource | None = None,
         error: ManifestError | None = None,
         drawn: Iterable[DrawnMount] = (),
     ) -> "ManifestOut":
@@ -110,7 +109,7 @@ class ManifestOut(StrictModel):
             project=project.name,
             editable=digest is not None,
             digest=digest,
-            front=front.name if front is not None else None,
+            front=project.front.name if project.front is not None else None,
             resources=[ResourceOut.from_resource(each) for each in project.resources.values()],
             error=MistakeOut.from_error(error) if error is not None else None,
             drawn=list(drawn),

@@ -1,4 +1,4 @@
-"""Conditional and partial requests: `If-Match`, `If-None-Match`, `If-Range`, `Range` (RFC 9110, 13 and 14)."""
+"""Conditional and partial requests: `If-Match`, `If-None-Match`, `If-Range`, `Range` (RFC 9110 13, 14)."""
 
 import re
 from typing import Literal

@@ -142,7 +142,7 @@ def test_service_state_describes_live_deployment(root: Path, tmp_path: Path) -> 
 def _is_live(client: Client) -> None:
     state = client.call("GET", PLACE)
     web, api = state["resources"]
-    assert (state["kind"], state["address"]) == ("service", "http://web--shop.apps.example:8080/")
+    assert (state["kind"], state["address"]) == ("service", "http://shop.apps.example:8080/")
     assert web["address"] == "http://web--shop.apps.example:8080/"
     assert [each["state"] for each in (web, api)] == ["ready", "ready"]
     assert web["requests"] > 0 and web["build_seconds"] is None

@@ -1,9 +1,14 @@
+from itertools import chain, product
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.gateway.routes import NotReady, RouteTable
-from engine.manifest.model import Mount, Project, Resource
+from engine.manifest.model import Mount, Project, Resource, host_label
+from engine.manifest.schema import NAME_LENGTH, is_name
+from tests.support.examples import examples
 
 ROOT = Path("/")
 
@@ -63,12 +68,65 @@ def test_service_domain_excludes_local_hosts() -> None:
     assert routes.match_host("apps.example") is not None
 
 
-def test_front_is_public_resource_with_mounts() -> None:
-    plain = Resource("a", "static", ROOT, public=True)
-    mounting = Resource("b", "static", ROOT, public=True, mounts=(Mount("/api/*", "api"),))
-    assert table(plain, mounting, API).match_host("localhost").name == "b"  # type: ignore[union-attr]
-    assert table(plain, WEB).match_host("localhost").name == "a"  # type: ignore[union-attr]
-    assert table(API).match_host("localhost") is None
+@pytest.mark.parametrize(
+    ("resources", "named", "front"),
+    [
+        ("static web, js api", "", "web"),
+        ("js api", "", "api"),
+        ("js api, static web, go old", "", "web"),
+        ("js api, static web", "api", "api"),
+        ("static web, static docs", "", None),
+        ("static web, static docs", "docs", "docs"),
+        ("js api, go old", "", None),
+        ("js api, go old", "old", "old"),
+        ("", "", None),
+    ],
+)
+def test_front_answers_at_address_of_project_and_in_development_at_localhost(
+    resources: str, named: str, front: str | None
+) -> None:
+    pairs = [text.split() for text in resources.split(", ") if text]
+    public = {name: Resource(name, lane, ROOT, public=True) for lane, name in pairs}
+    project = Project("shop", ROOT, public | {"back": API}, front_name=named)
+    versions = dict.fromkeys(project.resources, NotReady())
+    service = RouteTable.build(project, versions, domain="apps.example", front=False)
+    dev = RouteTable.build(project, versions, domain="localhost", front=True)
+    for found in (service.match_host("shop.apps.example"), dev.match_host("localhost:3000")):
+        assert (found.name if found is not None else None) == front
+    assert (dev.match_host("shop.localhost") is None) == (front is None)
+    assert service.match_host("apps.example") is service.match_host("localhost") is None
+
+
+def names(alphabet: str, length: int) -> list[str]:
+    texts = (product(alphabet, repeat=size) for size in range(1, length + 1))
+    return [name for text in chain.from_iterable(texts) if is_name(name := "".join(text))]
+
+
+def test_no_two_projects_and_resources_of_short_names_have_one_host() -> None:
+    valid = names("ax-1", 4)
+    labels = [host_label(project) for project in valid]
+    labels += [host_label(project, resource) for project in valid for resource in valid]
+    assert len(labels) > 10_000 and len(set(labels)) == len(labels)
+
+
+NAMES = st.sampled_from([*names("ab-1", 5), "x" * NAME_LENGTH, "xn", "localhost", "console", "www"])
+
+
+@settings(max_examples=examples(50), deadline=None)
+@given(st.dictionaries(NAMES, st.lists(NAMES, min_size=1, max_size=4, unique=True), min_size=2, max_size=4))
+def test_hosts_of_generated_projects_lead_to_their_own_resources(projects: dict[str, list[str]]) -> None:
+    tables = []
+    for name, resources in projects.items():
+        public = {each: Resource(each, "static", ROOT, public=True) for each in resources}
+        project = Project(name, ROOT, public, front_name=resources[0])
+        versions = dict.fromkeys(resources, NotReady())
+        tables.append(RouteTable.build(project, versions, domain="apps.example", front=False))
+    merged = RouteTable.merge(tables)
+    assert len(merged.hosts) == sum(len(table.hosts) for table in tables)
+    for name, resources in projects.items():
+        found = [merged.match_host(f"{host_label(name, each)}.apps.example") for each in ("", *resources)]
+        reached = [(each.project, each.name) for each in found if each is not None]
+        assert reached == [(name, each) for each in (resources[0], *resources)]
 
 
 def test_match_mount_prefers_exact_then_longest_pattern() -> None:

@@ -108,7 +108,7 @@ def read_here(parts: list[bytes]) -> list[Message]:
 
 
 def read_by_h11(data: bytes) -> list[Message]:
-    """Parse requests. h11 does not ignore an empty line before one (RFC 9112 2.2), so it does not get that line."""
+    """Parse requests by h11, without an empty line before one, which h11 does not ignore (RFC 9112 2.2)."""
     messages = list[Message]()
     try:
         while True:

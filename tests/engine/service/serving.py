@@ -72,7 +72,7 @@ class Served:
             )
             for name, resource in project.resources.items()
         }
-        return await self.service.changes("shop", resources, {})
+        return await self.service.changes("shop", project, resources, {})
 
     async def get(self, path: str = "/", resource: str = "web", project: str = "shop") -> httpx.Response:
         """Send a request to a resource."""

@@ -9,8 +9,10 @@ from engine.bucket.errors import BlobMissing
 from engine.bucket.protocols import Digest
 from engine.deploy.history import DeploymentError
 from engine.deploy.versions import Publication
+from engine.errors import SvcError
 from engine.grant import Grant
 from engine.manifest.edit import AddMount, redrawn
+from engine.manifest.model import Project, Resource
 from engine.manifest.problems import ManifestError
 from engine.service.conflict import RevisionConflict
 from engine.service.health_check import HealthCheckFailed
@@ -19,7 +21,7 @@ from engine.service.secrets import SecretError
 from engine.service.spec import DeploySpec, InvalidDeploySpec, read_packages, read_project
 from engine.timeline.record import PlatformRecord
 from tests.engine.service.pages import deploy_page, pages
-from tests.engine.service.serving import STATIC, Served, served
+from tests.engine.service.serving import DOMAIN, STATIC, Served, served
 
 
 def test_deployment_is_live_after_deploy_and_restart(tmp_path: Path) -> None:
@@ -43,6 +45,25 @@ def test_deployment_is_live_after_deploy_and_restart(tmp_path: Path) -> None:
 
     result = served(tmp_path, first)
     served(tmp_path, second)
+
+
+def test_deploy_with_an_address_of_another_project_is_refused(tmp_path: Path) -> None:
+    parts, page = {"page": pages(tmp_path, "old")}, pages(tmp_path, "one")
+
+    async def scenario(running: Served) -> None:
+        site, folder = running.service._site, tmp_path / "old"
+        resource = Resource("page", "static", folder, public=True)
+        older = Project("web--shop", folder, {"page": resource})  # No manifest can have this name.
+        site.activate(await site.prepare(Publication(older, parts)))
+        order = await running.order(STATIC, {"web": page})
+        with pytest.raises(SvcError) as caught:
+            await running.deploy(order)
+        assert caught.value.code == "conflict"
+        assert caught.value.message == f"the address web--shop.{DOMAIN} belongs to the project web--shop"
+        assert (await running.get()).text == "old"
+        assert await running.service.history.live("shop") is None
+
+    served(tmp_path, scenario)
 
 
 def test_rollback_serves_older_deployment(tmp_path: Path) -> None:

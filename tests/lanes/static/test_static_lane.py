@@ -73,7 +73,7 @@ def test_dev_build_without_a_command_serves_the_folder(shop: Workshop) -> None:
     assert not shop.cache.exists()
 
 
-FINGERPRINTED = """
+_FINGERPRINTED = """
 assets/index-C9x1TfQ2.js assets/index-BkhO9kq-.css assets/logo-CgT1UAgQ.svg assets/inter-Dx4WkN6B.woff2
 assets/index-a1b2c3d4.js assets/index-legacy-C9x1TfQ2.js main.8f3c21ab.js main.8f3c21ab.js.map
 static/js/787.28cb0dcd.chunk.js static/css/main.e6c13ad2.css 8f3c21ab90ef12ab34cd.png
@@ -84,9 +84,10 @@ _app/immutable/entry/start.D5m1Qm7X.js _app/immutable/chunks/BFv2rQ9x.js _app/im
 _astro/index.Dx4z12aB.css _astro/logo.Cr4Q9xPo_Z1bHT6.webp _nuxt/entry.B7hO9kqA.css _nuxt/D1AqU2kJ.js
 css/main.min.2dbb4f0a8c1e9b7d6f5a3c2e1d0b9a8f7e6d5c4b3a2f1e0d9c8b7a6f5e4d3c2b.css
 photo_hu_8f3c21ab90ef12ab.jpg app-8f3c21ab90ef12ab.wasm assets/app.C9x1TfQ2.lean.js
-""".split()
+"""
+FINGERPRINTED = _FINGERPRINTED.split()
 
-GIVEN = """
+_GIVEN = """
 menu-Nov2026B.pdf price-list_EU2026Q3.csv report-20231231a.pdf photo-IMG2026a.jpg scan-20261124.png
 team-Sommer26.jpg flyer-A5Final2.pdf invoice-2026112b.pdf invoice-INV00123.pdf logo-V2Final1.svg
 logo-Dark2026.svg brochure-DE2026v2.pdf minutes-Q3Plan26.docx backup-20261124T.zip data-EU27GDP1.json
@@ -97,7 +98,8 @@ theme-Summer26.css theme-DarkMode.css style-V2Beta10.css print-A4Land2.css vendo
 jquery-3.7.1.min.js lib-V2Beta10.js app-version2.js index-MainPage.js my-document.js release-20240131.js
 sensor-20261a2b.csv batch-1a2b3c4d.txt color-ff00aa11.txt key-8f3c21ab.pem 8f3c21ab
 3f2504e0-4f89-11d3-9a0c-0305e82c3301.jpg photo-Screen01.png feedface.js dir-8f3c21ab/app.js
-""".split()
+"""
+GIVEN = _GIVEN.split()
 
 
 def test_names_that_bundlers_write_are_hashed_and_names_that_people_give_are_not(shop: Workshop) -> None:

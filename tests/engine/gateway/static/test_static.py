@@ -257,7 +257,9 @@ def test_folder_and_bundle_return_equal_responses(
 @pytest.mark.parametrize(
     "path", ["/pkg/@scope%2Fname", "/a%5Cb", "/%zz", "//", "/docs//x", "/q/%FF", "/q/a%00b"]
 )
-def test_spa_serves_index_page_to_navigation_to_path_that_no_file_can_have(make, ask, site, path: str) -> None:
+def test_spa_serves_index_page_to_navigation_to_path_that_no_file_can_have(
+    make, ask, site, path: str
+) -> None:
     responder = make(True)
     assert ask(responder, path, HTML).body == (site / "index.html").read_bytes()
     assert ask(responder, path) is None
