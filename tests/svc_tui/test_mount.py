@@ -196,8 +196,8 @@ def test_drawn_mounts_are_drift_until_pulled(shop: Shop, capsys: pytest.CaptureF
     assert "nothing changed" in capsys.readouterr().err
     assert run(["deployments"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith("  ann  unmount front:/api/* (Console)")
-    assert lines[1].endswith("  ann  mount front:/x/* → api (Console)")
+    assert lines[1].endswith("  ann  unmount front:/api/* (Console)")
+    assert lines[2].endswith("  ann  mount front:/x/* → api (Console)")
 
 
 def test_pull_of_a_changed_pattern_preserves_the_comment_of_its_line(shop: Shop) -> None:

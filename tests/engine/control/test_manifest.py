@@ -223,7 +223,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 def test_service_returns_manifest_of_live_deployment(service: Service) -> None:
     result = service.owner.call("GET", PLACE)
     assert result["resources"] == [WEB, API | {"secrets": []}]
-    assert (result["editable"], result["front"], result["error"], result["drawn"]) == (True, None, None, [])
+    assert (result["editable"], result["front"], result["error"], result["drawn"]) == (True, "web", None, [])
     with service.user("eve", "viewer") as viewer:
         result = viewer.call("GET", PLACE)
         assert (result["editable"], result["digest"]) == (False, None)
