@@ -87,6 +87,7 @@ class DeployLog:
             lines.append((("no changes except the deployment itself", "dim"),))
         lines.append(((upload if plan.files else "nothing to upload", "dim"),))
         lines += [((f"migration {name}", "dim"),) for name in plan.migrations]
+        lines += [((sanitize(text), "warn"),) for text in plan.warnings]
         if self.message:
             lines.append((("message  ", "dim"), (sanitize(self.message), "")))
         if self.unsaved_edits:

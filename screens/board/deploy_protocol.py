@@ -27,7 +27,8 @@ OnProgress = Callable[[DeployProgress], None]
 class DeployPlan:
     """The changes of a deploy to a service. `live` is the id of the live deployment, if any.
 
-    `files` with `size` bytes would be uploaded; `migrations` lists the new migration files.
+    `files` with `size` bytes would be uploaded; `migrations` lists the new migration files,
+    and `warnings` what the deploy leaves out.
     """
 
     service: str
@@ -36,6 +37,7 @@ class DeployPlan:
     files: int
     size: int
     migrations: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
     @property
     def needs_approval(self) -> bool:

@@ -113,7 +113,8 @@ class CreateForm(SchemaForm):
     def fields(self) -> ComposeResult:
         """Yield the name, the columns and the preview."""
         yield Field("name", "name", example="people")
-        yield Static(f"One column a line: {COLUMN_SYNTAX}", classes="forms", markup=False)
+        note = "To deploy it, write a migration: svc tables migration NAME"
+        yield Static(f"One column a line: {COLUMN_SYNTAX}\n{note}", classes="forms", markup=False)
         yield SchemaText(_FIRST_COLUMN)
         yield Static(id="understood")
 

@@ -57,6 +57,8 @@ def deploy(
         cache = Home.from_environment(os.environ).cache()
         bundle = asyncio.run(uploader.build(project, cache, progress))
         plan_document = uploader.plan(client, bundle) | {"drift": drifted}
+        for warning in plan_document["warnings"]:
+            stderr.warn(warning["message"], warning["hint"])
         if plan:
             _show_plan(plan_document, uploader.upload_size(bundle, plan_document["missing"]), as_json=as_json)
             return
@@ -127,7 +129,7 @@ class _TerminalProgress:
 def _show_plan(plan: dict[str, Any], missing: int, *, as_json: bool) -> None:
     uploads = len(plan["missing"])
     if as_json:
-        document = {key: plan[key] for key in ("live", "changes", "migrations")}
+        document = {key: plan[key] for key in ("live", "changes", "migrations", "warnings")}
         document["drift"] = [asdict(mount) for mount in plan["drift"]]
         stdout.data(document | {"uploads": uploads, "upload_bytes": missing})
         return

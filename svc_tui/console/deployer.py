@@ -104,6 +104,7 @@ class ConsoleDeployer:
             files=len(missing),
             size=uploader.upload_size(bundle, missing),
             migrations=tuple(plan["migrations"]),
+            warnings=tuple(f"{each['message']}. {each['hint']}" for each in plan["warnings"]),
         )
 
     async def _build(self, building: "Coroutine[Any, Any, Bundle]") -> "Bundle":

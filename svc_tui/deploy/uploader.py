@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from doors.tables.migrations import MIGRATIONS_FOLDER
 from doors.tables.migrations import find as find_migrations
+from doors.tables.migrations.drift import unmigrated
 from engine.artifact import Artifact, ComponentArtifact
 from engine.bucket.protocols import Digest
 from engine.build.builder import Builder
@@ -20,6 +21,7 @@ from engine.control.access import Principal
 from engine.deploy.deployment import DrawnMount, drift
 from engine.deploy.package import Packed, pack
 from engine.errors import SvcError
+from engine.files.data_dir import DATA_DIR
 from engine.manifest import MANIFEST
 from engine.manifest.model import Project, Resource
 from engine.service.policy import component_imports
@@ -52,7 +54,7 @@ class UploadProgress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A built project: manifest, packages and migrations."""
+    """A built project: manifest, packages and migrations, and what the deploy would leave out."""
 
     project: str
     manifest: str
@@ -61,6 +63,7 @@ class Bundle:
     packages: Mapping[str, tuple[Digest, bytes]]
     imports: Mapping[str, frozenset[str] | None]
     tables: Mapping[str, str]
+    warnings: tuple[SvcError, ...]
 
     def contents(self) -> dict[Digest, bytes | Path]:
         """Return the blobs that the service needs, by digest."""
@@ -109,7 +112,18 @@ async def build(project: Project, cache: Path, progress: UploadProgress) -> Bund
         },
         imports={name: imported for name, _, imported in results},
         tables={Path(file.name).name: file.sql for file in find_migrations(project.root)},
+        warnings=await asyncio.to_thread(_drift, project.root),
     )
+
+
+def _drift(root: Path) -> tuple[SvcError, ...]:
+    """Return a warning that names what the tables have in development only."""
+    try:
+        names = unmigrated(root, root / DATA_DIR)
+    except SvcError as error:
+        return (error,)
+    text = f"the tables were changed here without a migration: {', '.join(names)}"
+    return (SvcError(text, "Run `svc tables migration NAME` to write one."),) if names else ()
 
 
 async def _build(builder: Builder, resource: Resource, root: Path, progress: UploadProgress) -> Artifact:
@@ -129,7 +143,7 @@ async def _build(builder: Builder, resource: Resource, root: Path, progress: Upl
 
 
 def plan(client: Client, bundle: Bundle) -> dict[str, Any]:
-    """Return the plan of the service: changes, missing blobs and new migrations.
+    """Return the plan of the service: changes, missing blobs, new migrations and warnings.
 
     Raises `ApiError`, for a migration that can never be applied among others.
     """
@@ -144,7 +158,8 @@ def plan(client: Client, bundle: Bundle) -> dict[str, Any]:
         }
     body = {"manifest": bundle.manifest, "resources": resources, "blobs": sorted(bundle.contents())}
     response: dict[str, Any] = client.call("POST", f"/v1/projects/{bundle.project}/plan", body)
-    return response | {"migrations": _new_migrations(client, bundle)}
+    warnings = [{"message": each.message, "hint": each.hint} for each in bundle.warnings]
+    return response | {"migrations": _new_migrations(client, bundle), "warnings": warnings}
 
 
 def _new_migrations(client: Client, bundle: Bundle) -> list[str]:

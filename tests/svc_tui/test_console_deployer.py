@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from doors.tables.sqlite.owner import open_for_writing
 from engine.errors import SvcError
 from screens.board.deploy_protocol import DeployProgress
 from svc_tui.client.credentials import Credentials
@@ -56,6 +57,13 @@ def test_deploy_plans_runs_and_links_service(hosted: Hosted, root: Path) -> None
         True,
     )
     assert deployer.plan(events.append).up_to_date
+
+
+def test_plan_warns_of_tables_without_a_migration(hosted: Hosted, root: Path) -> None:
+    with open_for_writing(root / ".svc") as connection:
+        connection.execute("create table bookings (id integer primary key)")
+    (warning,) = deployer_of(hosted, root, []).plan(lambda _: None).warnings
+    assert "table bookings" in warning and "svc tables migration NAME" in warning
 
 
 def test_run_without_plan_raises(hosted: Hosted, root: Path) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from doors.tables.migrations.drift import write
+from doors.tables.sqlite.owner import open_for_writing
 from engine.control.app import internal_error
 from engine.manifest.load import load
 from svc_tui.client import ApiError, Client, Unreachable
@@ -108,6 +110,24 @@ def test_rollback_over_the_api_activates_the_earlier_deployment(hosted: Hosted, 
         assert hosted.get().text == "one"
         activations = client.call("GET", "/v1/projects/shop/deployments")["activations"]
         assert [activation["message"] for activation in activations] == ["two is bad", "", ""]
+
+
+def test_plan_names_tables_that_no_migration_makes(hosted: Hosted, project: Path) -> None:
+    def warnings() -> list[dict[str, str]]:
+        bundle = asyncio.run(uploader.build(load(project), project.parent / "cache", RecordingReporter()))
+        found: list[dict[str, str]] = uploader.plan(client, bundle)["warnings"]
+        return found
+
+    with hosted.claim() as client:
+        assert warnings() == []
+        with open_for_writing(project / ".svc") as connection:
+            connection.execute("create table bookings (id integer primary key, at text)")
+        (warning,) = warnings()
+        assert warning["message"].endswith(": table bookings") and "svc tables migration" in warning["hint"]
+        write(project, project / ".svc", "bookings")
+        assert warnings() == []
+        (project / "tables" / "0002-more.sql").write_text("create tabel x")
+        assert "tables/0002-more.sql:1: " in warnings()[0]["message"]
 
 
 def test_deploy_applies_migrations_before_activation(hosted: Hosted, project: Path) -> None:

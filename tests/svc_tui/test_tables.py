@@ -276,6 +276,30 @@ def test_migrations_are_planned_and_applied_once(project: Path, capsys: Capture)
     assert "tables/2.sql:2: " in svc(capsys, "migrate", code=1).err
 
 
+def test_migration_is_written_from_the_difference_and_recorded(project: Path, capsys: Capture) -> None:
+    svc(capsys, "create", "users", "id integer primary key, name text")
+    result = svc(capsys, "migration", "users")
+    assert result.out == "tables/0001-users.sql\n" and "table users" in result.err
+    assert 'CREATE TABLE "users"' in (project / "tables" / "0001-users.sql").read_text()
+    assert "no pending migrations; 1 applied before" in svc(capsys, "migrate").err
+    assert "nothing to write" in svc(capsys, "migration", "users").err
+    svc(capsys, "alter", "users", "drop name", "--yes")
+    result = svc(capsys, "migration", "less")
+    assert result.out == "" and "column users.name (dropped)" in result.err
+    (project / "tables" / "0002-less.sql").write_text("alter table users drop column name")
+    assert "tables/0002-less.sql:1: " in svc(capsys, "migrate", code=1).err
+    result = svc(capsys, "migration", "less")
+    assert result.out == "tables/0002-less.sql\n" and "recorded as applied" in result.err
+    assert "no pending migrations; 2 applied before" in svc(capsys, "migrate").err
+
+
+@pytest.mark.parametrize("words", [["migration", "../x"], ["--service", "migration", "x"]])
+def test_migration_with_a_path_or_a_service_is_a_usage_error(
+    project: Path, words: list[str], capsys: Capture
+) -> None:
+    assert "svc tables migration add-color" in svc(capsys, *words, code=2).err
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

@@ -183,7 +183,8 @@ def _location(name: str, line: int) -> str:
 
 def _hint(message: str) -> str:
     if "already exists" in message:
-        return "Choose another name, or drop the existing object first."
+        record = "if it was made by hand here, `svc tables migration NAME` records this file as applied"
+        return f"Choose another name, or drop the existing object first; {record}."
     if message.startswith(("error in view", "error in trigger")):
         kind = message.split()[2]
         return f"Drop the {kind} before the change, and create it again after it. Nothing was changed."

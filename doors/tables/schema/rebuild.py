@@ -12,8 +12,6 @@ from doors.tables.sqlite.catalog import Table
 from doors.tables.sqlite.create_table import Definition, parse
 from doors.tables.sqlite.errors import Connection, fold, quoted, rows, scalar
 
-_STAGING = "_svc_rows"
-
 
 def definition_of(connection: Connection, table: Table) -> Definition:
     """Return the current definition of a table."""
@@ -22,13 +20,23 @@ def definition_of(connection: Connection, table: Table) -> Definition:
 
 
 def rebuild(
-    connection: Connection, table: Table, definition: Definition, values: Mapping[str, str] | None = None
-) -> None:
+    connection: Connection,
+    table: Table,
+    definition: Definition,
+    values: Mapping[str, str] | None = None,
+    staging: str = "_svc_rows",
+) -> list[str]:
     """Recreate a table with another definition; preserve its rows, rowids, indexes and triggers.
 
     `values` has the SQL expression of each column that is not copied from the old column of its name. The
-    transaction must not enforce foreign keys.
+    transaction must not enforce foreign keys. Return the statements that were run, except for AUTOINCREMENT.
     """
+    script: list[str] = []
+
+    def run(sql: str) -> None:
+        script.append(sql)
+        connection.execute(sql)
+
     expressions = {fold(column.name): quoted(column.name) for column in table.columns}
     expressions |= {fold(name): sql for name, sql in (values or {}).items()}
     copied = [
@@ -49,26 +57,25 @@ def rebuild(
     last = _last_rowid(connection, table)
     staged = [f"c{at}" for at in range(len(sources))]
     # Columns without a type do not convert values.
-    connection.execute(f"CREATE TABLE {_STAGING} ({', '.join(['number', *staged])})")
+    run(f"CREATE TABLE {staging} ({', '.join(['number', *staged])})")
     order = number or ", ".join(map(quoted, table.key))
-    connection.execute(
-        f"INSERT INTO {_STAGING} SELECT {', '.join([number or 'NULL', *sources])} FROM {name}"
+    run(
+        f"INSERT INTO {staging} SELECT {', '.join([number or 'NULL', *sources])} FROM {name}"
         + (f" ORDER BY {order}" if order else "")
     )
-    connection.execute(f"DROP TABLE {name}")
-    connection.execute(definition.sql(table.name))
+    run(f"DROP TABLE {name}")
+    run(definition.sql(table.name))
     key_is_rowid = _key_is_rowid(connection, table.name)
     if number and not key_is_rowid and "WITHOUT" not in definition.options.upper():
         targets.append(number)
         staged.append("number")
-    connection.execute(
-        f"INSERT INTO {name} ({', '.join(targets)}) SELECT {', '.join(staged)} FROM {_STAGING} ORDER BY rowid"
-    )
-    connection.execute(f"DROP TABLE {_STAGING}")
+    run(f"INSERT INTO {name} ({', '.join(targets)}) SELECT {', '.join(staged)} FROM {staging} ORDER BY rowid")
+    run(f"DROP TABLE {staging}")
     for (sql,) in dependants:
-        connection.execute(sql)
+        run(sql)
     if last is not None and key_is_rowid:
         connection.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, table.name))
+    return script
 
 
 def _key_is_rowid(connection: Connection, table: str) -> bool:

@@ -185,9 +185,9 @@ def _column(
 
 def readable_default(sql: str) -> str:
     """Return a default, with `now()` for the SQL that a type uses for it."""
-    words = _folded(sql)
+    words = folded_tokens(sql)
     defaults = {type.now_sql for type in TYPES.values() if type.now_sql}
-    is_now = any(words in (_folded(now), _folded(f"({now})")) for now in defaults)
+    is_now = any(words in (folded_tokens(now), folded_tokens(f"({now})")) for now in defaults)
     return "now()" if is_now else sql
 
 
@@ -205,14 +205,14 @@ def _check(column: str, condition: str) -> str:
 
 def _checked(name: str, sql: str) -> TypeName | None:
     """Return the type whose check this is."""
-    words = _folded(sql)
+    words = folded_tokens(sql)
     if words[:1] == ["constraint"]:
         words = words[2:]
     checked = (type for type in TYPES.values() if type.check)
-    return next((type.name for type in checked if words == _folded(_check(name, type.check))), None)
+    return next((type.name for type in checked if words == folded_tokens(_check(name, type.check))), None)
 
 
-def _folded(sql: str) -> list[str]:
+def folded_tokens(sql: str) -> list[str]:
     """Return the tokens of SQL, without differences in quotes, spaces and case."""
     return [token.text if token.kind == "string" else fold(token.value) for token in tokens(sql)]
 

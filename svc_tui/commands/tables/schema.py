@@ -1,11 +1,16 @@
-"""Schema changes of `svc tables`: `create`, `alter`, `rename`, `drop`, `index` and `migrate`."""
+"""Schema changes of `svc tables`: `create`, `alter`, `rename`, `drop`, `index`, `migrate` and `migration`."""
 
+import re
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from doors.tables.migrations import MIGRATIONS_FOLDER, find, ignored
+from doors.tables.migrations.drift import write
 from engine.errors import InvalidUsage, SvcError
+from engine.files.data_dir import DATA_DIR
+from engine.manifest.load import find as find_project
 from svc_tui.column_types import ColumnTypes
 from svc_tui.commands.options import AsJson, Yes
 from svc_tui.commands.tables.show import Table
@@ -139,6 +144,31 @@ def migrate(
         stderr.note(f"no pending migrations; {len(names)} applied before")
     else:
         stderr.note(f"{plural(len(pending), 'migration')} {'pending' if plan else 'applied'}")
+
+
+def migration(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the file after its number.")],
+) -> None:
+    """Write a migration with the changes made without one, and record it as applied here."""
+    if context.obj or not re.fullmatch(r"[\w-]+", name):
+        message = "a migration has a name of letters, digits, - and _, and is not written with --service"
+        raise InvalidUsage(message, "Run `svc tables migration add-color`.")
+    root = find_project(Path.cwd())
+    written = write(root, root / DATA_DIR, name)
+    for file in written.files:
+        stdout.line(file)
+    if written.names:
+        stderr.note(f"recorded as applied here: {', '.join(written.names)}")
+    elif written.files:
+        stderr.note("recorded as applied: the tables are as these files make them")
+    elif not written.left_out:
+        stderr.note("nothing to write: the migrations make the tables as they are")
+    if written.left_out:
+        stderr.warn(
+            f"left out, because rows may lose values: {', '.join(written.left_out)}",
+            f"Write the SQL into a new {MIGRATIONS_FOLDER}/*.sql, then run this command again to record it.",
+        )
 
 
 def _types(tables: Tables) -> ColumnTypes:
