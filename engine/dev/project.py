@@ -158,6 +158,12 @@ class DevProject:
         for name in self.project.resources:
             await self._first_result[name].wait()
 
+    async def built(self) -> bool:
+        """Wait until no build runs. Return whether all resources were built."""
+        while self._jobs:
+            await asyncio.wait(self._jobs.values())
+        return all(last.error is None for last in self._last.values())
+
     async def apply(self, project: Project) -> None:
         """Switch to an edited manifest: build the resources it changes, update all routes at once.
 

@@ -1,8 +1,10 @@
 """The `.svc` folder of a project, for recorded data and the data of Doors. Git ignores it."""
 
+import os
 from pathlib import Path
 
-DATA_DIR = ".svc"
+DATA_DIR = os.environ.get("SVC_TEST_DATA") or ".svc"
+"""Name of the folder. `svc test` gives the commands that it runs another folder, by its absolute path."""
 
 
 def ensure_data_dir(folder: Path) -> Path:

@@ -49,10 +49,14 @@ class _OpenRequest:
 
 
 class RequestLog:
-    """Formats timeline records as lines; `write` receives each line."""
+    """Formats timeline records as lines; `write` receives each line.
 
-    def __init__(self, write: Callable[[Styled], None]) -> None:
+    With `failures_only`, requests with a status below 500 are left out.
+    """
+
+    def __init__(self, write: Callable[[Styled], None], *, failures_only: bool = False) -> None:
         self._write = write
+        self._failures_only = failures_only
         self._open: dict[str, _OpenRequest] = {}
         self._ended: deque[str] = deque(maxlen=MAX_ENDED)
 
@@ -84,6 +88,8 @@ class RequestLog:
             return
         del self._open[record.request_id]
         self._ended.append(record.request_id)
+        if self._failures_only and record.status < 500:
+            return
         stderr = "".join(map(stderr_text, entry.lines))
         self._write(request_line(entry.spans, clock(record.time_ns + record.wall_ns), stderr))
         for line in entry.lines:

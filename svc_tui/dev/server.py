@@ -64,12 +64,14 @@ class Settings:
     """Settings of a development server.
 
     `sockets` has the bound sockets of each serving process; `max_body` is the request body limit in bytes.
+    `home` is the folder that has the project's data in its `.svc` (default: the project).
     """
 
     sockets: list[list[socket.socket]]
     cache: Path
     mode: BuildMode
     max_body: int = MAX_BODY
+    home: Path | None = None
 
     @property
     def port(self) -> int:
@@ -107,11 +109,12 @@ async def run_dev(
 ) -> AsyncIterator[DevServer]:
     """Serve a project until the context is left or `stop` is set; leaving sets it. Builds have started."""
     loop = asyncio.get_running_loop()
-    data = project.root / DATA_DIR
+    home = settings.home or project.root
+    data = home / DATA_DIR
     async with AsyncExitStack() as stack:
         recorders = (
-            TimelineRecorder(timeline_path(project.root), timeline, reporter.warn),
-            UsageRecorder(usage_path(project.root), timeline, reporter.warn),
+            TimelineRecorder(timeline_path(home), timeline, reporter.warn),
+            UsageRecorder(usage_path(home), timeline, reporter.warn),
         )
         for recorder in recorders:
             stack.callback(recorder.close)

@@ -1,7 +1,14 @@
 """The development server in a terminal: its addresses, request log and builds."""
 
 import asyncio
+import os
+import signal
+import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from rich.text import Text
@@ -10,7 +17,8 @@ from engine.control.discovery import ControlEndpoint
 from engine.control.routes.state import dev_url
 from engine.control.schemas.deployments import AddressOut
 from engine.dev.project import BuildFinished
-from engine.errors import SvcError
+from engine.errors import InvalidUsage, SvcError
+from engine.files.data_dir import DATA_DIR
 from engine.manifest.model import Project
 from engine.timeline.bus import TimelineBus
 from svc_tui.deploy.format import address_lines, no_address
@@ -18,7 +26,7 @@ from svc_tui.dev.request_log import RequestLog
 from svc_tui.dev.server import Settings, run_dev
 from svc_tui.garbage_collection import collect_for_server
 from svc_tui.terminal import stderr, stdout
-from svc_tui.terminal.signals import on_stop
+from svc_tui.terminal.signals import on_stop, on_stop_signal
 from svc_tui.terminal.stdout import Styled
 from svc_tui.terminal.units import duration
 
@@ -55,6 +63,64 @@ async def run(project: Project, settings: Settings) -> None:
         lines.write()
 
 
+async def run_test(project: Project, settings: Settings, command: Sequence[str], *, verbose: bool) -> int:
+    """Serve the project with new data while a command runs, and return its exit code; 1 if a build fails.
+
+    Signals are forwarded to the command. Failed requests go to stderr, all of them if `verbose`.
+    """
+    signals = asyncio.Queue[int]()
+    on_stop_signal(signals.put_nowait)
+    timeline, reporter = TimelineBus(), _TestReporter()
+    timeline.subscribe(RequestLog(lambda line: stderr.line(Text.assemble(*line)), failures_only=not verbose))
+    with tempfile.TemporaryDirectory(prefix="svc-test-") as folder:
+        settings = replace(settings, home=Path(folder))
+        async with run_dev(project, settings, timeline, reporter, asyncio.Event()) as running:
+            building = asyncio.ensure_future(running.dev.built())
+            stopped = asyncio.ensure_future(signals.get())
+            tasks: set[asyncio.Future[Any]] = {building, stopped}
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if stopped.done():
+                building.cancel()
+                return 128 + stopped.result()
+            stopped.cancel()
+            if not building.result() or reporter.failed:
+                stderr.note(f"did not run {command[0]}")
+                return 1
+            await running.presence
+            return await _run_command(project, command, _test_environ(project, settings), signals)
+
+
+def _test_environ(project: Project, settings: Settings) -> dict[str, str]:
+    """Return the variables of a test: the addresses, and the folder of the data for commands of svc."""
+    host = f"{DOMAIN}:{settings.port}"
+    own = {"SVC_TEST_URL": f"http://{host}", "SVC_TEST_DATA": str(Path(settings.home or "", DATA_DIR))}
+    for name in (name for name, resource in project.resources.items() if resource.public):
+        own[f"SVC_TEST_URL_{name.upper().replace('-', '_')}"] = f"http://{name}--{project.name}.{host}"
+    return os.environ | own
+
+
+async def _run_command(
+    project: Project, command: Sequence[str], environ: dict[str, str], signals: "asyncio.Queue[int]"
+) -> int:
+    try:
+        process = await asyncio.create_subprocess_exec(*command, cwd=project.root, env=environ)
+    except OSError as error:
+        raise InvalidUsage(f"cannot run {command[0]}: {error.strerror}", "svc test -- npm test") from error
+
+    async def forward() -> None:
+        while True:
+            number = await signals.get()
+            # The terminal sends Ctrl+C to the command, too.
+            if number != signal.SIGINT or not os.isatty(0) or os.tcgetpgrp(0) != os.getpgrp():
+                with suppress(ProcessLookupError):
+                    process.send_signal(number)
+
+    forwarding = asyncio.ensure_future(forward())
+    code = await process.wait()
+    forwarding.cancel()
+    return code if code >= 0 else 128 - code
+
+
 class _TerminalReporter:
     """Reports builds, warnings and errors on stderr."""
 
@@ -80,6 +146,23 @@ class _TerminalReporter:
             return
         verb = "builds again," if event.recovered else "rebuilt" if event.rebuild else "ready"
         stderr.note(f"{event.resource} {verb} in {duration(int(event.seconds * 1e9))}")
+
+
+class _TestReporter(_TerminalReporter):
+    """Reports errors and warnings of a test. `failed` is true after an error outside of builds."""
+
+    failed = False
+
+    def error(self, error: SvcError) -> None:
+        self.failed = True
+        super().error(error)
+
+    def note(self, text: str) -> None:
+        """Omit notes on migrations."""
+
+    def built(self, event: BuildFinished) -> None:
+        if event.error is not None:
+            super().error(event.error)
 
 
 def _warn_of_control(presence: "asyncio.Future[ControlEndpoint]") -> None:

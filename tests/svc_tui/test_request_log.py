@@ -10,9 +10,9 @@ SECOND = 1_000_000_000
 ROOT = replace(REQUEST, request_id="id", parent="", target="/")
 
 
-def shown(*records: Record) -> list[str]:
+def shown(*records: Record, failures_only: bool = False) -> list[str]:
     lines: list[Styled] = []
-    log = RequestLog(lines.append)
+    log = RequestLog(lines.append, failures_only=failures_only)
     for record in records:
         log(record)
     return ["".join(text for text, _ in line) for line in lines]
@@ -32,6 +32,12 @@ def test_request_log_prints_records_below_their_request() -> None:
     request, rendered = shown(record, ROOT)
     assert "GET" in request
     assert rendered == '    │ WARN   low left=3 of="a b" no=""'
+
+
+def test_request_log_of_failures_leaves_out_other_requests_and_their_lines() -> None:
+    line = LineRecord(SECOND, "id", "web", "stderr", "why")
+    assert shown(line, replace(ROOT, status=404), failures_only=True) == []
+    assert len(shown(line, replace(ROOT, status=500), failures_only=True)) == 2
 
 
 def test_request_log_indents_further_lines_of_a_message() -> None:
