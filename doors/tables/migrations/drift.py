@@ -35,7 +35,7 @@ left join pragma_table_list l on l.schema = 'main' and l.name = s.name
 where s.sql is not null and l.type is not 'shadow'
 order by instr('table virtual view index trigger', kind), s.rowid
 """
-"""All objects, in the order in which they can be made."""
+"""All objects, in the order in which they can be created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ def unmigrated(project: Path, data: Path) -> tuple[str, ...]:
 
 
 def _differing(here: Connection, migrations: Sequence[Migration]) -> tuple[str, ...]:
-    with _made_by(migrations) as made:
-        return tuple(name for each in differences(made, here) for name in each.names)
+    with _migrated_tables(migrations) as migrated:
+        return tuple(name for each in differences(migrated, here) for name in each.names)
 
 
 def write(project: Path, data: Path, name: str) -> Written:
@@ -101,16 +101,16 @@ def write(project: Path, data: Path, name: str) -> Written:
     Pending migrations are only recorded, if they make exactly the tables that are there.
     """
     migrations = find(project)
-    with _made_by(migrations) as made, open_for_writing(data, _ERROR_PREFIX) as here:
+    with _migrated_tables(migrations) as migrated, open_for_writing(data, _ERROR_PREFIX) as here:
         new = pending(here, migrations)
-        found = differences(made, here)
+        found = differences(migrated, here)
         if new and found:
             raise TablesError(
                 f"{new[0].name} is not applied here, and the tables differ from what it makes",
                 "Run `svc tables migrate` first. If that fails because the tables are changed already,"
                 " correct the file so that it makes these changes.",
             )
-        tried = [(each, _runs(made, each.sql)) for each in found]
+        tried = [(each, _runs(migrated, each.sql)) for each in found]
         names = tuple(name for each, runs in tried if runs for name in each.names)
         left_out = tuple(name for each, runs in tried if not runs for name in each.names)
         path = None
@@ -153,32 +153,32 @@ def _next_name(last: str, name: str) -> str:
 
 
 @contextmanager
-def _made_by(migrations: Sequence[Migration]) -> Iterator[Connection]:
-    """Open temporary tables that migrations have made, in a transaction."""
+def _migrated_tables(migrations: Sequence[Migration]) -> Iterator[Connection]:
+    """Open temporary tables that migrations create, in a transaction."""
     with (
         tempfile.TemporaryDirectory(prefix="svc-migrations-") as folder,
-        open_for_writing(Path(folder), _ERROR_PREFIX) as made,
+        open_for_writing(Path(folder), _ERROR_PREFIX) as migrated,
     ):
-        apply(made, migrations)
-        with transaction(made, _ERROR_PREFIX):
-            yield made
+        apply(migrated, migrations)
+        with transaction(migrated, _ERROR_PREFIX):
+            yield migrated
 
 
-def _runs(made: Connection, sql: str) -> bool:
+def _runs(migrated: Connection, sql: str) -> bool:
     """Run statements of a migration; return False, and change nothing, if they fail or there are none."""
     try:
-        with made:
-            script.run(made, "", statements([sql], script.MAX_STATEMENT_BYTES))
-            if broken := find_broken(made):
+        with migrated:
+            script.run(migrated, "", statements([sql], script.MAX_STATEMENT_BYTES))
+            if broken := find_broken(migrated):
                 raise TablesError(broken)
     except TablesError:
         return False
     return bool(sql)
 
 
-def differences(made: Connection, here: Connection) -> tuple[Difference, ...]:
-    """Return how the tables differ from those that migrations made. `made` is in a transaction."""
-    old, new = _objects(made), _objects(here)
+def differences(migrated: Connection, here: Connection) -> tuple[Difference, ...]:
+    """Return how the tables differ from those that migrations create. `migrated` is in a transaction."""
+    old, new = _objects(migrated), _objects(here)
     refills = {part.name: part.refill for part in contents_of(here).virtual if part.refill}
     found = []
     for key, item in new.items():
@@ -189,18 +189,18 @@ def differences(made: Connection, here: Connection) -> tuple[Difference, ...]:
         elif folded_tokens(before.sql) == folded_tokens(item.sql):
             continue
         elif item.kind == "table":
-            found.append(_table_difference(made, here, before.name, item.name))
+            found.append(_table_difference(migrated, here, before.name, item.name))
         else:
             of_view = (each for each in old.values() if each.kind == "trigger" and item.kind == "view")
             triggers = [each.sql for each in of_view if fold(each.table) == fold(item.name)]
             sql = "" if item.kind == "virtual" else _script([before.drop, item.sql, *triggers])
             found.append(Difference((f"{item.text} (changed)",), sql))
     dropped = [item for key, item in old.items() if key not in new]
-    gone = {fold(item.name) for item in dropped if item.kind in ("table", "view")}
+    owners = {fold(item.name) for item in dropped if item.kind in ("table", "view")}
     for item in reversed(dropped):
         if item.kind in ("table", "virtual"):
             found.append(Difference((f"{item.text} (dropped)",)))
-        elif item.kind == "view" or fold(item.table) not in gone:
+        elif item.kind == "view" or fold(item.table) not in owners:
             found.append(Difference((f"{item.text} (dropped)",), _script([item.drop])))
     return tuple(found)
 
@@ -214,10 +214,10 @@ def _script(sql: Sequence[str]) -> str:
     return "\n".join(f"{each};" for each in sql)
 
 
-def _table_difference(made: Connection, here: Connection, old_name: str, name: str) -> Difference:
+def _table_difference(migrated: Connection, here: Connection, old_name: str, name: str) -> Difference:
     """Return the difference of one table: its columns, or else the table itself."""
-    table, current = read(made)[old_name], read(here)[name]
-    old, new = definition_of(made, table), definition_of(here, current)
+    table, current = read(migrated)[old_name], read(here)[name]
+    old, new = definition_of(migrated, table), definition_of(here, current)
     before = {fold(column.name): column for column in old.columns}
     after = {fold(column.name): column for column in new.columns}
     added = tuple(f"column {name}.{each.name}" for key, each in after.items() if key not in before)
@@ -230,10 +230,10 @@ def _table_difference(made: Connection, here: Connection, old_name: str, name: s
         f"column {name}.{each.name} (dropped)" for key, each in before.items() if key not in after
     )
     names = (*added, *changed, *dropped) or (f"table {name} (changed)",)
-    return Difference(names, "" if dropped else _altered(made, table, current, old, new))
+    return Difference(names, "" if dropped else _altered(migrated, table, current, old, new))
 
 
-def _altered(made: Connection, table: Table, current: Table, old: Definition, new: Definition) -> str:
+def _altered(migrated: Connection, table: Table, current: Table, old: Definition, new: Definition) -> str:
     """Return the SQL that alters or rebuilds a table; "" if values would need a conversion."""
     types = {fold(column.name): column.type for column in current.columns}
     if any(types[fold(column.name)] != column.type for column in table.columns):
@@ -245,14 +245,14 @@ def _altered(made: Connection, table: Table, current: Table, old: Definition, ne
     start = Definition(new.columns[:count], new.constraints, new.options)
     if folded_tokens(start.sql("")) == folded_tokens(old.sql("")) and all(map(_can_be_added, added)):
         return _script([f"ALTER TABLE {quoted(table.name)} ADD COLUMN {column.sql()}" for column in added])
-    made.execute("savepoint rebuilt")
+    migrated.execute("savepoint rebuilt")
     try:
-        return _script(rebuild(made, table, new, staging="svc_rows"))
+        return _script(rebuild(migrated, table, new, staging="svc_rows"))
     except Error:
         return ""
     finally:
-        made.execute("rollback to rebuilt")
-        made.execute("release rebuilt")
+        migrated.execute("rollback to rebuilt")
+        migrated.execute("release rebuilt")
 
 
 def _can_be_added(column: ColumnText) -> bool:

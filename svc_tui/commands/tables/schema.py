@@ -150,7 +150,7 @@ def migration(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the file after its number.")],
 ) -> None:
-    """Write a migration with the changes made without one, and record it as applied here."""
+    """Write a migration from changes that have none. It is recorded as applied here."""
     if context.obj or not re.fullmatch(r"[\w-]+", name):
         message = "a migration has a name of letters, digits, - and _, and is not written with --service"
         raise InvalidUsage(message, "Run `svc tables migration add-color`.")
