@@ -13,7 +13,10 @@ ENVIRONMENT: dict[str, tuple[str, list[Row]]] = {
             ("`SVC_URL`", "Service to use. Alone, it selects one of your sessions."),
             ("`SVC_TOKEN`", "Token to use with `SVC_URL`; it overrides saved sessions."),
             ("`SVC_INSECURE`", "`1` permits `SVC_TOKEN` over `http://` to another machine."),
-            ("`SVC_TEST_URL`, `SVC_TEST_URL_…`", "Set by `svc test` for its command: addresses of the project."),
+            (
+                "`SVC_TEST_URL`, `SVC_TEST_URL_…`",
+                "Set by `svc test` for its command: addresses of the project.",
+            ),
             ("`SVC_TEST_DATA`", "Set by `svc test` for its command: folder that replaces `.svc`."),
             ("`SVC_DEBUG`", "`1` prints a traceback when svc itself fails."),
             ("`NO_COLOR`", "Disables color."),

@@ -183,7 +183,9 @@ def synopsis(name: str, part: Any) -> str:
         word = argument.metavar or argument.name.upper()
         word += "…" if argument.nargs == -1 and not word.endswith(("…", "...")) else ""
         words.append(word if argument.required or word.startswith("[") else f"[{word}]")
-    return " ".join(words) + (" [OPTION…]" if option_rows(part.params) else "")
+    if option_rows(part.params):
+        words.insert(next((at for at, word in enumerate(words) if "--" in word), len(words)), "[OPTION…]")
+    return " ".join(words)
 
 
 def options(name: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from svc_tui.user_home import Home
 
 def test(
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="-- COMMAND…", help="Command to run, with its arguments.")
+        list[str] | None, typer.Argument(metavar="-- COMMAND", help="Command to run, with its arguments.")
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show all requests.")] = False,
 ) -> None:
