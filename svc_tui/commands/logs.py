@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,10 +21,10 @@ from engine.timeline.fleet_cursor import FleetCursor
 from engine.timeline.follow import TimelineFollower
 from engine.timeline.json_format import to_json
 from engine.timeline.query import open_reader
-from engine.timeline.record import SEVERITIES, severity
+from engine.timeline.record import SEVERITIES, RequestRecord, severity
 from engine.timeline.record_filter import RecordFilter
 from engine.timeline.selection import RecordRange, select
-from engine.timeline.stored_record import StoredRecord
+from engine.timeline.stored_record import StoredRecord, encode
 from svc_tui.commands.completion import resource_names
 from svc_tui.logs.format import LogFormatter
 from svc_tui.logs.options import AGE_EXAMPLES, ServiceOption, parse_age, resolve_target
@@ -104,9 +105,12 @@ def logs(
     if tail is None and since is None and after is None and request is None:
         tail = DEFAULT_TAIL
     count = 0
-    formatter = LogFormatter(
-        dated=not stdout.is_terminal(), separate_spans=resource is not None or grep is not None
-    )
+
+    def has_root(span: RequestRecord) -> bool:
+        # A root span differs from the inner ones by its resource and its empty detail.
+        return resource is None and record_filter.matches(encode(replace(span, detail="")))
+
+    formatter = LogFormatter(dated=not stdout.is_terminal(), has_root=has_root)
 
     def show(entries: Sequence[StoredRecord]) -> None:
         nonlocal count

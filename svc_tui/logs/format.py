@@ -18,13 +18,20 @@ MAX_STDERR = 4096
 class LogFormatter:
     """Formats records as lines."""
 
-    def __init__(self, *, dated: bool, separate_spans: bool, today: Callable[[], date] = date.today) -> None:
+    def __init__(
+        self,
+        *,
+        dated: bool,
+        has_root: Callable[[RequestRecord], bool] = lambda span: True,
+        today: Callable[[], date] = date.today,
+    ) -> None:
         """`dated` writes the date into every line; otherwise each new day gets a heading.
 
-        `separate_spans` gives every span its own line, for filters that match only some spans of a request.
+        `has_root` returns whether the filter selects the root span of a request, too. A span without it gets
+        its own line.
         """
         self._dated = dated
-        self._separate_spans = separate_spans
+        self._has_root = has_root
         self._day = None if dated else today()
         self._spans: OrderedDict[str, list[RequestRecord]] = OrderedDict()
         self._stderr: OrderedDict[str, str] = OrderedDict()
@@ -38,7 +45,7 @@ class LogFormatter:
             return
         spans = self._spans.pop(record.request_id, [])
         spans.append(record)
-        if record.root or self._separate_spans:
+        if record.root or not self._has_root(record):
             yield from self._request(spans)
             return
         self._spans[record.request_id] = spans

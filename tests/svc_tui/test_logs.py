@@ -147,8 +147,18 @@ def test_logs_with_a_filter_prints_one_line_per_span(
 ) -> None:
     record(project, replace(INNER, detail="boom", status=500, code="guest-failed"), replace(ROOT, status=500))
     assert len(lines(capsys, "--resource", "api")) == 2
-    assert "boom" in "".join(lines(capsys, "--grep", "boom"))
     assert len(lines(capsys, "--resource", "web")) == 1
+
+
+def test_logs_with_grep_prints_one_line_per_request(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed = {"status": 500, "code": "guest-failed"}
+    record(project, replace(INNER, detail="boom", **failed), replace(ROOT, **failed))
+    for pattern, path in (("guest-failed", "web → api"), ("boom", " api"), ("failed$", " web")):
+        request, *rest = lines(capsys, "--grep", pattern)
+        assert path in request and [line for line in rest if "boom" not in line] == []
+    assert len(documents(capsys, "--grep", "guest-failed")) == 2
 
 
 def test_logs_prints_spans_of_unfinished_requests_last(
@@ -286,7 +296,7 @@ def test_logs_indents_further_lines_of_a_record(project: Path, capsys: pytest.Ca
 
 
 def test_logs_on_a_terminal_prints_a_heading_per_day(project: Path) -> None:
-    view = LogFormatter(dated=False, separate_spans=False, today=lambda: date.fromtimestamp(NOW / 1e9))
+    view = LogFormatter(dated=False, today=lambda: date.fromtimestamp(NOW / 1e9))
     earlier = replace(LINE, time_ns=NOW - 3 * 24 * 60 * MINUTE)
     result = [
         "".join(text for text, _ in line)

@@ -84,6 +84,6 @@ def test_error_message_that_stderr_shows_is_not_repeated() -> None:
     failed = replace(ROOT, code="guest-failed", detail="Error: broken")
     assert sum("Error: broken" in text for text in shown(line, failed)) == 1
     assert "Error: broken" in shown(failed)[0]
-    formatter = LogFormatter(dated=True, separate_spans=False)
+    formatter = LogFormatter(dated=True)
     styled = [each for record in (line, failed) for each in formatter.lines(record)]
     assert sum("Error: broken" in "".join(text for text, _ in each) for each in styled) == 1
