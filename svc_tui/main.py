@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import signal
 import sys
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ COMMANDS = {
         "console", "console", "Open the Console: Board, Tables and Logs (`svc` does the same)."
     ),
     "dev": Command("dev", "dev", "Serve the project in this folder and rebuild on save."),
-    "test": Command("test", "test", "Run a command, such as your tests, against the project with new data."),
+    "test": Command("test", "test", "Run your tests against the project with new data."),
     "build": Command("build", "build", "Build every resource as a deploy does."),
     "logs": Command("logs", "logs", "Show requests, log records and output."),
     "top": Command("top", "top", "Show the busiest resources and routes, live."),
@@ -77,11 +78,7 @@ class _LazyGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command = COMMANDS.get(cmd_name)
         if command is None:
-            if ctx.resilient_parsing or cmd_name.startswith("-"):
-                return None
-            close = get_close_matches(cmd_name, COMMANDS, n=1)
-            hint = f"Did you mean `svc {close[0]}`?" if close else "Run `svc --help` to list the commands."
-            raise InvalidUsage(f'unknown command "{cmd_name}"', hint)
+            return None  # `_usage_error` names the closest command.
         module = importlib.import_module(f"svc_tui.commands.{command.module}")
         function = getattr(module, command.function)
         group = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -154,7 +151,7 @@ def run(arguments: list[str]) -> int:
     except typer.Exit as error:
         return error.exit_code
     except typer.TyperException as error:
-        stderr.render(_usage_error(error))
+        stderr.render(_usage_error(error, arguments))
         return ExitCode.USAGE
     except (typer.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
@@ -183,12 +180,53 @@ def run(arguments: list[str]) -> int:
     return result if isinstance(result, int) else ExitCode.OK
 
 
-def _usage_error(error: typer.TyperException) -> SvcError:
-    """Return the error for wrong arguments, with the command's usage line as hint."""
-    context = getattr(error, "ctx", None)
-    usage = f"{context.get_usage()}\n        " if context is not None else ""
-    path = context.command_path if context is not None else "svc"
-    return InvalidUsage(error.format_message(), f"{usage}Run `{path} --help` for details.")
+_MESSAGES = (
+    (r"No such option: (\S+).*", r"unknown option \1"),
+    (r"No such command '(.*?)'\..*", r'unknown command "\1"'),
+    (r"Missing (?:argument|option) '(.*?)'.*", r"\1 is missing"),
+    (r"Got unexpected extra argument\(s\) \((.*)\)", r"unexpected argument: \1"),
+    (r"Option '(.*?)' requires an argument\.", r"\1 needs a value"),
+    (r"Option '(.*?)' does not take a value\.", r"\1 takes no value"),
+    (r"Invalid value for '(.*?)'.*?: Value error, '(.*?)' is not one of (.*)\.", r"\1 cannot be \2"),
+    (r"Invalid value for '(.*?)'.*?: Input should (be .*?)(, unable.*)?", r"\1 must \2"),
+    (r"Invalid value for '(.*?)'.*?: (.*)", r"\1: \2"),
+)
+"""Messages of the argument parser and of pydantic, and the messages of svc."""
+
+
+def _usage_error(error: typer.TyperException, arguments: list[str]) -> SvcError:
+    """Return the error for wrong arguments. Its hint is the closest name, or the command's usage line."""
+    context: Any = getattr(error, "ctx", None)
+    message, hint = error.format_message(), ""
+    for pattern, text in _MESSAGES:
+        if match := re.fullmatch(pattern, message):
+            message, hint = match.expand(text), _closest(context, match)
+            break
+    if not hint:
+        usage = f"{context.get_usage()}\n        " if context is not None else ""
+        named = next((f"svc {word}" for word in arguments if word in COMMANDS), "svc")
+        hint = f"{usage}Run `{named if context is None else context.command_path} --help` for details."
+    return InvalidUsage(message, hint)
+
+
+def _closest(context: Any, match: re.Match[str]) -> str:
+    """Return the hint that names the closest command, option or value; "" if there is none."""
+    if match[0].startswith("No such command"):
+        close = get_close_matches(match[1], context.command.list_commands(context), n=1)
+        path = context.command_path
+        return f"Did you mean `{path} {close[0]}`?" if close else f"Run `{path} --help` to list the commands."
+    if match[0].startswith("No such option"):
+        options = {option: each.metavar or "" for each in context.command.params for option in each.opts}
+        close = get_close_matches(match[1], options, n=1, cutoff=0.7)
+        # The value of `--listen HOST:PORT` has what `--port` asks for.
+        value = f":{match[1].strip('-').upper()}"
+        close += [option for option, metavar in options.items() if metavar.endswith(value)]
+        return f"Did you mean {close[0]}?" if close else ""
+    if "is not one of" in match[0]:
+        choices = re.findall("'(.*?)'", match[3])
+        close = get_close_matches(match[2], choices, n=1)
+        return f"Did you mean {close[0]}?" if close else f"Use {', '.join(choices[:-1])} or {choices[-1]}."
+    return ""
 
 
 def main() -> None:
