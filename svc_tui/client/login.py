@@ -60,6 +60,10 @@ class LoginClient:
             raise self._not_a_service()
         return bool(claim["claimed"])
 
+    def check_claim(self, code: str) -> None:
+        """Raise `ApiError` for a wrong claim code."""
+        self._client.call("POST", "/v1/claim/check", {"code": code})
+
     def login(self, user: str, password: str, code: str | None = None) -> Credentials:
         """Log in; with a claim code, become the first owner. Raises `SvcError` for an invalid name."""
         if not is_name(user):

@@ -8,14 +8,22 @@ from typing import Annotated
 import typer
 
 from engine.errors import InvalidUsage, SvcError
-from svc_tui.client import Client
+from svc_tui.client import ApiError, Client
 from svc_tui.client.credentials import Credentials, CredentialStore, current_project, open_client
 from svc_tui.client.discovery import ensure_usable
-from svc_tui.client.login import MIN_PASSWORD_CHARS, TIMEOUT_SECONDS, login_client, password_problem
+from svc_tui.client.login import (
+    MIN_PASSWORD_CHARS,
+    TIMEOUT_SECONDS,
+    LoginClient,
+    login_client,
+    password_problem,
+)
 from svc_tui.client.urls import check_encryption, service_url
 from svc_tui.commands.options import AsJson, PasswordStdin
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.user_home import Home
+
+_HINT = "Pass --user and --password-stdin, or set SVC_URL and SVC_TOKEN."
 
 
 def login(
@@ -84,17 +92,30 @@ def _service(url: str, user: str, claim: str, password_stdin: bool, insecure: bo
             )
         if not is_claimed and not claim:
             stderr.note(f"{url} has no owner yet: enter the claim code that `svc serve` printed at its start")
-        code = None if is_claimed else claim or prompt.line("claim code")
-        name = user or (_own_name() if password_stdin else prompt.line("user name", _own_name()))
+        code = None if is_claimed else _claim_code(client, claim)
+        name = user or (_own_name() if password_stdin else prompt.line("user name", _HINT, _own_name()))
         if password_stdin:
             password = prompt.from_stdin()
         elif is_claimed:
-            password = prompt.secret("password")
+            password = prompt.secret("password", _HINT)
         else:
             password = prompt.new_secret(
-                f"password, at least {MIN_PASSWORD_CHARS} characters", password_problem
+                f"password, at least {MIN_PASSWORD_CHARS} characters", _HINT, password_problem
             )
         return client.login(name, password, code)
+
+
+def _claim_code(client: LoginClient, claim: str) -> str:
+    """Return the claim code that was passed, or ask for one until it is right. Raises `SvcError`."""
+    while True:
+        code = claim or prompt.line("claim code", f"Pass --claim CODE. {_HINT}")
+        try:
+            client.check_claim(code)
+            return code
+        except ApiError as error:
+            if claim or error.code != "unauthenticated":
+                raise
+            stderr.warn(error.message, error.hint)
 
 
 def _folder(data: Path | None) -> Credentials:

@@ -51,8 +51,8 @@ def new(
 
 def _prompt(template: str) -> tuple[str, str]:
     """Ask for the name and the template. Raises `NotInteractive`."""
-    name = prompt.line("name", hint="Pass the name: `svc new my-app`.")
+    name = prompt.line("name", "Pass the name: `svc new my-app`.")
     width = max(map(len, TEMPLATES))
     for known, summary in TEMPLATES.items():
         stderr.note(f"  {known:<{width}}  {summary}")
-    return name, prompt.line("template", template)
+    return name, prompt.line("template", "Pass --template.", template)

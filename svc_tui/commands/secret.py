@@ -11,7 +11,7 @@ import typer
 from engine.errors import SvcError
 from svc_tui.client import Client
 from svc_tui.client.credentials import project_service
-from svc_tui.commands.options import AsJson
+from svc_tui.commands.options import AsJson, Yes
 from svc_tui.terminal import prompt, stderr, stdout
 
 MAX_BYTES = 64 << 10
@@ -31,7 +31,7 @@ def set_secret(
 ) -> None:
     """Set a secret. Prompts for the value without echo, or reads it from piped stdin."""
     with _secrets() as (client, path):
-        value = prompt.secret(f"value of {name}") if sys.stdin.isatty() else _piped()
+        value = prompt.secret(f"value of {name}", "Pipe the value.") if sys.stdin.isatty() else _piped()
         client.call("PUT", f"{path}/{quote(name, safe='')}", {"value": value})
     if not value:
         stderr.warn(f"the value of {name} is empty", f"Pipe the value: echo VALUE | svc secret set {name}")
@@ -69,8 +69,11 @@ def list_secrets(as_json: AsJson = False) -> None:
 @secret.command("rm")
 def remove_secret(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the environment variable.")],
+    yes: Yes = False,
 ) -> None:
     """Remove a secret."""
     with _secrets() as (client, path):
+        if not yes:
+            prompt.confirm(f"remove the secret {name} and its value?")
         client.call("DELETE", f"{path}/{quote(name, safe='')}")
     stderr.note(f"removed {name}")

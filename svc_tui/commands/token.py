@@ -7,8 +7,8 @@ from urllib.parse import quote
 import typer
 
 from svc_tui.client.credentials import CredentialStore, current_client, current_project, open_client
-from svc_tui.commands.options import AsJson, RoleName
-from svc_tui.terminal import stderr, stdout
+from svc_tui.commands.options import AsJson, RoleName, Yes
+from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.terminal.table import format_table
 
 token = typer.Typer(help="Manage API tokens for programs such as CI.")
@@ -61,8 +61,12 @@ def _row(token: dict[str, Any]) -> list[str]:
 
 
 @token.command()
-def rm(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")]) -> None:
+def rm(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")], yes: Yes = False
+) -> None:
     """Revoke a token at once."""
+    if not yes:
+        prompt.confirm(f"revoke the token {name}?")
     with current_client() as client:
         client.call("DELETE", f"/v1/tokens/{quote(name, safe='')}")
     stdout.line(f"revoked {name}")

@@ -8,10 +8,11 @@ import typer
 from engine.errors import SvcError
 from svc_tui.client.credentials import current_client
 from svc_tui.client.login import MIN_PASSWORD_CHARS, password_problem, require_password
-from svc_tui.commands.options import AsJson, PasswordStdin, RoleName
+from svc_tui.commands.options import AsJson, PasswordStdin, RoleName, Yes
 from svc_tui.terminal import prompt, stdout
 
 ALL_PROJECTS = "*"
+_STDIN_HINT = "Pass --password-stdin, and pipe the password."
 user = typer.Typer(help="Manage users, roles and passwords.")
 ProjectName = Annotated[
     str, typer.Option("--project", metavar="NAME", help="Project of the role (default: all).")
@@ -53,8 +54,10 @@ def add(
 
 
 @user.command()
-def rm(name: Name) -> None:
+def rm(name: Name, yes: Yes = False) -> None:
     """Remove a user, and revoke their sessions and tokens."""
+    if not yes:
+        prompt.confirm(f"remove the user {name}, and revoke their sessions and tokens?")
     _call("DELETE", f"/v1/users/{quote(name, safe='')}")
     stdout.line(f"removed {name}")
 
@@ -93,7 +96,7 @@ def password(
         _call("PUT", f"/v1/users/{quote(name, safe='')}", {"password": _password(password_stdin)})
         stdout.line(f"changed the password of {name} and revoked their sessions")
         return
-    old = prompt.from_stdin() if password_stdin else prompt.secret("old password")
+    old = prompt.from_stdin() if password_stdin else prompt.secret("old password", _STDIN_HINT)
     body = {"old": old, "new": _password(password_stdin)}
     revoked = _call("POST", "/v1/password", body)["revoked"]
     stdout.line(f"changed your password and revoked {revoked} other sessions")
@@ -105,7 +108,7 @@ def _password(stdin: bool) -> str:
         require_password(password)
         return password
     question = f"new password, at least {MIN_PASSWORD_CHARS} characters"
-    return prompt.new_secret(question, password_problem)
+    return prompt.new_secret(question, _STDIN_HINT, password_problem)
 
 
 def _call(method: str, path: str, body: Any = None) -> Any:

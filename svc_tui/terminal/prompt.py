@@ -11,14 +11,13 @@ from engine.errors import InvalidUsage, SvcError
 from svc_tui.terminal import stderr
 
 MAX_LINE_CHARS = 4096
-_CREDENTIALS_HINT = "Pass --user and --password-stdin, or set SVC_URL and SVC_TOKEN."
 
 
 class NotInteractive(InvalidUsage):
     """A prompt without a terminal to show it on."""
 
 
-def line(question: str, default: str = "", hint: str = _CREDENTIALS_HINT) -> str:
+def line(question: str, hint: str, default: str = "") -> str:
     """Ask for a line; an empty answer selects `default`. Raises `NotInteractive` with the `hint`."""
     _require_terminal(question, hint)
     return _read_answer(question, default)
@@ -31,27 +30,26 @@ def confirm(question: str) -> None:
         raise SvcError("canceled; nothing was changed", "Answer y, or pass --yes.")
 
 
-def secret(question: str) -> str:
-    """Ask for a secret without echo. Raises `NotInteractive`."""
-    _require_terminal(question, _CREDENTIALS_HINT)
+def secret(question: str, hint: str) -> str:
+    """Ask for a secret without echo. Raises `NotInteractive` with the `hint`."""
+    _require_terminal(question, hint)
     try:
         return getpass.getpass(f"{question}: ")
     except EOFError as error:
         raise KeyboardInterrupt from error
 
 
-def new_secret(question: str, problem_of: Callable[[str], str]) -> str:
-    """Ask for a new secret until `problem_of` returns "" for it, and once more to confirm it.
+def new_secret(question: str, hint: str, problem_of: Callable[[str], str]) -> str:
+    """Ask for a new secret until `problem_of` returns "" for it and a second answer is the same.
 
-    Raises `SvcError` when the answers differ, and `NotInteractive`.
+    Raises `NotInteractive` with the `hint`.
     """
-    first = secret(question)
-    while problem := problem_of(first):
-        stderr.warn(problem)
-        first = secret(question)
-    if secret("again") != first:
-        raise InvalidUsage("the passwords do not match", "Run the command again.")
-    return first
+    while True:
+        first = secret(question, hint)
+        problem = problem_of(first)
+        if not problem and secret("again", hint) == first:
+            return first
+        stderr.warn(problem or "the passwords do not match")
 
 
 def from_stdin() -> str:

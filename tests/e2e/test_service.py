@@ -127,9 +127,9 @@ def test_secret_commands_set_list_and_remove(service: Service, tmp_path: Path) -
     assert service.svc(project, "secret", "list").stdout.split() == ["KEY"]
     wrong = service.svc(project, "secret", "set", "SVC_X", text="x")
     assert wrong.returncode != 0 and "SVC_X" in wrong.stderr and "Traceback" not in wrong.stderr
-    assert service.svc(project, "secret", "rm", "KEY").returncode == 0
+    assert service.svc(project, "secret", "rm", "KEY", "--yes").returncode == 0
     assert service.svc(project, "secret", "list").stdout == ""
-    assert "no such path" in service.svc(project, "secret", "rm", "../deployments").stderr
+    assert "no such path" in service.svc(project, "secret", "rm", "../deployments", "--yes").stderr
     assert "the value of KEY is empty" in service.svc(project, "secret", "set", "KEY", text="").stderr
 
 

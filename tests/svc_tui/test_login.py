@@ -74,7 +74,8 @@ def test_login_with_invalid_input_fails(svc: Svc, service: Service) -> None:
     code, _, err = svc(*first, stdin=PASSWORD)
     assert code == 2 and "claim code" in err
     assert svc(*first, "--claim", "wrong", stdin=PASSWORD)[0] == 3
-    named = svc("login", service.url, "-u", "Änn", "--claim", "x", "--password-stdin", stdin=PASSWORD)
+    right = service.do(service.gate.accounts.new_claim_code)
+    named = svc("login", service.url, "-u", "Änn", "--claim", right, "--password-stdin", stdin=PASSWORD)
     assert named[0] == 2 and "'Änn' is not a valid user name" in named[2]
     claimed(svc, service)
     second = svc(*first, "--claim", "x", stdin=PASSWORD)
@@ -123,7 +124,7 @@ def test_token_commands_create_list_and_revoke(
     assert svc("whoami")[1].splitlines() == [f"ann (token ci) at {service.url}", "  deployer of shop"]
     assert svc("token", "list")[0] == 1 and svc("logout")[0] == 2
     monkeypatch.delenv("SVC_TOKEN")
-    assert svc("token", "rm", "ci")[0] == 0 and svc("token", "rm", "../users/ann")[0] == 1
+    assert svc("token", "rm", "ci", "-y")[0] == 0 and svc("token", "rm", "../users/ann", "-y")[0] == 1
     monkeypatch.setenv("SVC_TOKEN", token.strip())
     assert svc("whoami")[0] == 3
 
@@ -135,13 +136,13 @@ def test_user_commands_manage_users_and_roles(svc: Svc, service: Service) -> Non
     assert svc("user", "role", "bob", "owner", "--project", "shop")[0] == 0
     assert svc("user", "role", "bob", "none")[1] == "bob now has no role in all projects\n"
     assert svc("user", "list")[1] == "ann  owner of all projects\nbob  owner of shop\n"
-    assert svc("user", "rm", "ann")[0] == 5
+    assert svc("user", "rm", "ann", "--yes")[0] == 5
     assert svc("user", "password", "bob", "--password-stdin", stdin="the new one of bob")[0] == 0
     assert svc("user", "password", "eve", "--password-stdin", stdin=PASSWORD)[0] == 1
     assert svc("user", "password", "--password-stdin", stdin=f"{PASSWORD}\nanother horse\n")[0] == 0
     assert svc("whoami")[0] == 0
     assert svc("login", service.url, "-u", "bob", "--password-stdin", stdin="the new one of bob")[0] == 0
-    assert svc("user", "rm", "ann")[0] == 1
+    assert svc("user", "rm", "ann", "--yes")[0] == 1
     assert svc("user", "list")[1] == "bob  owner of shop\n"
 
 
@@ -343,6 +344,21 @@ def test_login_at_a_service_of_another_version_names_both_versions(
     assert (exc_info.value.message, exc_info.value.hint) == (expected, "Install the same version on both.")
 
 
+def test_prompt_without_a_terminal_names_the_options_of_its_command(svc: Svc, service: Service) -> None:
+    assert "hint: Pass --claim CODE. Pass --user" in svc("login", service.url)[2]
+    claimed(svc, service)
+    for words in (("user", "add", "bob"), ("user", "password")):
+        code, _, err = svc(*words)
+        assert code == 2 and "hint: Pass --password-stdin, and pipe the password.\n" in err
+
+
+@pytest.mark.parametrize("words", [("user", "rm", "ann"), ("token", "rm", "ci")])
+def test_removal_that_cannot_be_undone_asks_first(svc: Svc, service: Service, words: tuple[str, ...]) -> None:
+    claimed(svc, service)
+    code, _, err = svc(*words)
+    assert code == 2 and "cannot prompt for" in err and "hint: Pass --yes." in err
+
+
 def test_login_at_an_unused_address_fails(svc: Svc) -> None:
     code, _, err = svc("login", "127.0.0.1:1", "-u", "ann", "--password-stdin", stdin=PASSWORD)
     assert code == 3 and "cannot connect" in err
@@ -350,7 +366,13 @@ def test_login_at_an_unused_address_fails(svc: Svc) -> None:
 
 def test_login_on_a_terminal_prompts_without_echo(service: Service) -> None:
     code = service.do(service.gate.accounts.new_claim_code)
-    script = [("claim code: ", code), ("]: ", "ann"), ("characters: ", PASSWORD), ("again: ", PASSWORD)]
+    script = [
+        ("claim code: ", "wrong"),
+        ("claim code: ", code),
+        ("]: ", "ann"),
+        ("characters: ", PASSWORD),
+        ("again: ", PASSWORD),
+    ]
     terminal, child_end = pty.openpty()
     command = [sys.executable, "-m", "svc_tui", "login", service.url]
     child = subprocess.Popen(

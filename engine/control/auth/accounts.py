@@ -122,12 +122,16 @@ class Accounts:
         )
         return None if document.users else code
 
+    async def check_claim(self, code: str) -> None:
+        """Raise `AccountConflict` if an owner exists, and `Unauthenticated` for a wrong claim code."""
+        _check_claim(await self._load(), code)
+
     async def claim(self, code: str, name: str, password: str) -> User:
         """Create the first owner.
 
         Raises `AccountConflict` if an owner exists, `Unauthenticated` for a wrong code, and `BadPassword`.
         """
-        _check_claim(await self._load(), code)
+        await self.check_claim(code)
         user = await self._new(name, password, {ALL_PROJECTS: "owner"})
 
         def first(document: _AccountsDocument) -> _AccountsDocument:

@@ -100,6 +100,17 @@ def blueprint(services: AuthServices) -> Blueprint:
         throttle.record_success(_client_key())
         return await _opened(user)
 
+    @routes.post("/v1/claim/check")
+    @public_route
+    @validate_request(types.ClaimCheck)
+    @validate_response(types.ClaimOut)
+    async def check_claim(data: types.ClaimCheck) -> types.ClaimOut:
+        """Check a claim code, before a name and a password are entered."""
+        throttle.start_attempt(_client_key())
+        await accounts.check_claim(data.code)
+        throttle.record_success(_client_key())
+        return types.ClaimOut(claimed=False)
+
     @routes.post("/v1/login")
     @public_route
     @validate_request(types.LoginRequest)

@@ -27,10 +27,15 @@ NewPassword = Annotated[str, StringConstraints(min_length=MIN_LENGTH, max_length
 Roles = Annotated[dict[Scope, Role], Field(max_length=MAX_ROLES)]
 
 
-class ClaimRequest(StrictModel):
-    """The claim code, and the first owner's credentials."""
+class ClaimCheck(StrictModel):
+    """The claim code of a service."""
 
     code: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+
+
+class ClaimRequest(ClaimCheck):
+    """The claim code, and the first owner's credentials."""
+
     user: Name
     password: NewPassword
 

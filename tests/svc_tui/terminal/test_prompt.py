@@ -37,11 +37,13 @@ def test_confirm_without_a_terminal_asks_for_yes_option(monkeypatch: pytest.Monk
     assert exc_info.value.hint == "Pass --yes." and "stdin is not a terminal" in exc_info.value.message
 
 
-def test_new_secret_asks_again_for_the_secret_that_is_too_short(
+def test_new_secret_asks_again_for_the_secret_that_is_too_short_or_differs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answers = iter(["short", "long enough", "long enough"])
+    answers = iter(["short", "long enough", "other words", "long enough", "long enough"])
     monkeypatch.setattr(getpass, "getpass", lambda question: next(answers))
     monkeypatch.setattr(sys, "stdin", Terminal())
-    assert prompt.new_secret("password", password_problem) == "long enough"
-    assert "the password has 5 characters; at least 10 are required" in capsys.readouterr().err
+    assert prompt.new_secret("password", "Pass it.", password_problem) == "long enough"
+    err = capsys.readouterr().err
+    assert "the password has 5 characters; at least 10 are required" in err
+    assert "the passwords do not match" in err
