@@ -1,7 +1,6 @@
 """`svc doctor`."""
 
 import asyncio
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,10 +39,7 @@ def doctor(
         _table(checks, lanes_in_use)
     else:
         rows = [_document(check) for check in checks]
-        stdout.styled([("\t".join(rows[0]), "")])
-        for row in rows:
-            fields = (json.dumps(value) if isinstance(value, bool) else value for value in row.values())
-            stdout.styled([("\t".join(fields), "")])
+        stdout.fields(list(rows[0]), [list(row.values()) for row in rows])
     return ExitCode.OK if ok else ExitCode.FAILED
 
 

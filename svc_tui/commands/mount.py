@@ -36,7 +36,7 @@ def list_(as_json: AsJson = False) -> None:
         stdout.data({"mounts": [{"resource": a, "pattern": b, "target": c} for a, b, c in mounts]})
         return
     if not stdout.is_terminal():
-        stdout.styled_lines([[("\t".join(row), "")] for row in mounts])
+        stdout.fields(("resource", "pattern", "target"), mounts)
         return
     if not mounts:
         stderr.note("no mounts; add one with `svc mount add RESOURCE PATTERN TARGET`")

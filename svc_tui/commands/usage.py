@@ -57,8 +57,8 @@ def usage(
     if resource is not None:
         counts = {key: count for key, count in counts.items() if key[1] == resource}
     rows = _added(counts, first, by)
+    documents = [_document(key, rows[key]) for key in rows]
     if as_json:
-        documents = [_document(key, rows[key]) for key in rows]
         stdout.data({"since": _iso(first), "by": by, "rows": documents, "missing": missing, "memory": memory})
         return
     if missing:
@@ -72,8 +72,7 @@ def usage(
         if memory is not None:
             stderr.note(f"the service uses {size(memory['used'])} of {size(memory['budget'])} of memory")
     else:
-        for key, count in rows.items():
-            stdout.styled([("\t".join(str(value) for value in _document(key, count).values()), "")])
+        stdout.fields(list(documents[0]), [list(document.values()) for document in documents])
 
 
 def _read(path: Path, first: int) -> dict[Key, UsageCount]:

@@ -7,7 +7,7 @@ import re
 import select
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, NoReturn
 
@@ -63,6 +63,13 @@ def styled(pieces: Styled) -> None:
 def styled_lines(lines: Sequence[Styled]) -> None:
     """Write lines made of pieces in one call, which is fast for thousands of lines."""
     _write("".join(line + "\n" for line in _all_rendered(lines)))
+
+
+def fields(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a table for programs: a line of titles and one per row, with tabs between the fields."""
+    texts = [[json.dumps(value) if isinstance(value, bool) else str(value) for value in row] for row in rows]
+    lines = [[text.replace("\t", " ").replace("\n", " ") for text in row] for row in (titles, *texts)]
+    styled_lines([[("\t".join(row), "")] for row in lines])
 
 
 def redraw(lines: Sequence[Styled]) -> None:

@@ -45,7 +45,7 @@ def test_mount_add_and_rm_take_effect_while_dev_runs(
             server.until("/manual/a.txt", lambda response: response.status_code == 200).text == "the manual"
         )
         assert server.get("/a.txt").text == "the page"
-        assert svc(tmp_path, "list").stdout == "front\t/manual/*\tmanual\n"
+        assert svc(tmp_path, "list").stdout == "resource\tpattern\ttarget\nfront\t/manual/*\tmanual\n"
         assert svc(tmp_path, "rm", "front", "/manual/*").returncode == 0
         server.until("/manual/a.txt", lambda response: response.status_code == 404)
     assert (tmp_path / "svc.toml").read_text() == TEXT

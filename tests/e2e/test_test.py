@@ -69,7 +69,7 @@ def test_command_has_the_address_new_tables_and_its_exit_code(project: Path) -> 
     script = f'{sys.executable} -c "{READ}"; pwd; {svc} tables list; {svc} logs --tail 1; exit 7'
     code, out, err = finished(project, "--", "sh", "-c", script)
     assert code == 7, err
-    page, folder, tables, request = out.splitlines()
+    page, folder, _, tables, request = out.splitlines()
     assert (page, folder, tables) == ("hello", str(project), "users\ttable\t0\t")
     assert "GET    /" in request and err == ""
     assert not (project / ".svc" / "timeline.db").exists()

@@ -32,7 +32,7 @@ def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_mount_list_prints_mounts_in_file_order(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mount", "list"]) == 0
-    assert capsys.readouterr().out == "front\t/api/*\tapi\n"
+    assert capsys.readouterr().out == "resource\tpattern\ttarget\nfront\t/api/*\tapi\n"
     assert run(["mount", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert listed == {"mounts": [{"resource": "front", "pattern": "/api/*", "target": "api"}]}

@@ -77,8 +77,9 @@ def test_list_without_tables_prints_a_hint(project: Path, capsys: Capture) -> No
 
 
 def test_list_and_show_print_a_created_table(users: Path, capsys: Capture) -> None:
-    assert svc(capsys, "list").out == "users\ttable\t2\twho is here\n"
+    assert svc(capsys, "list").out == "table\tkind\trows\tnote\nusers\ttable\t2\twho is here\n"
     assert svc(capsys, "show", "users").out.splitlines() == [
+        "column\ttype\trules\tnote",
         "id\tinteger\tprimary key\t",
         "name\ttext\tnot null, unique\tas they, are called",
         "at\ttimestamp\tdefault now()\t",

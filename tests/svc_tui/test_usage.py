@@ -100,7 +100,9 @@ def test_usage_on_a_pipe_prints_one_line_per_row(project: Path, capsys: pytest.C
         },
     )
     assert run(["usage"]) == 0
-    begin, *rest = capsys.readouterr().out.rstrip("\n").split("\t")
+    titles, row = capsys.readouterr().out.splitlines()
+    assert titles.startswith("start\tresource\trequests\tfailures\tcompute_ns\t")
+    begin, *rest = row.split("\t")
     assert datetime.fromisoformat(begin)
     assert rest == ["api", "3", "1", "400", "500", str(MIB), "10", "20"]
 

@@ -36,8 +36,9 @@ def list_tables(context: typer.Context, as_json: AsJson = False) -> None:
         ]
         _print_grid(["table", "rows", "columns", "note"], rows, right={1})
     else:
-        for table in listing["tables"]:
-            _print_fields(table["name"], table["kind"], table["rows"], table["note"])
+        names = ("name", "kind", "rows", "note")
+        values = [["" if each[name] is None else each[name] for name in names] for each in listing["tables"]]
+        stdout.fields(("table", *names[1:]), values)
 
 
 def show(context: typer.Context, table: Table, as_json: AsJson = False) -> None:
@@ -48,8 +49,11 @@ def show(context: typer.Context, table: Table, as_json: AsJson = False) -> None:
         stdout.data(document)
         return
     if not stdout.is_terminal():
-        for column in document["columns"]:
-            _print_fields(column["name"], column["type"], _rules(document, column), column["note"])
+        described = [
+            (column["name"], column["type"], _rules(document, column), column["note"])
+            for column in document["columns"]
+        ]
+        stdout.fields(("column", "type", "rules", "note"), described)
         return
     kind = "" if document["kind"] == "table" else f"{document['kind']}, "
     noun = "row" if document["rows"] == 1 else "rows"
@@ -85,12 +89,6 @@ def _rules(table: Any, column: Any) -> str:
 
 def _row_count(table: Any) -> str:
     return "many" if table["rows"] is None else str(table["rows"])
-
-
-def _print_fields(*values: Any) -> None:
-    """Print one line of fields separated by tabs."""
-    texts = ["" if value is None else str(value) for value in values]
-    stdout.styled([("\t".join(text.replace("\t", " ").replace("\n", " ") for text in texts), "")])
 
 
 def _print_grid(titles: list[str], rows: list[list[tuple[str, str]]], right: set[int] | None = None) -> None:
