@@ -22,8 +22,6 @@ _LANES = _FOLDER.parents[1] / "lanes"
 _TABLE = re.compile(r"(?!sqlite_)[a-z][a-z0-9_]{0,62}")
 _PREFIX = re.compile(r"[A-Za-z0-9/\-._~]*")
 """Paths that need no escapes in the sources of any lane."""
-_NUMBER = re.compile(r"\d+")
-_TABLES = "tables"
 _KIND = "(?:table|view|index)"
 _NAMED = r"(?:main \. )?{0}(?: |$)"
 _CREATED = rf"(?:create (?:unique |virtual )?{_KIND}(?: if not exists)?|rename to) {_NAMED}"
@@ -224,17 +222,10 @@ def _migration(root: Path, table: str) -> Path:
     if creator := _creator(root, table):
         hint = f"Choose another name, or add the resource without --table and use {table} in its sources."
         raise SvcError(f"{creator} creates {table} already", hint, code="conflict")
-    names = sorted(path.name for path in (root / _TABLES).glob("*.sql") if not path.name.startswith("."))
-    last = names[-1] if names else ""
-    number = _NUMBER.match(last)
-    name = f"{int(number[0]) + 1:0{len(number[0])}}-{table}.sql" if number else f"0001-{table}.sql"
-    if name <= last:
-        raise SvcError(
-            f"{_TABLES}/{name} would not be the last migration: {_TABLES}/{last} exists",
-            f"Leave out --table, and add a file to {_TABLES}/ whose name sorts after {last}.",
-            code="conflict",
-        )
-    return root / _TABLES / name
+    from doors.tables.migrations import find, next_name
+
+    names = [migration.name for migration in find(root)]
+    return root / next_name(names[-1] if names else "", table)
 
 
 def _creator(root: Path, table: str) -> str:

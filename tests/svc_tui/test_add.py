@@ -126,6 +126,14 @@ def test_add_with_plan_writes_nothing(project: Path, capsys: pytest.CaptureFixtu
     assert contents(project) == before
 
 
+def test_add_static_says_why_the_folder_is_repeated(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert add("static", "admin") == 0
+    err = capsys.readouterr().err
+    assert "created admin/admin/index.html" in err and "requests keep the path /admin/" in err
+
+
 def test_add_removes_its_files_after_a_failure(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "tables").mkdir()
     (project / "tables" / "users.sql").write_text("create table users (id integer primary key);")

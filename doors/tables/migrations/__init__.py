@@ -4,6 +4,7 @@ The database records the name and sha256 of each applied file, so a copy of it h
 """
 
 import hashlib
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -88,6 +89,20 @@ def decode_sql(name: str, data: bytes) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         raise TablesError(f"{name}:{line}: the file is not UTF-8", "Save it in UTF-8.") from None
     return text.replace("\r\n", "\n")
+
+
+def next_name(last: str, name: str) -> str:
+    """Return the name of a migration after the last one. Raises `TablesError` if it would not sort there."""
+    number = re.match(r"\d+", last.removeprefix(f"{MIGRATIONS_FOLDER}/"))
+    digits = f"{int(number[0]) + 1:0{len(number[0])}}" if number else "0001"
+    path = f"{MIGRATIONS_FOLDER}/{digits}-{name}.sql"
+    if path.encode() <= last.encode():
+        raise TablesError(
+            f"{path} would not be the last migration: {last} exists",
+            f"Add a file to {MIGRATIONS_FOLDER}/ whose name sorts after {last}.",
+            code="conflict",
+        )
+    return path
 
 
 def applied(connection: Connection) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """Differences between a project's tables in development and the tables that its migrations make."""
 
-import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from doors.tables.migrations import (
     applied,
     apply,
     find,
+    next_name,
     pending,
     script,
 )
@@ -116,7 +116,7 @@ def write(project: Path, data: Path, name: str) -> Written:
         path = None
         if names:
             last = max([*applied(here), *(each.name for each in migrations)], key=str.encode, default="")
-            path = project / _next_name(last, name)
+            path = project / next_name(last, name)
             sql = "\n\n".join(each.sql for each, runs in tried if runs) + "\n"
             new = (Migration(f"{MIGRATIONS_FOLDER}/{path.name}", sql),)
         if new:
@@ -138,18 +138,6 @@ def _record(here: Connection, new: Sequence[Migration], path: Path | None) -> No
                 raise TablesError(
                     f"cannot write {new[-1].name}: {error.strerror}", "Check that the folder is writable."
                 ) from error
-
-
-def _next_name(last: str, name: str) -> str:
-    """Return the path of a file that sorts after the last migration: its number plus one."""
-    digits = re.match(r"\d+", last.removeprefix(f"{MIGRATIONS_FOLDER}/"))
-    number = f"{int(digits[0]) + 1:0{len(digits[0])}}" if digits else "0001"
-    path = f"{MIGRATIONS_FOLDER}/{number}-{name}.sql"
-    if path.encode() < last.encode():
-        raise TablesError(
-            f"{path} would sort before {last}", "Add a migration whose name begins with a higher number."
-        )
-    return path
 
 
 @contextmanager

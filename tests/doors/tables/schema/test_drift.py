@@ -185,5 +185,7 @@ def test_new_file_sorts_after_the_last_migration_and_one_that_cannot_is_an_error
     run(project, "create table extra (id integer)")
     (project / "tables" / "notes.sql").write_text("-- nothing")
     migrate(project, project / ".svc")
-    with pytest.raises(TablesError, match=r"tables/0001-extra\.sql would sort before tables/notes\.sql"):
+    with pytest.raises(
+        TablesError, match=r"tables/0001-extra\.sql would not be the last migration: tables/notes\.sql"
+    ):
         write(project, project / ".svc", "extra")
