@@ -38,7 +38,7 @@ COMMANDS = {
         "console", "console", "Open the Console: Board, Tables and Logs (`svc` does the same)."
     ),
     "dev": Command("dev", "dev", "Serve the project in this folder and rebuild on save."),
-    "test": Command("test", "test", "Run your tests against the project with new data."),
+    "test": Command("dev", "test", "Run your tests against the project with new data."),
     "build": Command("build", "build", "Build every resource as a deploy does."),
     "logs": Command("logs", "logs", "Show requests, log records and output."),
     "top": Command("top", "top", "Show the busiest resources and routes, live."),

@@ -1,4 +1,4 @@
-"""`svc dev`."""
+"""`svc dev` and `svc test`."""
 
 import asyncio
 import os
@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from engine.errors import InvalidUsage
 from engine.http.exchange import MAX_BODY
 from engine.http.sockets import bind, bind_reuseport, raise_fd_limit
 from engine.manifest.load import find, load
@@ -41,3 +42,21 @@ def dev(
     cache = Home.from_environment(os.environ).cache()
     settings = Settings(sockets, cache, "deploy" if release else "dev", max_body << 20)
     asyncio.run(run(project, settings))
+
+
+def test(
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND", help="Command to run, with its arguments.")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show all requests.")] = False,
+) -> int:
+    """Serve the project with new data while a command runs. Example: svc test -- npm test"""
+    if not command:
+        raise InvalidUsage("no command to run was given", "Put it after --, such as `svc test -- npm test`.")
+    project = load(find(Path.cwd()))
+    from svc_tui.dev.server import Settings
+    from svc_tui.dev.terminal import run_test
+
+    raise_fd_limit()
+    settings = Settings([bind("localhost", 0)], Home.from_environment(os.environ).cache(), "dev")
+    return asyncio.run(run_test(project, settings, command, verbose=verbose))

@@ -263,7 +263,7 @@ async def _run(folder: Path) -> None:
     try:
         check_addresses(settings)
         stop = asyncio.Event()
-        on_stop(stop.set)
+        on_stop(lambda _: stop.set())
         server = NatsServer(settings, stderr.log)
         await server.start()
         try:

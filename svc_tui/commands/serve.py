@@ -214,7 +214,7 @@ async def _run(settings: "ServiceSettings", scheme: str, supervisor: SystemdHand
 
     stop = asyncio.Event()
 
-    def on_signal() -> None:
+    def on_signal(_: int) -> None:
         supervisor.notify("STOPPING=1")
         stop.set()
 

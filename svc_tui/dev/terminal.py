@@ -26,7 +26,7 @@ from svc_tui.dev.request_log import RequestLog
 from svc_tui.dev.server import Settings, run_dev
 from svc_tui.garbage_collection import collect_for_server
 from svc_tui.terminal import stderr, stdout
-from svc_tui.terminal.signals import on_stop, on_stop_signal
+from svc_tui.terminal.signals import on_stop
 from svc_tui.terminal.stdout import Styled
 from svc_tui.terminal.units import duration
 
@@ -38,7 +38,7 @@ async def run(project: Project, settings: Settings) -> None:
     """Serve the project until a signal or a closed pipe. Prints its addresses, requests and builds."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    on_stop(stop.set)
+    on_stop(lambda _: stop.set())
     lines = _LineBuffer(loop, stop)
     log = RequestLog(lines.add)
     timeline = TimelineBus()
@@ -69,10 +69,16 @@ async def run_test(project: Project, settings: Settings, command: Sequence[str],
     Signals are forwarded to the command. Failed requests go to stderr, all of them if `verbose`.
     """
     signals = asyncio.Queue[int]()
-    on_stop_signal(signals.put_nowait)
-    timeline, reporter = TimelineBus(), _TestReporter()
+    on_stop(signals.put_nowait)
+    timeline, reporter = TimelineBus(), _TerminalReporter(quiet=True)
     timeline.subscribe(RequestLog(lambda line: stderr.line(Text.assemble(*line)), failures_only=not verbose))
+    host = f"{DOMAIN}:{settings.port}"
     with tempfile.TemporaryDirectory(prefix="svc-test-") as folder:
+        environ = {"SVC_TEST_URL": f"http://{host}", "SVC_TEST_DATA": str(Path(folder, DATA_DIR))}
+        for name in (name for name, resource in project.resources.items() if resource.public):
+            environ[f"SVC_TEST_URL_{name.upper().replace('-', '_')}"] = (
+                f"http://{name}--{project.name}.{host}"
+            )
         settings = replace(settings, home=Path(folder))
         async with run_dev(project, settings, timeline, reporter, asyncio.Event()) as running:
             building = asyncio.ensure_future(running.dev.built())
@@ -87,29 +93,19 @@ async def run_test(project: Project, settings: Settings, command: Sequence[str],
                 stderr.note(f"did not run {command[0]}")
                 return 1
             await running.presence
-            return await _run_command(project, command, _test_environ(project, settings), signals)
-
-
-def _test_environ(project: Project, settings: Settings) -> dict[str, str]:
-    """Return the variables of a test: the addresses, and the folder of the data for commands of svc."""
-    host = f"{DOMAIN}:{settings.port}"
-    own = {"SVC_TEST_URL": f"http://{host}", "SVC_TEST_DATA": str(Path(settings.home or "", DATA_DIR))}
-    for name in (name for name, resource in project.resources.items() if resource.public):
-        own[f"SVC_TEST_URL_{name.upper().replace('-', '_')}"] = f"http://{name}--{project.name}.{host}"
-    return os.environ | own
+            return await _run_command(command, project.root, os.environ | environ, signals)
 
 
 async def _run_command(
-    project: Project, command: Sequence[str], environ: dict[str, str], signals: "asyncio.Queue[int]"
+    command: Sequence[str], folder: Path, environ: dict[str, str], signals: "asyncio.Queue[int]"
 ) -> int:
     try:
-        process = await asyncio.create_subprocess_exec(*command, cwd=project.root, env=environ)
+        process = await asyncio.create_subprocess_exec(*command, cwd=folder, env=environ)
     except OSError as error:
         raise InvalidUsage(f"cannot run {command[0]}: {error.strerror}", "svc test -- npm test") from error
 
     async def forward() -> None:
-        while True:
-            number = await signals.get()
+        while number := await signals.get():
             # The terminal sends Ctrl+C to the command, too.
             if number != signal.SIGINT or not os.isatty(0) or os.tcgetpgrp(0) != os.getpgrp():
                 with suppress(ProcessLookupError):
@@ -122,16 +118,24 @@ async def _run_command(
 
 
 class _TerminalReporter:
-    """Reports builds, warnings and errors on stderr."""
+    """Reports builds, warnings and errors on stderr; if `quiet`, not what succeeds.
+
+    `failed` is true after an error outside of builds.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self.failed = False
 
     def error(self, error: SvcError) -> None:
+        self.failed = True
         stderr.render(error)
 
     def warn(self, error: SvcError) -> None:
         stderr.warn(error.message, error.hint)
 
     def note(self, text: str) -> None:
-        stderr.note(text)
+        stderr.note("" if self._quiet else text)
 
     def progress(self, text: str) -> None:
         stderr.progress(text)
@@ -142,27 +146,10 @@ class _TerminalReporter:
             serving = "the last successful build"
             if event.from_folder:
                 serving = "its folder: a missing file answers 404"
-            stderr.note(f"{event.resource}: still serving {serving}" if event.rebuild else "")
+            self.note(f"{event.resource}: still serving {serving}" if event.rebuild else "")
             return
         verb = "builds again," if event.recovered else "rebuilt" if event.rebuild else "ready"
-        stderr.note(f"{event.resource} {verb} in {duration(int(event.seconds * 1e9))}")
-
-
-class _TestReporter(_TerminalReporter):
-    """Reports errors and warnings of a test. `failed` is true after an error outside of builds."""
-
-    failed = False
-
-    def error(self, error: SvcError) -> None:
-        self.failed = True
-        super().error(error)
-
-    def note(self, text: str) -> None:
-        """Omit notes on migrations."""
-
-    def built(self, event: BuildFinished) -> None:
-        if event.error is not None:
-            super().error(event.error)
+        self.note(f"{event.resource} {verb} in {duration(int(event.seconds * 1e9))}")
 
 
 def _warn_of_control(presence: "asyncio.Future[ControlEndpoint]") -> None:

@@ -158,10 +158,10 @@ def migration(
     written = write(root, root / DATA_DIR, name)
     for file in written.files:
         stdout.line(file)
-    if written.names:
-        stderr.note(f"recorded as applied here: {', '.join(written.names)}")
-    elif written.files:
-        stderr.note("recorded as applied: the tables are as these files make them")
+    if written.files:
+        stderr.note(
+            f"recorded as applied here: {', '.join(written.names) or 'the tables are as it makes them'}"
+        )
     elif not written.left_out:
         stderr.note("nothing to write: the migrations make the tables as they are")
     if written.left_out:

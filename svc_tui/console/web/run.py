@@ -68,7 +68,7 @@ async def serve_page(
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     errors: list[SvcError] = []
-    on_stop(stop.set)
+    on_stop(lambda _: stop.set())
     info = engine.info
     target = {"project": info.project, "folder": str(folder or ""), "address": info.address}
     command = (sys.executable, "-m", "svc_tui.console.web.child", json.dumps(target))

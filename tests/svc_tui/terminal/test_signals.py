@@ -22,7 +22,7 @@ def hang_up() -> Iterator[None]:
 def test_signal_calls_the_handler(number: int) -> None:
     async def main() -> None:
         stop = asyncio.Event()
-        on_stop(stop.set)
+        on_stop(lambda _: stop.set())
         os.kill(os.getpid(), number)
         await asyncio.wait_for(stop.wait(), 30)
 
@@ -32,7 +32,7 @@ def test_signal_calls_the_handler(number: int) -> None:
 def test_closed_terminal_does_not_stop_a_command_of_nohup() -> None:
     async def main() -> None:
         stop = asyncio.Event()
-        on_stop(stop.set)
+        on_stop(lambda _: stop.set())
         os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(stop.wait(), 30)
