@@ -183,6 +183,7 @@ def run(arguments: list[str]) -> int:
 _MESSAGES = (
     (r"No such option: (\S+).*", r"unknown option \1"),
     (r"No such command '(.*?)'\..*", r'unknown command "\1"'),
+    (r"Missing command\.", "no command was given"),
     (r"Missing (?:argument|option) '(.*?)'.*", r"\1 is missing"),
     (r"Got unexpected extra argument\(s\) \((.*)\)", r"unexpected argument: \1"),
     (r"Option '(.*?)' requires an argument\.", r"\1 needs a value"),
