@@ -68,7 +68,7 @@ def add(
         stderr.note(f"{'would create' if plan else 'created'} {file}")
     if resource.starter.serves_files and resource.prefix:
         stderr.note(
-            f"requests keep the path {resource.prefix}/, so the files are in {name}{resource.prefix}/"
+            f"requests have the path {resource.prefix}/, so the files are in {name}{resource.prefix}/"
         )
     if plan:
         stderr.note("nothing was written (--plan)")

@@ -131,7 +131,7 @@ def test_add_static_says_why_the_folder_is_repeated(
 ) -> None:
     assert add("static", "admin") == 0
     err = capsys.readouterr().err
-    assert "created admin/admin/index.html" in err and "requests keep the path /admin/" in err
+    assert "created admin/admin/index.html" in err and "requests have the path /admin/" in err
 
 
 def test_add_removes_its_files_after_a_failure(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
