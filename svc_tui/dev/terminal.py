@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +73,11 @@ async def run_test(project: Project, settings: Settings, command: Sequence[str],
     on_stop(signals.put_nowait)
     timeline, reporter = TimelineBus(), _TerminalReporter(quiet=True)
     timeline.subscribe(RequestLog(lambda line: stderr.line(Text.assemble(*line)), failures_only=not verbose))
-    host = f"{DOMAIN}:{settings.port}"
+    url = partial(dev_url, settings.port)
     with tempfile.TemporaryDirectory(prefix="svc-test-") as folder:
-        environ = {"SVC_TEST_URL": f"http://{host}", "SVC_TEST_DATA": str(Path(folder, DATA_DIR))}
+        environ = {"SVC_TEST_URL": url(project.name), "SVC_TEST_DATA": str(Path(folder, DATA_DIR))}
         for name in (name for name, resource in project.resources.items() if resource.public):
-            environ[f"SVC_TEST_URL_{name.upper().replace('-', '_')}"] = (
-                f"http://{name}--{project.name}.{host}"
-            )
+            environ[f"SVC_TEST_URL_{name.upper().replace('-', '_')}"] = url(project.name, name)
         settings = replace(settings, home=Path(folder))
         async with run_dev(project, settings, timeline, reporter, asyncio.Event()) as running:
             building = asyncio.ensure_future(running.dev.built())
