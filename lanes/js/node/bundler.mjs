@@ -112,12 +112,21 @@ async function build(request, features = undefined) {
   return cached.context.rebuild();
 }
 
+/** Return whether two results are of the same files, by their sizes; features may add some. */
+function sameInputs({ metafile: { inputs } }, { metafile: { inputs: others } }) {
+  return Object.entries(inputs).every(([path, { bytes }]) => others[path]?.bytes === bytes);
+}
+
 async function bundle(request) {
   try {
-    const plain = await build(request);
-    const features = featuresOf(plain, request);
-    if (features.intl && !request.intl) return { needs: 'intl' };
-    const result = features.any ? await build(request, features) : plain;
+    let result;
+    for (let tries = 5, plain; tries && !(plain && sameInputs(plain, result)); tries--) {
+      plain = await build(request);
+      const features = featuresOf(plain, request);
+      if (features.intl && !request.intl) return { needs: 'intl' };
+      // This reads the files again, which may have changed.
+      result = features.any ? await build(request, features) : plain;
+    }
     const text = (end) => result.outputFiles.find((file) => file.path.endsWith(end)).text;
     const map = text('svc-app.js.map');
     const { code, before } = await withoutPropertyEscapes(withClassNames(text('svc-app.js'), map));

@@ -1,7 +1,9 @@
 import asyncio
 import dataclasses
 import json
+import os
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +142,26 @@ def test_rebuild_reuses_the_loader_and_an_unchanged_deploy_build_is_cached(sourc
     sources.reported.clear()
     assert sources.build("deploy") == artifact
     assert sources.reported == []
+
+
+def test_file_saved_between_the_passes_of_a_build_is_bundled_with_its_features(sources: Sources) -> None:
+    sources.write("index.js", "export { default } from './saved.js';\n")
+    saved, after = sources.workdir / "saved.js", sources.workdir / "after.js"
+    after.write_text("export default { fetch: () => new Response(typeof new URLPattern({ pathname: '/' })) };\n")
+    os.mkfifo(saved)
+
+    def save() -> None:
+        """Save the file while the first pass, which waits for its content, has it open."""
+        reader = os.open(saved, os.O_WRONLY)
+        after.replace(saved)
+        os.write(reader, b"export default { fetch: () => new Response(Buffer.from('before')) };\n")
+        os.close(reader)
+
+    saving = threading.Thread(target=save)
+    saving.start()
+    (answer,) = ask(sources, sources.build("dev"), "/")
+    saving.join()
+    assert (answer.status, answer.body) == (200, b"object")
 
 
 def test_killed_bundler_is_restarted(sources: Sources) -> None:
