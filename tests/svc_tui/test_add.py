@@ -55,6 +55,7 @@ def test_add_mounts_a_resource_with_its_sources_and_a_table(
     assert resources["docs"].public
     assert resources["docs"].output == project / "docs"
     assert (project / "svc.toml").read_text().startswith(MANIFEST.rstrip())
+    assert (project / "api" / ".gitignore").read_text() == "node_modules/\n"
     assert "'/api/hello'" in (project / "api" / "src" / "index.js").read_text()
     assert "GET /v1/documents" in (project / "search" / "main.go").read_text()
     assert (project / "search" / "go.mod").read_text().startswith("module search\n")

@@ -1,5 +1,6 @@
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -26,6 +27,16 @@ def test_new_of_every_template_creates_a_valid_project(tmp_path: Path, template:
     assert project.front is not None
     assert (target / "AGENTS.md").read_text(encoding="utf-8").startswith("# my-app\n")
     assert not any(b"PROJECT" in path.read_bytes() for path in target.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("template", templates())
+def test_packages_of_npm_are_ignored_beside_js_sources(tmp_path: Path, template: str) -> None:
+    assert new(str(tmp_path / "app"), "-t", template) == 0
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path / "app", check=True)
+    for resource in load(tmp_path / "app").resources.values():
+        file = resource.workdir / "node_modules" / "hono" / "index.js"
+        ignored = subprocess.run(["git", "check-ignore", "--quiet", str(file)], cwd=tmp_path / "app")
+        assert resource.lane != "js" or ignored.returncode == 0
 
 
 def test_new_writes_the_schema_that_the_first_line_of_the_manifest_names(tmp_path: Path) -> None:
