@@ -11,6 +11,7 @@ import shutil
 import sys
 import sysconfig
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
@@ -28,6 +29,8 @@ _NO_NETWORK = re.compile(
 _MAX_ERROR_LINES = 6
 POLL_SECONDS = 1.0
 """Interval of the measurements of a download."""
+SILENCE_SECONDS = 5.0
+"""A server that has sent nothing for so long is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +99,14 @@ async def _install(wheel: Wheel, cache: Path, report: Callable[[str], None]) -> 
 
 
 async def _report_progress(wheel: Wheel, folder: Path, report: Callable[[str], None]) -> None:
-    """Report each quarter of a download until the task is canceled."""
-    quarter = 1
+    """Report each quarter of a download, and one that does not begin, until the task is canceled."""
+    quarter, began = 1, time.monotonic()
     while quarter < 4:
         await asyncio.sleep(POLL_SECONDS)
         megabytes = _downloaded(folder) / 1e6
+        if not megabytes and began and time.monotonic() - began >= SILENCE_SECONDS:
+            began = 0
+            report("the package index has not answered yet: `pip config list` names it")
         if megabytes >= wheel.megabytes * quarter / 4:
             quarter = int(4 * megabytes / wheel.megabytes) + 1
             report(f"{wheel.title}: {min(round(megabytes), wheel.megabytes)} of {wheel.megabytes} MB")

@@ -4,6 +4,7 @@ An installation is atomic and locked: concurrent ones share the result, and a ki
 incomplete.
 """
 
+import asyncio
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ from lanes.js.node import NodeProgram, find, managed, tool
 from lanes.js.pin import NODE
 from lanes.lock import locked
 from lanes.process import run
-from lanes.wheel_toolchain import install
+from lanes.wheel_toolchain import SILENCE_SECONDS, install
 
 _FOLDER = Path(__file__).parent
 SCRIPTS = _FOLDER / "node"
@@ -121,7 +122,7 @@ async def ensure(cache: Path, report: Callable[[str], None]) -> Toolchain:
                 report(
                     "installing the js toolchain (componentize-js, esbuild) with npm: about 400 MB, once …"
                 )
-                await _install(node, packages, SCRIPTS)
+                await _install(node, packages, SCRIPTS, report)
             if not folder.exists():
                 _equip(packages, folder)
     return Toolchain(node.program, folder, key)
@@ -138,7 +139,7 @@ async def ensure_intl(toolchain: Toolchain, cache: Path, report: Callable[[str],
         async with locked(folder.with_suffix(".lock"), report, "installing Intl"):
             if not (folder / "complete").exists():
                 report("installing Intl (FormatJS) with npm: about 300 MB, once …")
-                await _install(node, folder, INTL)
+                await _install(node, folder, INTL, report)
     return folder
 
 
@@ -151,7 +152,9 @@ async def _ensure_node(cache: Path, report: Callable[[str], None]) -> NodeProgra
     return managed(cache)
 
 
-async def _install(node: NodeProgram, folder: Path, source: Path) -> None:
+async def _install(
+    node: NodeProgram, folder: Path, source: Path, report: Callable[[str], None]
+) -> None:
     """Install the packages whose package.json and lock file are in `source`."""
     for leftover in folder.parent.glob(f".installing-{folder.name}-*"):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -160,9 +163,14 @@ async def _install(node: NodeProgram, folder: Path, source: Path) -> None:
         for name in PACKAGES:
             shutil.copyfile(source / name, temporary / name)
         # npm retries an unreachable registry for minutes per package, so one request checks it first.
-        await _npm(
-            node, temporary, "view", "esbuild", "name", "--fetch-retries=1", "--fetch-retry-mintimeout=500"
+        once = ("--fetch-retries=1", "--fetch-retry-mintimeout=500", "--fetch-timeout=10000")
+        notice = asyncio.get_running_loop().call_later(
+            SILENCE_SECONDS, report, "the npm registry has not answered yet: `npm config get registry` names it"
         )
+        try:
+            await _npm(node, temporary, "view", "esbuild", "name", *once)
+        finally:
+            notice.cancel()
         # `npm ci` would refuse a lock file without packages for some platforms.
         flags = ("--no-save", "--package-lock", "--include=optional", "--ignore-scripts")
         await _npm(node, temporary, "install", *flags, "--no-audit", "--no-fund")

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import zipfile
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -239,3 +240,17 @@ def test_download_reports_its_quarters(index: Index, tmp_path: Path, monkeypatch
 
     asyncio.run(asyncio.wait_for(download(), 30))
     assert progress == ["A Tool: 2 of 7 MB", "A Tool: 6 of 7 MB"]
+
+
+def test_silent_index_is_reported_once(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wheel_toolchain, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(wheel_toolchain, "SILENCE_SECONDS", 0.05)
+    progress: list[str] = []
+
+    async def wait() -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await wheel_toolchain._report_progress(index.add(), tmp_path, progress.append)
+
+    asyncio.run(wait())
+    assert progress == ["the package index has not answered yet: `pip config list` names it"]

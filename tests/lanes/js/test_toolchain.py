@@ -1,11 +1,13 @@
 import asyncio
 import os
+import socket
 import time
 from pathlib import Path
 
 import pytest
 
 from engine.lane import ToolchainMissing
+from lanes.js import toolchain
 from lanes.js.node import find
 from lanes.js.pin import NODE
 from lanes.js.toolchain import ensure, packages_folder, tools
@@ -125,6 +127,26 @@ def test_unreachable_registry_is_reported_soon(
         asyncio.run(ensure(tmp_path / "cache", print))
     assert "npm config get registry" in exc_info.value.hint and "    at " not in exc_info.value.message
     assert time.monotonic() - began < 20
+
+
+def test_silent_registry_is_reported_while_the_install_waits(
+    monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(toolchain, "SILENCE_SECONDS", 0.1)
+    monkeypatch.setenv("npm_config_cache", str(tmp_path / "npm"))
+
+    async def main() -> None:
+        silent = asyncio.Event()
+        with socket.create_server(("127.0.0.1", 0)) as registry:
+            monkeypatch.setenv("npm_config_registry", f"http://127.0.0.1:{registry.getsockname()[1]}/")
+            install = ensure(tmp_path / "cache", lambda line: silent.set() if "not answered" in line else None)
+            task = asyncio.create_task(install)
+            await asyncio.wait_for(silent.wait(), 60)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(main())
+    assert not packages_folder(tmp_path / "cache").exists()
 
 
 def test_concurrent_installs_share_one_and_remove_partial_ones(
