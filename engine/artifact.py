@@ -46,8 +46,9 @@ class ComponentArtifact:
     """A component that exports `wasi:http/incoming-handler`.
 
     `component` is the file and `digest` its sha256 (hex). `script` is JavaScript that the dev loader
-    requests from the host at each request (`svc:dev/script`). `source_map` (Source Map v3, JSON) maps stack
-    frames of the guest to the user's files.
+    requests from the host at each request (`svc:dev/script`). `snapshot` serves instead of both once it is
+    made: a component in which the script was evaluated. `source_map` (Source Map v3, JSON) maps stack frames
+    of the guest to the user's files.
     `inputs` are files that the build read and whose change must start another one: those outside `workdir`
     at least, and any inside that `.gitignore` may name.
     """
@@ -57,6 +58,7 @@ class ComponentArtifact:
     script: str | None = None
     source_map: bytes | None = None
     inputs: frozenset[Path] = field(default_factory=frozenset)
+    snapshot: "ComponentArtifact | None" = None
 
 
 Artifact = FolderArtifact | StaticBundle | ComponentArtifact

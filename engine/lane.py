@@ -74,7 +74,8 @@ class BuildRequest:
 
     `root` is the project folder. `cache` is shared by all projects and processes of this user. `report`
     receives single lines of progress for slow steps ("installing the js toolchain …"). `evaluate`, if any,
-    runs a dev artifact once and returns why that failed with what it printed, or `None`.
+    runs a dev artifact once and returns why that failed with what it printed, or `None`. `loader`, if any, is
+    a dev artifact with a script, whose snapshot is built instead of the sources.
     """
 
     resource: Resource
@@ -84,6 +85,7 @@ class BuildRequest:
     report: Callable[[str], None] = field(default=ignore_progress)
     _: KW_ONLY
     evaluate: Callable[[ComponentArtifact], Awaitable[str | None]] | None = None
+    loader: ComponentArtifact | None = None
 
     def display_path(self, path: Path) -> str:
         """Return a path for messages: relative to the project folder if it is inside."""

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from engine.artifact import Artifact, ComponentArtifact
@@ -76,3 +77,14 @@ class Builder:
 
             await asyncio.to_thread(store)
         return artifact
+
+    async def snapshot(
+        self, resource: Resource, root: Path, report: Callable[[str], None], loader: ComponentArtifact
+    ) -> ComponentArtifact:
+        """Return a dev artifact with its snapshot. Raises the errors of the lane."""
+        lane = self.lane(resource)
+        artifact = await lane.build(
+            BuildRequest(resource, root, self._cache, self._mode, report, loader=loader)
+        )
+        assert isinstance(artifact, ComponentArtifact)
+        return replace(loader, snapshot=artifact)

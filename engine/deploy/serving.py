@@ -11,7 +11,7 @@ from typing import Literal
 from engine.artifact import Artifact, ComponentArtifact
 from engine.deploy.versions import Publication, VersionFactory
 from engine.errors import SvcError, internal_error
-from engine.gateway.routes import FirstBuild, NotReady, RouteTable, Version
+from engine.gateway.routes import BuiltVersion, NotReady, Outdated, PendingBuild, RouteTable, Version
 from engine.manifest.collector import ProjectCollector
 from engine.manifest.model import Project, Resource
 from engine.quota import Quota
@@ -55,7 +55,7 @@ class _ServedResource:
     artifact: Artifact
     deployment: str
     secrets: tuple[str | None, ...]
-    version: Version
+    version: BuiltVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,12 @@ class PreparedProject:
     routes: RouteTable
     versions: Mapping[str, Version]
     served: Mapping[str, _ServedResource]
+
+
+def _pending_build(version: Version | None) -> PendingBuild | None:
+    if isinstance(version, NotReady):
+        return version.first_build
+    return version.build if isinstance(version, Outdated) else None
 
 
 class ServingTable:
@@ -91,23 +97,29 @@ class ServingTable:
         versions: dict[str, Version] = {}
         for name, resource in publication.project.resources.items():
             part = publication.parts.get(name)
+            version: BuiltVersion
             if part is None:
-                versions[name] = self._pending(publication.project.name, name)
+                version = self._pending(publication.project.name, name)
             elif isinstance(part, SvcError):
-                versions[name] = NotReady(part)
+                version = NotReady(part)
             else:
                 try:
                     served[name] = await self._serve(publication, resource, part)
-                    versions[name] = served[name].version
+                    version = served[name].version
                 except SvcError as error:
                     if not lenient:
                         raise
-                    versions[name] = NotReady(error)
+                    version = NotReady(error)
                 except Exception:
                     if not lenient:
                         raise
                     _log.exception("resource %s of %s cannot be loaded", name, publication.project.name)
-                    versions[name] = NotReady(internal_error(f"resource {name} cannot be loaded"))
+                    version = NotReady(internal_error(f"resource {name} cannot be loaded"))
+            versions[name] = version
+            if name in publication.outdated:
+                before = self._version(publication.project.name, name)
+                build = before.build if isinstance(before, Outdated) else PendingBuild()
+                versions[name] = Outdated(version, build)
         routes = RouteTable.build(publication.project, versions, domain=self._domain, front=self._front)
         if not lenient and not self._front:
             self._require_free(routes, publication.project.name)
@@ -121,11 +133,14 @@ class ServingTable:
                 raise SvcError(message, "Rename the project or the resource in svc.toml.", code="conflict")
 
     def _pending(self, project: str, name: str) -> NotReady:
-        live = self._live.get(project)
-        version = live.versions.get(name) if live is not None else None
+        version = self._version(project, name)
         if isinstance(version, NotReady) and version.first_build is not None:
             return version
-        return NotReady(first_build=FirstBuild())
+        return NotReady(first_build=PendingBuild())
+
+    def _version(self, project: str, name: str) -> Version | None:
+        live = self._live.get(project)
+        return live.versions.get(name) if live is not None else None
 
     async def _serve(
         self, publication: Publication, resource: Resource, artifact: Artifact
@@ -158,8 +173,13 @@ class ServingTable:
         self.routes = RouteTable.merge(each.routes for each in self._live.values())
         for resource, version in before.versions.items() if before is not None else ():
             replacement = prepared.versions.get(resource)
-            if isinstance(version, NotReady) and version.first_build and replacement is not version:
-                version.first_build.finish(replacement)
+            build = _pending_build(version)
+            if build is not None and build is not _pending_build(replacement):
+                build.finish(replacement)
+        for resource, served in before.served.items() if before is not None else ():
+            after = prepared.served.get(resource)
+            if after is None or after.artifact != served.artifact:
+                self._versions.release(served.artifact)
         if self.on_activate is not None:
             self.on_activate(name)
 
@@ -188,8 +208,9 @@ class ServingTable:
 
     def status(self, project: str, name: str, builds: BuildStatus = _NO_BUILDS) -> ResourceStatus:
         """Return the status of a resource; `builds` are its builds in development."""
-        live = self._live.get(project)
-        version = live.versions.get(name) if live is not None else None
+        version = self._version(project, name)
+        if isinstance(version, Outdated):
+            version = version.version
         serves = version is not None and not isinstance(version, NotReady)
         error = builds.error or (version.error if isinstance(version, NotReady) else None)
         state: State

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from engine.artifact import Artifact, ComponentArtifact
 from engine.deploy.doors import Doors
 from engine.errors import SvcError
-from engine.gateway.routes import Version
+from engine.gateway.routes import BuiltVersion
 from engine.gateway.static.responder import StaticResponder
-from engine.lane import BuildMode
+from engine.lane import BuildMode, ignore_progress
 from engine.manifest.model import Project, Resource
 from engine.quota import NO_QUOTA, Quota
 from engine.wasm.compile.component_file import error_context
@@ -24,7 +24,8 @@ class Publication:
     """A project to serve, with the outcome of each resource's build.
 
     `deployment` is the guests' `SVC_DEPLOYMENT`. `secrets` are the values of the secrets that resources
-    declare, by name. `quota` is that of the whole service, not of a process.
+    declare, by name. `quota` is that of the whole service, not of a process. Requests wait
+    for the next part of `outdated` resources, whose files were saved.
     """
 
     project: Project
@@ -32,6 +33,7 @@ class Publication:
     deployment: str = "dev"
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     quota: Quota = NO_QUOTA
+    outdated: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class VersionFactory:
     report: Callable[[str], None]
     doors_of: Callable[[str], Doors]
 
-    async def create(self, publication: Publication, resource: Resource, artifact: Artifact) -> Version:
+    async def create(self, publication: Publication, resource: Resource, artifact: Artifact) -> BuiltVersion:
         """Return a version that serves the artifact. Raises `SvcError` if a component is rejected."""
         if not isinstance(artifact, ComponentArtifact):
             return StaticResponder(artifact, spa=resource.spa)
@@ -65,6 +67,11 @@ class VersionFactory:
             self.doors_of(project).limit_storage(quota.storage_mb)
         self.runner.quotas.set(project, quota)
 
+    def release(self, artifact: Artifact) -> None:
+        """Unload the snapshot of an artifact that is no longer served: the next save makes another one."""
+        if isinstance(artifact, ComponentArtifact) and artifact.snapshot is not None:
+            self.runner.unload(artifact.snapshot.digest)
+
     async def evaluate(self, project: str, resource: Resource, artifact: ComponentArtifact) -> str | None:
         """Run an artifact once without network and Doors; return why that failed with its output, or `None`.
 
@@ -83,7 +90,9 @@ class VersionFactory:
     ) -> Guest:
         # All saves share the compiled dev loader, so slower compilation to better code pays off.
         fast = self.mode == "dev" and artifact.script is None
+        # A snapshot is made in the background.
+        report = self.report if artifact.snapshot is None else ignore_progress
         with error_context(resource.name):
             return await self.runner.guest(
-                resource, artifact, environment, fast=fast, report=self.report, doors=doors
+                resource, artifact.snapshot or artifact, environment, fast=fast, report=report, doors=doors
             )

@@ -1,14 +1,16 @@
 """A project in development: builds its resources and publishes each outcome.
 
 The old version of a resource serves until the new one is ready, and continues to serve if the new one does
-not build. `engine/dev/watch.py` watches the files; `engine/deploy/serving.py` serves.
+not build. Requests wait for the build of a save for a while. When nothing is left to build, snapshots of
+artifacts that evaluate a script at each request are made in the background; a save cancels that.
+`engine/dev/watch.py` watches the files; `engine/deploy/serving.py` serves.
 """
 
 import asyncio
 import os
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +25,7 @@ from engine.errors import SvcError
 from engine.lane import BuildMode, Lane
 from engine.manifest.lanes import build_settings
 from engine.manifest.model import Project, Resource
+from engine.wasm.compile.code_cache import remove_code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +90,12 @@ class DevProject:
         self._started: set[str] = set()
         self._running: dict[str, asyncio.Task[Artifact]] = {}
         self._last: dict[str, BuildFinished] = {}
+        self._saved: set[str] = set()
+        """Resources whose parts are older than their files."""
+        self._snapshots: asyncio.Task[None] | None = None
+        self._made: list[ComponentArtifact] = []
+        """Snapshots on disk."""
+        self._said: set[str] = set()
         self._first_result: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         # A deploy build takes a processor and up to a gigabyte; a dev build takes next to nothing.
         self._slots = asyncio.Semaphore(os.cpu_count() or 1) if config.mode == "deploy" else None
@@ -99,7 +108,9 @@ class DevProject:
     def _publication(self, changes: Mapping[str, BuildResult]) -> Publication:
         environ = self._config.environ
         secrets = {name: environ[name] for name in self.project.secrets & environ.keys()}
-        return Publication(self.project, {**self._parts, **changes}, secrets=secrets)
+        saved = self._saved - (changes.keys() - self._dirty)
+        outdated = frozenset(saved & self.project.resources.keys())
+        return Publication(self.project, {**self._parts, **changes}, secrets=secrets, outdated=outdated)
 
     def _outdated(self, resource: Resource) -> bool:
         """Return whether the manifest has changed so that this resource is built differently now."""
@@ -119,6 +130,7 @@ class DevProject:
         async with self._publishing:
             if resource is not None and not self._outdated(resource):
                 self._parts |= changes
+                self._saved -= changes.keys() - self._dirty
             publication = self._publication({})
             if prepared.publication != publication:
                 prepared = await self._table.prepare(publication, lenient=True)
@@ -149,6 +161,10 @@ class DevProject:
     def rebuild(self, names: set[str]) -> None:
         """Start to build these resources. Builds in progress are repeated afterwards."""
         for name in names & self.project.resources.keys():
+            if self._snapshots is not None:
+                self._snapshots.cancel()
+            if self._parts.get(name) is not None:
+                self._saved.add(name)
             self._dirty.add(name)
             if name not in self._jobs:
                 self._jobs[name] = asyncio.get_running_loop().create_task(self._work(name))
@@ -192,11 +208,54 @@ class DevProject:
                 self._dirty.discard(name)
                 number = self._intervals[name].number + 1 if name in self._intervals else 1
                 interval = self._intervals[name] = BuildInterval(number, time.time_ns())
+                if name in self._saved:
+                    await self._publish(lenient=True)
                 await self._build(name)
                 self._intervals[name] = replace(interval, end_ns=time.time_ns())
+                if name in self._saved - self._dirty:
+                    self._saved.discard(name)
+                    await self._publish(lenient=True)
         finally:
             del self._jobs[name]
             self._first_result[name].set()
+        if not self._jobs:
+            self._snapshots = asyncio.get_running_loop().create_task(self._make_snapshots())
+
+    async def _make_snapshots(self) -> None:
+        """Serve snapshots instead of the artifacts that have a script."""
+        await self._remove_snapshots(list(self._parts.values()))
+        for name, loader in list(self._parts.items()):
+            if not isinstance(loader, ComponentArtifact) or loader.script is None or loader.snapshot:
+                continue
+            resource = self.project.resources.get(name)
+            if resource is None:
+                continue
+            try:
+                artifact = await self._builder.snapshot(resource, self.project.root, self._say, loader)
+                self._made += [artifact.snapshot] if artifact.snapshot is not None else []
+                await self._publish(resource, artifact)
+            except SvcError as error:
+                effect = "each request evaluates its bundle, and a deploy would fail"
+                self._say(f"{name} has no snapshot, so {effect}: {error.message}")
+
+    def _say(self, line: str) -> None:
+        """Report a line once."""
+        if line not in self._said:
+            self._said.add(line)
+            self._config.report(line)
+
+    async def _remove_snapshots(self, parts: Iterable[BuildResult] = ()) -> None:
+        """Remove the files of snapshots that are not of these parts."""
+        snapshots = [part.snapshot for part in parts if isinstance(part, ComponentArtifact)]
+        served = {snapshot.digest for snapshot in snapshots if snapshot is not None}
+
+        def remove(snapshot: ComponentArtifact) -> None:
+            snapshot.component.unlink(missing_ok=True)
+            remove_code(self._config.cache, snapshot.digest)
+
+        for snapshot in [each for each in self._made if each.digest not in served]:
+            self._made.remove(snapshot)
+            await asyncio.to_thread(remove, snapshot)
 
     async def _build(self, name: str) -> None:
         """Build a resource; the first time, publish the remembered artifact of an earlier `svc` at once."""
@@ -240,7 +299,9 @@ class DevProject:
             artifact = await build()
             if artifact is None:
                 return
-            changed = artifact != self._parts.get(name)
+            part = self._parts.get(name)
+            before = replace(part, snapshot=None) if isinstance(part, ComponentArtifact) else part
+            changed = artifact != before
             if changed:
                 await self._publish(resource, artifact)
         except SvcError as failure:
@@ -265,9 +326,13 @@ class DevProject:
             self._config.on_built(event)
 
     async def aclose(self) -> None:
-        """Cancel all builds."""
+        """Cancel all builds, and remove the snapshots."""
         self._dirty.clear()
         jobs = list(self._jobs.values())
         for job in jobs:
             job.cancel()
         await asyncio.gather(*jobs, return_exceptions=True)
+        if self._snapshots is not None:
+            self._snapshots.cancel()
+            await asyncio.gather(self._snapshots, return_exceptions=True)
+        await self._remove_snapshots()

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.gateway.error_page import DebugDetail
 from engine.gateway.problem import send_problem, wants_page
-from engine.gateway.routes import DynamicVersion, Endpoint, NotReady, RouteTable
+from engine.gateway.routes import DynamicVersion, Endpoint, NotReady, Outdated, RouteTable
 from engine.gateway.static.body import FileChanged
 from engine.gateway.traced_exchange import HOP_BY_HOP, TracedExchange
 from engine.gateway.tracing import SpanContext
@@ -27,6 +27,8 @@ FIRST_BUILD_SECONDS = 30.0
 """How long a request waits for the first build of its resource in development."""
 PAGE_AFTER_SECONDS = 2.0
 """How long a page load in a browser waits for the first build before it gets a page that reloads itself."""
+SAVE_SECONDS = 3.0
+"""How long after a save requests wait for its build. Then the version before answers."""
 MAX_RECORDED_PER_SECOND = 50
 MAX_DENIALS_PER_SECOND = 10
 """Maximum number of events about missing mounts."""
@@ -194,6 +196,11 @@ class Gateway:
 
     async def _respond(self, exchange: TracedExchange, endpoint: Endpoint, span: SpanContext) -> _SpanOutcome:
         version = endpoint.version
+        if isinstance(version, Outdated):
+            seconds = max(0.0, version.build.began + SAVE_SECONDS - time.monotonic())
+            exchange.trace = RequestTrace()
+            with exchange.trace.measure("build", "wait for the build of a save"):
+                version = await version.build.wait(seconds) or version.version
         if isinstance(version, NotReady) and version.first_build is not None:
             seconds = PAGE_AFTER_SECONDS if _navigates(exchange) else FIRST_BUILD_SECONDS
             exchange.trace = RequestTrace()

@@ -6,6 +6,7 @@ request uses one table from start to end.
 
 import asyncio
 import re
+import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,19 +37,20 @@ class StaticVersion(Protocol):
         """Send the response and return its status and body size in bytes; `None` if no file matches."""
 
 
-class FirstBuild:
-    """The result of a resource's first build. Requests wait for it."""
+class PendingBuild:
+    """The result of a resource's first build, or of the build of a save. Requests wait for it."""
 
     def __init__(self) -> None:
+        self.began = time.monotonic()
         self._finished = asyncio.Event()
-        self._version: Version | None = None
+        self._version: BuiltVersion | None = None
 
     def finish(self, version: "Version | None") -> None:
         """Set the version that waiting requests continue with; `None` if the resource was removed."""
-        self._version = version
+        self._version = version.version if isinstance(version, Outdated) else version
         self._finished.set()
 
-    async def wait(self, seconds: float) -> "Version | None":
+    async def wait(self, seconds: float) -> "BuiltVersion | None":
         """Wait up to `seconds` for the build and return its version; `None` after a timeout."""
         await in_task()
         with suppress(TimeoutError):
@@ -61,10 +63,19 @@ class NotReady:
     """The version of a resource that cannot serve: `first_build` is running, or it failed with `error`."""
 
     error: SvcError | None = None
-    first_build: FirstBuild | None = None
+    first_build: PendingBuild | None = None
 
 
-Version = DynamicVersion | StaticVersion | NotReady
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """A version whose files were saved since: `build` replaces it, or leaves it if that fails."""
+
+    version: "BuiltVersion"
+    build: PendingBuild
+
+
+BuiltVersion = DynamicVersion | StaticVersion | NotReady
+Version = BuiltVersion | Outdated
 
 
 class Endpoint:

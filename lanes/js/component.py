@@ -75,10 +75,16 @@ async def component(spec: SnapshotSpec) -> tuple[Path, str]:
         if cached := cached_component(spec.cache_folder):
             return cached, ""
         spec.report(f"{spec.activity} …")
-        with tempfile.TemporaryDirectory(prefix="making-", dir=spec.cache_folder) as folder:
-            module = Path(folder) / MODULES[spec.world]
-            await spec.write(module)
-            return await _make(spec, module)
+        return await make_component(spec)
+
+
+async def make_component(spec: SnapshotSpec) -> tuple[Path, str]:
+    """Make a component even if it is cached, and report nothing. See `component`."""
+    spec.cache_folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="making-", dir=spec.cache_folder) as folder:
+        module = Path(folder) / MODULES[spec.world]
+        await spec.write(module)
+        return await _make(spec, module)
 
 
 async def _make(spec: SnapshotSpec, module: Path) -> tuple[Path, str]:

@@ -1,7 +1,8 @@
 """The js lane: JavaScript or TypeScript with a default export that has `fetch(request)`.
 
-A dev build is an esbuild bundle that a ready-made loader component evaluates at each request; a deploy
-build is a component with the evaluated module in a snapshot. Both go through the same glue.
+A dev build is an esbuild bundle that a ready-made loader component evaluates at each request, until a
+component with the evaluated bundle in a snapshot is made; a deploy build is such a component. All go through
+the same glue.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from lanes.js.component import (
     SnapshotSpec,
     bundle_glue,
     component,
+    make_component,
 )
 from lanes.js.errors import (
     EXPORT_HINT,
@@ -48,6 +50,8 @@ _CHECK = (
     "{ fetch: () => new Response() } });\n//# sourceURL=svc-app.js\n"
 )
 """The end of a script that evaluates a module without calling its handler."""
+_IMPORT, _HOST = 'import { svcHost } from "./svc-glue.js";', "\nsvcHost(svcApp.default, svcApp.svcEntry);\n"
+"""What makes a script of a dev build the main module of a snapshot."""
 LOOKED_FOR = "package.json (module, main), src/index.ts, src/index.js, index.ts, index.js"
 
 
@@ -84,6 +88,12 @@ class JsLane:
             if self._toolchain is None or not self._toolchain.is_complete():
                 self._toolchain = await ensure(request.cache, request.report)
         toolchain = self._toolchain
+        if request.loader is not None:
+            source_map = request.loader.source_map or b""
+            # The script of the loader, so that the first line of the map stays the first line.
+            code = _IMPORT + (request.loader.script or "") + _HOST
+            component = await self._snapshot(toolchain, request, code, source_map)
+            return replace(request.loader, component=component, digest=component.stem, script=None)
         name = entry.relative_to(request.root).as_posix()
         deploy = request.mode == "deploy"
         bundle = partial(
@@ -129,18 +139,22 @@ class JsLane:
     async def _snapshot(
         self, toolchain: Toolchain, request: BuildRequest, code: str, source_map: bytes
     ) -> Path:
-        """Return the component of a bundle, cached by its content."""
+        """Return the component of a bundle, cached by its content unless that is a dev build's."""
 
         async def write(module: Path) -> None:
             module.write_text(code, encoding="utf-8")
 
         name = request.resource.name
         heap = _heap(request)
-        cache_folder = request.cache / "js" / sha256(f"{toolchain.key}\0{heap}\0{code}".encode()).hexdigest()
+        if request.loader is None:
+            make, key = component, sha256(f"{toolchain.key}\0{heap}\0{code}".encode()).hexdigest()
+            cache_folder = request.cache / "js" / key
+        else:
+            make, cache_folder = make_component, request.cache / "components"
         activity = f"making the component of {name}"
         mapping = SourceMap.parse(source_map)
         try:
-            path, output = await component(
+            path, output = await make(
                 SnapshotSpec(
                     toolchain,
                     "service",

@@ -152,9 +152,7 @@ async def _ensure_node(cache: Path, report: Callable[[str], None]) -> NodeProgra
     return managed(cache)
 
 
-async def _install(
-    node: NodeProgram, folder: Path, source: Path, report: Callable[[str], None]
-) -> None:
+async def _install(node: NodeProgram, folder: Path, source: Path, report: Callable[[str], None]) -> None:
     """Install the packages whose package.json and lock file are in `source`."""
     for leftover in folder.parent.glob(f".installing-{folder.name}-*"):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -165,7 +163,9 @@ async def _install(
         # npm retries an unreachable registry for minutes per package, so one request checks it first.
         once = ("--fetch-retries=1", "--fetch-retry-mintimeout=500", "--fetch-timeout=10000")
         notice = asyncio.get_running_loop().call_later(
-            SILENCE_SECONDS, report, "the npm registry has not answered yet: `npm config get registry` names it"
+            SILENCE_SECONDS,
+            report,
+            "the npm registry has not answered yet: `npm config get registry` names it",
         )
         try:
             await _npm(node, temporary, "view", "esbuild", "name", *once)

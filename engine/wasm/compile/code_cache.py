@@ -166,6 +166,14 @@ def _first_cached(
     return None
 
 
+def remove_code(cache: Path, digest: str) -> None:
+    """Remove the files of a compiled component, except code that others share. Does not raise."""
+    folder = cache / "compiled"
+    for path in (*folder.glob(f"{digest}-*"), *folder.glob(f".{digest}-*")):
+        with suppress(OSError):
+            path.unlink()
+
+
 def evict_code(cache: Path, needed: Container[str], before_ns: int, *, count_only: bool = False) -> int:
     """Remove, or only count, files of machine code that were not used since `before_ns` (Unix epoch).
 

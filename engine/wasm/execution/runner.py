@@ -134,6 +134,10 @@ class Runner:
         self._loaded.move_to_end(key)
         return loaded
 
+    def unload(self, digest: str) -> None:
+        """Forget a component that is not needed again, once its requests have ended."""
+        self._loaded.pop((digest, False), None)
+
     async def _load(
         self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]
     ) -> LoadedComponent:

@@ -56,7 +56,8 @@ function options(request, features) {
     define: {
       'import.meta': '{"url":"file:///svc-app.js"}',
       'process.env.NODE_ENV': 'process.env.NODE_ENV',
-      SVC_SNAPSHOT: String(deploy),
+      // A variable that a dev build has in its snapshot only.
+      SVC_SNAPSHOT: deploy ? 'true' : 'svcHost',
     },
     write: false,
     outfile: join(root, 'svc-app.js'),

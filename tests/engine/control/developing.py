@@ -15,7 +15,7 @@ from engine.errors import SvcError
 from engine.http.sockets import bind, bind_reuseport
 from engine.manifest.load import load
 from engine.timeline.bus import TimelineBus
-from svc_tui.dev.server import Settings, run_dev
+from svc_tui.dev.server import Reporter, Settings, run_dev
 
 
 class Quiet:
@@ -42,12 +42,16 @@ class Developed:
 
 @asynccontextmanager
 async def developed(
-    root: Path, stop: asyncio.Event, cache: Path | None = None, workers: int = 1
+    root: Path,
+    stop: asyncio.Event,
+    cache: Path | None = None,
+    workers: int = 1,
+    reporter: Reporter | None = None,
 ) -> AsyncIterator[Developed]:
     """Serve a built project in development until the context exits."""
     sockets = bind_reuseport("localhost", 0, workers) if workers > 1 else [bind("localhost", 0)]
     settings = Settings(sockets, cache or root.parent / "cache", "dev")
-    async with run_dev(load(root), settings, TimelineBus(), Quiet(), stop) as running:
+    async with run_dev(load(root), settings, TimelineBus(), reporter or Quiet(), stop) as running:
         presence = await running.presence
         await running.dev.ready()
         yield Developed(settings.port, presence)

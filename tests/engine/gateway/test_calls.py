@@ -2,7 +2,7 @@
 
 import asyncio
 
-from engine.gateway.routes import FirstBuild, NotReady
+from engine.gateway.routes import NotReady, PendingBuild
 from engine.manifest.model import Mount, Resource
 from engine.wasm.execution.request import GuestRequest, RunReport
 from tests.engine.gateway.serving import Scripted, Site, reply, with_site
@@ -40,5 +40,5 @@ def test_wait_for_first_build_is_a_call() -> None:
         wait, *others = site.spans[0].calls
         assert wait.kind == "build" and wait.wall_ns > 1_000_000 and len(others) == 2
 
-    build = FirstBuild()
+    build = PendingBuild()
     with_site([PUBLIC_API], {"api": NotReady(first_build=build)}, test)

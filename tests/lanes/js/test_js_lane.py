@@ -147,7 +147,9 @@ def test_rebuild_reuses_the_loader_and_an_unchanged_deploy_build_is_cached(sourc
 def test_file_saved_between_the_passes_of_a_build_is_bundled_with_its_features(sources: Sources) -> None:
     sources.write("index.js", "export { default } from './saved.js';\n")
     saved, after = sources.workdir / "saved.js", sources.workdir / "after.js"
-    after.write_text("export default { fetch: () => new Response(typeof new URLPattern({ pathname: '/' })) };\n")
+    after.write_text(
+        "export default { fetch: () => new Response(typeof new URLPattern({ pathname: '/' })) };\n"
+    )
     os.mkfifo(saved)
 
     def save() -> None:

@@ -139,7 +139,9 @@ def test_silent_registry_is_reported_while_the_install_waits(
         silent = asyncio.Event()
         with socket.create_server(("127.0.0.1", 0)) as registry:
             monkeypatch.setenv("npm_config_registry", f"http://127.0.0.1:{registry.getsockname()[1]}/")
-            install = ensure(tmp_path / "cache", lambda line: silent.set() if "not answered" in line else None)
+            install = ensure(
+                tmp_path / "cache", lambda line: silent.set() if "not answered" in line else None
+            )
             task = asyncio.create_task(install)
             await asyncio.wait_for(silent.wait(), 60)
             task.cancel()

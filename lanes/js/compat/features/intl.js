@@ -147,7 +147,7 @@ if (load.DateTimeFormat) {
   }
 }
 
-if (SVC_SNAPSHOT) {
+if (typeof SVC_SNAPSHOT !== 'undefined') {
   for (const locale of locales) {
     for (const name of uses) new Intl[name](locale, name === 'DateTimeFormat' ? SPECIMEN : undefined);
   }
