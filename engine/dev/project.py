@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from engine.artifact import Artifact, ComponentArtifact, FolderArtifact
 from engine.build.builder import Builder
@@ -22,10 +23,10 @@ from engine.deploy.serving import BuildStatus, ResourceStatus, ServingTable
 from engine.deploy.versions import BuildResult, Publication
 from engine.dev.build_writes import BuildInterval
 from engine.errors import SvcError
-from engine.lane import BuildMode, Lane
+from engine.lane import BuildMode, Lane, ignore_progress
 from engine.manifest.lanes import build_settings
 from engine.manifest.model import Project, Resource
-from engine.wasm.compile.code_cache import remove_code
+from engine.wasm.compile.code_cache import compile_component, remove_code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +94,7 @@ class DevProject:
         self._saved: set[str] = set()
         """Resources whose parts are older than their files."""
         self._snapshots: asyncio.Task[None] | None = None
+        self._compilation: asyncio.Task[Any] | None = None
         self._made: list[ComponentArtifact] = []
         """Snapshots on disk."""
         self._said: set[str] = set()
@@ -223,6 +225,9 @@ class DevProject:
 
     async def _make_snapshots(self) -> None:
         """Serve snapshots instead of the artifacts that have a script."""
+        if self._compilation is not None:
+            await asyncio.wait([self._compilation])
+            self._compilation.exception()  # It concerns a snapshot that a save made obsolete.
         await self._remove_snapshots(list(self._parts.values()))
         for name, loader in list(self._parts.items()):
             if not isinstance(loader, ComponentArtifact) or loader.script is None or loader.snapshot:
@@ -232,11 +237,21 @@ class DevProject:
                 continue
             try:
                 artifact = await self._builder.snapshot(resource, self.project.root, self._say, loader)
-                self._made += [artifact.snapshot] if artifact.snapshot is not None else []
+                assert artifact.snapshot is not None
+                self._made.append(artifact.snapshot)
+                await self._compile(artifact.snapshot)
                 await self._publish(resource, artifact)
             except SvcError as error:
                 effect = "each request evaluates its bundle, and a deploy would fail"
                 self._say(f"{name} has no snapshot, so {effect}: {error.message}")
+
+    async def _compile(self, snapshot: ComponentArtifact) -> None:
+        """Compile a snapshot, to the end even if a save cancels this: later ones share most of the code."""
+        compiling = compile_component(
+            snapshot.component, snapshot.digest, self._config.cache, fast=False, report=ignore_progress
+        )
+        self._compilation = asyncio.create_task(compiling)
+        await asyncio.shield(self._compilation)
 
     def _say(self, line: str) -> None:
         """Report a line once."""
@@ -332,7 +347,8 @@ class DevProject:
         for job in jobs:
             job.cancel()
         await asyncio.gather(*jobs, return_exceptions=True)
-        if self._snapshots is not None:
-            self._snapshots.cancel()
-            await asyncio.gather(self._snapshots, return_exceptions=True)
+        background = [task for task in (self._snapshots, self._compilation) if task is not None]
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
         await self._remove_snapshots()
