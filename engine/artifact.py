@@ -1,6 +1,6 @@
 """Artifacts: immutable build results, named by sha256, that the engine serves."""
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -58,6 +58,7 @@ class ComponentArtifact:
     script: str | None = None
     source_map: bytes | None = None
     inputs: frozenset[Path] = field(default_factory=frozenset)
+    _: KW_ONLY
     snapshot: "ComponentArtifact | None" = None
 
 

@@ -1,7 +1,7 @@
 """Publications, and the factory that turns their artifacts into servable versions."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from engine.artifact import Artifact, ComponentArtifact
 from engine.deploy.doors import Doors
@@ -33,6 +33,7 @@ class Publication:
     deployment: str = "dev"
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     quota: Quota = NO_QUOTA
+    _: KW_ONLY
     outdated: frozenset[str] = frozenset()
 
 

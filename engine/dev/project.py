@@ -95,9 +95,9 @@ class DevProject:
         """Resources whose parts are older than their files."""
         self._snapshots: asyncio.Task[None] | None = None
         self._compilation: asyncio.Task[Any] | None = None
-        self._made: list[ComponentArtifact] = []
+        self._snapshot_files: list[ComponentArtifact] = []
         """Snapshots on disk."""
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._first_result: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         # A deploy build takes a processor and up to a gigabyte; a dev build takes next to nothing.
         self._slots = asyncio.Semaphore(os.cpu_count() or 1) if config.mode == "deploy" else None
@@ -236,14 +236,14 @@ class DevProject:
             if resource is None:
                 continue
             try:
-                artifact = await self._builder.snapshot(resource, self.project.root, self._say, loader)
+                artifact = await self._builder.snapshot(resource, self.project.root, self._report_once, loader)
                 assert artifact.snapshot is not None
-                self._made.append(artifact.snapshot)
+                self._snapshot_files.append(artifact.snapshot)
                 await self._compile(artifact.snapshot)
                 await self._publish(resource, artifact)
             except SvcError as error:
                 effect = "each request evaluates its bundle, and a deploy would fail"
-                self._say(f"{name} has no snapshot, so {effect}: {error.message}")
+                self._report_once(f"{name} has no snapshot, so {effect}: {error.message}")
 
     async def _compile(self, snapshot: ComponentArtifact) -> None:
         """Compile a snapshot, to the end even if a save cancels this: later ones share most of the code."""
@@ -253,10 +253,10 @@ class DevProject:
         self._compilation = asyncio.create_task(compiling)
         await asyncio.shield(self._compilation)
 
-    def _say(self, line: str) -> None:
+    def _report_once(self, line: str) -> None:
         """Report a line once."""
-        if line not in self._said:
-            self._said.add(line)
+        if line not in self._reported:
+            self._reported.add(line)
             self._config.report(line)
 
     async def _remove_snapshots(self, parts: Iterable[BuildResult] = ()) -> None:
@@ -268,8 +268,8 @@ class DevProject:
             snapshot.component.unlink(missing_ok=True)
             remove_code(self._config.cache, snapshot.digest)
 
-        for snapshot in [each for each in self._made if each.digest not in served]:
-            self._made.remove(snapshot)
+        for snapshot in [each for each in self._snapshot_files if each.digest not in served]:
+            self._snapshot_files.remove(snapshot)
             await asyncio.to_thread(remove, snapshot)
 
     async def _build(self, name: str) -> None:

@@ -137,8 +137,8 @@ def test_silent_registry_is_reported_while_the_install_waits(
 
     async def main() -> None:
         silent = asyncio.Event()
-        with socket.create_server(("127.0.0.1", 0)) as registry:
-            monkeypatch.setenv("npm_config_registry", f"http://127.0.0.1:{registry.getsockname()[1]}/")
+        with socket.create_server(("127.0.0.1", 0)) as silent_server:
+            monkeypatch.setenv("npm_config_registry", f"http://127.0.0.1:{silent_server.getsockname()[1]}/")
             install = ensure(
                 tmp_path / "cache", lambda line: silent.set() if "not answered" in line else None
             )
