@@ -236,7 +236,9 @@ class DevProject:
             if resource is None:
                 continue
             try:
-                artifact = await self._builder.snapshot(resource, self.project.root, self._report_once, loader)
+                artifact = await self._builder.snapshot(
+                    resource, self.project.root, self._report_once, loader
+                )
                 assert artifact.snapshot is not None
                 self._snapshot_files.append(artifact.snapshot)
                 await self._compile(artifact.snapshot)

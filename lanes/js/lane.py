@@ -51,7 +51,7 @@ _CHECK = (
 )
 """The end of a script that evaluates a module without calling its handler."""
 _IMPORT, _HOST = 'import { svcHost } from "./svc-glue.js";', "\nsvcHost(svcApp.default, svcApp.svcEntry);\n"
-"""What makes a script of a dev build the main module of a snapshot."""
+"""Around the script of a dev build, they make the main module of a snapshot of it."""
 LOOKED_FOR = "package.json (module, main), src/index.ts, src/index.js, index.ts, index.js"
 
 
