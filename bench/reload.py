@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -26,7 +26,7 @@ from bench.processes import ROOT, load, loaded, svc_dev, svc_dev_process, write_
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildRequest, Lane, ignore_progress
 from engine.manifest.load import load as load_manifest
-from engine.wasm.compile.code_cache import compile_component
+from engine.wasm.compile.code_cache import compile_component, remove_code
 from lanes.go.lane import GoLane
 from lanes.js.lane import JsLane
 from lanes.rust.lane import RustLane
@@ -127,13 +127,14 @@ all.push([{0}, Shape{0}, table{0}, convert{0}]);
 async def prepare_snapshots(project: Path) -> None:
     """Make a snapshot, so that what the first one on a machine needs exists."""
     cache, lane = Home.from_environment(os.environ).cache(), JsLane()
+    request = BuildRequest(load_manifest(project).resources["api"], project, cache, "dev")
     try:
-        artifact = await lane.build(
-            BuildRequest(load_manifest(project).resources["api"], project, cache, "deploy")
-        )
+        artifact = await lane.build(replace(request, loader=await lane.build(request)))
     finally:
         await lane.aclose()
     await compile_component(artifact.component, artifact.digest, cache, fast=False, report=ignore_progress)
+    artifact.component.unlink()
+    remove_code(cache, artifact.digest)
 
 
 def large_bundle_ms() -> list[float]:
