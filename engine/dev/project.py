@@ -23,7 +23,7 @@ from engine.deploy.serving import BuildStatus, ResourceStatus, ServingTable
 from engine.deploy.versions import BuildResult, Publication
 from engine.dev.build_writes import BuildInterval
 from engine.errors import SvcError
-from engine.lane import BuildMode, Lane, ignore_progress
+from engine.lane import BuildFailed, BuildMode, Lane, ignore_progress
 from engine.manifest.lanes import build_settings
 from engine.manifest.model import Project, Resource
 from engine.wasm.compile.code_cache import compile_component, remove_code
@@ -141,9 +141,12 @@ class DevProject:
                 await self._config.forward(publication)
 
     def inputs(self, name: str) -> frozenset[Path]:
-        """Return the files that a resource was built from, as far as its lane reports them."""
-        artifact = self._parts.get(name)
-        return artifact.inputs if isinstance(artifact, ComponentArtifact) else frozenset()
+        """Return the files that a resource was built from or failed at, as far as its lane reports them."""
+        artifact, last = self._parts.get(name), self._last.get(name)
+        inputs = artifact.inputs if isinstance(artifact, ComponentArtifact) else frozenset()
+        if last is not None and isinstance(last.error, BuildFailed):
+            inputs |= {self.project.root / each.file for each in last.error.diagnostics if each.file}
+        return inputs
 
     def build_interval(self, name: str) -> BuildInterval | None:
         """Return when the latest build of a resource ran."""

@@ -1,4 +1,4 @@
-"""Build inputs outside of a resource's folder, listed by Go: other modules and the files that select them."""
+"""Build inputs, listed by Go: packages of the user, and the files that select modules."""
 
 import json
 import os
@@ -33,8 +33,7 @@ async def inputs(go: Go, request: BuildRequest, work: Workspace) -> frozenset[Pa
         paths |= {folder / name for name in names}
         if settings := package.get("Module", {}).get("GoMod"):
             paths.add(Path(settings))
-    workdir = request.resource.workdir
-    return frozenset(path for path in paths if path.is_file() and not path.is_relative_to(workdir))
+    return frozenset(path for path in paths if path.is_file())
 
 
 def _packages(text: str) -> Iterator[dict[str, Any]]:

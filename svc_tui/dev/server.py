@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from engine.control.discovery import ControlEndpoint
+from doors.tables.migrations import MIGRATIONS_FOLDER
+from engine.control.discovery import ControlEndpoint, find_endpoint
 from engine.deploy.doors import Doors, DoorUsage
 from engine.deploy.serving import ServingTable
 from engine.deploy.versions import VersionFactory
@@ -119,10 +120,17 @@ async def run_dev(
         for recorder in recorders:
             stack.callback(recorder.close)
 
+        watcher = Watcher(project.root, reporter.warn)
+
         def on_built(event: BuildFinished) -> None:
             reporter.built(event)
+            if interval := dev.build_interval(event.resource):
+                watcher.include(dev.inputs(event.resource), interval.start_ns)
             recorders[0](_record(event))  # not by the timeline: its subscribers know it from the reporter
 
+        other = find_endpoint(data)
+        if other is not None and other.is_running and other.pid != os.getpid():
+            reporter.note(f"another svc dev (process {other.pid}) serves this project, with the same tables")
         migrating = migrations.MigrationListener(project.root, data, reporter)
         await migrating.apply()
         opened = Doors(doors(), project.name, data, timeline)
@@ -171,8 +179,7 @@ async def run_dev(
             else serve(gateway, settings.sockets[0], stop=stop, grace=GRACE_SECONDS)
         )
         stack.push_async_callback(asyncio.gather, serving)
-        watcher = Watcher(project.root)
-        watcher.subscribe(SourceListener(dev, load, reporter.error, reporter.note))
+        watcher.subscribe(SourceListener(dev, watcher.ignored, load, reporter.error, reporter.note))
         watcher.subscribe(migrating)
         stack.push_async_callback(migrating.aclose)
         watching = loop.create_task(watcher.run(stop))
@@ -183,6 +190,8 @@ async def run_dev(
         stack.callback(stop.set)
         _warn_of_manifest(project, reporter, recorders[0])
         await watcher.ready.wait()
+        if (tables := project.root / MIGRATIONS_FOLDER).is_dir():
+            watcher.include([tables / "*.sql"], 0)  # they may be ignored, or linked from outside
         dev.rebuild(set(project.resources))
         yield DevServer(dev, presence, stopped)
 
@@ -243,8 +252,10 @@ def _warn_of_manifest(project: Project, reporter: Reporter, record: Callable[[Pl
 
 def _record(event: BuildFinished) -> PlatformRecord:
     if event.error is not None:
-        output = event.error.output_text if isinstance(event.error, BuildFailed) else ""
-        text = f"did not build: {event.error.message}\n{output}".rstrip("\n")
+        error = event.error
+        output = error.output_text if isinstance(error, BuildFailed) else ""
+        exact = isinstance(error, BuildFailed) and error.diagnostics
+        text = output if exact else f"did not build: {error.message}\n{output}".rstrip("\n")
         return PlatformRecord(time.time_ns(), event.resource, "ERROR", text)
     text = f"{BUILT} {duration(int(event.seconds * 1e9))}"
     return PlatformRecord(time.time_ns(), event.resource, "INFO", text)

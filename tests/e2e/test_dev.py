@@ -320,6 +320,7 @@ def test_two_servers_of_one_project_build_in_turn_and_serve_each_save(tmp_path: 
     script.write_text("export default { fetch: () => new Response('one') };\n")
     with dev_server(root, home) as first, dev_server(root, home) as second:
         assert first.port != second.port
+        second.wait_for(rf"another svc dev \(process {first.process.pid}\) serves this project")
         for text in ("one", "two", "three"):
             save(page, text)
             save(script, f"export default {{ fetch: () => new Response('{text}') }};\n")
@@ -328,3 +329,43 @@ def test_two_servers_of_one_project_build_in_turn_and_serve_each_save(tmp_path: 
                 server.until("/api", lambda answer, text=text: answer.text == text)  # type: ignore[misc]
         for server in (first, second):
             assert not any("at once" in line or "error" in line for line in server.lines), server.lines
+
+
+def test_files_that_a_build_read_start_a_build_by_every_path_and_whatever_git_ignores(
+    tmp_path: Path, home: Path
+) -> None:
+    """Workspaces link packages below `node_modules`, `workdir` is a link, and sources are generated."""
+    root, outside = tmp_path / "a", tmp_path / "outside"
+    (root / "packages" / "api" / "generated").mkdir(parents=True)
+    (root / "packages" / "lib" / "target").mkdir(parents=True)
+    (root / "node_modules" / "@me").mkdir(parents=True)
+    outside.mkdir()
+    for name in ("api", "lib"):
+        (root / "packages" / name / "package.json").write_text(f'{{"name":"@me/{name}","type":"module"}}')
+        (root / "node_modules" / "@me" / name).symlink_to(root / "packages" / name)
+    (root / "node_modules" / "far").symlink_to(outside)
+    (root / "linked").symlink_to("packages/api")
+    (root / ".gitignore").write_text("generated/\n")
+    (root / "svc.toml").write_text(
+        '[project]\nname="a"\n[resource.api]\nlane="js"\npublic=true\nworkdir="linked"\n'
+    )
+    files = {
+        root / "packages" / "api" / "generated" / "schema.js": "schema",
+        root / "packages" / "lib" / "index.js": "lib",
+        root / "packages" / "lib" / "target" / "t.js": "target",
+        outside / "index.js": "far",
+        root / "linked" / "own.js": "own",
+    }
+    for path, name in files.items():
+        path.write_text(f"export const {name} = '{name}-1';\n")
+    (root / "packages" / "api" / "index.js").write_text(
+        "import { schema } from './generated/schema.js';\nimport { lib } from '@me/lib/index.js';\n"
+        "import { target } from '@me/lib/target/t.js';\nimport { far } from 'far/index.js';\n"
+        "import { own } from './own.js';\n"
+        "export default { fetch: () => new Response([schema, lib, target, far, own].join(' ')) };\n"
+    )
+    with dev_server(root, home) as server:
+        assert server.get("/").text == "schema-1 lib-1 target-1 far-1 own-1"
+        for path, name in files.items():
+            path.write_text(f"export const {name} = '{name}-2';\n")
+            server.until("/", lambda answer, name=name: f"{name}-2" in answer.text)  # type: ignore[misc]

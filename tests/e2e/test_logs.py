@@ -206,4 +206,6 @@ def test_two_dev_servers_record_requests_and_builds_in_one_timeline(
     assert sorted(row["request_id"] for row in requests if row["target"] == "/") == sorted(request_ids)
     built = {row["resource"]: (row["level"], row["body"]) for row in rows if row["kind"] == "platform"}
     assert built["front"][0] == "INFO" and built["front"][1].startswith("built in ")
-    assert built["api"][0] == "ERROR" and built["api"][1].startswith("did not build: ")
+    assert built["api"][0] == "ERROR" and built["api"][1].startswith(
+        "api.js:2:1  Expected identifier but found"
+    )

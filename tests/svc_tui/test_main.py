@@ -11,7 +11,7 @@ from svc_tui import main
 from svc_tui.main import COMMANDS, Command, run
 
 CONSOLE = {"textual", "svc_tui.console.app"}
-SERVER = CONSOLE | {"quart", "hypercorn", "wasmtime", "watchfiles", "httpcore"}
+SERVER = CONSOLE | {"quart", "hypercorn", "wasmtime", "inotify_simple", "httpcore"}
 RUN = "from svc_tui.main import run\n"
 
 
@@ -28,7 +28,7 @@ def svc(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
         (f"{RUN}for name in {[*COMMANDS]}: run([name, '--help'])", SERVER | {"httpx"}),
         (
             "import engine.workers.worker, svc_tui.composition as c; c.doors()",
-            CONSOLE | {"quart", "pydantic", "httpx", "watchfiles"},
+            CONSOLE | {"quart", "pydantic", "httpx", "inotify_simple"},
         ),
         ("import engine.wasm.compile.compiler", SERVER - {"wasmtime"} | {"asyncio", "importlib.metadata"}),
     ],
