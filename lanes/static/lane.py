@@ -1,8 +1,10 @@
 """The static lane: a folder served as it is, or a bundle of the output of a build command."""
 
+import asyncio
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from engine.artifact import FolderArtifact, StaticBundle
@@ -12,6 +14,7 @@ from lanes.identity import identity
 from lanes.lock import exclusive
 from lanes.static import SPEC
 from lanes.static.pack import Packing, pack
+from lanes.static.walk import walk
 
 _QUALITY = {"dev": (5, 6), "deploy": (11, 9)}
 
@@ -23,6 +26,7 @@ class StaticLane:
 
     def __init__(self) -> None:
         self._workers = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="static-pack")
+        self._noted: set[str] = set()
 
     async def build(self, request: BuildRequest) -> FolderArtifact | StaticBundle:
         """Build the resource: a live folder in dev without `build`, else a static bundle.
@@ -42,10 +46,10 @@ class StaticLane:
                 f'Add `output = "public"` (the folder) to [resource.{resource.name}] in svc.toml.',
             )
         if resource.build is None:
-            return await _serve_or_pack(resource.output, request, self._workers)
+            return await _serve_or_pack(resource.output, request, self._workers, self._noted)
         async with exclusive(request):
             await run_build(request)
-            return await _serve_or_pack(resource.output, request, self._workers)
+            return await _serve_or_pack(resource.output, request, self._workers, self._noted)
 
     async def tools(self, cache: Path) -> tuple[Tool, ...]:
         """Return nothing: files are served as they are, and a build command brings its own tools."""
@@ -64,11 +68,16 @@ class StaticLane:
 
 
 async def _serve_or_pack(
-    output: Path, request: BuildRequest, workers: ThreadPoolExecutor
+    output: Path, request: BuildRequest, workers: ThreadPoolExecutor, noted: set[str]
 ) -> FolderArtifact | StaticBundle:
-    """Return the output folder, live or packed."""
+    """Return the output folder, live or packed. Of a live one, report files that are left out, once each."""
     _check_output(output, request)
     if request.resource.build is None and request.mode == "dev":
+        with suppress(OSError):
+            for note in (await asyncio.to_thread(walk, output)).notes:
+                if note not in noted:
+                    noted.add(note)
+                    request.report(note)
         return FolderArtifact(output)
     brotli, gzip = _QUALITY[request.mode]
     verify = request.mode == "deploy"

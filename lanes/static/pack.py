@@ -19,6 +19,7 @@ from lanes.static.blobs import Blob, BlobStore, place_blob
 from lanes.static.walk import walk
 
 _PROGRESS_SECS = 2.0
+_LARGE = 100 << 20
 # `main.8f3c21ab.js` of webpack and Parcel, `main.min.<SHA-256>.css` of Hugo, `index-C9x1TfQ2.js` of Vite and
 # Rollup, `chunk-5KJ2QX7A.js` of esbuild, `logo.CgT1UAgQ_Z1bHT6.webp` of Astro. Bundlers name no documents so.
 _FINGERPRINT = re.compile(
@@ -72,24 +73,30 @@ async def _pack(root: Path, packing: Packing) -> StaticBundle:
     content = await asyncio.to_thread(walk, root)
     for note in content.notes:
         packing.report(note)
+    sizes = await asyncio.to_thread(
+        lambda: {name: path.stat().st_size for name, path in content.files.items()}
+    )
+    for name in [name for name, size in sizes.items() if size > _LARGE]:
+        packing.report(f"{name} has {sizes[name] >> 20} MiB: files of that size make builds and deploys slow")
     store = await asyncio.to_thread(BlobStore, packing.cache / "static", verify=packing.verify)
     hashed = await asyncio.to_thread(_fingerprinted, content.files, root, packing.sources)
     loop = asyncio.get_running_loop()
     jobs = {
-        loop.run_in_executor(packing.workers, _image_file, store, name, path, packing, name in hashed)
+        loop.run_in_executor(packing.workers, _image_file, store, name, path, packing, name in hashed): name
         for name, path in content.files.items()
     }
-    pending = set(jobs)
+    pending, pause = set(jobs), _PROGRESS_SECS
     try:
         while pending:
-            done, pending = await asyncio.wait(
-                pending, timeout=_PROGRESS_SECS, return_when=asyncio.FIRST_EXCEPTION
-            )
+            done, pending = await asyncio.wait(pending, timeout=pause, return_when=asyncio.FIRST_EXCEPTION)
             failures = [failure for job in done if (failure := job.exception())]
             if failures:
                 raise failures[0]
             if pending:
-                packing.report(f"compressing files: {len(jobs) - len(pending)} of {len(jobs)} done …")
+                pause *= 2
+                size, name = max((sizes[jobs[job]], jobs[job]) for job in pending)
+                done_now = f"{len(jobs) - len(pending)} of {len(jobs)} done"
+                packing.report(f"compressing files: {done_now}; largest to do: {name}, {size >> 20} MiB …")
     finally:
         for job in pending:
             job.cancel()

@@ -64,3 +64,17 @@ def test_file_removed_while_packing_is_reported(output: Path, tmp_path: Path) ->
     assert "build again" in exc_info.value.hint
     assert not (tmp_path / "cache" / "images").exists()
     assert not list((tmp_path / "cache").rglob("new-*"))
+
+
+def test_large_file_is_named_with_its_size(
+    output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lanes.static.pack._LARGE", 2 << 20)
+    monkeypatch.setattr("lanes.static.pack._PROGRESS_SECS", 0.01)
+    (output / "big.csv").write_bytes(os.urandom(3 << 19) * 2)
+    lines: list[str] = []
+    with ThreadPoolExecutor(1) as workers:
+        asyncio.run(pack(output, Packing(tmp_path / "cache", 5, 6, workers, lines.append, verify=True)))
+    assert lines[0] == "big.csv has 3 MiB: files of that size make builds and deploys slow"
+    assert "of 31 done; largest to do: big.csv, 3 MiB …" in lines[1]
+    assert len(lines) < 15

@@ -244,6 +244,15 @@ def test_hidden_and_outside_files_are_excluded(shop: Workshop, tmp_path: Path) -
     assert ".git" not in lines
 
 
+def test_file_left_out_of_a_live_folder_is_named_once(shop: Workshop) -> None:
+    shop.write("index.html", "x")
+    (shop.output / os.fsdecode(b"bad\xff.txt")).touch()
+    assert isinstance(shop.build(mode="dev"), FolderArtifact)
+    assert shop.lines == [r"left out 'bad\udcff.txt': its name is not valid in a URL"]
+    shop.build(mode="dev")
+    assert shop.lines == []
+
+
 def test_unchanged_files_are_not_compressed_again(shop: Workshop) -> None:
     shop.write("a.js", "function a() {}\n" * 300)
     shop.write("b.js", "function b() {}\n" * 300)
