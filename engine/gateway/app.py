@@ -120,9 +120,13 @@ class Gateway:
 
     async def _serve(self, exchange: TracedExchange) -> _SpanOutcome:
         span = SpanContext.from_header(exchange.header(b"traceparent"))
-        endpoint = self._routes().match_host(exchange.authority)
+        routes = self._routes()
+        endpoint = routes.match_host(exchange.authority)
         if endpoint is None or not exchange.request.path.startswith(("/", "*")):
-            return await self._refuse(exchange, span, None, "not-found")
+            debug = None
+            if endpoint is None and self._settings.dev:
+                debug = DebugDetail(f"No resource has this host. Available: {', '.join(sorted(routes.hosts))}")
+            return await self._refuse(exchange, span, None, "not-found", debug=debug)
         exchange.project = endpoint.project
         quota = self._quotas.get(endpoint.project)
         if quota is not None and quota.requests is not None and not quota.requests.allow():
@@ -158,10 +162,11 @@ class Gateway:
         endpoint: Endpoint | None,
         code: str,
         detail: str = "",
+        debug: DebugDetail | None = None,
     ) -> _SpanOutcome:
         """Send and record a problem instead of serving the request."""
         started, now = time.perf_counter_ns(), time.time_ns()
-        status, size = await self._problem(exchange, code, None)
+        status, size = await self._problem(exchange, code, debug)
         outcome = _SpanOutcome(status, code, detail=detail, bytes_out=size)
         self._record(exchange, span, endpoint, time_ns=now, started_ns=started, outcome=outcome, root=True)
         return outcome

@@ -284,3 +284,15 @@ def test_connection_field_cannot_remove_fields_that_proxies_set() -> None:
         (b"x-own", b"1"),
     ]
     assert guest_headers(headers) == [headers[0], headers[2]]
+
+
+@pytest.mark.parametrize("dev", [True, False])
+def test_unknown_host_is_explained_in_development_only(files: StaticResponder, *, dev: bool) -> None:
+    async def test(site: Site) -> None:
+        unknown = (await site.ask("/", "x.ngrok.io", headers={"accept": "text/html"})).text
+        for host in ("api--shop.localhost", "other--shop.localhost"):
+            assert (await site.ask("/", host)).json()["detail"] in unknown
+        assert ("No resource has this host" in unknown) == ("front--shop.localhost" in unknown) == dev
+        assert "api--shop" not in unknown
+
+    with_site([FRONT, API], {"front": files, "api": echo()}, test, dev=dev)
