@@ -35,6 +35,7 @@ def svc_dev_process(project: Path, *options: str) -> Iterator[tuple[int, int]]:
                 for line in process.stdout
                 if (found := re.search(r"http://localhost:(\d+)/", line))
             )
+            next(line for line in process.stdout if "watching for changes" in line)
             drain = subprocess.Popen(["cat"], stdin=process.stdout, stdout=subprocess.DEVNULL)
             try:
                 yield port, process.pid

@@ -125,7 +125,9 @@ class Gateway:
         if endpoint is None or not exchange.request.path.startswith(("/", "*")):
             debug = None
             if endpoint is None and self._settings.dev:
-                debug = DebugDetail(f"No resource has this host. Available: {', '.join(sorted(routes.hosts))}")
+                debug = DebugDetail(
+                    f"No resource has this host. Available: {', '.join(sorted(routes.hosts))}"
+                )
             return await self._refuse(exchange, span, None, "not-found", debug=debug)
         exchange.project = endpoint.project
         quota = self._quotas.get(endpoint.project)

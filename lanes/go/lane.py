@@ -65,6 +65,8 @@ class GoLane:
             if self._go is None or not os.access(self._go.program, os.X_OK):
                 self._go = await toolchain.ensure(request.cache, request.report)
         go = self._go
+        if not (request.cache / "go" / "components").is_dir():
+            request.report("compiling Go's packages for components, once …")
         work = await workspace(go, request)
         folder = work.file.parent
         async with locked(folder / "lock", request.report, f"building resource {request.resource.name}"):

@@ -107,15 +107,15 @@ def request_line(spans: Sequence[RequestRecord], time: str, stderr: str = "") ->
     The message of an error is left out if `stderr`, whose lines are shown too, contains it.
     """
     front, inner = spans[-1], spans[0]
+    code = f" {inner.code}" if inner.code and inner.code not in INTERRUPTED else ""
     line: Styled = [
         (time, "dim"),
         (f" {front.method:<6} ", "bold"),
-        (f"{front.target:<{TARGET_WIDTH}}", ""),
+        (f"{front.target:<{TARGET_WIDTH - len(code)}}", ""),
         (f"  {front.status}", _STATUS.get(front.status // 100, "bold")),
+        (code, "red"),
+        (f"  {duration(front.wall_ns):>6}", ""),
     ]
-    if inner.code and inner.code not in INTERRUPTED:
-        line.append((f" {inner.code}", "red"))
-    line.append((f"  {duration(front.wall_ns):>6}", ""))
     compute = f"cpu {duration(inner.compute_ns):>6}" if inner.compute_ns else ""
     peak = size(inner.peak_memory) if inner.peak_memory is not None else ""
     meters = f"  {compute:<10}  {peak:>8}"

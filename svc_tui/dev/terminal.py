@@ -47,6 +47,8 @@ async def run(project: Project, settings: Settings) -> None:
     ticker = loop.create_task(_tick(log))
     try:
         async with run_dev(project, settings, timeline, _TerminalReporter(), stop) as running:
+            for line in addresses(running.dev.project, settings.port):
+                stdout.line(line)
             collect_for_server()
             running.presence.add_done_callback(_warn_of_control)
             ready = loop.create_task(running.dev.ready())
@@ -54,8 +56,7 @@ async def run(project: Project, settings: Settings) -> None:
             tasks: set[asyncio.Future[Any]] = {ready, stopped, running.ended}
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if not stop.is_set() and not running.ended.done():
-                for line in addresses(running.dev.project, settings.port):
-                    stdout.line(line)
+                stdout.line(Text("\n  watching for changes · press Ctrl+C to stop\n", "dim"))
                 await running.ended
             stopped.cancel()
             ready.cancel()
@@ -192,6 +193,4 @@ def addresses(project: Project, port: int) -> list[Text]:
     rows = [each.model_dump() for each in AddressOut.of(project, lambda *names: f"{dev_url(port, *names)}/")]
     address = f"{dev_url(port, project.name)}/" if project.front is not None else no_address(rows)
     lines = [Text.assemble("\n  ", (project.name, "bold"), f"  {address}\n")]
-    lines += [Text.assemble("  ", line) for line in address_lines(rows)]
-    lines.append(Text("\n  watching for changes · press Ctrl+C to stop\n", "dim"))
-    return lines
+    return [*lines, *(Text.assemble("  ", line) for line in address_lines(rows)), Text()]

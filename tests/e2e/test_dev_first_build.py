@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.dev_server import Output
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -118,3 +119,30 @@ def test_edited_build_command_cancels_a_hung_build(project: Path, home: Path) ->
         assert httpx.get(url, timeout=20).text == "one"
         with pytest.raises(ProcessLookupError):
             os.kill(hung, 0)
+
+
+def test_addresses_are_printed_before_the_first_builds_are_ready(project: Path, home: Path) -> None:
+    command = [sys.executable, "-m", "svc_tui", "dev", "--port", "0"]
+    with subprocess.Popen(
+        command,
+        cwd=project,
+        env={**os.environ, "SVC_HOME": str(home)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        output = Output()
+        reader = threading.Thread(target=output.read, args=(process.stdout,), daemon=True)
+        reader.start()
+        try:
+            output.wait_for("http://localhost:", 60)
+            output.wait_for("web--a.localhost:")
+            until((project / "started").exists)
+            assert not any("watching" in line or "ready" in line for line in output.lines)
+            (project / "go").touch()
+            output.wait_for("web ready in")
+            output.wait_for("watching for changes")
+        finally:
+            process.terminate()
+            reader.join(15)

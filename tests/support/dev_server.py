@@ -105,7 +105,7 @@ def serving(command: list[str], folder: Path, environ: Mapping[str, str]) -> Ite
     try:
         line = server.wait_for(r"http://localhost:[1-9]\d*/", START_SECONDS)
         server.port = int(line.partition("http://localhost:")[2].partition("/")[0])
-        server.wait_for("watching for changes")
+        server.wait_for("watching for changes", START_SECONDS)
         yield server
     finally:
         with contextlib.suppress(ProcessLookupError):

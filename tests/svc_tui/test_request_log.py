@@ -87,3 +87,8 @@ def test_error_message_that_stderr_shows_is_not_repeated() -> None:
     formatter = LogFormatter(dated=True)
     styled = [each for record in (line, failed) for each in formatter.lines(record)]
     assert sum("Error: broken" in "".join(text for text, _ in each) for each in styled) == 1
+
+
+def test_code_of_a_failed_request_moves_no_column_behind_it() -> None:
+    missing = replace(ROOT, target="/nothing", status=404, code="not-found")
+    assert shown(missing)[0].index("cpu") == shown(replace(missing, status=200, code=""))[0].index("cpu")

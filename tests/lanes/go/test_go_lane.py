@@ -148,6 +148,19 @@ USES_SHARED = LITE.replace("import ", 'import "example.com/shared"\nimport ').re
 )
 
 
+def test_first_build_of_a_cache_says_what_takes_long(module: Module, tmp_path: Path) -> None:
+    shared, module.cache = module.cache, tmp_path / "cache"
+    module.cache.mkdir()
+    for path in shared.iterdir():
+        if path.name != "go":
+            (module.cache / path.name).symlink_to(path)
+    module.program(LITE)
+    module.build()
+    assert module.reported == ["compiling Go's packages for components, once …"]
+    module.build()
+    assert len(module.reported) == 1
+
+
 def test_workspace_of_the_user_is_used(module: Module) -> None:
     shared = sibling(module)
     module.program(USES_SHARED)
