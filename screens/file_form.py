@@ -1,6 +1,7 @@
 """Forms that read or write a file: a path field with completion, progress, and cancellation."""
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
@@ -10,11 +11,16 @@ from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
 from screens.dialog import ConfirmDialog
-from screens.files import complete_path
+from screens.files import OnBytes, complete_path, parse_path, write_file
 from screens.form import Field, Form
+from screens.terminal_app import downloads_of
+from screens.web_driver import BrowserDriver
 from svc_tui.client import SvcError
+from svc_tui.terminal.units import size
 
 T = TypeVar("T")
+MAX_DOWNLOAD_BYTES = 256 << 20
+"""Maximum size of an export that a browser downloads from a Console at a service."""
 _PROGRESS_SECONDS = 0.1
 
 
@@ -111,8 +117,41 @@ class FileForm(Form[T]):
         """Do the work and return the result of the form. Raises `SvcError`."""
         raise NotImplementedError
 
+    def target(self) -> Path:
+        """Return the path that the user entered; for a download, the same name in the folder of downloads."""
+        path, folder = parse_path(self.value("file")), downloads_of(self.app)
+        if folder is None:
+            return path
+        for earlier in folder.iterdir():
+            earlier.unlink()
+        return folder / path.name
+
+    def write(self, path: Path, chunks: Iterator[bytes], on_bytes: OnBytes) -> int:
+        """Write the file and return its size. Raises `SvcError`."""
+        limit = None if downloads_of(self.app) is None else MAX_DOWNLOAD_BYTES
+
+        def limited(done: int, total: int) -> None:
+            if limit is not None and done > limit:
+                raise SvcError(
+                    f"a download has at most {size(limit)}",
+                    "Export it with `svc tables export` or `svc logs` on your machine.",
+                )
+            on_bytes(done, total)
+
+        return write_file(path, chunks, limited, self.stopped)
+
+    def show_exported(self, what: str, path: Path) -> None:
+        """Notify of the written file; have the browser download it if it is for another machine."""
+        if downloads_of(self.app) is None:
+            self.app.notify(f"exported {what} to {path}", markup=False)
+        elif isinstance(self.app._driver, BrowserDriver):
+            self.app._driver.send_download(path.name)
+            self.app.notify(f"exported {what}; your browser downloads {path.name}", markup=False)
+
     async def confirm_overwrite(self, path: Path) -> None:
         """Ask before replacing a file. Raises `SvcError` if the user declines or the path is a folder."""
+        if downloads_of(self.app) is not None:
+            return
         if path.is_dir():
             raise SvcError(f"{path} is a folder", "Enter the name of a file in it.")
         if path.exists():

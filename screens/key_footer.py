@@ -6,6 +6,8 @@ from textual.widget import Widget
 from textual.widgets import Footer
 from textual.widgets._footer import FooterKey
 
+from screens.terminal_app import TerminalApp
+
 LAST_KEYS = 2
 """Number of keys at the end that are always shown: help and quit, or back."""
 WIDE_CELLS = 70
@@ -27,7 +29,7 @@ class KeyFooter(Footer):
 
     def compose(self) -> ComposeResult:
         """Compose the keys that fit."""
-        keys = list(super().compose())
+        keys = [key for key in super().compose() if _is_offered(key)]
         self._room = self.size.width
         narrow = self._room < WIDE_CELLS
         self.set_class(narrow, "-narrow")
@@ -40,6 +42,14 @@ class KeyFooter(Footer):
         """Show the keys that fit now."""
         if self.size.width != self._room:
             self.call_after_refresh(self.recompose)
+
+
+def _is_offered(key: Widget) -> bool:
+    return (
+        not isinstance(key, FooterKey)
+        or not isinstance(key.app, TerminalApp)
+        or key.app.is_offered(key.action)
+    )
 
 
 def _cells(key: Widget) -> int:

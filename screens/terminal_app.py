@@ -6,8 +6,10 @@ import signal
 import termios
 import threading
 from collections.abc import Sequence
-from typing import ClassVar, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
+from textual.actions import ActionParseResult, parse
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
@@ -23,8 +25,17 @@ from screens.key_sequencer import KeySequencer
 from screens.terminal_driver import TerminalDriver
 from screens.terminal_text import AsciiFilter, ControlCharFilter, supports_unicode
 from screens.theme import DARK, THEMES, adapted
+from svc_tui.client import SvcError
 
 Result = TypeVar("Result")
+_LOCAL_ACTIONS = {
+    "edit_outside": ("$EDITOR runs on your own machine only", "Press e to edit the cell here."),
+    "edit_source": ("$EDITOR runs on your own machine only", "Open the file there."),
+    "file": ("this Console cannot read files of your machine", "Enter the bytes as base64."),
+    "import": ("this Console cannot read files of your machine", "Run `svc tables import FILE` there."),
+    "resend": ("$EDITOR runs on your own machine only", "Press r to send the request as it was."),
+}
+"""Actions that use this machine: why they are refused for users of another, and what to do instead."""
 _SPELLED_KEYS = frozenset({"enter", "backspace", "tab", "space", "home", "end"})
 """Keys that are shown by their names."""
 
@@ -49,8 +60,13 @@ class TerminalApp(App[Result]):
         ),
     ]
 
-    def __init__(self) -> None:
+    def __init__(self, downloads: Path | None = None) -> None:
+        """Create the application. With `downloads`, it runs for a user of another machine.
+
+        Then exports are written to this folder for the user's browser. No other file and no program is used.
+        """
         super().__init__()
+        self.downloads = downloads
         paste.install()
         self._control_chars = ControlCharFilter()
         self._keys = KeySequencer(self)
@@ -96,6 +112,20 @@ class TerminalApp(App[Result]):
         modifiers, key = binding.parse_key()
         return "+".join([*modifiers, key if key in _SPELLED_KEYS else format_key(key)])
 
+    def is_offered(self, action: str) -> bool:
+        """Return whether an action can be used here."""
+        return self.downloads is None or parse(action)[1] not in _LOCAL_ACTIONS
+
+    async def run_action(self, action: "str | ActionParseResult", *arguments: Any, **options: Any) -> bool:
+        """Run an action, unless it would use this machine for a user of another."""
+        name = (parse(action) if isinstance(action, str) else action)[1]
+        try:
+            require_local(self, name)
+        except SvcError as error:
+            self.notify(error.text, severity="warning", markup=False)
+            return True
+        return await super().run_action(action, *arguments, **options)
+
     async def on_event(self, event: Event) -> None:
         """Handle keys one at a time, and reject pastes that are too large for the focused widget."""
         if isinstance(event, Key | Paste) and not event.is_forwarded and not self._keys.accepts(event):
@@ -109,6 +139,17 @@ class TerminalApp(App[Result]):
             self.notify(f"{size}. Nothing was inserted.", severity="warning")
             return
         await super().on_event(event)
+
+
+def downloads_of(app: App[Any]) -> Path | None:
+    """Return the folder of downloads of an application for another machine."""
+    return app.downloads if isinstance(app, TerminalApp) else None
+
+
+def require_local(app: App[Any], action: str) -> None:
+    """Raise `SvcError` if an action would use this machine for a user of another."""
+    if downloads_of(app) is not None and action in _LOCAL_ACTIONS:
+        raise SvcError(*_LOCAL_ACTIONS[action])
 
 
 def _max_paste(focused: Widget | None) -> int | None:

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from screens.file_form import FileForm, PathField
-from screens.files import parse_path, progress_bar, write_file
+from screens.files import progress_bar
 from screens.form import require_filled
 from screens.logs.export import export_of_fleet, export_records, is_text_file
 from screens.logs.filter import RecordSelection
@@ -45,14 +45,14 @@ class LogExportForm(FileForm[Path]):
     async def work(self) -> Path:
         """Write the file; ask before replacing one."""
         require_filled([("file", self.value("file"))])
-        path = parse_path(self.value("file"))
+        path = self.target()
         lines = is_text_file(path)
         await self.confirm_overwrite(path)
         done = await asyncio.to_thread(self._save, path, lines)
         if self._missing:
             names = ", ".join(sorted(self._missing))
             self.app.notify(f"without the records of {names}, which did not answer", severity="warning")
-        self.app.notify(f"exported {plural(self._records, 'record')} ({size(done)}) to {path}", markup=False)
+        self.show_exported(f"{plural(self._records, 'record')} ({size(done)})", path)
         return path
 
     def _save(self, path: Path, lines: bool) -> int:
@@ -60,7 +60,7 @@ class LogExportForm(FileForm[Path]):
             chunks = self._counted(export_of_fleet(self._client, self._filter, self._missing, lines=lines))
         else:
             chunks = export_records(self._client, self._filter, lines=lines, on_progress=self._update_count)
-        return write_file(path, chunks, lambda done, total: None, self.stopped)
+        return self.write(path, chunks, lambda done, total: None)
 
     def _counted(self, records: Iterator[bytes]) -> Iterator[bytes]:
         """Yield records and show their number, some at a time."""

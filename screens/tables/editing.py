@@ -23,6 +23,7 @@ from screens.tables.grid import RemoteGrid, TableColumn, TableRow, default_text
 from screens.tables.paste_screen import PasteScreen
 from screens.tables.table_view import TableView
 from screens.tables.text_screen import TextScreen
+from screens.terminal_app import downloads_of, require_local
 from screens.widgets.columns import sanitize
 
 MAX_LINE_LENGTH, MAX_TEXT_LENGTH = 1000, 100_000
@@ -112,15 +113,15 @@ class TableEditor(TableView):
         if text is not None:
             self._set(row, column, read(text, column.type))
 
-    @staticmethod
-    def _rule(column: TableColumn) -> str:
+    def _rule(self, column: TableColumn) -> str:
         """Return what can be typed into a column."""
         parts = ["ctrl+n null"] if column.nullable else []
         if column.type.form == "format":
             or_now = f", or {NOW}" if column.type.accepts_now else ""
             parts.insert(0, f"{column.type.example}{or_now}")
         if column.type.form == "bytes":
-            parts.insert(0, "base64, or @ and the path of a file")
+            local = downloads_of(self.app) is None
+            parts.insert(0, "base64, or @ and the path of a file" if local else "base64")
         return " · ".join([*parts, *([column.note] if column.note else [])])
 
     @on(Input.Changed, "#cell")
@@ -187,6 +188,7 @@ class TableEditor(TableView):
     async def _set_file(self, row: NewRow | TableRow, column: TableColumn, name: str) -> None:
         """Stage the content of a file as the value of a blob cell."""
         with self.shown_errors():
+            require_local(self.app, "file")
             self._set(row, column, await asyncio.to_thread(read_blob, parse_path(name)))
 
     def action_null(self) -> None:

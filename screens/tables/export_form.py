@@ -9,7 +9,6 @@ from textual.content import Content
 from textual.widgets import Static
 
 from screens.file_form import FileForm, PathField
-from screens.files import parse_path, write_file
 from screens.form import Field, require_filled
 from screens.project_client import ProjectClient
 from screens.tables.files import DATABASE_FORMATS, format_of
@@ -48,11 +47,11 @@ class TableExportForm(FileForm[Path]):
     async def work(self) -> Path:
         """Write the file; confirm before replacing an existing one. Raises `SvcError`."""
         require_filled([("file", self.value("file"))])
-        path, format = parse_path(self.value("file")), format_of(self.value("file"))
+        path, format = self.target(), format_of(self.value("file"))
         source = self._source(format)
         await self.confirm_overwrite(path)
         written = await asyncio.to_thread(self._save, path, *source)
-        self.app.notify(f"exported {size(written)} to {path}", markup=False)
+        self.show_exported(size(written), path)
         return path
 
     def _source(self, format: str) -> tuple[str, dict[str, Any]]:
@@ -71,7 +70,7 @@ class TableExportForm(FileForm[Path]):
 
     def _save(self, path: Path, source: str, params: dict[str, Any]) -> int:
         with self._client.download(source, params=params) as chunks:
-            return write_file(path, chunks, self._show_written, self.stopped)
+            return self.write(path, chunks, self._show_written)
 
     def _show_written(self, done: int, total: int) -> None:
         self.progress = f"{size(done)} written"

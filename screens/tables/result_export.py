@@ -13,7 +13,6 @@ from textual.content import Content
 from textual.widgets import Static
 
 from screens.file_form import FileForm, PathField
-from screens.files import parse_path, write_file
 from screens.form import require_filled
 from screens.tables.files import format_of
 from screens.tables.result import ResultRows
@@ -46,14 +45,12 @@ class ResultExportForm(FileForm[Path]):
     async def work(self) -> Path:
         """Write the file; confirm before replacing an existing one. Raises `SvcError`."""
         require_filled([("file", self.value("file"))])
-        path, format = parse_path(self.value("file")), format_of(self.value("file"))
+        path, format = self.target(), format_of(self.value("file"))
         if format not in FORMATS:
             raise SvcError(f"a result cannot be exported as .{format}", "Use .csv, .json or .jsonl.")
         await self.confirm_overwrite(path)
-        written = await asyncio.to_thread(
-            write_file, path, chunks(self._result, format), self._show_written, self.stopped
-        )
-        self.app.notify(f"exported {size(written)} to {path}", markup=False)
+        written = await asyncio.to_thread(self.write, path, chunks(self._result, format), self._show_written)
+        self.show_exported(size(written), path)
         return path
 
     def _show_written(self, done: int, total: int) -> None:

@@ -20,6 +20,7 @@ from screens.tables.held_keys import HeldKeys
 from screens.tables.picker import TablePicker
 from screens.tables.query import RowQuery
 from screens.tables.status import record_lines, staged_status, table_status
+from screens.terminal_app import downloads_of
 from screens.widgets.columns import ListColumn
 from screens.widgets.content import to_content
 from screens.widgets.lines import TextLines
@@ -113,6 +114,8 @@ class TableView(ConsoleScreen):
         old, self._grid = self._grid, grid
         self.banner = ""
         self.rows.empty = NO_ROWS if grid.editable else NO_ROWS_READ_ONLY
+        if downloads_of(self.app) is not None:
+            self.rows.empty = self.rows.empty.partition(",")[0]
         if query.conditions or query.search or line:
             self.rows.empty = NO_MATCH
         grid.layout = self._layouts.get(grid.table, grid.layout).for_columns(list(grid.column_index))

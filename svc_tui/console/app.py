@@ -97,19 +97,20 @@ class Console(TerminalApp[None]):
     def __init__(
         self,
         engine: EngineConnection,
-        login: LoginActions,
+        login: LoginActions | None,
         *,
         keymap: dict[str, str] | None = None,
         deployer: BoardDeployer | None = None,
         sql_history: HistoryStore | None = None,
         theme_preference: ThemePreference | None = None,
+        downloads: Path | None = None,
     ) -> None:
         """Create the application. `keymap` overrides keys by binding id.
 
         `deployer` enables deploys from the Board. `sql_history` and `theme_preference` are stored between
-        sessions.
+        sessions. `downloads` is that of `TerminalApp`.
         """
-        super().__init__()
+        super().__init__(downloads)
         self._theme_preference = theme_preference
         if theme_preference is not None and (name := theme_preference.read()) in self.available_themes:
             self.theme = name
@@ -172,14 +173,16 @@ class Console(TerminalApp[None]):
 
     def on_console_screen_login_required(self) -> None:
         """Ask the user to log in again: the session has expired."""
-        if self._engine.info.kind == "service" and not isinstance(self.screen, LoginScreen):
-            dialog = _login_dialog(self._login_actions, self._engine.info.address)
+        login = self._login_actions
+        if self._engine.info.kind == "service" and login and not isinstance(self.screen, LoginScreen):
+            dialog = _login_dialog(login, self._engine.info.address)
             self.push_screen(dialog, lambda key: self._client.reset() if key else None)
 
     def on_deploy_screen_login_requested(self, event: DeployScreen.LoginRequested) -> None:
         """Ask the user to log in to a service before a deploy."""
-        dialog = _login_dialog(self._login_actions)
-        self.push_screen(dialog, lambda key: event.retry() if key else None)
+        if self._login_actions is not None:
+            dialog = _login_dialog(self._login_actions)
+            self.push_screen(dialog, lambda key: event.retry() if key else None)
 
     def action_tab(self, tab: Tab) -> None:
         """Show a tab; close an open request of it."""
@@ -216,7 +219,8 @@ class Console(TerminalApp[None]):
     def action_keys(self) -> None:
         """Show the keys that work now."""
         about = self.screen.HELP if isinstance(self.screen, ConsoleScreen) else ""
-        active = self.screen.active_bindings.values()
+        bindings = self.screen.active_bindings.values()
+        active = [each for each in bindings if self.is_offered(each.binding.action)]
         keys = visible_keys(active, self.get_key_display, binding_group(self.screen))
         self.push_screen(HelpScreen(about, keys))
 
@@ -274,7 +278,11 @@ class Console(TerminalApp[None]):
         """Return the entries of the palette: actions with their keys, then commands with their values."""
         screen = self.screen_stack[-2] if isinstance(self.screen, CommandPalette) else self.screen
         first = binding_group(screen)
-        active = [each for each in screen.active_bindings.values() if each.enabled and each.binding.id]
+        active = [
+            each
+            for each in screen.active_bindings.values()
+            if each.enabled and each.binding.id and self.is_offered(each.binding.action)
+        ]
         rows: dict[str, tuple[Callable[[], Awaitable[bool]], list[str]]] = {}
         for each in sorted(active, key=lambda each: (binding_group(each.node) != first, by_use(each))):
             binding = each.binding
@@ -402,16 +410,25 @@ class LoginApp(TerminalApp[str]):
 
 
 def run(
-    engine: EngineConnection, login: LoginActions, keymap: dict[str, str], deployer: BoardDeployer, home: Path
+    engine: EngineConnection,
+    login: LoginActions | None,
+    keymap: dict[str, str],
+    deployer: BoardDeployer,
+    home: Path | None,
+    downloads: Path | None = None,
 ) -> None:
-    """Run the Console until the user quits, then stop its engine. `home` is the user's svc directory."""
+    """Run the Console until the user quits, then stop its engine.
+
+    `home` is the user's svc directory. A Console at a service has neither login nor home, but `downloads`.
+    """
     app = Console(
         engine,
         login,
         keymap=keymap,
         deployer=deployer,
-        sql_history=SqlHistory(home),
-        theme_preference=ThemePreference(home),
+        sql_history=SqlHistory(home) if home else None,
+        theme_preference=ThemePreference(home) if home else None,
+        downloads=downloads,
     )
     try:
         app.run()
