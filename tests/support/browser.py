@@ -15,6 +15,25 @@ import httpx
 from websockets.asyncio.client import connect
 
 SECONDS = 60.0
+RECEIVED = """
+    window.received = "";
+    Object.defineProperty(window, "WebSocket", {
+        get() { return this.socketClass; },
+        set(socket) {
+            this.socketClass = class extends socket {
+                constructor(...given) {
+                    super(...given);
+                    const decoder = new TextDecoder();
+                    this.addEventListener("message", ({ data }) => {
+                        if (typeof data === "string") return;
+                        window.received += decoder.decode(data, { stream: true });
+                    });
+                }
+            };
+        },
+    });
+"""
+"""Collects the output of a Console in `received`."""
 FLAGS = (
     "--headless",
     "--no-sandbox",

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-from websockets.sync.client import ClientConnection, connect
 
 SECONDS = 60.0
 
@@ -111,27 +110,72 @@ def web_console(folder: Path, home: Path, *options: str, **environ: str) -> Iter
         running.process.stderr.close()
 
 
-def socket(web: Web, cookie: str, origin: str | None = None) -> connect:
-    """Open the WebSocket of the page."""
-    url = f"{web.url.replace('http', 'ws')}/ws?width=100&height=30"
-    return connect(
-        url,
-        additional_headers={"Cookie": cookie},
-        origin=web.url if origin is None else origin,
-        max_size=None,
-        proxy=None,
-    )
+class PageConnection:
+    """The connection of a page: the stream of its terminal, and requests with its input."""
+
+    def __init__(self, url: str, cookie: str, origin: str | None = None) -> None:
+        """`url` is that of the page, without a final slash."""
+        self._url = url
+        self._client = httpx.Client(
+            timeout=SECONDS, headers={"Cookie": cookie, "Origin": origin or _origin(url)}
+        )
+        self._stack = contextlib.ExitStack()
+        self._rest = b""
+
+    def __enter__(self) -> "PageConnection":
+        self._stack.callback(self._client.close)
+        size = {"width": 100, "height": 30}
+        self.response = self._stack.enter_context(
+            self._client.stream("POST", f"{self._url}/stream", json=size)
+        )
+        self._parts = self.response.iter_raw()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def send(self, *message: object) -> httpx.Response:
+        """Send a message of the page."""
+        page = self.response.headers["x-svc-page"]
+        return self._client.post(f"{self._url}/input/{page}", content=json.dumps(message))
+
+    def frame(self) -> bytes | None:
+        """Return the data of the next frame, or None at the end."""
+        while len(self._rest) < 5 or len(self._rest) < 5 + int.from_bytes(self._rest[1:5], "big"):
+            try:
+                self._rest += next(self._parts)
+            except (StopIteration, httpx.RemoteProtocolError):
+                return None
+        end = 5 + int.from_bytes(self._rest[1:5], "big")
+        data, self._rest = self._rest[5:end], self._rest[end:]
+        return data
+
+    def text_to_end(self) -> str:
+        """Return the rest of the stream as text."""
+        return b"".join(iter(self.frame, None)).decode("utf-8", "replace")
 
 
-def send(connection: ClientConnection, keys: str) -> None:
-    """Send keys from the page."""
-    connection.send(json.dumps(["stdin", keys]))
+def _origin(url: str) -> str:
+    return "/".join(url.split("/")[:3])
 
 
-def read_until(connection: ClientConnection, text: str) -> str:
+def socket(web: Web, cookie: str, origin: str | None = None) -> PageConnection:
+    """Open the connection of a page."""
+    return PageConnection(web.url, cookie, origin)
+
+
+def send(connection: PageConnection, keys: str) -> None:
+    """Send keys from the page, which splits long ones."""
+    for at in range(0, len(keys), 65536):
+        assert connection.send("stdin", keys[at : at + 65536]).status_code == 204
+
+
+def read_until(connection: PageConnection, text: str) -> str:
     """Return the output of the page up to and including a text."""
-    observed = ""
+    observed, end = "", time.monotonic() + SECONDS
     while text not in observed:
-        data = connection.recv(SECONDS)
-        observed += data.decode("utf-8", "replace") if isinstance(data, bytes) else data
+        data = connection.frame()
+        assert data is not None, observed
+        assert time.monotonic() < end, observed
+        observed += data.decode("utf-8", "replace")
     return observed

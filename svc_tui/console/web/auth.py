@@ -21,7 +21,7 @@ class BrowserAuth:
         `on_key` receives each new key. A key admits one browser; the next key is created then.
         """
         self._names = frozenset(("localhost", host.lower(), urlsplit(public).hostname)) - {None, ""}
-        self._public = public
+        self.public = public
         self._on_key = on_key
         self._cookies: list[str] = []
         self._key = ""
@@ -30,7 +30,7 @@ class BrowserAuth:
     @property
     def secure(self) -> bool:
         """True if browsers reach the page over TLS only."""
-        return self._public.startswith("https:")
+        return self.public.startswith("https:")
 
     def exchange_key(self, key: str) -> str | None:
         """Return a new cookie in exchange for a key, or None for a wrong key. A key works once."""
@@ -51,15 +51,6 @@ class BrowserAuth:
         """
         name = host_name(host)
         return name in self._names or parse_ip(name) is not None
-
-    def is_same_origin(self, origin: str, host: str) -> bool:
-        """Return whether an Origin header is the origin of this page."""
-        return origin in (f"http://{host}", self._public or None)
-
-    def socket_url(self, host: str) -> str:
-        """Return the WebSocket URL for a browser that requested the page from `host`."""
-        address = self._public or f"http://{host}"
-        return f"ws{address.removeprefix('http')}/ws"
 
     def _issue_key(self) -> None:
         self._key = secrets.token_urlsafe(KEY_BYTES)

@@ -1,26 +1,36 @@
 """`svc console --web`: runs the web server and the engine behind it until a signal arrives."""
 
 import asyncio
-import json
+import os
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from quart import Quart, Response, request
+
 from engine.errors import InvalidUsage, SvcError
+from engine.http.asgi import asgi_handler
+from engine.http.server import serve
 from engine.http.sockets import PortInUse, authority, bind
 from svc_tui.client.urls import check_encryption, is_loopback, service_url
 from svc_tui.console.engine import EngineConnection, Severity
 from svc_tui.console.web.auth import BrowserAuth
-from svc_tui.console.web.server import Page, serving
+from svc_tui.console.web.pages import Pages, Visitor, create_app, page_routes
+from svc_tui.console.web.session import Launch
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.signals import on_stop
 
 DEFAULT_PORT = 8000
+SHUTDOWN_SECONDS = 2.0
+"""Time for responses in progress at shutdown."""
+_FORBIDDEN = (
+    "The Console requires its key.\n\n"
+    "Open the address that `svc console --web` printed last; each address works once.\n"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +81,13 @@ async def serve_page(
     on_stop(lambda _: stop.set())
     info = engine.info
     target = {"project": info.project, "folder": str(folder or ""), "address": info.address}
-    command = (sys.executable, "-m", "svc_tui.console.web.child", json.dumps(target))
     address = options.public or f"http://{_browser_address(sockets[0])}"
     access = BrowserAuth(options.host, options.public, lambda key: stdout.line(f"{address}/?key={key}"))
-    page = Page(access, command, info.project, int(sockets[0].getsockname()[1]))
-    loop.add_signal_handler(signal.SIGINT, _interrupted, page, stop)
+    pages = Pages()
+    # Cookies are shared between ports: another Console on this host has its own cookie.
+    cookie = f"svc-console-{sockets[0].getsockname()[1]}"
+    app = _application(pages, access, cookie, Visitor(None, info.project, Launch(target, os.environ)))
+    loop.add_signal_handler(signal.SIGINT, _interrupted, pages, stop)
 
     def on_lost(error: SvcError) -> None:
         errors.append(error)
@@ -88,18 +100,47 @@ async def serve_page(
     try:
         engine.start(_report)
         threading.Thread(target=watch_access, name="access", daemon=True).start()
-        async with serving(page, sockets):
-            stderr.progress(
-                "open the address in a browser; each address admits one browser; press ctrl+c to stop"
-            )
-            await stop.wait()
+        serving = asyncio.create_task(
+            serve(asgi_handler(app), list(sockets), stop=stop, grace=SHUTDOWN_SECONDS)
+        )
+        stderr.progress(
+            "open the address in a browser; each address admits one browser; press ctrl+c to stop"
+        )
+        await stop.wait()
+        await pages.close()
+        await serving
     finally:
         await asyncio.to_thread(engine.stop)
     if errors:
         raise errors[0]
 
 
-def _interrupted(page: Page, stop: asyncio.Event) -> None:
+def _application(pages: Pages, access: BrowserAuth, cookie: str, visitor: Visitor) -> Quart:
+    """Return the application. Every request requires the key or a cookie."""
+    app = create_app("/")
+
+    async def authenticate(project: str) -> Visitor:
+        return visitor
+
+    @app.before_request
+    async def guard() -> Response | None:
+        if not access.is_allowed_host(request.host):
+            return Response("This server does not serve that host name.\n", 421)
+        key = request.args.get("key") if request.path == "/" else None
+        if key is None:
+            valid = access.is_valid_cookie(request.cookies.get(cookie, ""))
+            return None if valid else Response(_FORBIDDEN, 403)
+        if (value := access.exchange_key(key)) is None:
+            return Response(_FORBIDDEN, 403)
+        answer = Response(status=303, headers={"Location": "/"})
+        answer.set_cookie(cookie, value, httponly=True, samesite="Strict", secure=access.secure, path="/")
+        return answer
+
+    app.register_blueprint(page_routes(pages, authenticate, public=access.public))
+    return app
+
+
+def _interrupted(page: Pages, stop: asyncio.Event) -> None:
     """Stop. With pending edits, warn first and stop at the next interrupt."""
     if not page.pending:
         stop.set()
