@@ -62,8 +62,10 @@ from engine.wasm.outbound.dialer import CONNECT_SECONDS
 from engine.wasm.outbound.http import READ_TIMEOUT_NS
 from engine.wasm.outbound.messages import MAX_CONCURRENT_REQUESTS as MAX_OUTGOING
 from lanes.build_command import LIMIT_SECS as BUILD_SECONDS
+from screens.file_form import MAX_DOWNLOAD_BYTES
 from svc_tui.capsule import container
 from svc_tui.capsule.collect import MAX_TABLES_BYTES
+from svc_tui.console.web import pages
 
 Row = tuple[str, ...]
 _DAY_NS = 24 * 3600 * 10**9
@@ -372,6 +374,9 @@ LIMITS: dict[str, list[Row]] = {
     ],
     "Accounts": [
         ("users", f"{accounts.MAX_USERS:,}", "", "error"),
+        ("pages with a Console", str(pages.MAX_PAGES), "`--no-console`: none", "503, in words"),
+        ("input of such a page", f"{pages.IDLE_SECONDS / 60:.0f} min without it", "", "the page ends"),
+        ("export that such a page downloads", size(MAX_DOWNLOAD_BYTES), "", "error"),
         ("roles of a user", str(accounts.MAX_ROLES), "", "error"),
         ("sessions and tokens of a user", f"{sessions.MAX_PER_USER} each", "", "error"),
         (

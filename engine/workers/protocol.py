@@ -32,7 +32,8 @@ class WorkerConfig:
     `data` is the folder of the project's data or, with `multi_project`, of one folder per project. `grace` is
     in seconds. `per_address` limits connections per client address, 0 for no limit. `scheme` is that of a
     TLS-terminating proxy. `max_body` is the maximum request body and `memory` the worker's budget, in bytes.
-    `processes` share the quotas of projects.
+    `processes` share the quotas of projects. `console` is the address to which requests for the Console are
+    forwarded, and the secret for it.
     """
 
     multi_project: bool
@@ -48,6 +49,7 @@ class WorkerConfig:
     max_body: int = MAX_BODY
     memory: int | None = None
     processes: int = 1
+    console: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

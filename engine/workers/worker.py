@@ -14,7 +14,9 @@ from engine.deploy.versions import VersionFactory
 from engine.door import Door
 from engine.event_loop import run
 from engine.gateway.app import Gateway, GatewaySettings
+from engine.gateway.console import at_domain, forwarder
 from engine.http.connection_limits import ConnectionLimiter
+from engine.http.exchange import Handler
 from engine.http.server import serve
 from engine.log_forwarding import LogForwarder
 from engine.measurement import MeasurementBatch
@@ -81,7 +83,9 @@ async def serve_worker(
     versions = VersionFactory(runner, config.mode, lambda line: None, tenants.doors)
     site = ServingTable(versions, config.domain, front=not config.multi_project)
     settings = GatewaySettings(config.dev, config.max_body, config.dev, config.scheme)
-    gateway = Gateway(lambda: site.routes, tenants.timeline, settings, runner.quotas)
+    gateway: Handler = Gateway(lambda: site.routes, tenants.timeline, settings, runner.quotas)
+    if config.console is not None:
+        gateway = at_domain(forwarder(*config.console), gateway, config.domain, config.scheme)
     serving: asyncio.Task[None] | None = None
     stopping = asyncio.create_task(stop.wait())
     try:

@@ -126,6 +126,9 @@ def serve(
             help="Send logs, traces and metrics of all projects to this collector by OTLP/HTTP.",
         ),
     ] = "",
+    no_console: Annotated[
+        bool, typer.Option("--no-console", help="Do not serve the Console to browsers at /console/.")
+    ] = False,
     name: Annotated[
         str, typer.Option(metavar="NAME", help="Name of the systemd units and of their system user.")
     ] = "svc",
@@ -203,6 +206,7 @@ def serve(
             bucket=location,
             join=join,
             otlp=collector,
+            console=not no_console,
             fleet_listen=parse_address("--fleet-listen", fleet_listen) if fleet_listen else None,
         )
         run(_run(settings, "https" if certificate else "http", supervisor))
@@ -224,6 +228,8 @@ async def _run(settings: "ServiceSettings", scheme: str, supervisor: SystemdHand
             collect_for_server()
             stdout.line(f"control API   {scheme}://{authority(settings.control[0])}")
             stdout.line(f"applications  {settings.origin.format('<project>.' + settings.domain)}")
+            if settings.console:
+                stdout.line(f"Console       {settings.address}/console/")
             supervisor.notify("READY=1")
             await serving
 

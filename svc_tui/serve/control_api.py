@@ -10,10 +10,7 @@ from engine.control import projects
 from engine.control.access import AnyOf, Authenticator
 from engine.control.app import create_app
 from engine.control.auth import routes, user_routes
-from engine.control.auth.accounts import Accounts
-from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.auth.routes import AuthServices
-from engine.control.auth.sessions import Sessions
 from engine.control.projects import unknown_project
 from engine.control.routes import deployments, fleet, gc, logs, manifest, quotas, state, usage
 from engine.control.routes.manifest import DeployedManifest
@@ -57,11 +54,12 @@ def project_dir(data: Path, project: str) -> Path:
 def create_control_api(
     service: Deployer,
     settings: "ServiceSettings",
+    auth: AuthServices,
+    project_dirs: ProjectDirs,
     *,
     local: Authenticator,
     status: StatusSource,
     node: Fleet,
-    throttle: LoginThrottle,
     peers: "PeersOfFleet",
     metrics: Blueprint,
 ) -> Quart:
@@ -69,13 +67,10 @@ def create_control_api(
 
     `local` authenticates readers of the data directory, `peers` has the other nodes of the fleet.
     """
-    accounts = Accounts(service.bucket.kv, settings.passwords)
-    sessions = Sessions(service.bucket.kv, accounts)
-    auth = AuthServices(accounts, sessions, throttle)
     subjects = (
         routes.blueprint(auth),
         user_routes.blueprint(auth),
-        projects.blueprint(project_dirs := ProjectDirs(settings.data, service)),
+        projects.blueprint(project_dirs),
         tables(project_dirs),
         usage.blueprint(project_dirs, peers.slot, status.memory),
         logs.blueprint(project_dirs, peers.slot),
@@ -87,4 +82,4 @@ def create_control_api(
         deployments.blueprint(service, settings.url_of),
         metrics,
     )
-    return create_app(AnyOf(local, sessions), subjects, lambda: peers.slot.current is not None)
+    return create_app(AnyOf(local, auth.sessions), subjects, lambda: peers.slot.current is not None)

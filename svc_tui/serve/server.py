@@ -17,9 +17,11 @@ from engine.bucket.protocols import Bucket
 from engine.bucket.switch import SwitchableBucket
 from engine.cancellation import cancel
 from engine.control.access import StaticToken
-from engine.control.auth.accounts import AccountError, claim_code
+from engine.control.auth.accounts import AccountError, Accounts, claim_code
 from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.auth.passwords import Passwords
+from engine.control.auth.routes import AuthServices
+from engine.control.auth.sessions import Sessions
 from engine.control.discovery import ControlEndpoint, publish_endpoint, remove_endpoint
 from engine.control.routes import fleet, metrics
 from engine.control.routes.state import StatusSource
@@ -36,6 +38,7 @@ from engine.fleet.login_attempts import share_attempts
 from engine.fleet.node import NodeAddress
 from engine.fleet.preparing import Preparation
 from engine.gateway.app import Gateway, GatewaySettings
+from engine.gateway.console import at_domain, below_root, receiver
 from engine.http.asgi import asgi_handler
 from engine.http.connection_limits import PER_ADDRESS, ConnectionLimiter
 from engine.http.exchange import MAX_BODY, Handler
@@ -66,8 +69,10 @@ from engine.workers.pool import WorkerPool
 from engine.workers.protocol import WorkerConfig
 from svc_tui import version
 from svc_tui.composition import doors
+from svc_tui.console.web.hosted import HostedConsole
+from svc_tui.console.web.pages import IDLE_SECONDS, Pages
 from svc_tui.serve.bucket_location import ClusterLocation, FolderLocation, lock_data, open_exclusively
-from svc_tui.serve.control_api import create_control_api, project_dir
+from svc_tui.serve.control_api import ProjectDirs, create_control_api, project_dir
 from svc_tui.serve.fleet_peers import PeersOfFleet
 from svc_tui.serve.fleet_tables import FleetTables
 from svc_tui.serve.migrations import migrate
@@ -115,6 +120,8 @@ class ServiceSettings:
     """Address of this node in the fleet it joins (default: this machine's towards the fleet)."""
     otlp: Collector | None = None
     """OpenTelemetry collector that gets the records and metrics of all projects."""
+    console: bool = True
+    """Whether to serve the Console to browsers."""
     passwords: Passwords = field(default_factory=Passwords)
     """Password hashing and its cost."""
 
@@ -131,6 +138,11 @@ class ServiceSettings:
         total, workers = self.memory or default_budget(), len(self.public)
         own = total // OWN_MEMORY_SHARE if workers > 1 else total
         return own, (total - own) // workers
+
+    @property
+    def address(self) -> str:
+        """Public URL of the service itself."""
+        return self.origin.format(self.domain)
 
     def url_of(self, project: str, resource: str = "") -> str:
         """Return the public URL of a resource, or of the project without one."""
@@ -187,7 +199,12 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         versions = VersionFactory(runner, "deploy", lambda line: None, tenants.doors)
         serving = ServingTable(versions, settings.domain, front=False)
         serving.on_activate = exports.refresh
-        workers = _worker_pool(settings, tenants) if len(settings.public) > 1 else None
+        # Workers forward requests for the Console, whose pages and processes belong to this process.
+        forwarded = bind("127.0.0.1", 0) if settings.console and len(settings.public) > 1 else []
+        for sock in forwarded:
+            stack.callback(sock.close)
+        console_at = (authority(forwarded[0]), secrets.token_urlsafe(32)) if forwarded else None
+        workers = _worker_pool(settings, tenants, console_at) if len(settings.public) > 1 else None
         deployer = Deployer(
             bucket,
             unpacked=settings.data / "unpacked",
@@ -251,18 +268,23 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             memory=memory,
             quota=serving.quota,
         )
+        accounts = Accounts(deployer.bucket.kv, settings.passwords)
+        auth = AuthServices(accounts, Sessions(deployer.bucket.kv, accounts), throttle)
+        project_dirs = ProjectDirs(settings.data, deployer)
         api = asgi_handler(
             create_control_api(
                 deployer,
                 settings,
+                auth,
+                project_dirs,
                 local=StaticToken(endpoint.token),
                 status=status,
                 node=node,
-                throttle=throttle,
                 peers=peers,
                 metrics=metrics.blueprint(meter, service_state),
             )
         )
+        pages = Pages(idle_seconds=IDLE_SECONDS) if settings.console else None
 
         async def on_cluster(cluster: JetStreamBucket) -> None:
             await fleet_tables.start(cluster)
@@ -298,14 +320,27 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         async def drain_at_stop() -> None:
             await stop.wait()
             node.draining.set()
+            if pages is not None:
+                await pages.close()
 
         gateway_settings = GatewaySettings(max_body=settings.max_body, scheme=settings.scheme)
-        gateway = Gateway(lambda: serving.routes, tenants.timeline, gateway_settings, runner.quotas)
-        servers = [
+        gateway: Handler = Gateway(lambda: serving.routes, tenants.timeline, gateway_settings, runner.quotas)
+        control, servers = api, []
+        if pages is not None:
+            hosted = HostedConsole(
+                pages, auth, project_dirs.names, api=endpoint.url, address=settings.address
+            )
+            console = asgi_handler(hosted.application())
+            gateway = at_domain(console, gateway, settings.domain, settings.scheme)
+            control = below_root(console, api)
+            if console_at is not None:
+                receive = receiver(console, console_at[1])
+                servers.append(serve(receive, forwarded, stop=stop, grace=settings.grace))
+        servers += [
             workers.run(stop) if workers is not None else serve_public(gateway),
-            serve_tls(api, settings.control, stop),
+            serve_tls(control, settings.control, stop),
+            drain_at_stop(),
         ]
-        servers.append(drain_at_stop())
         if settings.certificate is not None:
             servers.append(serve(api, local, stop=stop, grace=settings.grace))
         finished = asyncio.gather(*servers)
@@ -366,7 +401,7 @@ async def _raise_first(errors: list[SvcError], *_exception: object) -> None:
         raise errors[0]
 
 
-def _worker_pool(settings: ServiceSettings, tenants: Tenants) -> WorkerPool:
+def _worker_pool(settings: ServiceSettings, tenants: Tenants, console: tuple[str, str] | None) -> WorkerPool:
     config = WorkerConfig(
         multi_project=True,
         data=settings.data / "projects",
@@ -381,6 +416,7 @@ def _worker_pool(settings: ServiceSettings, tenants: Tenants) -> WorkerPool:
         max_body=settings.max_body,
         memory=settings.memory_shares()[1],
         processes=len(settings.public),
+        console=console,
     )
     return WorkerPool(
         sockets=settings.public,

@@ -37,6 +37,13 @@ class AuthServices:
         """Return the caller's session or token; `None` if another authenticator accepted the caller."""
         return await self.sessions.find(_token())
 
+    async def log_in(self, address: str, name: str, password: str) -> User:
+        """Return the user with this password. Raises `Unauthenticated` and `TooManyAttempts`."""
+        self.throttle.start_attempt(address, name)
+        user = await self.accounts.authenticate(name, password)
+        self.throttle.record_success(address, name)
+        return user
+
     async def require_user(self) -> User:
         """Return the caller's account. Raises `Forbidden` unless the caller uses a login session."""
         session = await self.session()
@@ -117,8 +124,7 @@ def blueprint(services: AuthServices) -> Blueprint:
     @validate_response(types.SessionOut)
     async def login(data: types.LoginRequest) -> types.SessionOut:
         """Create a session."""
-        user = await _checked(data.user, data.password)
-        return await _opened(user)
+        return await _opened(await services.log_in(_client_key(), data.user, data.password))
 
     @routes.post("/v1/logout")
     @validate_querystring(LogoutQuery)
@@ -149,17 +155,10 @@ def blueprint(services: AuthServices) -> Blueprint:
     async def password(data: types.PasswordRequest) -> types.RevokedOut:
         """Change the caller's password and end all their other sessions."""
         user = await services.require_user()
-        await _checked(user.name, data.old)
+        await services.log_in(_client_key(), user.name, data.old)
         changed = await accounts.set_password(user.name, data.new)
         await sessions.renew(_token(), changed)
         return types.RevokedOut(revoked=await sessions.remove_invalidated(changed))
-
-    async def _checked(name: str, password: str) -> User:
-        address = _client_key()
-        throttle.start_attempt(address, name)
-        user = await accounts.authenticate(name, password)
-        throttle.record_success(address, name)
-        return user
 
     async def _opened(user: User) -> types.SessionOut:
         token, session = await sessions.create_session(user)
