@@ -17,7 +17,9 @@ from screens.file_form import MAX_DOWNLOAD_BYTES
 
 MAX_MEMORY_BYTES = 1 << 30
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_GUARDED = frozenset({"os", "subprocess", "shutil", "pty", "socket", "webbrowser", "ctypes", "fcntl", "glob"})
+_GUARDED = frozenset(
+    {"os", "subprocess", "shutil", "pty", "socket", "sqlite3", "webbrowser", "ctypes", "fcntl", "glob"}
+)
 """Modules whose events are refused, unless they are listed below."""
 _OF_FOLDER = frozenset({"os.chmod", "os.remove", "os.rename", "os.listdir", "os.scandir"})
 """Events that are permitted for paths in the folder."""
