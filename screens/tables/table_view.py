@@ -189,7 +189,7 @@ class TableView(ConsoleScreen):
         record.display = row is not None and list_rows <= self.size.height // 2
         self.rows.styles.height = list_rows if record.display else "1fr"
         if grid is not None and row is not None and record.display:
-            fields = [(each, self._value(row, each)) for each in grid.columns]
+            fields = [(each, self._value(row, each)) for each in grid.visible_columns()]
             record.query_one(Static).update(to_content(record_lines(fields)))
 
     def _is_loading(self) -> bool:

@@ -272,9 +272,11 @@ async def test_palette_lists_what_keys_do_and_values_of_commands_on_one_line_eac
         assert titles[0].split() == ["Connect", "c"]
         assert not any(title.startswith(("Down", "Page")) for title in titles)
         assert "Theme" in titles and not any(title.startswith("theme ") for title in titles)
-        await pilot.press(*"svc-li")
-        await until(pilot, lambda: options.option_count == 1)
+        await pilot.press(*"theme")
+        await until(pilot, lambda: str(options.get_option_at_index(0).prompt) == "Theme")
         await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, CommandLine))
+        await pilot.press(*"svc-light", "enter")
         await until(pilot, lambda: app.theme == "svc-light")
 
 
