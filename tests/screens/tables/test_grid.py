@@ -79,7 +79,7 @@ async def test_columns_take_free_cells_for_longer_values_further_down(shop: Shop
         await ui.press("G")
         await ui.shows("Guest of the house number 1000", "guest1000@example.org")
         widened = ui.screen.rows.column_widths
-        assert widened[2] == len("Guest of the house number 1000") > before[2]
+        assert widened[2] >= len("Guest of the house number 1000") > before[2]
         await ui.press("g")
         await ui.shows("G1 ")
         assert ui.screen.rows.column_widths == widened
