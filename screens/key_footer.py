@@ -2,6 +2,7 @@
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer
 from textual.widgets._footer import FooterKey
@@ -37,6 +38,12 @@ class KeyFooter(Footer):
         while len(keys) > LAST_KEYS and sum(_cells(key) + gap for key in keys) - gap > self._room:
             del keys[-LAST_KEYS - 1]
         yield from keys
+
+    def bindings_changed(self, screen: Screen[object]) -> None:
+        """Show the keys that work now, also while the terminal or the web page does not have the focus."""
+        self._bindings_ready = True
+        if self.is_attached and screen is self.screen:
+            self.call_after_refresh(self.recompose)
 
     def on_resize(self) -> None:
         """Show the keys that fit now."""

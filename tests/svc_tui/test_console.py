@@ -9,6 +9,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from textual.events import AppBlur, AppFocus
 from textual.widgets import Input, OptionList, Static
 
 from engine.dev.project import BuildFinished
@@ -21,6 +22,7 @@ from screens.console_screen import ConsoleScreen, TopBar
 from screens.help_screen import HelpScreen
 from screens.logs.request_view import RequestView
 from screens.logs.status_bar import FilterLine
+from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.console.app import Console, binding_ids
 from svc_tui.console.engine import EmbeddedEngine, RunningDevServer, _NotifyReporter, connect_folder
 from svc_tui.console.preferences import ThemePreference, read_keymap
@@ -228,6 +230,16 @@ async def test_footer_shows_keys_that_fit_and_work(project: Path) -> None:
         assert app.screen.query_one(FilterLine).value == "?"
         await pilot.press("f1")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))
+
+
+async def test_console_in_the_background_shows_its_keys_and_has_a_focus_later(project: Path) -> None:
+    async with opened(project) as (app, pilot, _):
+        app.post_message(AppBlur())
+        await until(pilot, lambda: not app.app_focus)
+        app.switch_mode("tables")
+        await until(pilot, lambda: "t Table" in text(app).splitlines()[-1])
+        app.post_message(AppFocus())
+        await until(pilot, lambda: isinstance(app.focused, VirtualRows))
 
 
 async def test_activity_shows_changes_and_messages(project: Path) -> None:
