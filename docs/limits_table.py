@@ -374,7 +374,12 @@ LIMITS: dict[str, list[Row]] = {
     ],
     "Accounts": [
         ("users", f"{accounts.MAX_USERS:,}", "", "error"),
-        ("pages with a Console", str(pages.MAX_PAGES), "`--no-console`: none", "503, in words"),
+        (
+            "pages with a Console",
+            f"{pages.MAX_PAGES}, {pages.MAX_USER_PAGES} of each user",
+            "`--no-console`: none",
+            "503, in words",
+        ),
         ("input of such a page", f"{pages.IDLE_SECONDS / 60:.0f} min without it", "", "the page ends"),
         ("export that such a page downloads", size(MAX_DOWNLOAD_BYTES), "", "error"),
         ("roles of a user", str(accounts.MAX_ROLES), "", "error"),

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from svc_tui import atomic_export
@@ -20,8 +21,11 @@ class Interrupted(SvcError):
 
 
 def parse_path(text: str) -> Path:
-    """Return the path that the user typed, with `~` expanded."""
-    return Path(text.strip()).expanduser()
+    """Return the path that the user typed, with `~` expanded, if it names a user of this machine."""
+    path = Path(text.strip())
+    with suppress(RuntimeError):
+        return path.expanduser()
+    return path
 
 
 def complete_path(text: str) -> str:
@@ -49,7 +53,11 @@ def common_prefix(names: Sequence[str]) -> str:
 
 def write_file(path: Path, chunks: Iterator[bytes], on_bytes: OnBytes, stopped: threading.Event) -> int:
     """Write a file atomically and return its size. Raises `SvcError`; the existing file is unchanged then."""
-    if path.exists() and not path.is_file():
+    try:
+        special = path.exists() and not path.is_file()
+    except OSError as error:
+        raise SvcError(f"cannot write {path}: {error.strerror}", "Enter another file name.") from error
+    if special:
         raise SvcError(f"{path} is not a regular file", "Enter another file name.")
 
     def counted() -> Iterator[bytes]:

@@ -15,31 +15,31 @@ _ORIGIN = b"x-svc-origin"
 """Header field of forwarded requests: secret, scheme and address of the client."""
 
 
-def below_root(console: Handler, others: Handler) -> Handler:
-    """Return a handler that passes requests for the Console to `console`, and all others to `others`."""
-
-    def handle(exchange: Exchange) -> Awaitable[None]:
-        path = exchange.request.path
-        return (console if path.startswith(ROOT) or path == ROOT[:-1] else others)(exchange)
-
-    return handle
-
-
-def at_domain(console: Handler, gateway: Handler, domain: str, scheme: str) -> Handler:
-    """Return a handler like that of `below_root`, for requests whose host is the domain itself.
+def below_root(console: Handler, others: Handler, scheme: str = "") -> Handler:
+    """Return a handler that passes requests for the Console to `console`, and all others to `others`.
 
     `scheme` is that of a TLS-terminating proxy, or empty.
     """
 
     def handle(exchange: Exchange) -> Awaitable[None]:
         request = exchange.request
-        host = next((value for name, value in request.headers if name == b"host"), b"")
-        if host_name(host.decode("latin-1")) != domain:
-            return gateway(exchange)
+        if not request.path.startswith(ROOT) and request.path != ROOT[:-1]:
+            return others(exchange)
         request.scheme = scheme or request.scheme
         return console(exchange)
 
-    return below_root(handle, gateway)
+    return handle
+
+
+def at_domain(console: Handler, gateway: Handler, domain: str, scheme: str) -> Handler:
+    """Return a handler like that of `below_root`, for requests whose host is the domain itself."""
+    hosted = below_root(console, gateway, scheme)
+
+    def handle(exchange: Exchange) -> Awaitable[None]:
+        host = next((value for name, value in exchange.request.headers if name == b"host"), b"")
+        return (hosted if host_name(host.decode("latin-1")) == domain else gateway)(exchange)
+
+    return handle
 
 
 def forwarder(address: str, secret: str) -> Handler:
@@ -56,9 +56,10 @@ def forwarder(address: str, secret: str) -> Handler:
         await in_task()
         request, task = exchange.request, asyncio.current_task()
         assert task is not None
-        origin = json.dumps([secret, request.scheme, *(request.client or ("", 0))]).encode()
+        client = json.dumps([request.scheme, *(request.client or ("", 0))[:2]])
+        origin = f"{secret} {client}".encode()
         url = f"http://{address}{request.path}" + (f"?{request.query.decode()}" if request.query else "")
-        headers = [*_end_to_end(request.headers), (_ORIGIN, origin)]
+        headers = [(_ORIGIN, origin), *_end_to_end(request.headers)]
 
         def cancel() -> None:
             task.cancel()
@@ -67,7 +68,8 @@ def forwarder(address: str, secret: str) -> Handler:
         try:
             content = None if exchange.body.exhausted else body(exchange)
             async with pool.stream(request.method, url, headers=headers, content=content) as response:
-                await exchange.send_head(response.status, _end_to_end(response.headers))
+                answered = [field for field in _end_to_end(response.headers) if field[0].lower() != b"date"]
+                await exchange.send_head(response.status, answered)
                 async for part in response.aiter_stream():
                     await exchange.send_body(part, end=False)
                 await exchange.send_body(b"", end=True)
@@ -82,17 +84,17 @@ def receiver(console: Handler, secret: str) -> Handler:
 
     async def receive(exchange: Exchange) -> None:
         request = exchange.request
-        origin = next((value for name, value in request.headers if name == _ORIGIN), b'[""]')
-        received, *client = json.loads(origin)
-        if not hmac.compare_digest(received, secret):
+        origin = next((value for name, value in request.headers if name == _ORIGIN), b"")
+        received, _, client = origin.partition(b" ")
+        if not hmac.compare_digest(received, secret.encode()):
             exchange.abort()
             return
-        request.scheme, *address = client
-        request.client = (address[0], address[1])
+        request.scheme, address, port = json.loads(client)
+        request.client = (address, port)
         await console(exchange)
 
     return receive
 
 
 def _end_to_end(headers: Headers) -> Headers:
-    return [field for field in headers if field[0].lower() not in HOP_BY_HOP]
+    return [field for field in headers if field[0].lower() not in (*HOP_BY_HOP, _ORIGIN)]

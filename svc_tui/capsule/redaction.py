@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote_plus, urlencode
+from urllib.parse import parse_qsl, quote, quote_plus, urlencode
 
 from engine.timeline.recording import REDACTED_HEADERS, REDACTED_VALUE
 
@@ -137,10 +137,10 @@ class Redactor:
         """Return a body; JSON and forms are redacted by name. Other bodies are returned unchanged."""
         media = content_type.partition(";")[0].strip().lower()
         try:
-            if media == "application/x-www-form-urlencoded":
-                return self._form(body.decode(), "key").encode()
+            # curl sends JSON with the content type of a form unless it is given another one.
             if body.lstrip()[:1] not in (b"{", b"["):
-                return body
+                is_form = media == "application/x-www-form-urlencoded"
+                return self._form(body.decode(), "key").encode() if is_form else body
             document = json.loads(body)
         except (ValueError, RecursionError):
             return body
@@ -248,8 +248,19 @@ class Redactor:
 
 
 def _forms(value: str) -> set[str]:
-    """Return a value as it is, within JSON, and within a query."""
-    return {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], quote_plus(value)}
+    """Return a value as it is, within JSON, within a query, and in other encodings of its bytes."""
+    data = value.encode(errors="surrogatepass")
+    return {
+        value,
+        json.dumps(value)[1:-1],
+        json.dumps(value, ensure_ascii=False)[1:-1],
+        quote_plus(value),
+        quote(value, safe=""),
+        data.hex(),
+        data.hex().upper(),
+        b64encode(data).decode().rstrip("="),
+        urlsafe_b64encode(data).decode().rstrip("="),
+    }
 
 
 def _with_digests(value: str) -> tuple[str, ...]:

@@ -109,7 +109,7 @@ async def _run_command(
             # The terminal sends Ctrl+C to the command, too.
             if number != signal.SIGINT or not os.isatty(0) or os.tcgetpgrp(0) != os.getpgrp():
                 with suppress(ProcessLookupError):
-                    process.send_signal(number)
+                    os.kill(process.pid, number)  # `send_signal` may reap the command before asyncio does.
 
     forwarding = asyncio.ensure_future(forward())
     code = await process.wait()

@@ -332,7 +332,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
             )
             console = asgi_handler(hosted.application())
             gateway = at_domain(console, gateway, settings.domain, settings.scheme)
-            control = below_root(console, api)
+            control = below_root(console, api, settings.scheme)
             if console_at is not None:
                 receive = receiver(console, console_at[1])
                 servers.append(serve(receive, forwarded, stop=stop, grace=settings.grace))

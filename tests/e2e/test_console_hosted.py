@@ -157,8 +157,9 @@ def test_list_has_projects_of_the_user_and_logout_ends_the_session(live: Live) -
     missing = live.get("/console/shop/", reader)
     assert missing.status_code == 404
     assert "Project shop not found" in missing.text
-    with live.page("shop", reader) as refused:
-        assert refused.response.status_code == 404
+    for project in ("shop", "input"):
+        with live.page(project, reader) as refused:
+            assert refused.response.status_code == 404
     newcomer = live.user("newcomer")
     assert "svc deploy" in live.get("/console/", newcomer).text
     left = httpx.post(
@@ -265,6 +266,9 @@ def test_workers_forward_pages_to_the_service(tmp_path: Path) -> None:
         assert 'type="password"' in live.get("/console/").text
         cookie = live.cookie("ann")
         assert guesses(live)
+        forged = {"x-svc-origin": 'secret ["https", "192.0.2.1", 1]'}
+        answer = httpx.get(f"{live.url}/console/", headers=forged, timeout=SECONDS)
+        assert answer.status_code == 200 and len(answer.headers.get_list("date")) == 1
         with live.page("shop", cookie) as page:
             read_until(page, "● live")
             send(page, "2")

@@ -59,8 +59,25 @@ async def test_page_above_the_limit_is_refused_in_words(
     assert again.status_code == 403
 
 
+async def test_user_above_the_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pages: Pages
+) -> None:
+    monkeypatch.setattr(module, "MAX_USER_PAGES", 1)
+    launch = Launch({}, {})
+    owners = [module.Visitor(number, "shop", launch, user="ann") for number in (1, 2)]
+    pages._acquire(owners[0], PageStream())
+    with pytest.raises(SvcError, match="open in 1 pages"):
+        pages._acquire(owners[1], PageStream())
+    pages._acquire(module.Visitor(3, "shop", launch, user="bob"), PageStream())
+
+
 @pytest.mark.parametrize(
-    "text", ["[", "1", '["resize", 1]', '["stdin", 1]', "\ud800".encode("utf-8", "surrogatepass")]
+    "text",
+    [
+        *("[", "1", '["resize", 1]', '["resize", {"width": 1e999, "height": 1}]', '["stdin", 1]'),
+        "[" * 100_000,
+        "\ud800".encode("utf-8", "surrogatepass"),
+    ],
 )
 async def test_malformed_input_harms_nothing(tmp_path: Path, pages: Pages, text: str | bytes) -> None:
     client = application(pages, tmp_path).test_client()
@@ -72,6 +89,9 @@ async def test_malformed_input_harms_nothing(tmp_path: Path, pages: Pages, text:
         assert answer.status_code in (204, 422)
         large = await client.post(f"/input/{id}", headers=ORIGIN, data=b"x" * (module.MAX_INPUT_BYTES + 1))
         assert large.status_code == 413
+        pages._sessions[id].receiving = module.MAX_INPUTS
+        flood = await client.post(f"/input/{id}", headers=ORIGIN, data='["focus"]')
+        assert flood.status_code == 503
         await stream.disconnect()
 
 

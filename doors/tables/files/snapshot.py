@@ -10,7 +10,7 @@ from doors.tables.files.copy_tables import copy
 from doors.tables.files.dump_contents import contents_of
 from doors.tables.rows.undo import undo
 from doors.tables.sqlite.catalog import read, reserved
-from doors.tables.sqlite.connections import apsw
+from doors.tables.sqlite.connections import Clock, apsw, register_now
 from doors.tables.sqlite.errors import (
     Connection,
     Error,
@@ -50,6 +50,7 @@ def copy_before(
         if not names:
             return None
         with closing(open_file(target, create=True)) as copied:
+            register_now(copied, Clock())  # An INSERT compiles the defaults of all columns.
             copied.execute("pragma foreign_keys = off")
             copied.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
             size = copied.pragma("page_size")

@@ -23,7 +23,8 @@ def undo(connection: Connection, changes: Iterable[Sequence[Any]]) -> tuple[int,
             continue
         row = _RowUndo(connection, table)
         try:
-            done = row.undo(operation, (before, after), _values(old), _values(new))
+            with connection:  # A change that fails leaves the row as it is.
+                done = row.undo(operation, (before, after), _values(old), _values(new))
         except Error:
             done = False
         undone, failed = undone + done, failed + (not done)

@@ -120,7 +120,7 @@ class HostedConsole:
                 abort(await self._login_page(project=project))
             raise SvcError("you are logged out", "Open this page again to log in.", code="forbidden")
         # A request with input belongs to a page, whose access is watched.
-        if "/input/" not in request.path and project not in await self._projects(caller):
+        if request.endpoint != "page.receive" and project not in await self._projects(caller):
             abort(Response(await render_template("missing.html", project=project, user=caller.user), 404))
 
         def watch(end: Callable[[str], None]) -> Callable[[], None]:
@@ -134,7 +134,7 @@ class HostedConsole:
 
         environ = {"SVC_CONSOLE_API": self._api, "SVC_CONSOLE_TOKEN": token}
         launch = Launch({"project": project, "address": self._address}, environ, hosted=True)
-        return Visitor((token, project), project, launch, watch)
+        return Visitor((token, project), project, launch, watch, caller.user)
 
 
 def _token() -> str:

@@ -12,7 +12,6 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 from quart import Blueprint, Quart, Response, abort, g, render_template, request, send_file
 
@@ -22,6 +21,10 @@ from engine.static_files.content_type import content_type
 from svc_tui.console.web.session import BrowserSession, Launch, PageStream, now, terminal_size
 
 MAX_PAGES = 16
+MAX_USER_PAGES = 8
+"""Maximum pages of one user of a service."""
+MAX_INPUTS = 4
+"""Maximum requests of one page whose input waits for its Console."""
 MAX_INPUT_BYTES = 1 << 20
 """Maximum size of one request of a page, which splits a long paste."""
 IDLE_SECONDS = 3600.0
@@ -57,6 +60,8 @@ class Visitor:
     launch: Launch
     watch: Callable[[Callable[[str], None]], Callable[[], None]] = lambda end: lambda: None
     """Calls its argument with a message when the owner loses access. Its result ends that."""
+    user: str = ""
+    """Account at a service."""
 
 
 class Pages:
@@ -119,13 +124,14 @@ class Pages:
             if session.owner == visitor.owner and session.page is None and session.pending:
                 session.page = page
                 return session
-        if self.count >= MAX_PAGES:
+        mine = sum(session.user == visitor.user for session in self._sessions.values())
+        if self.count >= MAX_PAGES or (visitor.user and mine >= MAX_USER_PAGES):
             raise SvcError(
-                f"the Console is open in {MAX_PAGES} pages",
+                f"the Console is open in {mine if self.count < MAX_PAGES else MAX_PAGES} pages",
                 "Close one of them, then open this page again.",
                 code="unavailable",
             )
-        session = BrowserSession(visitor.launch, visitor.owner, page)
+        session = BrowserSession(visitor.launch, visitor.owner, page, visitor.user)
         self._sessions[session.id] = session
         session.unwatch = visitor.watch(lambda message: self._end(session, message=message))
         if self._checking is None:
@@ -196,7 +202,7 @@ def create_app(root: str) -> Quart:
 def require_same_origin(public: str = "") -> None:
     """Raise `SvcError` unless a page of this host, or of a public URL, sent the request."""
     origin = request.headers.get("Origin", "")
-    if urlsplit(origin).netloc != request.host and origin != (public or None):
+    if origin not in (f"http://{request.host}", f"https://{request.host}", public or None):
         raise SvcError("only the Console's own page may send this request", code="forbidden")
 
 
@@ -229,23 +235,31 @@ def page_routes(
 
     @routes.post("/stream")
     async def stream() -> Response:
-        size = terminal_size(await request.get_json(force=True, silent=True))
-        return await pages.stream(g.visitor, *size)
+        try:
+            size = json.loads(await request.get_data(as_text=False))
+        except (ValueError, RecursionError):
+            size = None
+        return await pages.stream(g.visitor, *terminal_size(size))
 
     @routes.post("/input/<id>")
     async def receive(id: str) -> Response:
         session = pages.session(id, g.visitor.owner)
+        if session.receiving >= MAX_INPUTS:
+            raise SvcError("the page sends input faster than its Console takes it", code="unavailable")
+        session.receiving += 1
         try:
             for line in (await request.get_data(as_text=False)).splitlines():
                 await session.receive(json.loads(line))
-        except ValueError:
+        except (ValueError, RecursionError):
             raise SvcError("the input of the page is not valid", code="invalid") from None
+        finally:
+            session.receiving -= 1
         return Response(status=204)
 
     @routes.get("/download/<id>/<name>")
     async def download(id: str, name: str) -> Response:
         session = pages.session(id, g.visitor.owner)
-        if session.folder is None or name not in session.downloads:
+        if session.folder is None or name not in session.downloads or not (session.folder / name).exists():
             abort(404)
         response = await send_file(session.folder / name, "application/octet-stream", as_attachment=True)
         response.headers["Cache-Control"] = "no-store"

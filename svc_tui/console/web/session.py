@@ -98,7 +98,7 @@ def terminal_size(size: Any) -> tuple[int, int]:
     """Return width and height in cells, limited to valid values."""
     try:
         width, height = int(size["width"]), int(size["height"])
-    except (TypeError, KeyError, ValueError):
+    except (TypeError, KeyError, ValueError, OverflowError):
         return 80, 24
     return min(max(width, 1), MAX_TERMINAL_CELLS), min(max(height, 1), MAX_TERMINAL_CELLS)
 
@@ -116,11 +116,13 @@ def packet(kind: bytes, data: bytes) -> bytes:
 class BrowserSession:
     """The Console process of one page. Pages of the same `owner` can take it over."""
 
-    def __init__(self, launch: Launch, owner: object, page: PageStream) -> None:
-        """Create a session; `show` starts its process."""
+    def __init__(self, launch: Launch, owner: object, page: PageStream, user: str = "") -> None:
+        """Create a session of an owner, and of a user of a service; `show` starts its process."""
         self.id = secrets.token_urlsafe(16)
-        self.owner = owner
+        self.owner, self.user = owner, user
         self.last_used = now()
+        self.receiving = 0
+        """The number of requests with input that are in progress."""
         self.downloads: set[str] = set()
         """Names of the files in `folder` that the page may download."""
         self.page: PageStream | None = page

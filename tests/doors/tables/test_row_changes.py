@@ -141,6 +141,20 @@ def test_rows_changed_in_other_ways_are_counted(tables: Tables) -> None:
     assert contents(tables)["a"] == []
 
 
+def test_changed_rows_of_a_table_with_a_default_of_now_are_undone_in_a_copy(tables: Tables) -> None:
+    tables.schema("CREATE TABLE d (id INTEGER PRIMARY KEY, name TEXT, at TIMESTAMP NOT NULL DEFAULT (now()))")
+    tables.schema("INSERT INTO d VALUES (1, 'x', 'then'), (2, 'y', 'then')")
+    captures = [recorded(tables, sql)[0] for sql in ("UPDATE d SET name = 'z' WHERE id = 1", "DELETE FROM d")]
+    data, target = tables.folder.parent, tables.folder.parent / "copy.db"
+    tables.folder.rename(data / "tables")
+    stored = json.loads(json.dumps([capture.changes for capture in captures]))
+    changes = [change for each in reversed(stored) for change in reversed(each)]
+    assert copy_before(data, target, ["SELECT * FROM d"], changes, 1 << 20) == Snapshot(("d",), 3, 0)
+    copied = apsw.Connection(str(target))
+    assert copied.execute("SELECT * FROM d").fetchall() == [(1, "x", "then"), (2, "y", "then")]
+    copied.close()
+
+
 def test_copy_has_the_tables_that_statements_name_and_their_references(tables: Tables) -> None:
     tables.schema(
         "CREATE TABLE shops (id INTEGER PRIMARY KEY)",

@@ -157,7 +157,7 @@ def test_stream_ends_on_every_node_when_the_token_is_revoked(machines: Machines)
     with httpx.stream("GET", address, headers={"authorization": f"Bearer {token}"}, timeout=60) as answer:
         lines = answer.iter_lines()
         next(lines)
-        manage("rm", "temporary")
+        manage("rm", "temporary", "--yes")
         *_, last = lines
     assert json.loads(last)["error"]["code"] == "unauthenticated"
 

@@ -3,6 +3,7 @@ import json
 import re
 from base64 import b64decode, b64encode
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -182,3 +183,16 @@ def test_credentials_of_header_fields_get_texts_of_their_form_and_digests_follow
         ["x-auth-token", stand_in],
         ["cookie", ""],
     ]
+
+
+def test_values_are_replaced_in_encodings_of_their_bytes() -> None:
+    redactor = Redactor()
+    redactor.add_value("KEY", "sk/live+42 ü")
+    data = "sk/live+42 ü".encode()
+    forms = (data.hex(), data.hex().upper(), b64encode(data).decode(), quote(data, safe=""))
+    assert [redactor.text(f"a {form} b").rstrip("= b") for form in forms] == ["a [redacted 1]"] * 4
+
+
+def test_json_with_the_content_type_of_a_form_is_redacted_as_json() -> None:
+    body = Redactor().body(b'{"password":"hunter22","n":1}', "application/x-www-form-urlencoded")
+    assert json.loads(body) == {"password": "[redacted 1]", "n": 1}
