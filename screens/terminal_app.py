@@ -96,7 +96,7 @@ class TerminalApp(App[Result]):
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
 
     def on_app_focus(self) -> None:
-        """Focus the main widget of a screen that was opened while the terminal or the page had no focus."""
+        """Set the focus of a screen that was opened while the terminal or the page had no focus."""
         if self.screen.focused is None and (selector := self.screen.AUTO_FOCUS):
             self.screen.focus_next(selector)
 

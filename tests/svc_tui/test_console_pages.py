@@ -74,7 +74,11 @@ async def test_user_above_the_limit_is_refused(
 @pytest.mark.parametrize(
     "text",
     [
-        *("[", "1", '["resize", 1]', '["resize", {"width": 1e999, "height": 1}]', '["stdin", 1]'),
+        "[",
+        "1",
+        '["resize", 1]',
+        '["resize", {"width": 1e999, "height": 1}]',
+        '["stdin", 1]',
         "[" * 100_000,
         "\ud800".encode("utf-8", "surrogatepass"),
     ],
