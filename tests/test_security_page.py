@@ -113,6 +113,26 @@ PROMISES = {
     "Private, unknown": (
         "engine/gateway/test_gateway.py::test_unknown_and_private_hosts_return_equal_responses",
     ),
+    "A service serves the Console": (
+        "e2e/test_console_hosted.py::test_domain_serves_the_console_and_nothing_of_the_control_api",
+    ),
+    "The login is that": (
+        "e2e/test_console_hosted.py::test_failed_logins_are_throttled_like_those_of_the_api",
+        "e2e/test_console_hosted.py::test_secure_page_gets_cookie_that_subdomains_cannot_set",
+    ),
+    "Requests of other sites, those": (
+        "e2e/test_console_hosted.py::test_foreign_pages_cannot_open_read_or_type",
+    ),
+    "A page is a process": (
+        "e2e/test_console_hosted.py::test_viewer_cannot_edit_and_lost_role_ends_the_page",
+    ),
+    "It has an empty environment": (
+        "e2e/test_console_hosted.py::test_actions_that_would_use_the_service_machine_are_refused",
+    ),
+    "This is enforced inside": (
+        "svc_tui/test_console_confinement.py::test_machine_is_out_of_reach_except_own_folder_and_control_api",
+    ),
+    "`svc serve --no-console`": ("e2e/test_console_hosted.py::test_service_without_console",),
     "`svc console --web` prints": ("e2e/test_console_web.py::test_page_requires_key_that_works_once",),
     "Anyone with the key": ("e2e/test_console_web.py::test_page_shows_console_and_receives_keys",),
     "Requests of other sites": (
@@ -136,7 +156,7 @@ def promises() -> list[str]:
         prose = " ".join(line for line in text.splitlines() if not line.startswith("|"))
         result += [
             *rows,
-            *(sentence.strip() for sentence in re.split(r"(?<=\.) (?=[`A-Zs])", prose) if sentence.strip()),
+            *(sentence.strip() for sentence in re.split(r"(?<=\.) +(?=[`A-Zs])", prose) if sentence.strip()),
         ]
     return result
 

@@ -325,6 +325,7 @@ def test_deployer_works_in_a_real_browser(live: Live, tmp_path: Path) -> None:
             await page.until("document.querySelector('.error')?.textContent.includes('is wrong')")
             await shown(page, "wrong")
             page.events.clear()
+            await page.until("document.activeElement?.name === 'password'")
             await typed(page, PASSWORD)
             await key(page, "Enter", 13, text="\r")
             await page.until("document.querySelectorAll('.projects a').length === 2")

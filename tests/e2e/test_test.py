@@ -1,6 +1,7 @@
 """`svc test` as a user runs it, on a project of files and a table."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -65,8 +66,9 @@ def finished(project: Path, *words: str) -> tuple[int, str, str]:
 
 
 def test_command_has_the_address_new_tables_and_its_exit_code(project: Path) -> None:
-    svc = f"{sys.executable} -m svc_tui"
-    script = f'{sys.executable} -c "{READ}"; pwd; {svc} tables list; {svc} logs --tail 1; exit 7'
+    python = shlex.quote(sys.executable)
+    svc = f"{python} -m svc_tui"
+    script = f'{python} -c "{READ}"; pwd; {svc} tables list; {svc} logs --tail 1; exit 7'
     code, out, err = finished(project, "--", "sh", "-c", script)
     assert code == 7, err
     page, folder, _, tables, request = out.splitlines()

@@ -141,7 +141,7 @@ def test_error_text_has_error_tone(level: Any) -> None:
 def test_output_line_shows_stream_name() -> None:
     assert "STDOUT  api" in shown(LineRecord(NOON, REQUEST_ID, "api", "stdout", "took 2 ms"))
     assert "STDERR  api" in shown(LineRecord(NOON, REQUEST_ID, "api", "stderr", "oh\nno\n"))
-    assert "oh↵no  " in shown(LineRecord(NOON, REQUEST_ID, "api", "stderr", "oh\nno\n"))
+    assert "oh  … 1 more line" in shown(LineRecord(NOON, REQUEST_ID, "api", "stderr", "oh\nno\n"))
 
 
 def test_record_without_resource_and_request_has_empty_cells() -> None:

@@ -164,6 +164,6 @@ def test_cells_that_are_cut_by_an_edge_are_marked(drive: Any) -> None:
         ):
             rows.scroll_to(x=x, animate=False)
             await idle(pilot)
-            assert lines(pilot)[-2] == expected
+            assert lines(pilot)[-1] == expected
 
     drive(case, size=(24, 8), cursor="cell")
