@@ -32,7 +32,7 @@ CODE = (
     "doors/tables/sqlite",
 )
 PLACE = "/v1/projects/shop/manifest"
-DRAWN = {"op": "add", "resource": "web", "pattern": "/drawn", "target": "api"}
+DRAWN = {"op": "add", "resource": "web", "pattern": "/hand-drawn", "target": "api"}
 
 
 def write(folder: Path, version: int) -> Path:
@@ -87,7 +87,9 @@ def check(folder: Path, acknowledged: bytes) -> None:
         applied = shop.migrations(client)
         assert applied in ((1, 2) if live in "01" else (2,)), applied
         drawn = bool(client.call("GET", PLACE)["drawn"])
-        assert drawn == (hosted.get("/drawn").status_code == 200) and drawn <= (live == "1")
+        answer = hosted.get("/hand-drawn")
+        assert drawn == (answer.status_code == 200), f"drawn: {drawn}, but {answer.status_code} {answer.text}"
+        assert drawn <= (live == "1"), f"{live} is live with the mount drawn in 1"
         assert drawn or acknowledged != b"1"
         deploy(client, folder / "version 4", discard=True)
         assert shop.live_version(hosted) == 4
