@@ -13,6 +13,7 @@ from engine.http.exchange import Exchange, Handler, Headers
 ROOT = "/console/"
 _ORIGIN = b"x-svc-origin"
 """Header field of forwarded requests: secret, scheme and address of the client."""
+_NOT_FORWARDED = HOP_BY_HOP | {_ORIGIN}
 
 
 def below_root(console: Handler, others: Handler, scheme: str = "") -> Handler:
@@ -97,4 +98,4 @@ def receiver(console: Handler, secret: str) -> Handler:
 
 
 def _end_to_end(headers: Headers) -> Headers:
-    return [field for field in headers if field[0].lower() not in (*HOP_BY_HOP, _ORIGIN)]
+    return [field for field in headers if field[0].lower() not in _NOT_FORWARDED]

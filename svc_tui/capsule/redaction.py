@@ -64,6 +64,7 @@ class Redactor:
         self._columns: set[str] = set()
         self._names: dict[str, tuple[str, str]] = {}
         self._pattern: re.Pattern[str] | None = None
+        self._value_of: dict[str, str] = {}
 
     def is_secret(self, name: str) -> bool:
         """Return whether a name of a field, key, parameter or column stands for a credential."""
@@ -187,14 +188,13 @@ class Redactor:
     def text(self, text: str) -> str:
         """Return a text without the values of credentials."""
         if self._pattern is None:
-            forms = {form for value in self.values() for form in _forms(value)}
-            self._pattern = re.compile(
-                "|".join(map(re.escape, sorted(forms, key=len, reverse=True))) or "(?!)"
-            )
+            self._value_of = {form: value for value in reversed(self._values) for form in _forms(value)}
+            forms = sorted(self._value_of, key=len, reverse=True)
+            self._pattern = re.compile("|".join(map(re.escape, forms)) or "(?!)")
         return self._pattern.sub(lambda match: self._replacement(match[0]), text)
 
     def _replacement(self, form: str) -> str:
-        value = next(value for value in self.values() if form in _forms(value))
+        value = self._value_of[form]
         self.count(value)
         return self._replacements[value]
 
