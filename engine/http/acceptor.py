@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 import socket
 import ssl
@@ -99,7 +100,7 @@ class Acceptor:
             self._open[accepted] = address
             task = self._loop.create_task(self._set_up(accepted))
             self.tasks.add(task)
-            task.add_done_callback(self.tasks.discard)
+            task.add_done_callback(functools.partial(self._end_set_up, accepted))
 
     def _warn(self, address: str) -> None:
         if self._loop.time() - self._warned >= WARNING_INTERVAL_SECONDS:
@@ -123,10 +124,12 @@ class Acceptor:
         except OSError:  # The client left before, or the TLS handshake failed.
             accepted.close()
             release()
-        except asyncio.CancelledError:
+
+    def _end_set_up(self, accepted: socket.socket, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        if task.cancelled():  # Maybe before its first step.
             accepted.close()
-            release()
-            raise
+            self._release(accepted)
 
     def _release(self, accepted: socket.socket) -> None:
         address = self._open.pop(accepted, None)

@@ -70,6 +70,26 @@ def test_acceptor_at_file_limit_accepts_waiting_connections_later(
     with_site([PUBLIC_API], {"api": echo()}, test)
 
 
+def test_connection_canceled_before_its_set_up_began_is_closed() -> None:
+    async def main() -> None:
+        limiter = ConnectionLimiter(1, local_is_free=False)
+        sockets = bind("127.0.0.1", 0)
+        accepting = acceptor.Acceptor(sockets, lambda release: asyncio.Protocol(), tls=None, limiter=limiter)
+        accepting.start()
+        with socket.create_connection(sockets[0].getsockname(), 30) as client:
+            while not accepting.tasks:
+                await asyncio.sleep(0)
+            tasks = [*accepting.tasks]
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            assert client.recv(1) == b""
+        assert limiter.acquire("127.0.0.1")
+        accepting.stop()
+
+    asyncio.run(main())
+
+
 def test_unfinished_tls_handshake_is_counted_and_times_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
