@@ -77,7 +77,7 @@ def test_connection_canceled_before_its_set_up_began_is_closed() -> None:
         accepting = acceptor.Acceptor(sockets, lambda release: asyncio.Protocol(), tls=None, limiter=limiter)
         accepting.start()
         with socket.create_connection(sockets[0].getsockname(), 30) as client:
-            while not accepting.tasks:
+            while not accepting.tasks:  # noqa: ASYNC110
                 await asyncio.sleep(0)
             tasks = [*accepting.tasks]
             for task in tasks:
