@@ -2,10 +2,10 @@
 
 import shlex
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from engine.files.temporary import temporary_folder
 from svc_tui.client import SvcError
 
 _GOTO_OPTION = frozenset({"code", "codium", "cursor"})
@@ -46,8 +46,8 @@ def edit_text(text: str, name: str, command: list[str]) -> str | None:
 
     `name` is that of the temporary file; its suffix may select the mode of the editor.
     """
-    with tempfile.TemporaryDirectory(prefix="svc-") as folder:
-        file = Path(folder) / name
+    with temporary_folder("svc-edit-") as folder:
+        file = folder / name
         file.write_bytes(text.encode())
         _run([*command, str(file)], "Nothing was changed.")
         try:

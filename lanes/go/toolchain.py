@@ -4,11 +4,11 @@ import asyncio
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.files.temporary import temporary_folder
 from engine.lane import Tool
 from lanes.go.overlay import overlay
 from lanes.go.pin import GO
@@ -62,8 +62,8 @@ async def warm(go: Go, library: Path, cache: Path, report: Callable[[str], None]
     report("compiling Go's packages for components, once …")
     environ = {**go.environ(os.environ), "GOWORK": "off"}
     _, root = await run([go.program, "env", "GOROOT"], library, environ=environ)
-    with tempfile.TemporaryDirectory(prefix="svc-go-") as folder:
-        command = compilation(go, Path(root.strip()), cache, Path(folder) / "module.wasm", "./internal/warm")
+    with temporary_folder("svc-go-") as folder:
+        command = compilation(go, Path(root.strip()), cache, folder / "module.wasm", "./internal/warm")
         await run(command, library, environ=environ, nice=True)
 
 

@@ -6,13 +6,13 @@ locked.
 
 import asyncio
 import shutil
-import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from pathlib import Path
 
 from engine.files.digest import content_digest
+from engine.files.temporary import temporary_folder
 from engine.lane import BuildFailed
 from lanes.js.toolchain import GLUE, Toolchain
 from lanes.lock import locked
@@ -81,8 +81,8 @@ async def component(spec: SnapshotSpec) -> tuple[Path, str]:
 async def make_component(spec: SnapshotSpec) -> tuple[Path, str]:
     """Make a component even if it is cached, and report nothing. See `component`."""
     spec.cache_folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="making-", dir=spec.cache_folder) as folder:
-        module = Path(folder) / MODULES[spec.world]
+    with temporary_folder("making-", spec.cache_folder) as folder:
+        module = folder / MODULES[spec.world]
         await spec.write(module)
         return await _make(spec, module)
 
@@ -135,8 +135,8 @@ async def _template(toolchain: Toolchain, world: str, report: Callable[[str], No
     async with locked(toolchain.folder / f"{folder.name}.lock", report, "preparing the js toolchain"):
         if folder.exists():
             return folder
-        with tempfile.TemporaryDirectory(prefix="making-", dir=toolchain.folder) as temporary:
-            module, template = Path(temporary) / MODULES[world], Path(temporary) / folder.name
+        with temporary_folder("making-", toolchain.folder) as temporary:
+            module, template = temporary / MODULES[world], temporary / folder.name
             module.write_text("addEventListener('fetch', () => {});\n")
             template.mkdir()
             script, wit = toolchain.script("template.mjs"), str(toolchain.wit / world)

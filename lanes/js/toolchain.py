@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from engine.files.temporary import temporary_folder
 from engine.lane import Tool, ToolchainMissing
 from lanes.js.node import NodeProgram, find, managed, tool
 from lanes.js.pin import NODE
@@ -208,15 +209,14 @@ def _environment(node: NodeProgram) -> dict[str, str]:
 
 def _equip(packages: Path, folder: Path) -> None:
     """Add svc's scripts and worlds to the installed packages."""
-    temporary = Path(tempfile.mkdtemp(prefix=".equipping-", dir=packages))
-    try:
+    with temporary_folder(".equipping-", packages) as temporary:
+        new = temporary / "new"
+        new.mkdir()
         for path in SCRIPTS.glob("*.mjs"):
-            shutil.copyfile(path, temporary / path.name)
-        (temporary / "wizer.mjs").chmod(0o755)
-        _write_wit(packages, temporary)
-        temporary.replace(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+            shutil.copyfile(path, new / path.name)
+        (new / "wizer.mjs").chmod(0o755)
+        _write_wit(packages, new)
+        new.replace(folder)
 
 
 def _write_wit(packages: Path, folder: Path) -> None:

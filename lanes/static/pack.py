@@ -3,8 +3,6 @@
 import asyncio
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass
@@ -12,6 +10,7 @@ from pathlib import Path
 
 from engine.artifact import BundleFile, StaticBundle
 from engine.build.ignore import IgnoreRules
+from engine.files.temporary import temporary_folder
 from engine.lane import BuildFailed
 from engine.static_files.bundle import BLOBS, INDEX, blob_path, encode_index, has_blobs, index_digest
 from engine.static_files.content_type import compressible, content_type
@@ -155,16 +154,13 @@ def _assemble(files: list[BundleFile], store: BlobStore, packing: Packing) -> St
     if _complete(image.folder, index, blobs, verify=verify):
         return image
     images.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=images, prefix="new-"))
-    try:
-        (temporary / BLOBS).mkdir()
+    with temporary_folder("new-", images) as temporary:
+        new = temporary / "image"
+        (new / BLOBS).mkdir(parents=True)
         for blob in blobs:
-            place_blob(store.path(blob), blob_path(temporary, blob.sha256))
-        (temporary / INDEX).write_bytes(index)
-        temporary.chmod(0o755)
-        _install(temporary, image.folder, index, blobs, verify=verify)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+            place_blob(store.path(blob), blob_path(new, blob.sha256))
+        (new / INDEX).write_bytes(index)
+        _install(new, image.folder, index, blobs, verify=verify)
     return image
 
 
@@ -176,12 +172,8 @@ def _install(new: Path, folder: Path, index: bytes, blobs: set[Blob], *, verify:
         # Another process was faster, or the existing bundle is incomplete.
         if _complete(folder, index, blobs, verify=verify):
             return
-    discarded = Path(tempfile.mkdtemp(dir=folder.parent, prefix="old-"))
-    try:
-        os.replace(folder, discarded / "image")  # noqa: PTH105
-        new.rename(folder)
-    finally:
-        shutil.rmtree(discarded, ignore_errors=True)
+    os.replace(folder, new.with_name("replaced"))  # noqa: PTH105
+    new.rename(folder)
 
 
 def _complete(folder: Path, index: bytes, blobs: set[Blob], *, verify: bool) -> bool:

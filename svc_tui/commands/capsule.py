@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +12,7 @@ from typer.core import TyperGroup
 
 from engine.artifact import Artifact
 from engine.errors import SvcError
+from engine.files.temporary import temporary_folder
 from engine.lane import BuildMode
 from engine.manifest.load import find, load
 from engine.manifest.model import Project
@@ -82,13 +82,13 @@ def make(
     recorded = read_request(root, project.name, request, service)
     target = output or Path(f"{request}.svccap")
     artifacts = _artifacts(project, recorded.resources, "deploy" if recorded.deployed else "dev")
-    with TemporaryDirectory(prefix="svc-capsule-") as folder:
+    with temporary_folder("svc-capsule-") as folder:
         contents = collect(
             project,
             recorded,
             artifacts,
             Redactor(redact or (), no_redact or ()),
-            Path(folder),
+            folder,
             include_artifacts=with_artifacts,
             include_rows=not no_rows,
         )
@@ -130,10 +130,10 @@ def open_(file: File, as_json: AsJson = False) -> None:
     from svc_tui.capsule.replay import replay_capsule
 
     cache = Home.from_environment(os.environ).cache()
-    with TemporaryDirectory(prefix="svc-capsule-") as folder:
-        opened = read_capsule(file, Path(folder) / "capsule")
+    with temporary_folder("svc-capsule-") as folder:
+        opened = read_capsule(file, folder / "capsule")
         artifacts = _artifacts_of(opened)
-        project = Path(folder) / "project"
+        project = folder / "project"
         project.mkdir()
         replayed = asyncio.run(replay_capsule(opened, artifacts, project, cache))
     if as_json:
@@ -182,8 +182,8 @@ def show(file: File, as_json: AsJson = False) -> None:
     from svc_tui.capsule.documents import read_capsule
     from svc_tui.capsule.format import capsule_lines, documents
 
-    with TemporaryDirectory(prefix="svc-capsule-") as folder:
-        opened = read_capsule(file, Path(folder) / "capsule")
+    with temporary_folder("svc-capsule-") as folder:
+        opened = read_capsule(file, folder / "capsule")
         if as_json:
             stdout.data(documents(opened))
             return

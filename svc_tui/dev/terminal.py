@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,6 +19,7 @@ from engine.control.schemas.deployments import AddressOut
 from engine.dev.project import BuildFinished
 from engine.errors import InvalidUsage, SvcError
 from engine.files.data_dir import DATA_DIR
+from engine.files.temporary import temporary_folder
 from engine.manifest.model import Project
 from engine.timeline.bus import TimelineBus
 from svc_tui.deploy.format import address_lines, no_address
@@ -75,11 +75,11 @@ async def run_test(project: Project, settings: Settings, command: Sequence[str],
     timeline, reporter = TimelineBus(), _TerminalReporter(quiet=True)
     timeline.subscribe(RequestLog(lambda line: stderr.line(Text.assemble(*line)), failures_only=not verbose))
     url = partial(dev_url, settings.port)
-    with tempfile.TemporaryDirectory(prefix="svc-test-") as folder:
+    with temporary_folder("svc-test-") as folder:
         environ = {"SVC_TEST_URL": url(project.name), "SVC_TEST_DATA": str(Path(folder, DATA_DIR))}
         for name in (name for name, resource in project.resources.items() if resource.public):
             environ[f"SVC_TEST_URL_{name.upper().replace('-', '_')}"] = url(project.name, name)
-        settings = replace(settings, home=Path(folder))
+        settings = replace(settings, home=folder)
         async with run_dev(project, settings, timeline, reporter, asyncio.Event()) as running:
             building = asyncio.ensure_future(running.dev.built())
             stopped = asyncio.ensure_future(signals.get())

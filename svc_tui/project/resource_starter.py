@@ -2,13 +2,13 @@
 
 import re
 import shutil
-import tempfile
 import tomllib
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from engine.errors import InvalidUsage, SvcError
+from engine.files.temporary import temporary_folder
 from engine.manifest import edit
 from engine.manifest.lanes import kind_of
 from engine.manifest.model import Mount, Project
@@ -159,8 +159,8 @@ def write(addition: Addition) -> None:
     folder = root / resource.name
     created: list[Path] = []
     try:
-        with tempfile.TemporaryDirectory(prefix=".svc-add-", dir=root) as temporary:
-            sources = Path(temporary) / resource.name
+        with temporary_folder(".svc-add-", root) as temporary:
+            sources = temporary / resource.name
             sources.mkdir()
             _copy_build_files(resource, sources)
             for path, text in addition.files.items():

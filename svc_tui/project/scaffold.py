@@ -1,12 +1,12 @@
 """Project templates: `svc new`, and the start screen of the Console."""
 
 import shutil
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import InvalidUsage, SvcError
 from engine.files.data_dir import DATA_DIR, ensure_data_dir
+from engine.files.temporary import temporary_folder
 from engine.manifest import MANIFEST, json_schema
 from engine.manifest.problems import did_you_mean
 from engine.manifest.schema import NAME_RULE, is_name
@@ -95,8 +95,8 @@ def _copy(source: Path, target: Path, name: str, extra_files: tuple[Path, ...]) 
     """Copy a template into a temporary folder beside the target, then rename it to the target."""
     parent = target.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".svc-new-", dir=parent) as temporary:
-        project = Path(temporary) / "project"
+    with temporary_folder(".svc-new-", parent) as temporary:
+        project = temporary / "project"
         shutil.copytree(source, project, ignore=_IGNORED, copy_function=shutil.copyfile)
         for path in extra_files:
             shutil.copyfile(path, project / path.name)

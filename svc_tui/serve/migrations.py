@@ -1,7 +1,6 @@
 """Migrations of a deploy, applied to the tables in a service's data directory."""
 
 import asyncio
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from doors.tables.api.owner_threads import run_with_connection
 from doors.tables.migrations import ERROR_PREFIX, MIGRATIONS_FOLDER, Migration, apply, find
 from doors.tables.sqlite.owner import open_for_writing
 from engine.errors import SvcError
+from engine.files.temporary import temporary_folder
 
 
 async def migrate(folder_of: Callable[[str], Path], project: str, files: Mapping[str, str]) -> None:
@@ -18,12 +18,12 @@ async def migrate(folder_of: Callable[[str], Path], project: str, files: Mapping
     """
 
     def read() -> tuple[Migration, ...]:
-        with tempfile.TemporaryDirectory(prefix="svc-migrations-") as folder:
-            tables = Path(folder) / MIGRATIONS_FOLDER
+        with temporary_folder("svc-migrations-") as folder:
+            tables = folder / MIGRATIONS_FOLDER
             tables.mkdir()
             for name, text in files.items():
                 (tables / name).write_bytes(text.encode("utf-8", "surrogatepass"))
-            return find(Path(folder))
+            return find(folder)
 
     try:
         if migrations := await asyncio.to_thread(read):

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
 from doors.tables.replication.errors import ReplicationError
@@ -15,6 +14,7 @@ from engine.bucket.protocols import Bucket
 from engine.deploy.history import LIVE
 from engine.errors import SvcError
 from engine.files.database_files import remove_database
+from engine.files.temporary import temporary_folder
 from svc_tui.serve.bucket_location import BucketLocation, ClusterLocation, FolderLocation
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ async def _files(location: BucketLocation, bucket: Bucket) -> AsyncIterator[list
     if isinstance(location, FolderLocation):
         yield sorted(location.folder.glob(f"{PROJECTS}/*/tables/{DATABASE_NAME}"))
         return
-    with TemporaryDirectory(prefix="svc-tables-") as folder:
-        yield await _build(_log(location, bucket), Path(folder) / PROJECTS)
+    with temporary_folder("svc-tables-") as folder:
+        yield await _build(_log(location, bucket), folder / PROJECTS)
 
 
 def _log(location: ClusterLocation, bucket: Bucket) -> "TablesLog":

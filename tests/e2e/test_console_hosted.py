@@ -260,8 +260,13 @@ def test_service_without_console(tmp_path: Path) -> None:
     assert server.stop() == 0
 
 
-def test_workers_forward_pages_to_the_service(tmp_path: Path) -> None:
+def test_workers_forward_pages_to_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left_by_killed_service = tmp_path / "svc-console-left"
+    left_by_killed_service.mkdir()
+    (left_by_killed_service / ".svc-owner").touch()
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     live = started(tmp_path, "--workers", "2")
+    assert not left_by_killed_service.exists()
     try:
         assert 'type="password"' in live.get("/console/").text
         cookie = live.cookie("ann")

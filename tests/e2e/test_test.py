@@ -79,6 +79,13 @@ def test_command_has_the_address_new_tables_and_its_exit_code(project: Path) -> 
         assert connection.execute("select name from sqlite_schema").fetchall() == [("mine",)]
 
 
+def test_data_of_a_killed_run_is_removed_by_the_next_run(project: Path) -> None:
+    with svc_test(project, "--", "sh", "-c", "kill -9 $PPID") as process:
+        process.communicate(timeout=60)
+        assert len(list((project.parent / "temporary").iterdir())) == 1
+        assert finished(project, "--", "true")[0] == 0
+
+
 def test_verbose_shows_requests_on_stderr(project: Path) -> None:
     code, out, err = finished(project, "-v", "--", sys.executable, "-c", READ)
     assert (code, out) == (0, "hello\n") and "GET    /" in err

@@ -3,8 +3,6 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 from doors.tables.files import csv_file
@@ -28,6 +26,7 @@ from doors.tables.sqlite.errors import (
 )
 from doors.tables.types.text import json_cell, text_cell
 from engine.files.statement_memory import StatementMemory
+from engine.files.temporary import temporary_folder
 
 ROW_SECONDS = 60.0
 """Maximum time to compute a row of a view."""
@@ -200,8 +199,8 @@ def _save_database(connection: Connection, output: BinaryIO, tables: Sequence[st
     """Write a database file, built as a temporary file. The same tables give the same bytes."""
     contents = contents_of(connection, tables)
     error_prefix = "cannot export the tables"
-    with TemporaryDirectory(prefix="svc-export-") as folder:
-        path = Path(folder) / "tables.db"
+    with temporary_folder("svc-export-") as folder:
+        path = folder / "tables.db"
         target = open_file(path, create=True)
         last = FileProgress(0)
         try:

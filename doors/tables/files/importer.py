@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace as changed
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 from doors.tables.files import rows as table_rows
@@ -30,6 +28,7 @@ from doors.tables.sqlite.errors import (
 )
 from doors.tables.sqlite.tokens import statements
 from doors.tables.types.infer import preview
+from engine.files.temporary import temporary_folder
 
 _BLOCK = 1 << 20
 
@@ -81,8 +80,8 @@ def _import_dump(connection: Connection, source: BinaryIO, replace: bool) -> Ite
     total = source.seek(0, 2)
     source.seek(0)
     with (
-        TemporaryDirectory(prefix="svc-import-") as folder,
-        closing(open_owner(Path(folder) / "x.db")) as staging,
+        temporary_folder("svc-import-") as folder,
+        closing(open_owner(folder / "x.db")) as staging,
     ):
         staging.execute("pragma synchronous = off")
         with transaction(staging, "nothing was imported"):
@@ -96,8 +95,8 @@ def _import_dump(connection: Connection, source: BinaryIO, replace: bool) -> Ite
 def _import_database(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[FileProgress]:
     """Read a database file from a private copy."""
     error_prefix = "nothing was imported"
-    with TemporaryDirectory(prefix="svc-import-") as folder:
-        path = Path(folder) / "x.db"
+    with temporary_folder("svc-import-") as folder:
+        path = folder / "x.db"
         source.seek(0)
         with path.open("wb") as copy_file:
             while block := source.read(_BLOCK):

@@ -1,6 +1,5 @@
 """Differences between a project's tables in development and the tables that its migrations make."""
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from doors.tables.sqlite.create_table import ColumnText
 from doors.tables.sqlite.errors import Connection, Error, TablesError, fold, quoted, rows, transaction
 from doors.tables.sqlite.owner import database_path, open_for_reading, open_for_writing
 from doors.tables.sqlite.tokens import statements
+from engine.files.temporary import temporary_folder
 
 _ERROR_PREFIX = "cannot compare the tables with the migrations"
 _OBJECTS = """
@@ -122,8 +122,8 @@ def _record(here: Connection, new: Sequence[Migration], path: Path | None) -> No
 def _migrated_tables(migrations: Sequence[Migration]) -> Iterator[Connection]:
     """Open temporary tables that migrations create, in a transaction."""
     with (
-        tempfile.TemporaryDirectory(prefix="svc-migrations-") as folder,
-        open_for_writing(Path(folder), _ERROR_PREFIX) as migrated,
+        temporary_folder("svc-migrations-") as folder,
+        open_for_writing(folder, _ERROR_PREFIX) as migrated,
     ):
         files.apply(migrated, migrations)
         with transaction(migrated, _ERROR_PREFIX):

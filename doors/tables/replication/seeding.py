@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from doors.tables.replication.entry import MESSAGE_BYTES, Entry, messages_of
 from doors.tables.replication.errors import ReplicationError
 from doors.tables.replication.log_position import CREATE, LogPosition, schema_version, store_log_position
 from doors.tables.sqlite.connections import DATABASE_NAME, Connection, Error, open_replica
 from engine.cancellation import finish
+from engine.files.temporary import temporary_folder
 from engine.replication import ReplicatedLog
 
 
@@ -38,8 +38,8 @@ class Seeding:
         connection = await finish(asyncio.ensure_future(asyncio.to_thread(self._lock, path)))
         schema = schema_version(connection)
         name, log_position = path.parent.parent.name, LogPosition(self._log.id, 0, "", 0, 0)
-        with TemporaryDirectory(prefix="svc-seed-", dir=path.parent) as folder:
-            image = Path(folder) / DATABASE_NAME
+        with temporary_folder("svc-seed-", path.parent) as folder:
+            image = folder / DATABASE_NAME
             await asyncio.to_thread(_save, path, image)
             for piece, complete in _pieces(image):
                 entry = Entry(

@@ -17,8 +17,9 @@ from quart import Blueprint, Quart, Response, abort, g, render_template, request
 
 from engine.control.errors import STATUS
 from engine.errors import SvcError
+from engine.files.temporary import remove_abandoned
 from engine.static_files.content_type import content_type
-from svc_tui.console.web.session import BrowserSession, Launch, PageStream, now, terminal_size
+from svc_tui.console.web.session import FOLDER, BrowserSession, Launch, PageStream, now, terminal_size
 
 MAX_PAGES = 16
 MAX_USER_PAGES = 8
@@ -69,6 +70,7 @@ class Pages:
 
     def __init__(self, *, idle_seconds: float | None = None) -> None:
         """Without `idle_seconds`, a page may stay open without input, and pending edits wait for the next."""
+        remove_abandoned(FOLDER)
         self._idle_seconds = idle_seconds
         self._sessions: dict[str, BrowserSession] = {}
         self._checking: asyncio.Task[None] | None = None

@@ -8,15 +8,14 @@ import contextlib
 import json
 import os
 import secrets
-import shutil
 import signal
 import sys
-import tempfile
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from engine.files.temporary import temporary_folder
 
 EXIT_TIMEOUT_SECONDS = 5.0
 """Time for a Console process to exit before it is killed."""
@@ -30,6 +29,8 @@ MAX_TERMINAL_CELLS = 1000
 DATA, TEXT = b"D", b"T"
 """Kinds of frames: terminal output, and JSON messages for the page."""
 _HEAD_BYTES = 5
+FOLDER = "svc-console-"
+"""Prefix of the folder of a hosted Console."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,8 @@ class BrowserSession:
         self._pending = 0
         self._process: Process | None = None
         self._reading: asyncio.Task[None] | None = None
-        self.folder = Path(tempfile.mkdtemp(prefix="svc-console-")) if launch.hosted else None
+        self._resources = contextlib.ExitStack()
+        self.folder = self._resources.enter_context(temporary_folder(FOLDER)) if launch.hosted else None
         """The folder of a hosted Console."""
 
     @property
@@ -253,5 +255,4 @@ class BrowserSession:
                 await self._process.wait()
         if self._reading is not None:
             await self._reading
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        self._resources.close()
